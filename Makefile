@@ -1,0 +1,50 @@
+# The one list of verbs. `make help` prints it.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LOCAL := contracts wrapper operator
+STAMP := $(VENV)/.installed
+
+-include cluster/Makefile.inc
+-include images/Makefile.inc
+-include tests/Makefile.inc
+
+.PHONY: help dev lock lint format types imports test-unit clean
+
+help: ## Print this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort -u | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
+
+dev: $(STAMP) ## Create .venv with everything pinned in requirements.lock
+
+$(STAMP): requirements.lock $(addsuffix /pyproject.toml,$(LOCAL))
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/uv || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes \
+	  -r <(sed -n '/^uv==/,/^    # via/p' requirements.lock)
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ./,$(LOCAL))
+	@touch $@
+
+lock: ## Pin all dependencies anew in requirements.lock
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
+	  --no-emit-package orbiter-contracts --group dev $(addsuffix /pyproject.toml,$(LOCAL)) -o requirements.lock
+
+lint: dev ## ruff, format check, mypy --strict, import rules
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(MAKE) -s types imports
+
+format: dev ## Format the code
+	@$(BIN)/ruff check --fix --exit-zero . && $(BIN)/ruff format .
+
+types: dev
+	@for p in $(LOCAL); do $(BIN)/mypy $$p/src || exit 1; done
+
+imports: dev
+	@$(BIN)/lint-imports
+
+test-unit: dev ## The tests that need neither Redis nor a cluster (under a minute)
+	@$(BIN)/pytest -q -m "not integration and not cluster and not e2e"
+
+clean: ## Remove the environment and caches (not the cluster: make cluster-down)
+	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

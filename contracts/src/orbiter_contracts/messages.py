@@ -1,0 +1,157 @@
+"""The messages that travel between producers, worker wrappers and the operator.
+
+All are frozen, ignore unknown fields and give every later field a default, so that a newer producer
+never breaks an older worker and an older message still reads. tests/test_contract_messages.py
+freezes their JSON.
+"""
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+from uuid import uuid4
+
+from pydantic import BaseModel, ConfigDict, Field
+
+OutputStatus = Literal["success", "failed", "error", "timeout", "input_required", "cancelled"]
+VerdictStatus = Literal["success", "failure", "in_progress", "input_required"]
+LifecycleEventName = Literal["started", "ready", "busy", "completed", "failed", "stopped"]
+PushPolicy = Literal["Never", "Always"]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _new_id() -> str:
+    return str(uuid4())
+
+
+class Message(BaseModel):
+    """Base of every message: frozen, tolerant of fields it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Usage(Message):
+    """What one turn cost. Tokens are counted by the provider; `cost_usd` is in US dollars."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_usd: float | None = None
+    turns: int = 0
+
+
+class AgentVerdict(Message):
+    """The JSON object inside an agent's last `<result>…</result>` block."""
+
+    status: VerdictStatus = "success"
+    summary: str = ""
+    data: dict[str, Any] = Field(default_factory=dict)
+    commit_sha: str | None = None
+    pr_url: str | None = None
+    text: str | None = None
+    question: str | None = None
+
+
+class GitWorkspace(Message):
+    """A repository to clone before the turn. Credentials never travel in a message."""
+
+    url: str
+    ref: str | None = None
+    branch: str | None = None
+    push: PushPolicy = "Never"
+
+
+class Workspace(Message):
+    """Where the agent works. Without `git` it starts in an empty directory."""
+
+    git: GitWorkspace | None = None
+
+
+class WorkspaceReport(Message):
+    """What the wrapper did with the git workspace."""
+
+    base_sha: str | None = None
+    head_sha: str | None = None
+    branch: str | None = None
+    pushed: bool = False
+    error: str | None = None
+
+
+class WorkerInput(Message):
+    """What every worker type is sent. `timeout` is in seconds."""
+
+    request_id: str = Field(default_factory=_new_id)
+    prompt: str = Field(min_length=1)
+    timeout: int = Field(default=1800, gt=0)
+    session_continue: bool = True
+    timestamp: datetime = Field(default_factory=_now)
+
+
+class POWorkerInput(WorkerInput):
+    """A user's message to their PO session."""
+
+    user_id: int
+
+
+class DeveloperWorkerInput(WorkerInput):
+    """One task for a developer worker."""
+
+    task_id: str
+    project_id: str | None = None
+    workspace: Workspace | None = None
+
+
+class WorkerOutput(Message):
+    """What every worker type answers. `reason` is a CamelCase word for machines."""
+
+    request_id: str
+    status: OutputStatus = "success"
+    error: str | None = None
+    reason: str | None = None
+    usage: Usage | None = None
+    warnings: list[str] = Field(default_factory=list)
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    duration_ms: int | None = None
+    timestamp: datetime = Field(default_factory=_now)
+
+
+class POWorkerOutput(WorkerOutput):
+    """An answer in a PO conversation; `is_final=False` marks a part of one."""
+
+    user_id: int
+    text: str
+    is_final: bool = True
+    sequence: int = 0
+    session_id: str | None = None
+
+
+class DeveloperWorkerOutput(WorkerOutput):
+    """The outcome of one developer task."""
+
+    task_id: str
+    worker_id: str | None = None
+    commit_sha: str | None = None
+    pr_url: str | None = None
+    verdict: AgentVerdict | None = None
+    workspace: WorkspaceReport | None = None
+
+
+class WorkerLifecycleEvent(Message):
+    """A worker's change of state. `busy` and `completed` count as activity of its session."""
+
+    worker_id: str
+    event: LifecycleEventName
+    timestamp: datetime = Field(default_factory=_now)
+    details: dict[str, Any] = Field(default_factory=dict)
+
+
+class SessionRecord(Message):
+    """Value of `session:user:{user_id}`: a front end's, or ours when none keeps it."""
+
+    session_id: str
+    worker_id: str
+    created_at: datetime
+    last_activity: datetime

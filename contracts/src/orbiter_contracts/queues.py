@@ -1,0 +1,59 @@
+"""Every Redis key and consumer group that two of Orbiter's programs must agree on.
+
+One home for the names: a producer and a consumer that import them from here cannot drift apart.
+"""
+
+from typing import Final
+
+DEVELOPER_INPUT: Final = "worker:developer:input"
+DEVELOPER_OUTPUT: Final = "worker:developer:output"
+LIFECYCLE: Final = "worker:lifecycle"
+
+DEVELOPER_GROUP: Final = "developer-workers"
+"""Group on DEVELOPER_INPUT: every developer wrapper and the operator's dispatcher."""
+PO_GROUP: Final = "po-worker"
+"""Group on a PO session's input stream, created at id 0 so that nothing sent early is missed."""
+OPERATOR_GROUP: Final = "orbiter-operator"
+"""Group on DEVELOPER_OUTPUT and LIFECYCLE."""
+
+DATA_FIELD: Final = "data"
+"""The one field of every stream entry: the message's JSON."""
+TASK_FIELD: Final = "agenttask"
+"""Routing field `<namespace>/<name>`: the entry belongs to that AgentTask's Job."""
+ATTEMPT_FIELD: Final = "attempt"
+"""Routing field: which attempt of the AgentTask, counted from 1."""
+REASON_FIELD: Final = "reason"
+"""Routing field of a dead letter: why the message could not be used."""
+
+SESSION_TTL_SECONDS: Final = 24 * 60 * 60
+"""How long a session record lives after its last use."""
+
+
+def po_input(worker_id: str) -> str:
+    """Input stream of one PO worker."""
+    return f"worker:po:{worker_id}:input"
+
+
+def po_output(worker_id: str) -> str:
+    """Output stream of one PO worker."""
+    return f"worker:po:{worker_id}:output"
+
+
+def dead_letter(stream: str) -> str:
+    """Stream that takes the entries of `stream` nobody could parse, each with its reason."""
+    return f"{stream}:dead"
+
+
+def session_record(user_id: int | str) -> str:
+    """Key of a user's session record."""
+    return f"session:user:{user_id}"
+
+
+def attempt_record(uid: str, attempt: int) -> str:
+    """Key of the hash that says where one attempt of an AgentTask stands.
+
+    Field `entry`: id of its entry on DEVELOPER_INPUT, written with the entry. Field `output`: id of
+    its entry on DEVELOPER_OUTPUT, written with the output. So "was it published?" has an answer
+    that does not depend on who has read the output stream how far.
+    """
+    return f"agenttask:{uid}:{attempt}"

@@ -1,0 +1,50 @@
+"""The two Lua scripts that make one attempt of an AgentTask exactly one entry and one output.
+
+Both sides of the race run the same text: the worker that finished and the operator that declares
+it crashed or cancelled. Redis runs a script alone, so one of them wins and the other is told.
+"""
+
+from typing import Final
+
+ADMIT_ATTEMPT: Final = """
+local entry = redis.call('HGET', KEYS[1], 'entry')
+if entry then return entry end
+local fields = {}
+for i = 2, #ARGV do fields[#fields + 1] = ARGV[i] end
+entry = redis.call('XADD', KEYS[2], '*', unpack(fields))
+redis.call('HSET', KEYS[1], 'entry', entry)
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+return entry
+"""
+"""Put an attempt's entry on the queue, once.
+
+KEYS: the attempt's record, the input stream. ARGV: the record's lifetime in seconds, then the
+entry's fields and values in turn. Returns the entry's id, the same at every call.
+"""
+
+PUBLISH_ATTEMPT: Final = """
+local known = redis.call('EXISTS', KEYS[1]) == 1
+local entry = redis.call('XRANGE', KEYS[2], ARGV[2], ARGV[2])
+if known and (#entry == 0 or redis.call('HEXISTS', KEYS[1], 'output') == 1) then return false end
+local output = redis.call('XADD', KEYS[3], '*', 'data', ARGV[4],
+  'agenttask', ARGV[6], 'attempt', ARGV[7])
+redis.call('XADD', KEYS[4], '*', 'data', ARGV[5], 'agenttask', ARGV[6], 'attempt', ARGV[7])
+redis.call('HSET', KEYS[1], 'entry', ARGV[2], 'output', output)
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+if #entry == 1 then
+  redis.call('XACK', KEYS[2], ARGV[3], ARGV[2])
+  redis.call('XDEL', KEYS[2], ARGV[2])
+end
+return output
+"""
+"""Publish an attempt's one output and take its entry off the queue, unless somebody already did.
+
+KEYS: the attempt's record, input stream, output stream, lifecycle stream. ARGV: the record's
+lifetime in seconds, entry id, consumer group, the output's JSON, the lifecycle event's JSON,
+`<namespace>/<name>`, attempt. Returns the output's id, or nil when the attempt was already
+published or withdrawn (superseded). A record that is missing altogether means that Redis lost its
+data: the output is published all the same, because the work was done.
+"""
+
+ATTEMPT_TTL_SECONDS: Final = 7 * 24 * 60 * 60
+"""How long an attempt's record outlives its last change."""

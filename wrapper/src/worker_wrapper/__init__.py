@@ -1,0 +1,1 @@
+"""Redis to CLI agent bridge: PID 1 of every worker container."""
