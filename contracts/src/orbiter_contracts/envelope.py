@@ -48,7 +48,7 @@ def decode(kind: type[M], fields: Mapping[bytes, bytes] | Mapping[str, str]) -> 
         The message.
 
     Raises:
-        InvalidMessageError: There is no `data` field, it is not JSON, or it lacks what `kind` needs.
+        InvalidMessageError: No `data` field, not JSON, or it lacks what `kind` needs.
     """
     data = text_fields(fields).get(DATA_FIELD)
     if data is None:
