@@ -1,0 +1,139 @@
+"""The seam between the wrapper and the CLI agents: what an adapter is given and what it gives back.
+
+An adapter (claude.py, factory.py, codex.py) does two things, both pure: `build` a command line from
+a turn, and `parse` what the process left behind. Everything that acts is in process.py and turn.py.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, Protocol
+
+from orbiter_contracts import Usage
+from worker_wrapper.spill import Spill
+
+SessionConflict = Literal["in_use", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """What a user may say about the agent; None leaves it to the CLI."""
+
+    model: str | None = None
+    max_turns: int | None = None
+    max_cost_usd: float | None = None
+    system_prompt: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A conversation over several turns.
+
+    Attributes:
+        id: The logical id, whatever its form.
+        resumed: False for the first turn, which creates the conversation in the CLI.
+        totals: What the conversation has cost so far, for CLIs that report cumulative figures.
+        agent_session_id: The id the CLI itself gave to the conversation.
+    """
+
+    id: str
+    resumed: bool = False
+    totals: Usage | None = None
+    agent_session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message for the agent. Without a session the CLI starts from nothing."""
+
+    prompt: str
+    timeout_seconds: float
+    session: Session | None
+    workdir: Path
+    options: AgentOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A process to run: its arguments, its standard input and additions to its environment."""
+
+    argv: tuple[str, ...]
+    stdin: bytes = b""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a process left behind.
+
+    Attributes:
+        exit_code: Its exit code; None when a signal ended it.
+        signal: The signal that ended it, if one did.
+        stdout: What it printed.
+        stderr_tail: The last 64 KiB it complained.
+        timed_out: It was ended because its time was up.
+        interrupted: It was ended because somebody asked for it.
+        oom_killed: The kernel killed a process of this container for lack of memory meanwhile.
+        started_at: When it was started.
+        finished_at: When it, and every process it had started, was gone.
+    """
+
+    exit_code: int | None
+    signal: int | None
+    stdout: Spill
+    stderr_tail: bytes
+    timed_out: bool
+    interrupted: bool
+    oom_killed: bool
+    started_at: datetime
+    finished_at: datetime
+
+
+@dataclass(slots=True)
+class AgentResult:
+    """What the agent said, read from what its process left behind.
+
+    Attributes:
+        text: The agent's final text.
+        agent_session_id: The id the CLI gave to the conversation.
+        usage: What this turn cost.
+        totals: What the conversation has cost so far, to be given back with the next turn.
+        is_error: The CLI says, or its output shows, that the turn failed.
+        error: Why, in words.
+        turns: How often the model was asked; 0 means that it never was.
+        permission_denials: Tools the agent wanted and was not allowed.
+        session_conflict: The CLI refused the session: its id is `in_use` already, or `unknown`.
+    """
+
+    text: str = ""
+    agent_session_id: str | None = None
+    usage: Usage | None = None
+    totals: Usage | None = None
+    is_error: bool = False
+    error: str | None = None
+    turns: int = 0
+    permission_denials: list[str] = field(default_factory=list)
+    session_conflict: SessionConflict | None = None
+
+
+class Agent(Protocol):
+    """An adapter for one CLI agent.
+
+    Attributes:
+        name: The value of AGENT_TYPE.
+        credentials: Environment variables of which one must be set; the first is named in errors.
+        passes: Further environment variables the agent may see.
+        session_paths: What keeps its conversations, relative to HOME.
+    """
+
+    name: str
+    credentials: tuple[str, ...]
+    passes: tuple[str, ...]
+    session_paths: tuple[str, ...]
+
+    def build(self, turn: Turn) -> Command:
+        """Say which process runs this turn."""
+
+    def parse(self, outcome: Outcome) -> AgentResult:
+        """Read what the process left behind. Never raises for what an agent printed."""
