@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""What `make test` runs: everything the project tests, with the two cores kept busy.
+
+The cluster and the images take minutes on a fresh machine, the tests that need neither take few;
+so both happen at once, and the tests on the cluster come after. A cluster that was up before stays
+up; one that this run brought up is taken down again (KEEP_CLUSTER=1 keeps it).
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LOGS = Path(os.environ.get("ORBITER_STATE", ROOT / ".orbiter")) / "log"
+PYTEST = [str(ROOT / ".venv/bin/python"), "-m", "pytest", "-q", "--durations=8"]
+CLUSTER = [sys.executable, str(ROOT / "cluster/cluster.py")]
+
+UNIT = "not integration and not cluster and not e2e"
+PREPARATION: list[tuple[str, Sequence[str]]] = [
+    ("cluster up", [*CLUSTER, "up"]),
+    ("images", [sys.executable, str(ROOT / "images/build.py")]),
+    ("install", [sys.executable, str(ROOT / "cluster/orbiter.py"), "install"]),
+]
+
+
+class Run:
+    """One run: prints a line per step, remembers what failed."""
+
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+        self.failed: list[str] = []
+        self._children: set[subprocess.Popen[bytes]] = set()
+
+    def say(self, text: str) -> None:
+        """Print a line with the time since the run began."""
+        minutes, seconds = divmod(int(time.monotonic() - self.started), 60)
+        print(f"[{minutes:2d}:{seconds:02d}] {text}", flush=True)
+
+    def step(self, name: str, command: Sequence[str], log: Path | None = None) -> bool:
+        """Run one step; with `log` its output goes there and is shown only when it fails."""
+        began = time.monotonic()
+        self.say(f"{name} ..." + (f" (output in {log.relative_to(ROOT)})" if log else ""))
+        output = log.open("wb") if log else None
+        try:
+            child = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
+            self._children.add(child)
+            code = child.wait()
+            self._children.discard(child)
+        finally:
+            if output:
+                output.close()
+        took = time.monotonic() - began
+        if code == 0:
+            self.say(f"{name}: ok in {took:.0f} s")
+            return True
+        if log:
+            print("\n".join(log.read_text(errors="replace").splitlines()[-80:]), flush=True)
+        self.say(f"{name}: FAILED with exit code {code} after {took:.0f} s")
+        self.failed.append(name)
+        return False
+
+    def interrupt(self) -> None:
+        """Pass Ctrl-C on to the steps that still run and wait for them."""
+        for child in list(self._children):
+            if child.poll() is None:
+                child.send_signal(signal.SIGINT)
+        for child in list(self._children):
+            child.wait()
+
+
+def cluster_is_up() -> bool:
+    """Whether a cluster of this checkout is running already."""
+    return subprocess.run([*CLUSTER, "status"], capture_output=True, check=False).returncode == 0
+
+
+def prepare(run: Run, ready: threading.Event) -> None:
+    """Bring up everything the tests on the cluster need; stops at the first failure."""
+    for name, command in PREPARATION:
+        if not run.step(name, command, LOGS / f"test-{name.replace(' ', '-')}.log"):
+            return
+    ready.set()
+
+
+def everything(run: Run, selection: str | None) -> None:
+    """Run all kinds of tests in the order that keeps the machine busy."""
+    was_up = cluster_is_up()
+    ready = threading.Event()
+    preparation = threading.Thread(target=prepare, args=(run, ready), daemon=True)
+    preparation.start()
+    run.step("lint", ["make", "-s", "lint"])
+    run.step("unit tests", [*PYTEST, "-m", UNIT])
+    run.step("integration tests", [*PYTEST, "-m", "integration"])
+    preparation.join()
+    if ready.is_set():
+        narrow = ["-k", selection] if selection else []
+        run.step("end-to-end tests", [*PYTEST, "-m", "e2e", "--durations=15", *narrow])
+    if was_up or os.environ.get("KEEP_CLUSTER"):
+        run.say("the cluster stays up; `make cluster-down` ends it and `make test` then also")
+        run.say("tests its life cycle")
+        return
+    run.step("cluster down", [*CLUSTER, "down"])
+    run.step("cluster life cycle", [*PYTEST, "-m", "cluster"])
+
+
+def main() -> int:
+    """Parse the arguments, run, and say how it ended."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-k", dest="selection", help="only these end-to-end tests (pytest -k)")
+    arguments = parser.parse_args()
+    LOGS.mkdir(parents=True, exist_ok=True)
+    run = Run()
+    try:
+        everything(run, arguments.selection)
+    except KeyboardInterrupt:
+        run.interrupt()
+        run.say("interrupted; run it again, it continues where it can")
+        return 130
+    run.say("FAILED: " + ", ".join(run.failed) if run.failed else "everything passed")
+    return 1 if run.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
