@@ -1,0 +1,1 @@
+"""Parts of orbiter-core that no other package imports."""

@@ -1,0 +1,241 @@
+"""The words of Orbiter: messages, usage, results, stream events and errors.
+
+Everything else speaks in these; this module imports nothing of Orbiter. All classes are frozen:
+a value that was handed out never changes under its reader.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, Literal
+
+from pydantic import BaseModel, Field
+from typing_extensions import TypeVar
+
+
+class OrbiterError(Exception):
+    """The base of every exception Orbiter raises."""
+
+
+class ToolExecutionError(OrbiterError):
+    """A tool failed while it ran; the model is told, the run goes on."""
+
+    def __init__(self, tool_name: str, cause: Exception) -> None:
+        self.tool_name = tool_name
+        self.cause = cause
+        super().__init__(f"Tool '{tool_name}' failed: {cause}")
+
+
+class Usage(BaseModel):
+    """Tokens spent; `cached_tokens` is the part of `input_tokens` read from a provider's cache."""
+
+    model_config = {"frozen": True}
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+    cached_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            total_tokens=self.total_tokens + other.total_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+        )
+
+
+class ToolCall(BaseModel):
+    """The model's wish to call a tool; `arguments` is the JSON text as it wrote it."""
+
+    model_config = {"frozen": True}
+
+    id: str
+    name: str
+    arguments: str = ""
+
+
+class UserMessage(BaseModel):
+    """What the user said."""
+
+    model_config = {"frozen": True}
+
+    role: Literal["user"] = "user"
+    content: str
+
+
+class SystemMessage(BaseModel):
+    """Instructions to the model."""
+
+    model_config = {"frozen": True}
+
+    role: Literal["system"] = "system"
+    content: str
+
+
+class AssistantMessage(BaseModel):
+    """What the model said, and the tools it wants called."""
+
+    model_config = {"frozen": True}
+
+    role: Literal["assistant"] = "assistant"
+    content: str = ""
+    tool_calls: list[ToolCall] = []
+
+
+class ToolResult(BaseModel):
+    """The answer to one ToolCall: `content`, or `error` when the call failed."""
+
+    model_config = {"frozen": True}
+
+    role: Literal["tool"] = "tool"
+    tool_call_id: str
+    tool_name: str
+    content: str = ""
+    error: str | None = None
+
+
+Message = UserMessage | AssistantMessage | SystemMessage | ToolResult
+StopReason = Literal["completed", "max_steps", "usage_limit", "timeout", "cancelled"]
+
+
+class RunResult(BaseModel):
+    """What a run produced.
+
+    Attributes:
+        output: The final text, or an instance of the agent's `output_type`.
+        messages: The whole conversation without system prompts, ready for `run(messages=...)`;
+            every tool call in it has a result, however the run ended.
+        usage: Tokens of all model calls of all agents.
+        steps: Model calls made.
+        last_agent: Name of the agent that spoke last.
+        stop_reason: `completed`, or the limit that ended the run early.
+    """
+
+    model_config = {"frozen": True}
+
+    output: Any = ""
+    messages: list[Annotated[Message, Field(discriminator="role")]] = []
+    usage: Usage = Usage()
+    steps: int = 0
+    last_agent: str = ""
+    stop_reason: StopReason = "completed"
+
+    @property
+    def max_steps_reached(self) -> bool:
+        """True when the agent was stopped by its `max_steps` before it had a final answer."""
+        return self.stop_reason == "max_steps"
+
+
+DepsT = TypeVar("DepsT", default=Any)
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext(Generic[DepsT]):
+    """What callable instructions, hooks and tools learn about the run they are part of.
+
+    A tool receives it in any parameter annotated `RunContext`; the model does not see that
+    parameter.
+
+    Attributes:
+        agent_name: The agent that runs now.
+        input: The text this agent was started with.
+        messages: The conversation so far; grows while the agent runs, read only.
+        context: The agent's context engine, if any.
+        deps: Whatever was given to `run(deps=...)`.
+    """
+
+    agent_name: str
+    input: str
+    messages: Sequence[Message]
+    context: Any
+    deps: DepsT
+
+
+class TextEvent(BaseModel):
+    """A piece of the model's text."""
+
+    model_config = {"frozen": True}
+
+    type: Literal["text"] = "text"
+    text: str
+    agent_name: str = ""
+
+
+class ToolCallEvent(BaseModel):
+    """The model asked for a tool; it starts after the reader has seen this event."""
+
+    model_config = {"frozen": True}
+
+    type: Literal["tool_call"] = "tool_call"
+    tool_name: str
+    tool_call_id: str = ""
+    arguments: str = ""
+    agent_name: str = ""
+
+
+class ToolResultEvent(BaseModel):
+    """A tool answered, or failed with `error`."""
+
+    model_config = {"frozen": True}
+
+    type: Literal["tool_result"] = "tool_result"
+    tool_name: str
+    tool_call_id: str = ""
+    content: str = ""
+    error: str | None = None
+    agent_name: str = ""
+
+
+class StepEvent(BaseModel):
+    """A model call begins; `step` counts from 1 over the whole run."""
+
+    model_config = {"frozen": True}
+
+    type: Literal["step"] = "step"
+    step: int
+    agent_name: str = ""
+
+
+class UsageEvent(BaseModel):
+    """Tokens one model call took."""
+
+    model_config = {"frozen": True}
+
+    type: Literal["usage"] = "usage"
+    usage: Usage
+    agent_name: str = ""
+
+
+class HandoffEvent(BaseModel):
+    """The conversation moved from `agent_name` to the agent `target`."""
+
+    model_config = {"frozen": True}
+
+    type: Literal["handoff"] = "handoff"
+    target: str
+    agent_name: str = ""
+
+
+class ErrorEvent(BaseModel):
+    """The run failed; the stream raises the error itself right after this event."""
+
+    model_config = {"frozen": True}
+
+    type: Literal["error"] = "error"
+    error: str
+    agent_name: str = ""
+
+
+class ResultEvent(BaseModel):
+    """The last event of a run that ended by itself or by a limit."""
+
+    model_config = {"frozen": True}
+
+    type: Literal["result"] = "result"
+    result: RunResult
+
+
+StreamEvent = (
+    TextEvent | ToolCallEvent | ToolResultEvent | StepEvent | UsageEvent | HandoffEvent
+    | ErrorEvent | ResultEvent
+)  # fmt: skip
