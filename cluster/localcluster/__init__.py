@@ -1,0 +1,1 @@
+"""A Kubernetes for development and tests: kind, somebody's own, or one made of processes."""

@@ -1,0 +1,162 @@
+"""The kernel's own record of which processes belong to the cluster.
+
+Every component joins its own cgroup before it becomes the component, and whatever it starts stays
+below the cluster's root: containers too. So a crash of this tool at any moment loses nothing, no
+pid file can go stale, and nothing is ever found by its name.
+"""
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from localcluster.errors import ClusterError
+from localcluster.shell import wait_for
+
+SHIMS = "shims"
+
+
+@dataclass(frozen=True)
+class Hierarchies:
+    """Mount points: `tracking` is the one used to find processes, `all` is where the node needs
+    its root cgroup. `unified` tells cgroup v2 from v1."""
+
+    tracking: Path
+    all: tuple[Path, ...]
+    unified: bool
+
+
+def parse_mounts(mountinfo: str) -> Hierarchies:
+    """Find the cgroup mounts in the text of /proc/self/mountinfo.
+
+    Raises:
+        ClusterError: there is no cgroup v2, and no v1 hierarchy with the pids controller.
+    """
+    v1: dict[str, Path] = {}
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        mount_point, (kind, _, options) = Path(before.split()[4]), after.split(maxsplit=2)
+        if kind == "cgroup2" and mount_point == Path("/sys/fs/cgroup"):
+            return Hierarchies(mount_point, (mount_point,), unified=True)
+        if kind == "cgroup":
+            v1[options.split(",", 1)[-1]] = mount_point
+    tracking = next((path for names, path in v1.items() if "pids" in names.split(",")), None)
+    if tracking is None:
+        raise ClusterError("no cgroups are mounted below /sys/fs/cgroup: a node needs them")
+    return Hierarchies(tracking, tuple(dict.fromkeys(v1.values())), unified=False)
+
+
+class CgroupTree:
+    """The cluster's cgroups: `<root>/system/<component>`, `<root>/shims`, `<root>/kubepods`."""
+
+    def __init__(self, name: str, hierarchies: Hierarchies) -> None:
+        self.name = name
+        self._hierarchies = hierarchies
+
+    def create(self, components: Iterable[str]) -> None:
+        """Make the tree; harmless when it exists."""
+        for mount in self._hierarchies.all:
+            if self._hierarchies.unified:
+                _delegate(mount)
+            for path in (mount / self.name, mount / self.name / SHIMS):
+                path.mkdir(exist_ok=True)
+                _inherit_cpuset(path)
+            if self._hierarchies.unified:
+                _delegate(mount / self.name)
+        for component in components:
+            self.directory(component).mkdir(parents=True, exist_ok=True)
+
+    def directory(self, component: str) -> Path:
+        """Where a component's processes are listed."""
+        return self._hierarchies.tracking / self.name / "system" / component
+
+    def pids(self, component: str) -> list[int]:
+        """Living processes of one component."""
+        return _living(self.directory(component))
+
+    def everyone(self) -> list[int]:
+        """Every living process of the cluster, containers included."""
+        root = self._hierarchies.tracking / self.name
+        return [pid for path in _subtree(root) for pid in _living(path)]
+
+    def kill(self, component: str, timeout: float = 10.0) -> None:
+        """SIGKILL a component and wait until it is gone."""
+        _kill_until_empty(lambda: self.pids(component), timeout, component)
+
+    def kill_everyone(self, timeout: float = 30.0) -> None:
+        """SIGKILL every process of the cluster and wait until all are gone."""
+        _kill_until_empty(self.everyone, timeout, "the cluster")
+
+    def remove(self) -> None:
+        """Remove the (empty) tree from every hierarchy."""
+        for mount in self._hierarchies.all:
+            for path in reversed(list(_subtree(mount / self.name))):
+                path.rmdir()
+
+
+def _kill_until_empty(find: Callable[[], list[int]], timeout: float, what: str) -> None:
+    def sweep() -> bool:
+        pids = find()
+        for pid in pids:
+            _kill_member(pid, find)
+        return not pids
+
+    if not wait_for(sweep, timeout):
+        raise ClusterError(
+            f"processes {find()} of {what} do not die (in uninterruptible I/O?); try again later"
+        )
+
+
+def _kill_member(pid: int, find: Callable[[], list[int]]) -> None:
+    # The handle pins the process, so a pid reused between listing and killing is never hit.
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if pid in find():
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(handle)
+
+
+def _subtree(root: Path) -> Iterator[Path]:
+    if root.is_dir():
+        for directory, _, _ in os.walk(root):
+            yield Path(directory)
+
+
+def _living(directory: Path) -> list[int]:
+    try:
+        listed = (directory / "cgroup.procs").read_text().split()
+    except OSError:
+        return []
+    return [int(pid) for pid in listed if _is_living(int(pid))]
+
+
+def _is_living(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    # The command name is in parentheses and may hold anything; the state follows it.
+    return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+
+
+def _inherit_cpuset(path: Path) -> None:
+    # A new v1 cpuset is empty, and no process may join it until it names CPUs and memory nodes.
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        own, parent = path / name, path.parent / name
+        if own.exists() and not own.read_text().strip():
+            own.write_text(parent.read_text())
+
+
+def _delegate(path: Path) -> None:
+    # Controllers that cannot be enabled here are not needed: the kubelet names those it misses.
+    for controller in (path / "cgroup.controllers").read_text().split():
+        with contextlib.suppress(OSError):
+            (path / "cgroup.subtree_control").write_text(f"+{controller}")

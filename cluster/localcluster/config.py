@@ -1,0 +1,175 @@
+"""Configuration files of the components, rendered from the node's facts. Pure.
+
+Kubernetes reads JSON wherever it reads YAML, so the standard library is enough.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from localcluster import node as facts
+from localcluster.cgroups import SHIMS
+from localcluster.node import Node
+
+CLIENTS = {
+    "controller-manager": "/CN=system:kube-controller-manager",
+    "scheduler": "/CN=system:kube-scheduler",
+    "kubelet": f"/O=system:nodes/CN=system:node:{facts.NODE_NAME}",
+    "proxy": "/CN=system:kube-proxy",
+    "coredns": "/CN=system:coredns",
+}
+
+
+def render(node: Node) -> Mapping[str, str]:
+    """File name -> content for everything below the node's config directory."""
+    files = {
+        "containerd.toml": _containerd(node),
+        "cni/10-orbiter.conflist": _dump(_cni()),
+        "kubelet.yaml": _dump(_kubelet(node)),
+        "proxy.yaml": _dump(_proxy(node)),
+        "Corefile": _corefile(node),
+    }
+    for name in CLIENTS:
+        files[f"{name}.kubeconfig"] = _dump(_client_kubeconfig(node, name))
+    return files
+
+
+def kubeconfig(server: str, ca: str, user: Mapping[str, str], name: str) -> dict[str, Any]:
+    """A kubeconfig with one context; `ca` is base64 PEM, `user` the user's entries."""
+    cluster = {"server": server, "certificate-authority-data": ca}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": name, "user": dict(user)}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }
+
+
+def _client_kubeconfig(node: Node, name: str) -> dict[str, Any]:
+    cluster = {
+        "server": f"https://{node.ip}:6443",
+        "certificate-authority": str(node.pki / "ca.crt"),
+    }
+    user = {
+        "client-certificate": str(node.pki / f"{name}.crt"),
+        "client-key": str(node.pki / f"{name}.key"),
+    }
+    rendered = kubeconfig("", "", user, "local")
+    rendered["clusters"] = [{"name": "local", "cluster": cluster}]
+    return rendered
+
+
+def _containerd(node: Node) -> str:
+    # restrict_oom_score_adj: machines without CAP_SYS_RESOURCE may not lower the OOM score.
+    return f"""\
+version = 2
+root = "/var/lib/containerd"
+state = "/run/containerd"
+[grpc]
+  address = "{facts.CONTAINERD_SOCKET}"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{facts.PAUSE_IMAGE}"
+  restrict_oom_score_adj = true
+  max_concurrent_downloads = 10
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{node.cni_plugins}"
+    conf_dir = "{node.config / "cni"}"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      ShimCgroup = "/{node.cgroup}/{SHIMS}"
+"""
+
+
+def _cni() -> dict[str, Any]:
+    # ptp routes every packet through the node, so Services work between pods of one node without
+    # the br_netfilter module, and the number of pods is not bound by a bridge's ports.
+    ptp = {
+        "type": "ptp",
+        "ipMasq": False,
+        "ipam": {
+            "type": "host-local",
+            "ranges": [[{"subnet": facts.POD_CIDR}]],
+            "routes": [{"dst": "0.0.0.0/0"}],
+        },
+    }
+    portmap = {"type": "portmap", "capabilities": {"portMappings": True}}
+    return {"cniVersion": "0.4.0", "name": "orbiter", "plugins": [ptp, portmap]}
+
+
+def _kubelet(node: Node) -> dict[str, Any]:
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "containerRuntimeEndpoint": f"unix://{facts.CONTAINERD_SOCKET}",
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": f"/{node.cgroup}",
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        "maxPods": facts.MAX_PODS,
+        "serializeImagePulls": False,
+        "kubeAPIQPS": 200,
+        "kubeAPIBurst": 400,
+        "eventRecordQPS": 0,
+        "clusterDNS": [facts.DNS_SERVICE_IP],
+        "clusterDomain": "cluster.local",
+        "resolvConf": "",
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": str(node.pki / "ca.crt")},
+        },
+        "authorization": {"mode": "Webhook"},
+        "tlsCertFile": str(node.pki / f"kubelet-server-{node.link}.crt"),
+        "tlsPrivateKeyFile": str(node.pki / f"kubelet-server-{node.link}.key"),
+        "evictionHard": {
+            "memory.available": "100Mi",
+            "nodefs.available": "1%",
+            "imagefs.available": "1%",
+        },
+        "imageGCHighThresholdPercent": 100,
+    }
+
+
+def _proxy(node: Node) -> dict[str, Any]:
+    # The conntrack limits are the host's business and read-only inside the node.
+    return {
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        "mode": "nftables",
+        "clientConnection": {"kubeconfig": str(node.config / "proxy.kubeconfig")},
+        "clusterCIDR": facts.POD_CIDR,
+        "hostnameOverride": facts.NODE_NAME,
+        "conntrack": {
+            "maxPerCore": 0,
+            "tcpEstablishedTimeout": "0s",
+            "tcpCloseWaitTimeout": "0s",
+        },
+    }
+
+
+def _corefile(node: Node) -> str:
+    forward = f"\n  forward . {' '.join(node.nameservers)}" if node.nameservers else ""
+    return f"""\
+.:53 {{
+  bind {node.ip}
+  errors
+  cache 30
+  kubernetes cluster.local in-addr.arpa ip6.arpa {{
+    kubeconfig {node.config / "coredns.kubeconfig"}
+    pods insecure
+  }}{forward}
+}}
+"""
+
+
+def _dump(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, indent=1) + "\n"
+
+
+def client_files(pki: Path, name: str) -> tuple[Path, Path]:
+    """Certificate and key of one client."""
+    return pki / f"{name}.crt", pki / f"{name}.key"

@@ -1,0 +1,78 @@
+"""A very small Kubernetes client: enough to see that a cluster is ready and to give it basics."""
+
+import base64
+import http.client
+import json
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from localcluster.config import kubeconfig
+from localcluster.errors import ClusterError
+from localcluster.node import Node
+
+TIMEOUT_SECONDS = 10.0
+
+
+class Kube:
+    """Talks to a local cluster's API server as its administrator."""
+
+    def __init__(self, node: Node) -> None:
+        self._address = node.ip
+        self._tls = ssl.create_default_context(cafile=str(node.pki / "ca.crt"))
+        self._tls.load_cert_chain(node.pki / "admin.crt", node.pki / "admin.key")
+
+    def get(self, path: str) -> Any | None:
+        """The decoded answer, or None when the server is away or says anything but 200."""
+        try:
+            status, body = self._request("GET", path)
+        except OSError:
+            return None
+        if status != 200:
+            return None
+        return json.loads(body) if body[:1] in (b"{", b"[") else body.decode()
+
+    def apply(self, path: str, manifest: Mapping[str, Any]) -> None:
+        """Server-side apply one object at its path.
+
+        Raises:
+            ClusterError: the server refused it.
+        """
+        status, body = self._request(
+            "PATCH",
+            f"{path}?fieldManager=orbiter-cluster&force=true",
+            json.dumps(manifest),
+            {"Content-Type": "application/apply-patch+yaml"},
+        )
+        if status not in (200, 201):
+            raise ClusterError(f"the API server answered {status} to {path}: {body.decode()}")
+
+    def _request(
+        self, method: str, path: str, body: str | None = None, headers: Mapping[str, str] = {}
+    ) -> tuple[int, bytes]:
+        connection = http.client.HTTPSConnection(
+            self._address, 6443, timeout=TIMEOUT_SECONDS, context=self._tls
+        )
+        try:
+            connection.request(method, path, body, dict(headers))
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except http.client.HTTPException as error:
+            raise OSError(str(error)) from error
+        finally:
+            connection.close()
+
+
+def admin_kubeconfig(node: Node, name: str) -> str:
+    """A self-contained kubeconfig for people, as JSON (which is YAML)."""
+
+    def data(path: Path) -> str:
+        return base64.b64encode(path.read_bytes()).decode()
+
+    user = {
+        "client-certificate-data": data(node.pki / "admin.crt"),
+        "client-key-data": data(node.pki / "admin.key"),
+    }
+    authority = data(node.pki / "ca.crt")
+    return json.dumps(kubeconfig(f"https://{node.ip}:6443", authority, user, name), indent=1)

@@ -1,0 +1,59 @@
+"""The node's own mount and network namespaces.
+
+All mounts, veths, firewall tables and ports of the node exist only in there, so they vanish with
+its last process: nothing to find, unmount or flush afterwards, nothing that can clash with the
+host. The host keeps one end of a point-to-point link and two routes (host.py).
+"""
+
+from localcluster import node as facts
+from localcluster.host import addresses, add_link
+from localcluster.layout import Layout
+from localcluster.node import Node
+from localcluster.shell import run, succeeds
+
+HOLDER_ARGV = ("unshare", "--mount", "--net", "--propagation", "slave", "sleep", "infinity")
+
+FIREWALL = """\
+table ip orbiter {
+  chain postrouting {
+    type nat hook postrouting priority srcnat; policy accept;
+    oifname "eth0" masquerade
+  }
+}
+"""
+
+
+def enter(pid: int) -> list[str]:
+    """Arguments that run what follows them inside the namespaces of `pid`."""
+    return ["nsenter", f"--mount=/proc/{pid}/ns/mnt", f"--net=/proc/{pid}/ns/net", "--"]
+
+
+def set_up(node: Node, layout: Layout, holder: int) -> None:
+    """Furnish the fresh namespaces that process `holder` keeps open."""
+    inside = enter(holder)
+    # Mounts of the host still arrive; those made inside stay inside, and pods may share them.
+    run([*inside, "mount", "--make-rshared", "/"])
+    for path in facts.PRIVATE_DIRECTORIES:
+        own = layout.node_path(path)
+        own.mkdir(parents=True, exist_ok=True)
+        run([*inside, "mount", "--bind", str(own), path])
+    add_link(node, holder)
+    ip = [*inside, "ip"]
+    run([*ip, "link", "set", "lo", "up"])
+    run([*ip, "address", "add", f"{node.ip}/30", "dev", "eth0"])
+    run([*ip, "link", "set", "eth0", "up"])
+    run([*inside, "sysctl", "-qw", "net.ipv4.ip_forward=1"])
+    run([*inside, "nft", FIREWALL])
+
+
+def set_routes(node: Node, inside_of: int, *, egress: bool) -> None:
+    """Let the node reach the host and, with egress, what lies behind it.
+
+    Without egress everything else is unreachable at once, not after a timeout.
+    """
+    ip = [*enter(inside_of), "ip", "route"]
+    for address in addresses():
+        run([*ip, "replace", address, "via", node.host_ip])
+    for stale in (["default"], ["unreachable", "default"]):
+        succeeds([*ip, "delete", *stale])
+    run([*ip, "add", *(["default", "via", node.host_ip] if egress else ["unreachable", "default"])])

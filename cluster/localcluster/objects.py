@@ -1,0 +1,71 @@
+"""Objects every cluster is expected to have: DNS, and a default StorageClass. Pure."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from localcluster import node as facts
+from localcluster.node import Node
+
+RBAC = "rbac.authorization.k8s.io"
+
+
+def basics(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield API path and manifest of each object."""
+    ports = [
+        {"name": "dns", "port": 53, "protocol": "UDP"},
+        {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
+    ]
+    # CoreDNS is a process of the node, not a pod: a Service without a selector points at it.
+    yield "/api/v1/namespaces/kube-system/services/kube-dns", {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "kube-dns", "labels": {"k8s-app": "kube-dns"}},
+        "spec": {"clusterIP": facts.DNS_SERVICE_IP, "ports": ports},
+    }
+    slices = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
+    yield f"{slices}/kube-dns-node", {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": "kube-dns-node",
+            "labels": {"kubernetes.io/service-name": "kube-dns"},
+        },
+        "addressType": "IPv4",
+        "ports": ports,
+        "endpoints": [{"addresses": [node.ip]}],
+    }
+    yield f"/apis/{RBAC}/v1/clusterroles/system:coredns", {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "system:coredns"},
+        "rules": [
+            {
+                "apiGroups": [""],
+                "resources": ["endpoints", "services", "pods", "namespaces"],
+                "verbs": ["list", "watch"],
+            },
+            {
+                "apiGroups": ["discovery.k8s.io"],
+                "resources": ["endpointslices"],
+                "verbs": ["list", "watch"],
+            },
+        ],
+    }
+    yield f"/apis/{RBAC}/v1/clusterrolebindings/system:coredns", {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "system:coredns"},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "system:coredns"},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "system:coredns"}],
+    }
+    yield "/apis/storage.k8s.io/v1/storageclasses/standard", {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {
+            "name": "standard",
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+        },
+        "provisioner": "kubernetes.io/host-path",
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": "Immediate",
+    }

@@ -1,0 +1,46 @@
+"""The few facts about a cluster that must outlive the command that chose them."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from localcluster.errors import ClusterError
+
+
+@dataclass(frozen=True)
+class Record:
+    """Which cluster is up.
+
+    Attributes:
+        kind: local, kind or current.
+        link: number of the local kind's link network.
+        egress: whether the local kind's pods may leave this machine.
+        context: the user's context, of the current kind.
+    """
+
+    kind: str
+    link: int = 0
+    egress: bool = False
+    context: str = ""
+
+
+def load(path: Path) -> Record | None:
+    """Read the record; None when no cluster was brought up.
+
+    Raises:
+        ClusterError: the file is not one of ours.
+    """
+    if not path.exists():
+        return None
+    try:
+        return Record(**json.loads(path.read_text()))
+    except (ValueError, TypeError) as error:
+        raise ClusterError(f"{path} is not readable ({error}); remove it and try again") from None
+
+
+def save(path: Path, record: Record) -> None:
+    """Write the record so that it is there whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(asdict(record), indent=1) + "\n")
+    new.rename(path)
