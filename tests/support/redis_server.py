@@ -1,0 +1,152 @@
+"""A real Redis (or Valkey) server for tests, and fixtures around it.
+
+`redis_server` is one server for the whole run: its `url`, and `start`, `stop`, `kill`, `freeze`,
+`thaw` for tests about what happens then. `redis` is a client on an empty database of it.
+`own_redis_server` is a server of one's own, for tests that break it.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from redis import Redis as BlockingRedis
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+_PROGRAMS = ("valkey-server", "redis-server")
+_START_SECONDS = 20.0
+
+
+def free_port() -> int:
+    """A TCP port of the loopback interface that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class RedisServer:
+    """A server process with its own directory and port; its data survives `kill` and `start`."""
+
+    def __init__(self, directory: Path, *, password: str | None = None) -> None:
+        self.directory = directory
+        self.port = free_port()
+        self.password = password
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """What REDIS_URL has to be."""
+        secret = f":{self.password}@" if self.password else ""
+        return f"redis://{secret}127.0.0.1:{self.port}/0"
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running server."""
+        assert self._process is not None, "the server is not running"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
+        assert program, "no redis-server or valkey-server on PATH: apt-get install redis-server"
+        options = {
+            "port": self.port,
+            "bind": "127.0.0.1",
+            "dir": self.directory,
+            "save": "",
+            "appendonly": "yes",
+            "appendfsync": "always",
+            "enable-debug-command": "yes",
+        }
+        if self.password:
+            options["requirepass"] = self.password
+        arguments = [text for key, value in options.items() for text in (f"--{key}", str(value))]
+        with (self.directory / "server.log").open("ab") as log:
+            self._process = subprocess.Popen([program, *arguments], stdout=log, stderr=log)
+        self._wait_until_it_answers()
+
+    def stop(self) -> None:
+        """Ask it to leave; it stores its data first."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it without a warning, as a lost node does."""
+        self._end(signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """Stop it from answering while its connections stay open."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen server go on."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(timeout=_START_SECONDS)
+            self._process = None
+
+    def _wait_until_it_answers(self) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        with BlockingRedis.from_url(self.url) as client:
+            while True:
+                try:
+                    client.ping()
+                    return
+                except RedisError:
+                    assert time.monotonic() < deadline, (self.directory / "server.log").read_text()
+                    time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def running_server(directory: Path, *, password: str | None = None) -> Iterator[RedisServer]:
+    """A running server that is gone afterwards."""
+    server = RedisServer(directory, password=password)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """One server for the whole run. Leave it running; break `own_redis_server` instead."""
+    with running_server(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def own_redis_server(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server for one test, which may stop, kill, freeze and start it."""
+    directory = tmp_path / "own-redis"
+    directory.mkdir()
+    with running_server(directory) as server:
+        yield server
+
+
+@pytest.fixture
+async def redis(redis_server: RedisServer) -> AsyncIterator[Redis]:
+    """A client whose database is empty at the start of the test."""
+    async with client_of(redis_server) as client:
+        await client.flushall()
+        yield client
+
+
+@contextlib.asynccontextmanager
+async def client_of(server: RedisServer) -> AsyncIterator[Redis]:
+    """A client that reads replies as text."""
+    client = Redis.from_url(server.url, decode_responses=True, protocol=2)
+    try:
+        yield client
+    finally:
+        await client.aclose()
