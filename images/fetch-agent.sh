@@ -1,0 +1,53 @@
+#!/bin/sh
+# fetch-agent.sh AGENT DIRECTORY: put the CLI of an agent (claude, codex, factory) into DIRECTORY,
+# its commands into DIRECTORY/bin. Needs npm, which also knows where packages come from here.
+# The same script serves the Dockerfile, images/build.py and the tests, so that all of them run the
+# version of versions.env. With agent "none" the directory stays empty.
+set -eu
+agent=$1
+directory=$2
+. "$(dirname "$0")/versions.env"
+
+case $(uname -m) in
+x86_64) arch=x64 ;;
+aarch64 | arm64) arch=arm64 ;;
+*) echo "fetch-agent: no agent CLI is published for $(uname -m)" >&2 && exit 1 ;;
+esac
+key=$(echo "${agent}_${arch}_SHA512" | tr a-z A-Z)
+eval "sum=\${$key:-}"
+
+case $agent in
+none) mkdir -p "$directory" && exit 0 ;;
+claude) package=@anthropic-ai/claude-code-linux-$arch@$CLAUDE_VERSION ;;
+codex) package=@openai/codex@$CODEX_VERSION-linux-$arch ;;
+factory) package=@factory/cli-linux-$arch@$FACTORY_VERSION ;;
+*) echo "fetch-agent: unknown agent '$agent'; known: none claude codex factory" >&2 && exit 1 ;;
+esac
+if [ -z "$sum" ]; then
+	echo "fetch-agent: versions.env has no $key: $agent is not offered for $arch" >&2
+	exit 1
+fi
+
+# Unpacked beside its place and moved there at the end: half a download is never taken for a CLI,
+# and of two that fetch at the same time the first one wins.
+work=$directory.$$.partial
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/package" "$work/agent/bin"
+archive=$work/$(npm pack --silent --pack-destination "$work" "$package")
+found=$(sha512sum "$archive" | cut -d' ' -f1)
+if [ "$found" != "$sum" ]; then
+	echo "fetch-agent: $package has the sum $found, versions.env says $key=$sum" >&2
+	exit 1
+fi
+tar -xzf "$archive" -C "$work/package" --strip-components=1 --no-same-owner
+case $agent in
+claude) mv "$work/package/claude" "$work/agent/bin/claude" ;;
+factory) mv "$work/package/bin/droid" "$work/agent/bin/droid" ;;
+codex)
+	# codex finds its helpers beside itself; its voice chat is of no use in a worker.
+	rm -rf "$work/package/vendor/"*/codex-resources/voice
+	rm -rf "$work/agent" && mv "$work/package/vendor/"* "$work/agent"
+	;;
+esac
+chmod -R u=rwX,go=rX "$work/agent"
+mv -T "$work/agent" "$directory" 2>/dev/null || test -d "$directory/bin"

@@ -1,0 +1,117 @@
+"""Routes: which path is which protocol, and what the tests may ask about.
+
+| path | answer |
+|---|---|
+| POST /v1/messages | Anthropic Messages API, whole or streamed |
+| POST /v1/messages/count_tokens | four characters a token |
+| POST /v1/responses, /v1/chat/completions | OpenAI's APIs |
+| GET /stats, POST /reset | the journal's counts |
+| GET /healthz | 200 |
+| other paths under /api/ | 200 `{}`: what a CLI reports or asks in passing |
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any, Protocol
+
+from . import anthropic, openai_chat, openai_responses
+from .conversation import Conversation
+from .directives import DirectiveError
+from .http import Connection, Request, Response, json_response
+from .journal import Journal
+from .script import Reply, decide
+
+
+class Wire(Protocol):
+    """What a protocol's module offers."""
+
+    def read(
+        self, data: Mapping[str, Any], headers: Mapping[str, str], size: int
+    ) -> Conversation: ...
+    def error(self, status: int, message: str) -> dict[str, Any]: ...
+    async def whole(self, conversation: Conversation, reply: Reply) -> dict[str, Any]: ...
+    def stream(self, conversation: Conversation, reply: Reply) -> AsyncGenerator[str, None]: ...
+
+
+PROTOCOLS: dict[str, Wire] = {
+    "/v1/messages": anthropic,
+    "/v1/responses": openai_responses,
+    "/v1/chat/completions": openai_chat,
+}
+
+
+class ModelServer:
+    """The scripted model behind HTTP."""
+
+    def __init__(self) -> None:
+        self.journal = Journal()
+
+    async def handle(self, request: Request) -> Response:
+        """Answer one request and count it."""
+        path = request.path.rstrip("/") or "/"
+        if path in ("/stats", "/reset", "/healthz"):
+            return self._about(path)
+        self.journal.requests[path] += 1
+        response = await self._answer(request, path)
+        self.journal.statuses[response.status] += 1
+        return response
+
+    def _about(self, path: str) -> Response:
+        if path == "/reset":
+            active = self.journal.active
+            self.journal = Journal(active=active)
+        return json_response(self.journal.report() if path == "/stats" else {})
+
+    async def _answer(self, request: Request, path: str) -> Response:
+        if path.startswith("/api/"):
+            return json_response({})
+        if path == "/v1/models":
+            return json_response({"data": [], "models": [], "has_more": False})
+        if path == "/v1/messages/count_tokens" and request.method == "POST":
+            return json_response({"input_tokens": max(len(request.body) // 4, 1)})
+        if path == "/v1/responses" and request.method == "GET":
+            # codex asks for a WebSocket first; 426 sends it to POST at once, 404 after seven tries.
+            return json_response(openai_responses.error(426, "no WebSocket here"), 426)
+        protocol = PROTOCOLS.get(path)
+        if protocol is None or request.method != "POST":
+            message = f"no such endpoint: {request.method} {path}"
+            return json_response(anthropic.error(404, message), 404)
+        return await self._model(request, protocol)
+
+    async def _model(self, request: Request, protocol: Wire) -> Response:
+        try:
+            data = request.json()
+            conversation = protocol.read(data, request.headers, len(request.body))
+            reply = decide(conversation, self.journal)
+        except (DirectiveError, ValueError) as error:
+            return json_response(protocol.error(400, f"scripted model: {error}"), 400)
+        if reply.error is not None:
+            message = f"scripted model: the prompt asks for status {reply.error}"
+            return json_response(protocol.error(reply.error, message), reply.error)
+        if data.get("stream"):
+            return Response(events=self._counted(protocol.stream(conversation, reply)))
+        return json_response(await self._whole(protocol, conversation, reply))
+
+    async def _whole(self, protocol: Wire, conversation: Conversation, reply: Reply) -> object:
+        self.journal.active += 1
+        try:
+            return await protocol.whole(conversation, reply)
+        finally:
+            self.journal.active -= 1
+
+    async def _counted(self, stream: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
+        self.journal.active += 1
+        try:
+            async with aclosing(stream) as events:
+                async for event in events:
+                    yield event
+        finally:
+            self.journal.active -= 1
+
+
+async def start(host: str, port: int) -> asyncio.Server:
+    """Listen on `host:port`; port 0 takes a free one."""
+    server = ModelServer()
+    loop = asyncio.get_running_loop()
+    return await loop.create_server(lambda: Connection(server.handle), host, port, backlog=1024)
