@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Puts Orbiter on the cluster of this checkout: `python3 cluster/orbiter.py install`.
+
+A thin layer over `helm upgrade --install` with the images that `make images` built; the same chart
+and the same flags work on any cluster. Runs on the system's own Python.
+"""
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from localcluster.errors import ClusterError
+from localcluster.layout import REPOSITORY, Layout, from_environment
+from localcluster.report import Reporter
+from localcluster.shell import run
+
+RELEASE = "orbiter"
+NAMESPACE = "orbiter-system"
+CHART = REPOSITORY / "helm" / "orbiter"
+ROLLOUT_SECONDS = 180
+
+
+def kubectl(layout: Layout, *arguments: str, stdin: str | None = None) -> str:
+    """Run kubectl on this checkout's cluster and return what it printed.
+
+    Raises:
+        ClusterError: it failed; the message ends with what it said.
+    """
+    argv = [str(layout.bin / "kubectl"), "--kubeconfig", str(layout.kubeconfig), *arguments]
+    if stdin is None:
+        return run(argv)
+    done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ClusterError(f"`kubectl {' '.join(arguments)}` failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def helm(layout: Layout, *arguments: str) -> str:
+    """Run helm on this checkout's cluster and return what it printed."""
+    argv = [str(layout.bin / "helm"), "--kubeconfig", str(layout.kubeconfig), *arguments]
+    return run(argv)
+
+
+def images_digest(layout: Layout) -> str:
+    """A short hash that changes when an image was built anew, so that its pods are replaced.
+
+    The tag `dev` stays the same from build to build; without this nobody would restart.
+    """
+    stamps = sorted((layout.state / "images").glob("*.stamp"))
+    text = json.dumps({stamp.name: stamp.read_text() for stamp in stamps})
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def ensure_namespace(layout: Layout, name: str) -> None:
+    """Create a namespace that enforces the restricted Pod Security Standard, or leave it."""
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": name,
+            "labels": {"pod-security.kubernetes.io/enforce": "restricted"},
+        },
+    }
+    kubectl(layout, "apply", "--server-side", "-f", "-", stdin=json.dumps(manifest))
+
+
+def install(layout: Layout, report: Reporter, namespaces: Sequence[str], values: list[str]) -> None:
+    """Install or upgrade the CRDs and the chart, and wait until the operator answers."""
+    with report.step("installing the resource definitions"):
+        kubectl(
+            layout, "apply", "--server-side", "--force-conflicts", "-f", str(REPOSITORY / "crds")
+        )
+        for name in namespaces:
+            ensure_namespace(layout, name)
+    with report.step("installing the operator with Helm", "10 s"):
+        listed = ",".join(namespaces)
+        settings = [
+            f"workers.namespaces={{{listed}}}",
+            f"operator.podAnnotations.orbiter\\.dev/images={images_digest(layout)}",
+            *values,
+        ]
+        helm(
+            layout,
+            *("upgrade", "--install", RELEASE, str(CHART), "--namespace", NAMESPACE),
+            *("--create-namespace", "--skip-crds", "-f", str(CHART / "ci" / "local-values.yaml")),
+            *(word for setting in settings for word in ("--set", setting)),
+            *("--wait", "--timeout", f"{ROLLOUT_SECONDS}s"),
+        )
+
+
+def main(argv: Sequence[str]) -> int:
+    """Entry point; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("verb", choices=["install", "uninstall"])
+    parser.add_argument(
+        "--namespace",
+        action="append",
+        default=[],
+        help="namespace in which tasks may run (repeatable; default and e2e when absent)",
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a value for the chart"
+    )
+    arguments = parser.parse_args(argv)
+    layout, report = from_environment(), Reporter()
+    try:
+        if arguments.verb == "install":
+            install(layout, report, arguments.namespace or ["default", "e2e"], arguments.set)
+        else:
+            with report.step("uninstalling"):
+                helm(layout, "uninstall", RELEASE, "--namespace", NAMESPACE, "--wait")
+    except ClusterError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
