@@ -1,8 +1,8 @@
-"""What every package's tests may use: a real Redis, and waiting for a condition."""
+"""What every package's tests may use: a real Redis, real agent CLIs, waiting for a condition."""
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "tests"))
 
-pytest_plugins = ["support.redis_server"]
+pytest_plugins = ["support.redis_server", "support.agent_clis"]
