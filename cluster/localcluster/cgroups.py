@@ -8,7 +8,7 @@ pid file can go stale, and nothing is ever found by its name.
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,7 +55,7 @@ class CgroupTree:
         self.name = name
         self._hierarchies = hierarchies
 
-    def create(self, components: Iterable[str]) -> None:
+    def create(self) -> None:
         """Make the tree; harmless when it exists."""
         for mount in self._hierarchies.all:
             if self._hierarchies.unified:
@@ -65,16 +65,16 @@ class CgroupTree:
                 _inherit_cpuset(path)
             if self._hierarchies.unified:
                 _delegate(mount / self.name)
-        for component in components:
-            self.directory(component).mkdir(parents=True, exist_ok=True)
 
-    def directory(self, component: str) -> Path:
-        """Where a component's processes are listed."""
-        return self._hierarchies.tracking / self.name / "system" / component
+    def ensure(self, component: str) -> Path:
+        """Make a component's cgroup unless it exists; returns where to join it."""
+        directory = self._directory(component)
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory
 
     def pids(self, component: str) -> list[int]:
         """Living processes of one component."""
-        return _living(self.directory(component))
+        return _living(self._directory(component))
 
     def everyone(self) -> list[int]:
         """Every living process of the cluster, containers included."""
@@ -94,6 +94,9 @@ class CgroupTree:
         for mount in self._hierarchies.all:
             for path in reversed(list(_subtree(mount / self.name))):
                 path.rmdir()
+
+    def _directory(self, component: str) -> Path:
+        return self._hierarchies.tracking / self.name / "system" / component
 
 
 def _kill_until_empty(find: Callable[[], list[int]], timeout: float, what: str) -> None:

@@ -91,7 +91,6 @@ def components(node: Node, programs: Path, containerd: str) -> tuple[Component, 
             # The client default of 20 requests/s caps a burst at 8.5 pods/s, whoever creates them.
             "--kube-api-qps=300",
             "--kube-api-burst=600",
-            "--enable-hostpath-provisioner=true",
             "--flex-volume-plugin-dir=/var/lib/kubelet/volume-plugins",
         ),
     )
@@ -123,6 +122,14 @@ def components(node: Node, programs: Path, containerd: str) -> tuple[Component, 
     coredns = Component(
         "coredns", (str(programs / "coredns"), "-conf", f"{config}/Corefile"), ("Corefile",)
     )
+    volumes = Component(
+        "volumes",
+        (
+            str(programs / "volume-provisioner"),
+            f"-kubeconfig={config}/volumes.kubeconfig",
+            f"-directory={node.volumes}",
+        ),
+    )
     return (
         etcd,
         runtime,
@@ -132,4 +139,5 @@ def components(node: Node, programs: Path, containerd: str) -> tuple[Component, 
         kubelet,
         proxy,
         coredns,
+        volumes,
     )

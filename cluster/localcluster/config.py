@@ -18,6 +18,7 @@ CLIENTS = {
     "kubelet": f"/O=system:nodes/CN=system:node:{facts.NODE_NAME}",
     "proxy": "/CN=system:kube-proxy",
     "coredns": "/CN=system:coredns",
+    "volumes": "/CN=system:volume-provisioner",
 }
 
 
@@ -152,7 +153,10 @@ def _proxy(node: Node) -> dict[str, Any]:
 
 
 def _corefile(node: Node) -> str:
-    forward = f"\n  forward . {' '.join(node.nameservers)}" if node.nameservers else ""
+    # Without egress a foreign name does not exist: an answer at once, and one nobody retries.
+    rest = "template ANY ANY . {\n    rcode NXDOMAIN\n  }"
+    if node.nameservers:
+        rest = f"forward . {' '.join(node.nameservers)}"
     return f"""\
 .:53 {{
   bind {node.ip}
@@ -161,7 +165,8 @@ def _corefile(node: Node) -> str:
   kubernetes cluster.local in-addr.arpa ip6.arpa {{
     kubeconfig {node.config / "coredns.kubeconfig"}
     pods insecure
-  }}{forward}
+  }}
+  {rest}
 }}
 """
 
@@ -169,7 +174,3 @@ def _corefile(node: Node) -> str:
 def _dump(value: Mapping[str, Any]) -> str:
     return json.dumps(value, indent=1) + "\n"
 
-
-def client_files(pki: Path, name: str) -> tuple[Path, Path]:
-    """Certificate and key of one client."""
-    return pki / f"{name}.crt", pki / f"{name}.key"

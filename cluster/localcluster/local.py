@@ -40,6 +40,7 @@ class LocalCluster:
             pki=layout.pki,
             config=layout.config,
             etcd=layout.data / "etcd",
+            volumes=layout.data / "volumes",
             cni_plugins=packages.cni_plugins() or packages.CNI_DIRECTORIES[-1],
             nameservers=host.nameservers() if record.egress else (),
         )
@@ -156,7 +157,7 @@ class LocalCluster:
         shutil.rmtree(self._layout.started, ignore_errors=True)
         for path in facts.RUNTIME_DIRECTORIES:
             shutil.rmtree(self._layout.node_path(path), ignore_errors=True)
-        self._tree.create((HOLDER, *self._components))
+        self._tree.create()
         host.register(self._layout)
         holder = self._supervisor.hold_namespaces()
         namespaces.set_up(self._node, self._layout, holder)

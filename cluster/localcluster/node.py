@@ -21,7 +21,6 @@ CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 PRIVATE_DIRECTORIES = (
     "/run/containerd",
     "/run/netns",
-    "/tmp/hostpath_pv",  # noqa: S108
     "/var/lib/cni",
     "/var/lib/containerd",
     "/var/lib/kubelet",
@@ -42,6 +41,7 @@ class Node:
         pki: directory of keys and certificates.
         config: directory of rendered configuration files.
         etcd: directory of etcd's data.
+        volumes: directory of persistent volumes.
         cni_plugins: directory of the CNI plugins.
         nameservers: where CoreDNS forwards foreign names; none means they do not exist.
     """
@@ -51,6 +51,7 @@ class Node:
     pki: Path
     config: Path
     etcd: Path
+    volumes: Path
     cni_plugins: Path
     nameservers: tuple[str, ...] = ()
 

@@ -34,30 +34,14 @@ def basics(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
         "ports": ports,
         "endpoints": [{"addresses": [node.ip]}],
     }
-    yield f"/apis/{RBAC}/v1/clusterroles/system:coredns", {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "system:coredns"},
-        "rules": [
-            {
-                "apiGroups": [""],
-                "resources": ["endpoints", "services", "pods", "namespaces"],
-                "verbs": ["list", "watch"],
-            },
-            {
-                "apiGroups": ["discovery.k8s.io"],
-                "resources": ["endpointslices"],
-                "verbs": ["list", "watch"],
-            },
-        ],
-    }
-    yield f"/apis/{RBAC}/v1/clusterrolebindings/system:coredns", {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "system:coredns"},
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "system:coredns"},
-        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "system:coredns"}],
-    }
+    yield from _role("system:coredns", [
+        _rule("", "endpoints services pods namespaces", "list watch"),
+        _rule("discovery.k8s.io", "endpointslices", "list watch"),
+    ])  # fmt: skip
+    yield from _role("system:volume-provisioner", [
+        _rule("", "persistentvolumeclaims", "list watch"),
+        _rule("", "persistentvolumes", "list watch create delete"),
+    ])  # fmt: skip
     yield "/apis/storage.k8s.io/v1/storageclasses/standard", {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
@@ -65,7 +49,27 @@ def basics(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
             "name": "standard",
             "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
         },
-        "provisioner": "kubernetes.io/host-path",
+        "provisioner": "orbiter.dev/directory",
         "reclaimPolicy": "Delete",
         "volumeBindingMode": "Immediate",
     }
+
+
+def _role(user: str, rules: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield f"/apis/{RBAC}/v1/clusterroles/{user}", {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": user},
+        "rules": rules,
+    }
+    yield f"/apis/{RBAC}/v1/clusterrolebindings/{user}", {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": user},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": user},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
+    }
+
+
+def _rule(group: str, resources: str, verbs: str) -> dict[str, Any]:
+    return {"apiGroups": [group], "resources": resources.split(), "verbs": verbs.split()}

@@ -83,4 +83,5 @@ def _no_services() -> Iterator[None]:
 
 def is_installed(package: str) -> bool:
     """Whether dpkg has the package."""
-    return succeeds(["dpkg-query", "--show", "--showformat=x", package])
+    shown = ["dpkg-query", "--show", "--showformat=${db:Status-Status}", package]
+    return succeeds(shown) and run(shown) == "installed"

@@ -99,7 +99,7 @@ class Supervisor:
         log.parent.mkdir(parents=True, exist_ok=True)
         if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
             log.rename(log.with_suffix(".log.old"))
-        cgroup = str(self._tree.directory(name))
+        cgroup = str(self._tree.ensure(name))
         with log.open("ab") as out:
             process = subprocess.Popen(
                 ["/bin/sh", "-c", JOIN_AND_BECOME, cgroup, *argv],

@@ -29,6 +29,7 @@ PROGRAMS = (
     "kube-scheduler",
     "kubelet",
     "kube-proxy",
+    "volume-provisioner",
 )
 HELM_VERSION = "3.20.2"
 HELM_PACKAGE = "helm.sh/helm/v3/cmd/helm"
@@ -111,7 +112,7 @@ def _go_build(
     layout: Layout, report: Reporter, what: str, binary: Path, package: str, may_take: str
 ) -> None:
     flags = _linker_flags()
-    sources = [NODE_SOURCES / name for name in ("go.mod", "go.sum", "main.go")]
+    sources = [NODE_SOURCES / name for name in ("go.mod", "go.sum", "main.go", "provisioner.go")]
     stamp = _digest(sources, flags, package)
     if _is_fresh(binary, stamp):
         return

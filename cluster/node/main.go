@@ -15,6 +15,7 @@ import (
 	_ "github.com/coredns/coredns/plugin/errors"
 	_ "github.com/coredns/coredns/plugin/forward"
 	_ "github.com/coredns/coredns/plugin/kubernetes"
+	_ "github.com/coredns/coredns/plugin/template"
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
@@ -33,8 +34,14 @@ func main() {
 		etcdmain.Main(os.Args)
 		return
 	case "coredns":
-		dnsserver.Directives = []string{"bind", "errors", "cache", "kubernetes", "forward"}
+		dnsserver.Directives = []string{"bind", "errors", "cache", "kubernetes", "template", "forward"}
 		coremain.Run()
+		return
+	case "volume-provisioner":
+		if err := runProvisioner(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		return
 	case "kubectl":
 		cmd = kubectl.NewDefaultKubectlCommand()
