@@ -1,0 +1,48 @@
+"""`python -m worker_wrapper`: PID 1 of a worker container.
+
+Reads the settings, prepares the process, and runs worker.py. Exit codes: 0 the outcome was
+published, or there was nothing to do; 2 the environment is not usable; 3 Redis was not to be had;
+143 asked to leave before anything had begun.
+"""
+
+import os
+import signal
+import sys
+
+_UNUSABLE_ENVIRONMENT = 2
+_TERMINATED = 128 + signal.SIGTERM
+
+
+def main() -> int:
+    """Run the wrapper.
+
+    Returns:
+        The exit code.
+    """
+    # As PID 1 a process without a handler would not even notice this signal.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(_TERMINATED))
+
+    from worker_wrapper.settings import SettingsError, load
+
+    try:
+        settings = load(os.environ)
+    except SettingsError as error:
+        print(f"worker-wrapper: {error}", file=sys.stderr)  # noqa: T201 - before logs exist
+        return _UNUSABLE_ENVIRONMENT
+
+    from worker_wrapper.lean import skip_package_code
+
+    skip_package_code("redis", "redis.asyncio")
+
+    import asyncio
+
+    from worker_wrapper import worker
+    from worker_wrapper.prctl import become_subreaper, hide_environment
+
+    become_subreaper()
+    hide_environment()
+    return asyncio.run(worker.run(settings, os.environ))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

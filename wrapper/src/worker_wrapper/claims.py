@@ -1,0 +1,143 @@
+"""An entry that is ours to answer: keeping the claim while the agent runs, and settling it once.
+
+Two kinds. `QueueClaim` is held by the consumer group alone (standalone developers, PO).
+`AttemptClaim` belongs to an attempt of an AgentTask, whose record operator and worker share.
+"""
+
+from typing import Literal, Protocol
+
+from redis.exceptions import ResponseError
+
+from orbiter_contracts.queues import (
+    ATTEMPT_FIELD,
+    DEVELOPER_OUTPUT,
+    LIFECYCLE,
+    REASON_FIELD,
+    TASK_FIELD,
+    dead_letter,
+)
+from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
+from worker_wrapper.connection import TRIES
+from worker_wrapper.scripts import RENEW, SETTLE
+from worker_wrapper.streams import Entry, InputStream
+
+ClaimState = Literal["held", "taken", "gone", "lost"]
+"""`held`: ours. `taken`: another consumer has it. `gone`: settled or withdrawn. `lost`: Redis lost
+its data, so that nobody else knows of the entry; it is still ours to answer."""
+
+
+class Claim(Protocol):
+    """What developer.py, po.py and heartbeat.py do with an entry."""
+
+    @property
+    def entry(self) -> Entry:
+        """The entry."""
+
+    async def renew(self, *, tries: int = TRIES) -> ClaimState:
+        """Say where the claim stands; renew it when it is held."""
+
+    async def settle(self, output: str, event: str, *, dead_reason: str = "") -> bool:
+        """Publish the outcome and take the entry off the queue.
+
+        Args:
+            output: The output's JSON; "" publishes neither output nor event.
+            event: The lifecycle event's JSON.
+            dead_reason: Also put the entry on the dead-letter stream, for this reason.
+
+        Returns:
+            False when nothing was done, because the entry was settled or withdrawn already, or
+            another worker has it by now.
+        """
+
+
+class QueueClaim:
+    """A claim that the consumer group keeps.
+
+    Args:
+        stream: The stream it came from.
+        entry: The entry.
+        output: The stream outputs go to.
+        firm: The entry is ours whoever was handed it meanwhile.
+    """
+
+    def __init__(
+        self, stream: InputStream, entry: Entry, *, output: str, firm: bool = False
+    ) -> None:
+        self.entry = entry
+        self._stream = stream
+        self._output = output
+        self._who = (stream.group, stream.consumer, entry.id, "1" if firm else "0")
+
+    async def renew(self, *, tries: int = TRIES) -> ClaimState:
+        """See `Claim`."""
+        state: ClaimState = await self._stream.redis.call(
+            "EVAL", RENEW, 1, self._stream.key, *self._who, tries=tries
+        )
+        return state
+
+    async def settle(self, output: str, event: str, *, dead_reason: str = "") -> bool:
+        """See `Claim`."""
+        key, dead = self._stream.key, dead_letter(self._stream.key)
+        routing = [
+            text
+            for name in (TASK_FIELD, ATTEMPT_FIELD)
+            if name in self.entry.fields
+            for text in (name, self.entry.fields[name])
+        ]
+        settled = await self._stream.redis.call(
+            *("EVAL", SETTLE, 4, key, self._output, LIFECYCLE, dead),
+            *(*self._who, output, event, dead_reason, *routing),
+        )
+        return bool(settled)
+
+
+class AttemptClaim:
+    """The claim of an attempt of an AgentTask, which has a record of its own.
+
+    Args:
+        stream: The developer input stream.
+        entry: The attempt's entry.
+        record: Key of the attempt's record.
+        task: `<namespace>/<name>` of the AgentTask.
+        attempt: The attempt's number.
+    """
+
+    def __init__(
+        self, stream: InputStream, entry: Entry, *, record: str, task: str, attempt: int
+    ) -> None:
+        self.entry = entry
+        self._stream = stream
+        self._record = record
+        self._task = task
+        self._attempt = attempt
+
+    async def renew(self, *, tries: int = TRIES) -> ClaimState:
+        """See `Claim`. Never `taken`: an attempt's entry is run by its own Job alone."""
+        redis, stream = self._stream.redis, self._stream
+        try:
+            held = await redis.call(
+                *("XCLAIM", stream.key, stream.group, stream.consumer, 0, self.entry.id),
+                *("FORCE", "JUSTID"),
+                tries=tries,
+            )
+        except ResponseError as error:
+            if not str(error).startswith("NOGROUP"):
+                raise
+            held = []
+        if held:
+            return "held"
+        return "gone" if await redis.call("EXISTS", self._record, tries=tries) else "lost"
+
+    async def settle(self, output: str, event: str, *, dead_reason: str = "") -> bool:
+        """See `Claim`."""
+        redis, stream = self._stream.redis, self._stream
+        if dead_reason:
+            fields = {**self.entry.fields, REASON_FIELD: dead_reason}
+            flat = [text for pair in fields.items() for text in pair]
+            await redis.call("XADD", dead_letter(stream.key), "*", *flat)
+        published = await redis.call(
+            *("EVAL", PUBLISH_ATTEMPT, 4, self._record, stream.key, DEVELOPER_OUTPUT, LIFECYCLE),
+            *(ATTEMPT_TTL_SECONDS, self.entry.id, stream.group, output, event),
+            *(self._task, self._attempt),
+        )
+        return published is not None

@@ -1,0 +1,147 @@
+"""A developer worker: one task, one outcome, then it leaves.
+
+Bound to an attempt of an AgentTask (TASK_ENTRY_ID) it runs exactly that entry. Standalone it runs
+the first unbound entry it gets from the shared queue, or takes over from a worker that died.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from uuid import uuid4
+
+from orbiter_contracts import DeveloperWorkerInput, InvalidMessageError, WorkerOutput, decode
+from orbiter_contracts.queues import (
+    DEVELOPER_GROUP,
+    DEVELOPER_INPUT,
+    DEVELOPER_OUTPUT,
+    OPERATOR_GROUP,
+    TASK_FIELD,
+)
+from worker_wrapper.agents.base import Session, Turn
+from worker_wrapper.claims import AttemptClaim, Claim, QueueClaim
+from worker_wrapper.exchange import POISONED_DELIVERIES, Worker, answer, begin, poisoned
+from worker_wrapper.heartbeat import BOUND_SECONDS, STANDALONE_SECONDS
+from worker_wrapper.outputs import developer_output, stand_in, without_turn
+from worker_wrapper.settings import BoundTask
+from worker_wrapper.stop import StopTurn
+from worker_wrapper.streams import BLOCK_SECONDS, Entry, InputStream
+from worker_wrapper.turn import take_turn
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A claimed task, and why it must not be run if it must not."""
+
+    claim: Claim
+    task: DeveloperWorkerInput
+    reason: str | None = None
+    error: str | None = None
+
+
+async def run(worker: Worker) -> None:
+    """Answer one task, unless there is none left or we are asked to leave before one came."""
+    stream = InputStream(worker.redis, DEVELOPER_INPUT, DEVELOPER_GROUP, worker.settings.worker_id)
+    bound = worker.settings.task
+    if bound:
+        await begin(worker, stream)
+        job = await _bound(stream, bound)
+        if job is None:
+            worker.log.info("already_done", entry=bound.entry_id)
+    elif await worker.shutdown.unless(begin(worker, stream)):
+        job = await worker.shutdown.unless(_next_unbound(stream, worker))
+    else:
+        job = None
+    if job is not None:
+        await _answer(worker, job)
+        await stream.leave()
+
+
+async def _bound(stream: InputStream, bound: BoundTask) -> _Job | None:
+    """Claim the one entry we exist for; None when it no longer exists.
+
+    How often it was delivered says nothing here: standalone workers are handed it too.
+    """
+    entry = await stream.claim(bound.entry_id)
+    if entry is None:
+        return None
+    claim: Claim = QueueClaim(stream, entry, output=DEVELOPER_OUTPUT, firm=True)
+    if bound.record and bound.name and bound.attempt:
+        claim = AttemptClaim(
+            stream, entry, record=bound.record, task=bound.name, attempt=bound.attempt
+        )
+    try:
+        return _Job(claim, decode(DeveloperWorkerInput, entry.fields))
+    except InvalidMessageError as error:
+        return _Job(claim, stand_in(entry, bound), "InvalidMessage", str(error))
+
+
+async def _next_unbound(stream: InputStream, worker: Worker) -> _Job:
+    """Wait for a task of our own; what nobody can read goes to the dead letters."""
+    loop = asyncio.get_running_loop()
+    sweep_at = loop.time()
+    while True:
+        entry = None
+        if loop.time() >= sweep_at:
+            entry = await _abandoned(stream)
+            sweep_at = sweep_at if entry else loop.time() + BLOCK_SECONDS
+        entry = entry or await stream.next()
+        if entry is None or TASK_FIELD in entry.fields:
+            continue
+        claim = QueueClaim(stream, entry, output=DEVELOPER_OUTPUT)
+        try:
+            task = decode(DeveloperWorkerInput, entry.fields)
+        except InvalidMessageError as error:
+            worker.log.warning("dead_letter", entry=entry.id, reason=str(error))
+            await claim.settle("", "", dead_reason=str(error))
+            continue
+        if entry.deliveries >= POISONED_DELIVERIES:
+            return _Job(claim, task, "WorkerCrashed", poisoned(entry))
+        return _Job(claim, task)
+
+
+async def _abandoned(stream: InputStream) -> Entry | None:
+    """Take over what a dead worker left. The operator renews nothing and comes back for its own."""
+    async for entry, holder in stream.abandoned():
+        if TASK_FIELD not in entry.fields and holder != OPERATOR_GROUP:
+            taken = await stream.take_over(entry)
+            if taken:
+                return taken
+    return None
+
+
+async def _answer(worker: Worker, job: _Job) -> None:
+    settings, task = worker.settings, job.task
+    session_id = settings.session_id or str(uuid4())
+
+    async def work(stop: StopTurn) -> WorkerOutput:
+        if job.reason:
+            report = without_turn(worker.clock(), reason=job.reason, error=job.error)
+            return developer_output(task, report, worker_id=settings.worker_id)
+        report = await take_turn(
+            settings.agent,
+            Turn(
+                prompt=task.prompt,
+                timeout_seconds=task.timeout,
+                session=Session(session_id),
+                workdir=settings.workspace_dir,
+                options=settings.options,
+            ),
+            developer=True,
+            environ=worker.environ,
+            stop=stop,
+            spill_dir=settings.spill_dir,
+            clock=worker.clock,
+        )
+        return developer_output(task, report, worker_id=settings.worker_id)
+
+    await answer(
+        worker,
+        job.claim,
+        work,
+        renew_seconds=BOUND_SECONDS if settings.task else STANDALONE_SECONDS,
+        details={
+            "request_id": task.request_id,
+            "session_id": session_id,
+            "task": (settings.task and settings.task.name) or task.task_id,
+        },
+        dead_reason=job.error or "",
+    )

@@ -1,0 +1,58 @@
+"""What a worker tells about itself: started, ready, busy, completed, failed, stopped.
+
+`completed` and `failed` are published together with the output (claims.py), others on their own.
+Lifecycle events are news, so losing one costs latency and never correctness.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+
+from orbiter_contracts import (
+    LifecycleEventName,
+    OutputStatus,
+    WorkerLifecycleEvent,
+    encode,
+)
+from orbiter_contracts.queues import LIFECYCLE
+from worker_wrapper.connection import TRIES, RedisConnection
+
+Details = Mapping[str, str]
+"""What an event says beyond its name: request_id, session_id, task, status."""
+_NOTHING: Details = MappingProxyType({})
+
+
+def event_for(status: OutputStatus) -> LifecycleEventName:
+    """The lifecycle event that goes with an output."""
+    return "completed" if status in ("success", "input_required") else "failed"
+
+
+class Lifecycle:
+    """Publishes this worker's lifecycle; `routing` fields go with every event."""
+
+    def __init__(
+        self,
+        redis: RedisConnection,
+        worker_id: str,
+        *,
+        clock: Callable[[], datetime],
+        routing: Mapping[str, str],
+    ) -> None:
+        self._redis = redis
+        self._worker_id = worker_id
+        self._clock = clock
+        self._routing = dict(routing)
+
+    def event(self, name: LifecycleEventName, details: Details = _NOTHING) -> WorkerLifecycleEvent:
+        """Make an event of now."""
+        return WorkerLifecycleEvent(
+            worker_id=self._worker_id, event=name, timestamp=self._clock(), details=dict(details)
+        )
+
+    async def announce(
+        self, name: LifecycleEventName, details: Details = _NOTHING, *, tries: int = TRIES
+    ) -> None:
+        """Publish an event that stands for itself."""
+        fields = encode(self.event(name, details), **self._routing)
+        flat = [text for pair in fields.items() for text in pair]
+        await self._redis.call("XADD", LIFECYCLE, "*", *flat, tries=tries)

@@ -1,0 +1,121 @@
+"""From what came of a turn to the message that says so.
+
+Pure: developer.py and po.py call these with everything in hand; exchange.py publishes the result.
+"""
+
+import json
+from datetime import datetime
+from uuid import NAMESPACE_URL, uuid5
+
+from orbiter_contracts import (
+    DeveloperWorkerInput,
+    DeveloperWorkerOutput,
+    POWorkerInput,
+    POWorkerOutput,
+    WorkspaceReport,
+)
+from orbiter_contracts.queues import DATA_FIELD
+from worker_wrapper.settings import BoundTask
+from worker_wrapper.streams import Entry
+from worker_wrapper.turn import TurnReport
+
+
+def without_turn(
+    now: datetime, *, text: str = "", reason: str | None = None, error: str | None = None
+) -> TurnReport:
+    """A report of a message that was answered without asking the agent; with a reason, an error."""
+    return TurnReport(
+        status="error" if reason else "success",
+        reason=reason,
+        error=error,
+        text=text,
+        verdict=None,
+        usage=None,
+        session=None,
+        warnings=[],
+        started_at=now,
+        finished_at=now,
+        duration_ms=0,
+    )
+
+
+def developer_output(
+    task: DeveloperWorkerInput,
+    report: TurnReport,
+    *,
+    worker_id: str,
+    workspace: WorkspaceReport | None = None,
+) -> DeveloperWorkerOutput:
+    """Say how a task ended.
+
+    The commit is the one the agent names, else a new HEAD of its workspace. A success whose work
+    could not be stored as the workspace asks for is none.
+    """
+    status, reason, error, warnings = report.status, report.reason, report.error, report.warnings
+    commit = report.verdict.commit_sha if report.verdict else None
+    if workspace:
+        if not commit and workspace.head_sha != workspace.base_sha:
+            commit = workspace.head_sha
+        if workspace.error and status == "success":
+            status, reason, error = "failed", "WorkspaceError", workspace.error
+        elif workspace.error:
+            warnings = [*warnings, workspace.error]
+    return DeveloperWorkerOutput(
+        request_id=task.request_id,
+        task_id=task.task_id,
+        worker_id=worker_id,
+        status=status,
+        reason=reason,
+        error=error,
+        verdict=report.verdict,
+        commit_sha=commit,
+        pr_url=report.verdict.pr_url if report.verdict else None,
+        workspace=workspace,
+        usage=report.usage,
+        warnings=warnings,
+        started_at=report.started_at,
+        finished_at=report.finished_at,
+        duration_ms=report.duration_ms,
+        timestamp=report.finished_at,
+    )
+
+
+def po_output(message: POWorkerInput, report: TurnReport, *, session_id: str) -> POWorkerOutput:
+    """Say what the agent answered, in which session."""
+    return POWorkerOutput(
+        request_id=message.request_id,
+        user_id=message.user_id,
+        text=report.text,
+        session_id=session_id,
+        status=report.status,
+        reason=report.reason,
+        error=report.error,
+        usage=report.usage,
+        warnings=report.warnings,
+        started_at=report.started_at,
+        finished_at=report.finished_at,
+        duration_ms=report.duration_ms,
+        timestamp=report.finished_at,
+    )
+
+
+def stand_in(entry: Entry, bound: BoundTask) -> DeveloperWorkerInput:
+    """What is left of a task nobody can read, so that its AgentTask gets an answer all the same.
+
+    Its request_id is the one it has, else the one that the operator gives to this attempt.
+    """
+    try:
+        data = json.loads(entry.fields[DATA_FIELD])
+    except (KeyError, ValueError):
+        data = None
+    known = {key: value for key, value in _items(data) if isinstance(value, str) and value}
+    _, uid, attempt = (bound.record or f":{entry.id}:1").rsplit(":", 2)
+    return DeveloperWorkerInput(
+        request_id=known.get("request_id", str(uuid5(NAMESPACE_URL, f"orbiter:{uid}:{attempt}"))),
+        task_id=known.get("task_id", bound.name or entry.id),
+        prompt=known.get("prompt", "unreadable"),
+    )
+
+
+def _items(data: object) -> list[tuple[str, object]]:
+    return list(data.items()) if isinstance(data, dict) else []

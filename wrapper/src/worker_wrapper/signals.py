@@ -1,0 +1,51 @@
+"""What SIGTERM asks of a worker: finish the current message, then leave; asked twice, leave now.
+
+worker.py installs it; whoever waits (idle) or runs a turn (supervision.py) watches it.
+"""
+
+import asyncio
+import signal
+from collections.abc import Awaitable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Shutdown:
+    """The state of our leaving.
+
+    Attributes:
+        requested: Set by the first signal: take no further message.
+        urgent: Set by the second: do not finish the current one either.
+    """
+
+    def __init__(self) -> None:
+        self.requested = asyncio.Event()
+        self.urgent = asyncio.Event()
+
+    def install(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Listen to SIGTERM, and to SIGINT, which is what Ctrl-C sends."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.request)
+
+    def request(self) -> None:
+        """Be told to leave; the second time, at once."""
+        if self.requested.is_set():
+            self.urgent.set()
+        self.requested.set()
+
+    async def unless(self, idle: Awaitable[T]) -> T | None:
+        """Wait for something that may be given up as soon as we are asked to leave.
+
+        Returns:
+            Its result, or None when we were asked to leave first.
+        """
+        waiting = asyncio.ensure_future(idle)
+        asked = asyncio.create_task(self.requested.wait())
+        try:
+            await asyncio.wait((waiting, asked), return_when=asyncio.FIRST_COMPLETED)
+            return waiting.result() if waiting.done() else None
+        finally:
+            for task in (waiting, asked):
+                task.cancel()
+            await asyncio.gather(waiting, asked, return_exceptions=True)

@@ -1,0 +1,79 @@
+"""Put a worker together, let it work, and say how it went as an exit code.
+
+__main__.py runs this; it is the only place where the parts are made.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from redis.exceptions import ResponseError
+
+from orbiter_contracts.queues import ATTEMPT_FIELD, TASK_FIELD
+from worker_wrapper.connection import RedisConnection, RedisUnavailableError
+from worker_wrapper.exchange import Worker
+from worker_wrapper.lifecycle import Lifecycle
+from worker_wrapper.logs import configure
+from worker_wrapper.redact import Redactor
+from worker_wrapper.settings import Settings
+from worker_wrapper.signals import Shutdown
+
+OK: Final = 0
+REDIS_UNAVAILABLE: Final = 3
+
+
+async def run(settings: Settings, environ: Mapping[str, str]) -> int:
+    """Work until there is nothing more to do or somebody says so.
+
+    Returns:
+        The exit code: 0 when whatever came of it was published, 3 when Redis was not to be had.
+    """
+    redactor = Redactor.of(environ)
+    log = configure(redactor, level=settings.log_level, worker_id=settings.worker_id)
+    redis = RedisConnection(settings.redis_url, log)
+    shutdown = Shutdown()
+    shutdown.install(asyncio.get_running_loop())
+    worker = Worker(
+        settings=settings,
+        environ=environ,
+        redis=redis,
+        lifecycle=Lifecycle(redis, settings.worker_id, clock=_now, routing=_routing(settings)),
+        shutdown=shutdown,
+        redactor=redactor,
+        clock=_now,
+        log=log,
+    )
+    try:
+        await _work(worker)
+        await worker.lifecycle.announce("stopped", tries=1)
+    except (RedisUnavailableError, ResponseError) as error:
+        log.error("redis_unavailable", error=str(error), exit_code=REDIS_UNAVAILABLE)
+        return REDIS_UNAVAILABLE
+    finally:
+        await redis.close()
+    return OK
+
+
+async def _work(worker: Worker) -> None:
+    """Import the one kind of worker that is needed, and run it."""
+    if worker.settings.worker_type == "po":
+        from worker_wrapper import po
+
+        await po.run(worker)
+    else:
+        from worker_wrapper import developer
+
+        await developer.run(worker)
+
+
+def _routing(settings: Settings) -> dict[str, str]:
+    """What the operator needs to know whose news an event is."""
+    task = settings.task
+    if task is None or task.name is None:
+        return {}
+    return {TASK_FIELD: task.name, ATTEMPT_FIELD: str(task.attempt)}
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
