@@ -163,7 +163,7 @@ def _corefile(node: Node) -> str:
   errors
   cache 30
   kubernetes cluster.local in-addr.arpa ip6.arpa {{
-    kubeconfig {node.config / "coredns.kubeconfig"}
+    kubeconfig "{node.config / 'coredns.kubeconfig'}"
     pods insecure
   }}
   {rest}

@@ -72,9 +72,10 @@ class LocalCluster:
                 self._set_egress(inside)
                 self._start([c for c in outdated if c.name in CORE], inside)
                 self._load_pause_image()
+                self._apply_basics()
                 self._start([c for c in outdated if c.name not in CORE], inside)
         with self._report.step("waiting for the node", "a few seconds"):
-            self._finish()
+            self._await_node()
         self._report.say(f"the local cluster is up: {self.status().detail}")
 
     def down(self) -> None:
@@ -190,16 +191,17 @@ class LocalCluster:
         if not self.has_image(facts.PAUSE_IMAGE):
             self.load_image(self._layout.build / "pause.tar")
 
-    def _finish(self) -> None:
-        kube = self._kube()
+    def _apply_basics(self) -> None:
         for path, manifest in objects.basics(self._node):
-            kube.apply(path, manifest)
+            self._kube().apply(path, manifest)
+
+    def _await_node(self) -> None:
         if not wait_for(self._node_is_ready, READY_SECONDS):
             end = self._supervisor.log_end("kubelet")
             raise ClusterError(f"the node does not become ready; kubelet's log ends:\n{end}")
         # Pods are refused until their namespace has its service account.
         account = "/api/v1/namespaces/default/serviceaccounts/default"
-        if not wait_for(lambda: kube.get(account) is not None, READY_SECONDS):
+        if not wait_for(lambda: self._kube().get(account) is not None, READY_SECONDS):
             end = self._supervisor.log_end("controller-manager")
             raise ClusterError(f"no default service account; the log ends:\n{end}")
 
