@@ -54,13 +54,15 @@ class Spill:
                 length -= len(part)
                 start += len(part)
             start -= size
-        if length > 0 and start < len(self._memory):
+        if length > 0 and start >= 0:
             parts.append(bytes(self._memory[start : start + length]))
         return b"".join(parts)
 
-    def chunks(self, start: int = 0, *, size: int = _CHUNK) -> Iterator[bytes]:
-        """Read on from `start` to the end, `size` bytes at a time."""
-        while data := self.read(start, size):
+    def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Read from `start` to `end` (or all there is), a quarter of a megabyte at a time."""
+        stop = self.size if end is None else min(end, self.size)
+        while start < stop:
+            data = self.read(start, min(_CHUNK, stop - start))
             yield data
             start += len(data)
 
@@ -79,9 +81,10 @@ class Spill:
         file = self._files[-1]
         try:
             file.seek(self._sizes[-1])
-            file.write(self._memory)
-            self._sizes[-1] += len(self._memory)
-            self._memory.clear()
+            while self._memory:
+                written = file.write(self._memory)
+                self._sizes[-1] += written
+                del self._memory[:written]
         except OSError:
             self._without_disk()
 

@@ -1,17 +1,23 @@
 """One turn of the agent, from a prompt to a report: the door between the queues and the process.
 
 developer.py and po.py call `take_turn`; it builds the command (agents/), runs it (process.py) and
-judges what came of it (verdict.py). Whatever an agent does ends up in the report.
+has what came of it judged (judgement.py). Whatever an agent does ends up in the report.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from orbiter_contracts import AgentVerdict, OutputStatus, Usage
-from worker_wrapper.agents.base import Agent, Session, Turn
+from worker_wrapper.agents.base import Agent, AgentResult, Outcome, Session, Turn
+from worker_wrapper.environment import agent_environment
+from worker_wrapper.judgement import Judgement, judge
+from worker_wrapper.process import GRACE, CannotStartError, EndReason, Grace, run
 from worker_wrapper.stop import StopReason, StopTurn
+from worker_wrapper.usage import charge
+from worker_wrapper.verdict import DEVELOPER_INSTRUCTION, PO_INSTRUCTION
 
 __all__ = ["StopReason", "StopTurn", "TurnReport", "take_turn"]
 
@@ -55,7 +61,128 @@ async def take_turn(
     environ: Mapping[str, str],
     stop: StopTurn,
     spill_dir: Path,
-    clock: Callable[[], datetime],
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    grace: Mapping[EndReason, Grace] = GRACE,
 ) -> TurnReport:
-    """Run the agent once and judge what came of it; never raises for what an agent does."""
-    raise NotImplementedError
+    """Run the agent once and judge what came of it; never raises for what an agent does.
+
+    Args:
+        agent: The adapter.
+        turn: The message, and what goes with it.
+        developer: Whether a verdict is demanded (developer) or the text is the answer (PO).
+        environ: Our environment; the agent sees only part of it.
+        stop: Ends the turn early when set.
+        spill_dir: Where large output goes.
+        clock: Tells the time.
+        grace: How long an agent that has to end may take.
+
+    Returns:
+        What came of it.
+    """
+    visible = agent_environment(agent, environ, turn.workdir)
+    turn = _prepared(turn, visible, developer=developer)
+    deadline = asyncio.get_running_loop().time() + turn.timeout_seconds
+    started_at = clock()
+
+    async def attempt(turn: Turn) -> tuple[Outcome, AgentResult]:
+        command = agent.build(turn)
+        outcome = await run(
+            command,
+            # What the user lists in AGENT_ENV outranks the adapter's defaults.
+            env={**command.env, **visible},
+            workdir=turn.workdir,
+            timeout_seconds=deadline - asyncio.get_running_loop().time(),
+            stop=stop,
+            spill_dir=spill_dir,
+            clock=clock,
+            grace=grace,
+        )
+        try:
+            return outcome, agent.parse(outcome)
+        finally:
+            outcome.stdout.close()
+
+    try:
+        outcome, result = await attempt(turn)
+        session = _other_form(turn.session, result)
+        if session is not turn.session and not (outcome.timed_out or outcome.interrupted):
+            turn = replace(turn, session=session)
+            outcome, result = await attempt(turn)
+    except CannotStartError as error:
+        return _report(Judgement.failure("AgentError", str(error)), turn, started_at, clock())
+    return _report(
+        judge(agent.name, outcome, result, developer=developer),
+        turn,
+        started_at,
+        outcome.finished_at,
+        usage=charge(result, turn.session),
+        session=_next_session(turn.session, result),
+        warnings=_ignored(agent, turn),
+    )
+
+
+def _prepared(turn: Turn, visible: Mapping[str, str], *, developer: bool) -> Turn:
+    instruction = DEVELOPER_INSTRUCTION if developer else PO_INSTRUCTION
+    system_prompt = "\n\n".join(filter(None, (turn.options.system_prompt, instruction)))
+    return replace(
+        turn,
+        # A leading slash would make a command of the CLI of it.
+        prompt=f" {turn.prompt}" if turn.prompt.startswith("/") else turn.prompt,
+        options=replace(turn.options, system_prompt=system_prompt),
+        environ=visible,
+    )
+
+
+def _other_form(session: Session | None, result: AgentResult) -> Session | None:
+    """The session in the form the CLI asks for: begun already, or not yet."""
+    if session is None or result.session_conflict is None:
+        return session
+    if result.session_conflict == "in_use" and not session.resumed:
+        return replace(session, resumed=True)
+    if result.session_conflict == "unknown" and session.resumed:
+        return Session(session.id)
+    return session
+
+
+def _next_session(session: Session | None, result: AgentResult) -> Session | None:
+    if session is None:
+        return None
+    return Session(
+        id=session.id,
+        resumed=True,
+        totals=result.totals or session.totals,
+        agent_session_id=result.agent_session_id or session.agent_session_id,
+    )
+
+
+def _ignored(agent: Agent, turn: Turn) -> list[str]:
+    return [
+        f"{agent.name} has no limit of that kind: {name} was ignored"
+        for name in agent.ignores
+        if getattr(turn.options, name) is not None
+    ]
+
+
+def _report(
+    judgement: Judgement,
+    turn: Turn,
+    started_at: datetime,
+    finished_at: datetime,
+    *,
+    usage: Usage | None = None,
+    session: Session | None = None,
+    warnings: list[str] | None = None,
+) -> TurnReport:
+    return TurnReport(
+        status=judgement.status,
+        reason=judgement.reason,
+        error=judgement.error,
+        text=judgement.text,
+        verdict=judgement.verdict,
+        usage=usage,
+        session=session or turn.session,
+        warnings=[*(warnings or ()), *judgement.warnings],
+        started_at=started_at,
+        finished_at=finished_at,
+        duration_ms=max(0, round((finished_at - started_at).total_seconds() * 1000)),
+    )

@@ -45,13 +45,17 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One message for the agent. Without a session the CLI starts from nothing."""
+    """One message for the agent. Without a session the CLI starts from nothing.
+
+    `environ` is filled in by take_turn: what of the environment the agent may see.
+    """
 
     prompt: str
     timeout_seconds: float
     session: Session | None
     workdir: Path
     options: AgentOptions
+    environ: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,11 @@ class Outcome:
     started_at: datetime
     finished_at: datetime
 
+    @property
+    def complaint(self) -> str:
+        """The end of stderr as text."""
+        return self.stderr_tail.decode("utf-8", "replace").strip()
+
 
 @dataclass(slots=True)
 class AgentResult:
@@ -97,8 +106,8 @@ class AgentResult:
     Attributes:
         text: The agent's final text.
         agent_session_id: The id the CLI gave to the conversation.
-        usage: What this turn cost.
-        totals: What the conversation has cost so far, to be given back with the next turn.
+        usage: What this turn cost, as far as the CLI says so by itself.
+        totals: What the conversation has cost so far, from CLIs that only add up.
         is_error: The CLI says, or its output shows, that the turn failed.
         error: Why, in words.
         turns: How often the model was asked; 0 means that it never was.
@@ -125,12 +134,14 @@ class Agent(Protocol):
         credentials: Environment variables of which one must be set; the first is named in errors.
         passes: Further environment variables the agent may see.
         session_paths: What keeps its conversations, relative to HOME.
+        ignores: The options of AgentOptions for which its CLI has no flag.
     """
 
     name: str
     credentials: tuple[str, ...]
     passes: tuple[str, ...]
     session_paths: tuple[str, ...]
+    ignores: tuple[str, ...]
 
     def build(self, turn: Turn) -> Command:
         """Say which process runs this turn."""

@@ -1,0 +1,119 @@
+"""Claude Code in print mode. Checked against the real CLI, version 2.1.330."""
+
+import re
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from orbiter_contracts import Usage
+from worker_wrapper.agents.base import (
+    AgentResult,
+    Command,
+    Outcome,
+    Session,
+    SessionConflict,
+    Turn,
+)
+from worker_wrapper.result_object import find_result, number, read_result
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_IN_USE = "already in use"
+_UNKNOWN = "No conversation found"
+
+
+class Claude:
+    """Adapter for `claude -p`."""
+
+    name = "claude"
+    credentials = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+    passes = ("ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "CLAUDE_CONFIG_DIR")
+    session_paths = (".claude/projects",)
+    ignores = ()
+
+    def build(self, turn: Turn) -> Command:
+        """Say which process runs this turn."""
+        options = turn.options
+        flags = {
+            "--model": options.model,
+            "--max-turns": options.max_turns,
+            "--max-budget-usd": options.max_cost_usd,
+            "--append-system-prompt": options.system_prompt,
+        }
+        given = [(flag, str(value)) for flag, value in flags.items() if value is not None]
+        return Command(
+            argv=(
+                "claude",
+                "-p",
+                *_session_flags(turn.session),
+                *("--output-format", "json", "--dangerously-skip-permissions"),
+                *(word for pair in given for word in pair),
+            ),
+            stdin=turn.prompt.encode("utf-8", "replace"),
+            env={
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                "DISABLE_AUTOUPDATER": "1",
+                # Retrying a refused key for three minutes helps nobody.
+                "CLAUDE_CODE_MAX_RETRIES": "3",
+                # Otherwise `@/path` in a message pulls that file into the conversation.
+                "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
+            },
+        )
+
+    def parse(self, outcome: Outcome) -> AgentResult:
+        """Read the one JSON object that it ends with."""
+        said = find_result(outcome.stdout)
+        if said is None:
+            return AgentResult(
+                is_error=True,
+                error="claude printed no result",
+                session_conflict=_conflict(outcome.complaint),
+            )
+        result = read_result(said)
+        result.totals = _totals(said)
+        result.permission_denials = _denials(said)
+        return result
+
+
+AGENT = Claude()
+
+
+def session_uuid(session_id: str) -> str:
+    """The id as claude demands it: a UUID as it is, anything else always mapped to the same one."""
+    if _UUID.fullmatch(session_id):
+        return session_id
+    return str(uuid5(NAMESPACE_URL, session_id))
+
+
+def _session_flags(session: Session | None) -> tuple[str, ...]:
+    if session is None:
+        return ()
+    if session.resumed:
+        return "--resume", session.agent_session_id or session_uuid(session.id)
+    return "--session-id", session_uuid(session.id)
+
+
+def _conflict(complaint: str) -> SessionConflict | None:
+    if _IN_USE in complaint:
+        return "in_use"
+    return "unknown" if _UNKNOWN in complaint else None
+
+
+def _totals(said: dict[str, Any]) -> Usage | None:
+    """What the session cost so far, all models together: a resumed session goes on counting."""
+    cost, models = said.get("total_cost_usd"), said.get("modelUsage")
+    if not isinstance(cost, int | float) or not isinstance(models, dict):
+        return None
+    each = [model for model in models.values() if isinstance(model, dict)]
+    return Usage(
+        input_tokens=sum(number(model.get("inputTokens")) for model in each),
+        output_tokens=sum(number(model.get("outputTokens")) for model in each),
+        cache_read_tokens=sum(number(model.get("cacheReadInputTokens")) for model in each),
+        cache_write_tokens=sum(number(model.get("cacheCreationInputTokens")) for model in each),
+        cost_usd=cost,
+    )
+
+
+def _denials(said: dict[str, Any]) -> list[str]:
+    denials = said.get("permission_denials")
+    if not isinstance(denials, list):
+        return []
+    return [str(d.get("tool_name", d) if isinstance(d, dict) else d) for d in denials]

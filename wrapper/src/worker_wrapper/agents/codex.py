@@ -1,0 +1,98 @@
+"""OpenAI's `codex exec`. Checked against the real CLI, version 0.169.0."""
+
+import json
+from collections.abc import Mapping
+
+from orbiter_contracts import Usage
+from worker_wrapper.agents.base import AgentResult, Command, Outcome, Turn
+from worker_wrapper.printed import objects
+from worker_wrapper.result_object import number
+
+_FLAGS = ("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
+_UNKNOWN = "no rollout found"
+
+
+class Codex:
+    """Adapter for `codex exec --json`."""
+
+    name = "codex"
+    credentials = ("OPENAI_API_KEY", "CODEX_API_KEY")
+    passes = ("OPENAI_BASE_URL", "CODEX_HOME")
+    session_paths = (".codex",)
+    ignores = ("max_turns", "max_cost_usd")
+
+    def build(self, turn: Turn) -> Command:
+        """Say which process runs this turn."""
+        resumes = turn.session.agent_session_id if turn.session else None
+        model = turn.options.model
+        # It has no flag for a system prompt: the words go in front of the message.
+        prompt = "\n\n".join(part for part in (turn.options.system_prompt, turn.prompt) if part)
+        return Command(
+            argv=(
+                *("codex", "exec", *(("resume",) if resumes else ()), *_FLAGS),
+                *(("-m", model) if model else ()),
+                *_provider_flags(turn.environ),
+                *((resumes,) if resumes else ()),
+                "-",
+            ),
+            stdin=prompt.encode("utf-8", "replace"),
+            env=_key(turn.environ),
+        )
+
+    def parse(self, outcome: Outcome) -> AgentResult:
+        """Read the events, one a line."""
+        result = AgentResult(is_error=True)
+        for event in objects(outcome.stdout):
+            kind, item, usage = event.get("type"), event.get("item"), event.get("usage")
+            if kind == "thread.started":
+                result.agent_session_id = str(event.get("thread_id"))
+            elif kind == "item.completed" and isinstance(item, dict):
+                if item.get("type") == "agent_message":
+                    result.text = str(item.get("text", ""))
+            elif kind == "turn.completed":
+                result.turns += 1
+                result.is_error, result.error = False, None
+                result.totals = _totals(usage) if isinstance(usage, dict) else None
+            elif kind in ("error", "turn.failed"):
+                result.error = _message(event)
+                result.is_error = True
+        if result.is_error and result.error is None:
+            result.error = "codex did not complete its turn"
+        if _UNKNOWN in outcome.complaint:
+            result.session_conflict = "unknown"
+        return result
+
+
+AGENT = Codex()
+
+
+def _key(environ: Mapping[str, str]) -> dict[str, str]:
+    """`codex exec` looks only at CODEX_API_KEY; people set OPENAI_API_KEY."""
+    if "CODEX_API_KEY" in environ or "OPENAI_API_KEY" not in environ:
+        return {}
+    return {"CODEX_API_KEY": environ["OPENAI_API_KEY"]}
+
+
+def _provider_flags(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """It ignores OPENAI_BASE_URL, so that server is named as a provider of its own."""
+    url = environ.get("OPENAI_BASE_URL")
+    if not url:
+        return ()
+    provider = f'{{name="custom",base_url={json.dumps(url)},env_key="CODEX_API_KEY"}}'
+    return "-c", "model_provider=custom", "-c", f"model_providers.custom={provider}"
+
+
+def _message(event: dict[str, object]) -> str:
+    error = event.get("error")
+    return str(error.get("message") if isinstance(error, dict) else event.get("message"))
+
+
+def _totals(usage: dict[str, object]) -> Usage:
+    """What the thread used so far; `input_tokens` there includes the cached ones."""
+    cached = number(usage.get("cached_input_tokens"))
+    return Usage(
+        input_tokens=max(0, number(usage.get("input_tokens")) - cached),
+        output_tokens=number(usage.get("output_tokens")),
+        cache_read_tokens=cached,
+        cache_write_tokens=number(usage.get("cache_write_input_tokens")),
+    )

@@ -1,0 +1,64 @@
+"""Takes known secrets out of what is about to be published or logged.
+
+worker.py makes one from the environment; everything that leaves the process passes through it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+_SECRET_NAME = re.compile(
+    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH(?!OR))(?!.*_(?:DIR|FILE|PATH|SOCK)$)",
+    re.IGNORECASE,
+)
+_SHORTEST = 6
+"""Shorter values are no secrets, and would blot out ordinary words."""
+_GIT_SECRETS = ("password", "token")
+_MASK = "***"
+
+
+class Redactor:
+    """Replaces the values it was given, longest first."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        known = sorted({v for v in values if len(v) >= _SHORTEST}, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> "Redactor":
+        """Know the secrets in an environment: variables named like one, passwords in URLs.
+
+        Those in the files of GIT_CREDENTIALS_DIR are known too: an agent could have read them.
+        """
+        values = []
+        for name, value in environ.items():
+            if "://" in value:
+                values += _secrets_in_url(value)
+            if _SECRET_NAME.search(name):
+                values.append(value)
+        if directory := environ.get("GIT_CREDENTIALS_DIR"):
+            values += _secrets_in_files(Path(directory))
+        return cls(values)
+
+    def scrub(self, text: str) -> str:
+        """The text without the secrets."""
+        return self._pattern.sub(_MASK, text) if self._pattern else text
+
+
+def _secrets_in_url(value: str) -> list[str]:
+    try:
+        password = urlsplit(value).password
+    except ValueError:
+        return [value]
+    return [password, unquote(password)] if password else []
+
+
+def _secrets_in_files(directory: Path) -> list[str]:
+    found = []
+    for name in _GIT_SECRETS:
+        try:
+            found.append((directory / name).read_text(errors="replace").strip())
+        except OSError:
+            continue
+    return found

@@ -1,0 +1,34 @@
+"""What one turn cost, from CLIs that tell and from CLIs that only add up. Pure; for turn.py."""
+
+from orbiter_contracts import Usage
+from worker_wrapper.agents.base import AgentResult, Session
+
+
+def charge(result: AgentResult, session: Session | None) -> Usage | None:
+    """The cost of this turn alone.
+
+    A CLI that goes on counting when a session is resumed is charged by the growth of its totals.
+    Where the totals before are not known, the cost stays unknown rather than being charged twice.
+    """
+    if result.totals is None:
+        used = result.usage
+    elif session is None or not session.resumed:
+        used = result.totals
+    elif session.totals is not None:
+        used = _growth(result.totals, session.totals)
+    else:
+        used = result.usage
+    return used.model_copy(update={"turns": result.turns}) if used else None
+
+
+def _growth(now: Usage, before: Usage) -> Usage:
+    grown = Usage(
+        input_tokens=now.input_tokens - before.input_tokens,
+        output_tokens=now.output_tokens - before.output_tokens,
+        cache_read_tokens=now.cache_read_tokens - before.cache_read_tokens,
+        cache_write_tokens=now.cache_write_tokens - before.cache_write_tokens,
+        cost_usd=None if now.cost_usd is None else now.cost_usd - (before.cost_usd or 0.0),
+    )
+    shrunk = min(grown.input_tokens, grown.output_tokens, grown.cost_usd or 0) < 0
+    # Totals that went down began anew with this turn.
+    return now if shrunk else grown
