@@ -10,6 +10,7 @@ STAMP := $(VENV)/.installed
 
 -include cluster/Makefile.inc
 -include images/Makefile.inc
+-include helm/Makefile.inc
 -include tests/Makefile.inc
 
 .PHONY: help dev lock lint format types imports test-unit clean

@@ -1,0 +1,83 @@
+{{/* Base of all names in the release's namespace: the release's name, with the chart's in it. */}}
+{{- define "orbiter.fullname" -}}
+{{- if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end }}
+
+{{- define "orbiter.operator.name" -}}{{ include "orbiter.fullname" . }}-operator{{- end }}
+{{- define "orbiter.redis.name" -}}{{ include "orbiter.fullname" . }}-redis{{- end }}
+
+{{/* Labels that select the pods of a component; they never change. Arguments: root, component. */}}
+{{- define "orbiter.selectorLabels" -}}
+app.kubernetes.io/name: {{ .root.Chart.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{/* Labels of everything the chart makes. Arguments: root, component. */}}
+{{- define "orbiter.labels" -}}
+{{ include "orbiter.selectorLabels" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end }}
+
+{{/* Labels the operator gives to the pods of its workers. */}}
+{{- define "orbiter.worker.podLabels" -}}
+app.kubernetes.io/name: agent-worker
+app.kubernetes.io/managed-by: orbiter
+{{- end }}
+
+{{/* Reference of one of the project's images. Arguments: root, image. */}}
+{{- define "orbiter.image" -}}
+{{- if contains "/" .image -}}
+{{ .image }}
+{{- else -}}
+{{ .root.Values.images.registry }}/{{ .image }}:{{ .root.Values.images.tag }}
+{{- end -}}
+{{- end }}
+
+{{/* Agent type -> image reference, as JSON. */}}
+{{- define "orbiter.worker.images" -}}
+{{- $images := dict -}}
+{{- range $type, $image := .Values.images.workers -}}
+{{- $_ := set $images $type (include "orbiter.image" (dict "root" $ "image" $image)) -}}
+{{- end -}}
+{{- toJson $images -}}
+{{- end }}
+
+{{/* Where adopted messages become AgentTasks; empty: nowhere. */}}
+{{- define "orbiter.adoption.namespace" -}}
+{{- if .Values.adoption.enabled -}}
+{{- .Values.adoption.namespace | default (first .Values.workers.namespaces) -}}
+{{- end -}}
+{{- end }}
+
+{{- define "orbiter.pullSecrets" -}}
+{{- with .Values.images.pullSecrets -}}
+imagePullSecrets:
+{{- range . }}
+  - name: {{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Mistakes that only show when two settings are seen together. */}}
+{{- define "orbiter.validate" -}}
+{{- $watched := .Values.watchNamespaces -}}
+{{- if $watched -}}
+{{- range .Values.workers.namespaces -}}
+{{- if not (has . $watched) -}}
+{{- fail (printf "workers.namespaces has %q, which the operator does not watch: add it to watchNamespaces, or leave watchNamespaces empty" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with include "orbiter.adoption.namespace" . -}}
+{{- if not (has . $.Values.workers.namespaces) -}}
+{{- fail (printf "adoption.namespace is %q, where no worker can run: add it to workers.namespaces" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}

@@ -1,0 +1,17 @@
+{{- define "orbiter.egress.dns" -}}
+# DNS, wherever the cluster runs it: in a pod, on the node, or on a link-local address.
+- ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]
+{{- end }}
+
+{{- define "orbiter.egress.redis" -}}
+{{- if .Values.redis.external.existingSecret -}}
+- ports: [{port: {{ .Values.redis.external.port }}, protocol: TCP}]
+{{- else -}}
+- ports: [{port: redis, protocol: TCP}]
+  to:
+    - namespaceSelector:
+        matchLabels: {kubernetes.io/metadata.name: {{ .Release.Namespace }}}
+      podSelector:
+        matchLabels: {{- include "orbiter.selectorLabels" (dict "root" . "component" "redis") | nindent 10 }}
+{{- end -}}
+{{- end }}
