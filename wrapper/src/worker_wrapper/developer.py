@@ -8,6 +8,8 @@ import asyncio
 from dataclasses import dataclass
 from uuid import uuid4
 
+from structlog.contextvars import bound_contextvars
+
 from orbiter_contracts import DeveloperWorkerInput, InvalidMessageError, WorkerOutput, decode
 from orbiter_contracts.queues import (
     DEVELOPER_GROUP,
@@ -133,15 +135,13 @@ async def _answer(worker: Worker, job: _Job) -> None:
         )
         return developer_output(task, report, worker_id=settings.worker_id)
 
-    await answer(
-        worker,
-        job.claim,
-        work,
-        renew_seconds=BOUND_SECONDS if settings.task else STANDALONE_SECONDS,
-        details={
-            "request_id": task.request_id,
-            "session_id": session_id,
-            "task": (settings.task and settings.task.name) or task.task_id,
-        },
-        dead_reason=job.error or "",
-    )
+    name = (settings.task and settings.task.name) or task.task_id
+    with bound_contextvars(request_id=task.request_id, task=name):
+        await answer(
+            worker,
+            job.claim,
+            work,
+            renew_seconds=BOUND_SECONDS if settings.task else STANDALONE_SECONDS,
+            details={"request_id": task.request_id, "session_id": session_id, "task": name},
+            dead_reason=job.error or "",
+        )

@@ -16,7 +16,7 @@ from worker_wrapper.claims import Claim
 from worker_wrapper.connection import RedisConnection, RedisUnavailableError
 from worker_wrapper.heartbeat import keep_claim, obey_shutdown
 from worker_wrapper.lifecycle import Details, Lifecycle, event_for
-from worker_wrapper.logs import Log, scrubbed
+from worker_wrapper.logs import Log
 from worker_wrapper.redact import Redactor
 from worker_wrapper.settings import Settings
 from worker_wrapper.signals import Shutdown
@@ -96,7 +96,7 @@ async def answer(
         return None
     event = worker.lifecycle.event(event_for(output.status), {**details, "status": output.status})
     published = json.dumps(
-        scrubbed(output.model_dump(mode="json"), worker.redactor),
+        worker.redactor.scrub(output.model_dump(mode="json")),
         ensure_ascii=False,
         separators=(",", ":"),
     )

@@ -5,8 +5,6 @@ What is bound with `structlog.contextvars` (request_id, task) appears in every l
 
 import logging
 import sys
-from collections.abc import Mapping
-from typing import Any
 
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
@@ -14,17 +12,6 @@ from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 from worker_wrapper.redact import Redactor
 
 Log = FilteringBoundLogger
-
-
-def scrubbed(value: Any, redactor: Redactor) -> Any:
-    """The same value with secrets taken out of every text in it, in dicts and lists too."""
-    if isinstance(value, str):
-        return redactor.scrub(value)
-    if isinstance(value, Mapping):
-        return {key: scrubbed(item, redactor) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [scrubbed(item, redactor) for item in value]
-    return value
 
 
 def configure(redactor: Redactor, *, level: str, worker_id: str) -> Log:
@@ -40,7 +27,7 @@ def configure(redactor: Redactor, *, level: str, worker_id: str) -> Log:
     """
 
     def scrub(logger: WrappedLogger, name: str, event: EventDict) -> EventDict:
-        return {key: scrubbed(value, redactor) for key, value in event.items()}
+        return {key: redactor.scrub(value) for key, value in event.items()}
 
     structlog.configure(
         processors=[

@@ -1,11 +1,9 @@
-"""Takes known secrets out of what is about to be published or logged.
-
-worker.py makes one from the environment; everything that leaves the process passes through it.
-"""
+"""Takes known secrets out of what is about to be published (exchange.py) or logged (logs.py)."""
 
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 _SECRET_NAME = re.compile(
@@ -13,9 +11,8 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _SHORTEST = 6
-"""Shorter values are no secrets, and would blot out ordinary words."""
+"""Shorter values are no secrets and would blot out ordinary words."""
 _GIT_SECRETS = ("password", "token")
-_MASK = "***"
 
 
 class Redactor:
@@ -41,9 +38,15 @@ class Redactor:
             values += _secrets_in_files(Path(directory))
         return cls(values)
 
-    def scrub(self, text: str) -> str:
-        """The text without the secrets."""
-        return self._pattern.sub(_MASK, text) if self._pattern else text
+    def scrub(self, value: Any) -> Any:
+        """The value without the secrets, in whatever text its dicts and lists hold."""
+        if isinstance(value, str):
+            return self._pattern.sub("[redacted]", value) if self._pattern else value
+        if isinstance(value, Mapping):
+            return {key: self.scrub(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.scrub(item) for item in value]
+        return value
 
 
 def _secrets_in_url(value: str) -> list[str]:
