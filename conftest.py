@@ -5,4 +5,4 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "tests"))
 
-pytest_plugins = ["support.redis_server", "support.agent_clis"]
+pytest_plugins = ["support.redis_server", "support.wrapper"]
