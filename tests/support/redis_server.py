@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from redis import Redis as BlockingRedis
@@ -44,7 +45,7 @@ class RedisServer:
     @property
     def url(self) -> str:
         """What REDIS_URL has to be."""
-        secret = f":{self.password}@" if self.password else ""
+        secret = f":{quote(self.password, safe='')}@" if self.password else ""
         return f"redis://{secret}127.0.0.1:{self.port}/0"
 
     @property
@@ -111,8 +112,8 @@ class RedisServer:
 def running_server(directory: Path, *, password: str | None = None) -> Iterator[RedisServer]:
     """A running server that is gone afterwards."""
     server = RedisServer(directory, password=password)
-    server.start()
     try:
+        server.start()
         yield server
     finally:
         server.kill()

@@ -15,9 +15,12 @@ from redis.asyncio.connection import AbstractConnection, Connection, parse_url
 from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
+    ClusterDownError,
     NoPermissionError,
+    OutOfMemoryError,
     ReadOnlyError,
     ResponseError,
+    TryAgainError,
 )
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
@@ -33,7 +36,8 @@ JITTER: Final = 0.2
 CONNECT_SECONDS: Final = 5.0
 REPLY_SECONDS: Final = 10.0
 
-_PASSING: Final = ("READONLY", "LOADING", "OOM", "MISCONF", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN")
+_PASSING: Final = (ReadOnlyError, OutOfMemoryError, ClusterDownError, TryAgainError)
+_PASSING_CODES: Final = ("MISCONF", "NOREPLICAS", "BUSY ")
 _TROUBLE: Final = (OSError, EOFError, TimeoutError, RedisConnectionError, RedisTimeoutError)
 _POOL_OPTIONS: Final = ("max_connections", "timeout")
 
@@ -54,6 +58,8 @@ def explain(error: Exception) -> str:
             return f"it refused the user or password in REDIS_URL ({text})"
         case NoPermissionError():
             return f"the user in REDIS_URL may not do that, see the server's ACL ({text})"
+        case OutOfMemoryError():
+            return f"it is out of memory, see its maxmemory ({text})"
         case TimeoutError() | RedisTimeoutError():
             return "it does not answer in time"
         case _:
@@ -64,6 +70,11 @@ def delay_after(failures: int, luck: float) -> float:
     """Seconds to wait after that many failures in a row; `luck` in [0, 1) spreads them."""
     delay = FIRST_DELAY_SECONDS * DELAY_GROWTH ** (failures - 1)
     return float(delay * (1 - JITTER + 2 * JITTER * luck))
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether trying again later, unchanged, can mend it."""
+    return isinstance(error, _PASSING) or str(error).startswith(_PASSING_CODES)
 
 
 class RedisConnection:
@@ -129,7 +140,7 @@ class RedisConnection:
                 raise RedisUnavailableError(f"Redis at {self.where}: {explain(error)}") from error
             except (*_TROUBLE, ResponseError) as error:
                 refused = isinstance(error, ResponseError)
-                if refused and not str(error).startswith(_PASSING):
+                if refused and not _may_pass(error):
                     raise
                 # A wait that was cut off, on a connection that had worked, is the first failure
                 # of a new row: proxies end idle connections all day long.
@@ -165,8 +176,8 @@ class RedisConnection:
                     await connection.send_command(*command, check_health=False)
                     return await connection.read_response(timeout=math.inf)
             except ResponseError as error:
-                if str(error).startswith(_PASSING):
-                    await self.close()
+                if _may_pass(error):
+                    await self.close()  # another server may answer to the same name by now
                 raise
             except BaseException:
                 # Cancelled, too: the reply that is still to come must not answer the next command.

@@ -1,0 +1,155 @@
+"""What the environment may say, and how a mistake in it is named."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from worker_wrapper.settings import BoundTask, SettingsError, load
+
+BASE = {
+    "WORKER_ID": "w-1",
+    "WORKER_TYPE": "developer",
+    "REDIS_URL": "redis://developer:s3cret-word@redis:6379/0",
+    "ANTHROPIC_API_KEY": "sk-one",
+}
+TASK = {
+    "TASK_ENTRY_ID": "1700000000000-0",
+    "TASK_RECORD": "agenttask:9f1c:2",
+    "TASK_NAME": "team/fix-login",
+    "TASK_ATTEMPT": "2",
+}
+
+
+def test_the_required_variables_are_enough() -> None:
+    settings = load(BASE)
+    assert settings.worker_type == "developer"
+    assert settings.agent.name == "claude"
+    assert settings.task is None
+    assert settings.session_id is None
+    assert settings.session_commands == ("/new",)
+    assert settings.grace_seconds == 60
+    assert settings.spill_dir == Path("/tmp")
+    assert settings.log_level == "info"
+
+
+@pytest.mark.parametrize("name", ["WORKER_ID", "WORKER_TYPE", "REDIS_URL"])
+@pytest.mark.parametrize("value", [None, "", "  "])
+def test_a_missing_or_empty_required_variable_is_named(name: str, value: str | None) -> None:
+    environ = {**BASE, name: value} if value is not None else {**BASE}
+    if value is None:
+        del environ[name]
+    with pytest.raises(SettingsError, match=f"^{name} is missing"):
+        load({key: text for key, text in environ.items() if text is not None})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("WORKER_ID", "two words"),
+        ("WORKER_TYPE", "manager"),
+        ("REDIS_URL", "redis:6379"),
+        ("REDIS_URL", "http://redis:6379"),
+        ("REDIS_URL", "redis://redis:port/0"),
+        ("REDIS_URL", "redis://redis:6379/first"),
+        ("REDIS_URL", "redis://"),
+        ("REDIS_URL", "unix://"),
+        ("AGENT_TYPE", "clippy"),
+        ("AGENT_MAX_TURNS", "many"),
+        ("AGENT_MAX_TURNS", "0"),
+        ("AGENT_MAX_COST_USD", "-1"),
+        ("AGENT_MAX_COST_USD", "nan"),
+        ("AGENT_ENV", "GITHUB_TOKEN, REDIS_URL"),
+        ("USER_ID", "alice"),
+        ("TERMINATION_GRACE_SECONDS", "soon"),
+        ("TASK_ENTRY_ID", "seventeen"),
+        ("LOG_LEVEL", "loud"),
+    ],
+)
+def test_a_malformed_variable_is_named_in_one_line(name: str, value: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load({**BASE, name: value})
+    assert str(caught.value).startswith(name) or name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_agent_type_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(SettingsError, match=r"AGENT_TYPE.*clippy.*claude.*codex.*factory"):
+        load({**BASE, "AGENT_TYPE": "clippy"})
+
+
+def test_a_malformed_redis_url_is_not_repeated_because_it_may_hold_a_password() -> None:
+    with pytest.raises(SettingsError) as caught:
+        load({**BASE, "REDIS_URL": "rediss:/developer:s3cret-word@redis"})
+    assert "s3cret-word" not in str(caught.value)
+
+
+def test_settings_do_not_show_the_redis_url() -> None:
+    assert "s3cret-word" not in repr(load(BASE))
+
+
+@pytest.mark.parametrize(
+    ("agent", "first", "other"),
+    [
+        ("claude", "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"),
+        ("factory", "FACTORY_API_KEY", "OPENAI_API_KEY"),
+    ],
+)
+def test_an_agent_needs_one_of_its_credentials(agent: str, first: str, other: str) -> None:
+    environ = {**BASE, "AGENT_TYPE": agent}
+    del environ["ANTHROPIC_API_KEY"]
+    with pytest.raises(SettingsError, match=first):
+        load(environ)
+    assert load({**environ, other: "token"}).agent.name == agent
+
+
+def test_a_bound_task_is_read_whole() -> None:
+    assert load({**BASE, **TASK}).task == BoundTask(
+        "1700000000000-0", "agenttask:9f1c:2", "team/fix-login", 2
+    )
+
+
+def test_an_entry_id_alone_binds_to_an_entry_without_a_record() -> None:
+    assert load({**BASE, "TASK_ENTRY_ID": "17-0"}).task == BoundTask("17-0")
+
+
+@pytest.mark.parametrize("missing", sorted(TASK))
+def test_a_bound_task_with_a_hole_is_refused(missing: str) -> None:
+    environ = {**BASE, **TASK}
+    del environ[missing]
+    with pytest.raises(SettingsError, match=missing):
+        load(environ)
+
+
+def test_session_commands_are_a_list() -> None:
+    settings = load({**BASE, "SESSION_COMMANDS": "/new, /reset"})
+    assert settings.session_commands == ("/new", "/reset")
+
+
+def test_agent_options_are_read() -> None:
+    options = load(
+        {
+            **BASE,
+            "AGENT_MODEL": "opus",
+            "AGENT_MAX_TURNS": "7",
+            "AGENT_MAX_COST_USD": "0.5",
+            "AGENT_SYSTEM_PROMPT": "Be brief.",
+        }
+    ).options
+    assert (options.model, options.max_turns, options.max_cost_usd) == ("opus", 7, 0.5)
+    assert options.system_prompt == "Be brief."
+
+
+def test_the_process_says_one_line_and_exits_with_2_when_a_variable_is_wrong() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "worker_wrapper"],
+        env={**BASE, "WORKER_TYPE": "manager"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "WORKER_TYPE" in done.stderr
+    assert "manager" in done.stderr
