@@ -95,7 +95,7 @@ class ToolResult(BaseModel):
 
 
 Message = UserMessage | AssistantMessage | SystemMessage | ToolResult
-StopReason = Literal["completed", "max_steps", "usage_limit", "timeout", "cancelled"]
+StopReason = Literal["completed", "max_steps", "usage_limit", "timeout", "cancelled", "error"]
 
 
 class RunResult(BaseModel):

@@ -1,0 +1,126 @@
+"""The loop around the steps: an agent runs until it has an answer, hands off, or meets a limit."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orbiter._internal.output_parser import schema_request
+from orbiter._internal.plan import Plan
+from orbiter._internal.state import RunState
+from orbiter._internal.step import take_step
+from orbiter._internal.turn import Turn
+from orbiter.agent import Agent
+from orbiter.hooks import HookPoint
+from orbiter.tool import Tool
+from orbiter.types import AssistantMessage, Message, StopReason, UserMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an agent's run ended."""
+
+    output: Any
+    agent_name: str
+    stop_reason: StopReason
+
+
+async def run_agent(
+    agent: Agent,
+    input: str,
+    history: list[Message],
+    state: RunState,
+    log: list[Message],
+    *,
+    extra: Sequence[Tool] = (),
+    peers: Sequence[Agent] = (),
+) -> Outcome:
+    """Run an agent, and those it hands off to, until one has the answer.
+
+    Args:
+        agent: The first to speak.
+        input: What it is asked; empty to go on with the history as it is.
+        history: The conversation before, valid.
+        state: The run.
+        log: Empty list that receives what is said; valid whenever this returns or raises.
+        extra: Tools the first agent has besides its own.
+        peers: Agents that those without handoffs may transfer to.
+    """
+    if input or not history:
+        log.append(UserMessage(content=input))
+    shown, fresh, start = history, list(log), 0
+    steps: dict[str, int] = {}
+    while True:
+        turn = Turn(agent, input, Plan(agent, extra, peers), state, log, start)
+        state.last_agent = agent.name
+        try:
+            await _begin(turn, shown, fresh)
+            reason = await _steps(turn, steps)
+            await _finish(turn)
+        except BaseException as error:
+            if HookPoint.ERROR in agent.hooks:
+                await agent.hooks.run(turn.event(HookPoint.ERROR, error=error))
+            raise
+        if turn.target is None or reason != "completed":
+            return Outcome(turn.output, agent.name, reason)
+        agent, extra, start = turn.target, (), len(log)
+        shown, fresh = [*history, *log], []
+
+
+async def _begin(turn: Turn, history: list[Message], fresh: list[Message]) -> None:
+    agent = turn.agent
+    if agent.context is not None:
+        history = await agent.context.start_run(
+            agent_name=agent.name, input=turn.input, history=history, provider=turn.provider
+        )
+    turn.view.extend(history)
+    turn.view.extend(fresh)
+    if agent.memory is not None:
+        note = await agent.memory.recall(turn.input, agent_name=agent.name)
+        if note:
+            turn.suffix = f"\n\n{note}"
+    if agent.output_schema is not None and not getattr(turn.provider, "structured_output", False):
+        turn.suffix += f"\n\n{schema_request(agent.output_schema)}"
+    if HookPoint.START in agent.hooks:
+        await agent.hooks.run(turn.event(HookPoint.START))
+
+
+async def _finish(turn: Turn) -> None:
+    agent = turn.agent
+    if agent.context is not None:
+        await agent.context.finish_run(
+            agent_name=agent.name, messages=turn.log[turn.start :], output=turn.output
+        )
+    if agent.memory is not None:
+        await agent.memory.remember(turn.log[turn.start :], agent_name=agent.name)
+    if HookPoint.FINISHED in agent.hooks:
+        await agent.hooks.run(turn.event(HookPoint.FINISHED, output=turn.output))
+
+
+async def _steps(turn: Turn, steps: dict[str, int]) -> StopReason:
+    """Take steps until the turn is over and say why it is."""
+    name, state = turn.agent.name, turn.state
+    made = steps.get(name, 0)
+    while not turn.done and turn.target is None:
+        reason = "max_steps" if made >= turn.agent.max_steps else state.limit_met()
+        if reason is not None:
+            return _stopped(turn, reason)
+        made += 1
+        steps[name] = made
+        if state.deadline is None:
+            await take_step(turn)
+            continue
+        try:
+            async with asyncio.timeout_at(state.deadline) as limit:
+                await take_step(turn)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return _stopped(turn, "timeout")
+    return "completed"
+
+
+def _stopped(turn: Turn, reason: StopReason) -> StopReason:
+    said = (m.content for m in reversed(turn.log) if isinstance(m, AssistantMessage) and m.content)
+    turn.output = next(said, "")
+    return reason

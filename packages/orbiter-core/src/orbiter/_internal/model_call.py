@@ -1,0 +1,66 @@
+"""Calls the model once: in one piece, or piece by piece when somebody listens to the run."""
+
+import inspect
+from collections.abc import AsyncIterator
+from contextlib import aclosing, nullcontext
+from typing import Any
+
+from orbiter._internal.protocols import ModelReply, ReplyChunk, ToolCallPiece
+from orbiter._internal.turn import Turn
+from orbiter.types import Message, TextEvent, ToolCall, Usage
+
+
+class _Collected:
+    """A streamed reply put together."""
+
+    def __init__(self) -> None:
+        self.content = ""
+        self.usage = Usage()
+        self._pieces: dict[int, dict[str, str]] = {}
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        return [ToolCall(**call) for _, call in sorted(self._pieces.items())]
+
+    def add(self, chunk: ReplyChunk) -> None:
+        self.content += chunk.delta
+        self.usage += chunk.usage
+        for piece in chunk.tool_call_deltas:
+            self._add_piece(piece)
+
+    def _add_piece(self, piece: ToolCallPiece) -> None:
+        call = self._pieces.setdefault(piece.index, {"id": "", "name": "", "arguments": ""})
+        call["id"] = call["id"] or piece.id or ""
+        call["name"] = call["name"] or piece.name or ""
+        call["arguments"] += piece.arguments
+
+
+async def call_model(turn: Turn, messages: list[Message]) -> ModelReply:
+    """Send `messages` to the turn's model and return its reply; text goes to the listener."""
+    agent, provider = turn.agent, turn.provider
+    options: dict[str, Any] = {
+        "tools": turn.plan.schemas,
+        "temperature": agent.temperature,
+        "max_tokens": agent.max_tokens,
+    }
+    if agent.output_schema is not None and getattr(provider, "structured_output", False):
+        options["output_schema"] = agent.output_schema
+    emit = turn.state.emit
+    if emit is None:
+        return await provider.complete(messages, **options)
+    if not hasattr(provider, "stream"):
+        reply = await provider.complete(messages, **options)
+        if reply.content:
+            await emit(TextEvent(text=reply.content, agent_name=agent.name))
+        return reply
+    collected = _Collected()
+    chunks: Any = provider.stream(messages, **options)
+    if inspect.isawaitable(chunks):
+        chunks = await chunks
+    stream: AsyncIterator[ReplyChunk] = chunks
+    async with aclosing(chunks) if hasattr(chunks, "aclose") else nullcontext():
+        async for chunk in stream:
+            collected.add(chunk)
+            if chunk.delta:
+                await emit(TextEvent(text=chunk.delta, agent_name=agent.name))
+    return collected

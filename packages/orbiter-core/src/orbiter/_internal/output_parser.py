@@ -1,0 +1,80 @@
+"""Turns a model's reply into an assistant message, and its text into the agent's output."""
+
+import json
+import re
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from orbiter._internal.protocols import ModelReply
+from orbiter._internal.schema import explain
+from orbiter.types import AssistantMessage, OrbiterError, ToolCall
+
+OUTPUT_RETRIES = 2
+
+_FENCED = re.compile(r"\s*```[a-z]*\n(.*)\n```\s*", re.DOTALL)
+
+
+class OutputValidationError(OrbiterError):
+    """The model's final answer never fitted the agent's `output_type`."""
+
+    def __init__(self, agent_name: str, output_type: str, problem: str) -> None:
+        self.agent_name = agent_name
+        super().__init__(
+            f"Agent '{agent_name}' gave no valid {output_type}: {problem}. "
+            f"Simplify {output_type} or say in the instructions what it should hold."
+        )
+
+
+class MisfitError(OrbiterError):
+    """A text does not fit the output type; the text of the error is written for the model."""
+
+
+def assistant_message(reply: ModelReply) -> AssistantMessage:
+    """Take over a reply; every tool call in it has an id of its own afterwards."""
+    calls = list(reply.tool_calls)
+    if calls and ("" in (ids := {call.id for call in calls}) or len(ids) < len(calls)):
+        calls = _with_ids(calls)
+    return AssistantMessage(content=reply.content or "", tool_calls=calls)
+
+
+def _with_ids(calls: list[ToolCall]) -> list[ToolCall]:
+    # some OpenAI-compatible servers leave ids empty or repeat them
+    taken: set[str] = set()
+    distinct: list[ToolCall] = []
+    for index, call in enumerate(calls):
+        name = call.id or f"call_{index}"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        distinct.append(ToolCall(id=name, name=call.name, arguments=call.arguments))
+    return distinct
+
+
+def parse_output(text: str, output_type: type[BaseModel]) -> BaseModel:
+    """Read the final answer of an agent with an output type.
+
+    Args:
+        text: The model's text, a JSON object, perhaps in a Markdown fence.
+        output_type: What it has to be.
+
+    Raises:
+        MisfitError: It is something else.
+    """
+    fenced = _FENCED.fullmatch(text)
+    try:
+        return output_type.model_validate_json(fenced[1] if fenced else text)
+    except ValidationError as error:
+        raise MisfitError(explain(error)) from error
+
+
+def correction(problem: str) -> str:
+    """Word the request for a better answer."""
+    return f"Your answer does not fit the required JSON schema: {problem}. Answer with JSON only."
+
+
+def schema_request(schema: dict[str, Any]) -> str:
+    """Word the request for structured output, for models that take no schema of their own."""
+    return (
+        f"Answer with JSON only, no other text, that fits this JSON schema:\n{json.dumps(schema)}"
+    )

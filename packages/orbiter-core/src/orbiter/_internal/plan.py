@@ -1,0 +1,64 @@
+"""What an agent can do in one run: its tools, its handoffs and how the model is told of them."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from orbiter.agent import Agent
+from orbiter.tool import Tool
+
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+class Plan:
+    """The tools and handoffs of an agent, by the names the model uses.
+
+    Attributes:
+        tools: Tool by name.
+        handoffs: Agent by the name of the tool that transfers to it.
+        schemas: All of them as the provider takes them; None when there are none.
+    """
+
+    __slots__ = ("handoffs", "schemas", "tools")
+
+    def __init__(
+        self, agent: Agent, extra: Iterable[Tool] = (), peers: Iterable[Agent] = ()
+    ) -> None:
+        """Collect what `agent` has.
+
+        Args:
+            agent: Whose plan it is.
+            extra: Tools the swarm adds.
+            peers: Agents it may transfer to although it does not list them.
+        """
+        self.tools: dict[str, Tool] = {tool.name: tool for tool in (*agent.tools, *extra)}
+        self.handoffs: dict[str, Agent] = {}
+        schemas = [tool.to_schema() for tool in self.tools.values()]
+        for target in agent.handoffs or (peer for peer in peers if peer is not agent):
+            name = tool_name("transfer_to", target)
+            self.handoffs[name] = target
+            schemas.append(_transfer_schema(name, target))
+        self.schemas: list[dict[str, Any]] | None = schemas or None
+
+
+def tool_name(verb: str, agent: Agent) -> str:
+    """Return for example "transfer_to_billing", with only characters that providers allow."""
+    return f"{verb}_{_NOT_IN_NAMES.sub('_', agent.name)}"
+
+
+def purpose(agent: Agent) -> str:
+    """Return the first line of an agent's instructions, for those who may call on it."""
+    text = agent.instructions if isinstance(agent.instructions, str) else ""
+    line = text.strip().partition("\n")[0]
+    return f" Its instructions: {line}" if line else ""
+
+
+def _transfer_schema(name: str, target: Agent) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": f"Hand the conversation over to {target.name}.{purpose(target)}",
+            "parameters": {"type": "object", "properties": {}},
+        },
+    }

@@ -1,0 +1,170 @@
+"""From a Python signature to what a model needs to call it: a JSON schema, and back again.
+
+One pydantic model per signature does both: its schema is shown to the model, its validator turns
+the model's JSON text into keyword arguments. Fields have neutral names with the parameter's name
+as alias, because a parameter may be called `schema` or `copy`, which pydantic keeps for itself.
+"""
+
+import functools
+import inspect
+import sys
+import typing
+from collections.abc import Callable
+from types import FrameType
+from typing import Annotated, Any, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
+from pydantic.json_schema import GenerateJsonSchema
+
+from orbiter._internal.docstrings import parse_docstring
+from orbiter.types import OrbiterError, RunContext
+
+
+class ToolDefinitionError(OrbiterError):
+    """A function cannot be made a tool as it is written."""
+
+
+class ToolArgumentsError(OrbiterError):
+    """The model's arguments do not fit the tool; the text is written for the model."""
+
+
+class _Schema(GenerateJsonSchema):
+    # a default such as a Path object is not JSON: it is left out of the schema and still used
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
+
+
+class Signature:
+    """What the model sees of a callable, and how its answer becomes keyword arguments.
+
+    Attributes:
+        description: The docstring without its sections.
+        parameters: JSON schema of the arguments.
+        context_parameter: Name of the parameter annotated RunContext, if any.
+    """
+
+    __slots__ = (
+        "_aliases",
+        "_extra",
+        "_validate",
+        "context_parameter",
+        "description",
+        "parameters",
+    )
+
+    def __init__(self, fn: Callable[..., Any], name: str, *, method: bool = False) -> None:
+        """Read the signature of `fn`.
+
+        Args:
+            fn: A function, a method or any callable.
+            name: The tool's name, for errors.
+            method: Whether the first parameter is `self`.
+
+        Raises:
+            ToolDefinitionError: A parameter cannot be given as JSON.
+        """
+        self.description, described = parse_docstring(inspect.getdoc(fn))
+        hints = _hints(fn, name)
+        self.context_parameter: str | None = None
+        self._extra = False
+        fields: dict[str, Any] = {}
+        self._aliases: list[tuple[str, str]] = []
+        parameters = list(inspect.signature(fn).parameters.values())
+        for parameter in parameters[1:] if method else parameters:
+            hint = hints.get(parameter.name, Any)
+            if _is_context(hint):
+                self.context_parameter = parameter.name
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                self._extra = True
+            elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
+                raise ToolDefinitionError(
+                    f"Tool '{name}': parameter '{parameter.name}' cannot be given by name; tools "
+                    "take keyword arguments only"
+                )
+            else:
+                field = f"p{len(fields)}"
+                default = ... if parameter.default is parameter.empty else parameter.default
+                info = Field(
+                    default, alias=parameter.name, description=described.get(parameter.name)
+                )
+                fields[field] = (Annotated[hint, info] if default is ... else hint, info)
+                self._aliases.append((field, parameter.name))
+        extra: Any = "allow" if self._extra else "forbid"
+        try:
+            model = create_model(
+                "arguments",
+                __config__=ConfigDict(extra=extra, arbitrary_types_allowed=False),
+                **fields,
+            )
+            self.parameters = _tidy(model.model_json_schema(schema_generator=_Schema))
+        except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, TypeError) as error:
+            reason = str(error).splitlines()[0]
+            raise ToolDefinitionError(
+                f"Tool '{name}': a parameter's type has no JSON form: {reason}"
+            ) from error
+        self._validate = model.__pydantic_validator__.validate_json
+
+    def parse(self, arguments: str) -> dict[str, Any]:
+        """Turn the model's JSON text into keyword arguments.
+
+        Raises:
+            ToolArgumentsError: It is no JSON object or does not fit the schema.
+        """
+        try:
+            values: BaseModel = self._validate(arguments or "{}")
+        except ValidationError as error:
+            raise ToolArgumentsError(explain(error)) from error
+        fields = values.__dict__
+        keywords = {name: fields[field] for field, name in self._aliases}
+        if self._extra:
+            keywords |= values.__pydantic_extra__ or {}
+        return keywords
+
+
+def explain(error: ValidationError) -> str:
+    """Say on one line what does not fit, for the model that has to correct it."""
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
+    if problems[0]["type"] == "json_invalid":
+        return f"not valid JSON: {problems[0]['msg'].removeprefix('Invalid JSON: ')}"
+    return "; ".join(
+        f"{'.'.join(map(str, p['loc']))}: {p['msg']}" if p["loc"] else p["msg"] for p in problems
+    )
+
+
+def _hints(fn: Callable[..., Any], name: str) -> dict[str, Any]:
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    target = fn if inspect.isroutine(fn) else type(fn).__call__
+    try:
+        return typing.get_type_hints(target, localns=_defining_scope(), include_extras=True)
+    except NameError as error:
+        raise ToolDefinitionError(
+            f"Tool '{name}': an annotation cannot be resolved: {error}. Define or import the type "
+            "in the tool's module"
+        ) from error
+
+
+def _defining_scope() -> dict[str, Any]:
+    """Return the local names where the tool is written, for annotations that are strings."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame and frame.f_globals.get("__name__") in (__name__, "orbiter.tool", "abc"):
+        frame = frame.f_back
+    return dict(frame.f_locals) if frame else {}
+
+
+def _is_context(hint: Any) -> bool:
+    return (get_origin(hint) or hint) is RunContext
+
+
+def _tidy(schema: Any) -> Any:
+    """Drop pydantic's titles: they repeat the names and cost tokens in every call."""
+    if isinstance(schema, list):
+        return [_tidy(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    named = ("properties", "$defs")
+    return {
+        key: {name: _tidy(value) for name, value in part.items()} if key in named else _tidy(part)
+        for key, part in schema.items()
+        if not (key == "title" and isinstance(part, str))
+    }

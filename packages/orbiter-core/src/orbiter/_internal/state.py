@@ -1,0 +1,100 @@
+"""What one run has done so far. It is shared by all agents of the run and by nobody else."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import chain
+from typing import Any
+
+from orbiter._internal.message_builder import close_calls
+from orbiter._internal.protocols import Provider
+from orbiter.config import TaskConfig
+from orbiter.types import Message, RunResult, StopReason, StreamEvent, Usage
+
+Emit = Callable[[StreamEvent], Awaitable[None]]
+
+
+class RunState:
+    """The counters, limits and conversation of one run.
+
+    Attributes:
+        provider_for: Finds the provider of a model string.
+        deps: What the user gave to `run(deps=...)`.
+        emit: Where stream events go; None when nobody listens.
+        steps: Model calls of all agents.
+        deadline: Event loop time at which the run ends, or None.
+        last_agent: Name of the agent that ran last.
+    """
+
+    __slots__ = (
+        "_cached", "_input", "_limits", "_logs", "_output", "_total",
+        "deadline", "deps", "emit", "history", "last_agent", "provider_for", "steps",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        provider_for: Callable[[str], Provider],
+        history: list[Message],
+        config: TaskConfig | None = None,
+        deps: Any = None,
+        emit: Emit | None = None,
+    ) -> None:
+        self.provider_for = provider_for
+        self.deps = deps
+        self.emit = emit
+        self.steps = 0
+        self.last_agent = ""
+        self.history = history
+        self._logs: list[list[Message]] = []
+        self._limits = config
+        self._input = self._output = self._total = self._cached = 0
+        timeout = config.timeout if config else None
+        self.deadline = asyncio.get_running_loop().time() + timeout if timeout else None
+
+    def open_log(self) -> list[Message]:
+        """Start the part of the conversation that one agent of the run will write."""
+        log: list[Message] = []
+        self._logs.append(log)
+        return log
+
+    def count(self, usage: Usage) -> None:
+        """Note a finished model call."""
+        self._input += usage.input_tokens
+        self._output += usage.output_tokens
+        self._total += usage.total_tokens
+        self._cached += usage.cached_tokens
+
+    def limit_met(self) -> StopReason | None:
+        """Say which limit of the whole run forbids the next model call, if any."""
+        limits = self._limits
+        if limits is None:
+            return None
+        used = (
+            (limits.model_calls, self.steps),
+            (limits.input_tokens, self._input),
+            (limits.output_tokens, self._output),
+            (limits.total_tokens, self._total),
+        )
+        met = any(limit is not None and value >= limit for limit, value in used)
+        return "usage_limit" if met else None
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all model calls."""
+        return Usage(
+            input_tokens=self._input,
+            output_tokens=self._output,
+            total_tokens=self._total,
+            cached_tokens=self._cached,
+        )
+
+    def result(self, output: Any, stop_reason: StopReason) -> RunResult:
+        """Build the result; the conversation in it is valid however the run ended."""
+        return RunResult.model_construct(
+            output=output,
+            messages=close_calls([*self.history, *chain.from_iterable(self._logs)]),
+            usage=self.usage,
+            steps=self.steps,
+            last_agent=self.last_agent,
+            stop_reason=stop_reason,
+        )

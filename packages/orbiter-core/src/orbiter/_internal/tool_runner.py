@@ -1,0 +1,100 @@
+"""Runs the tools of one step. Whatever goes wrong in a tool becomes a result the model can read."""
+
+import asyncio
+import logging
+from typing import Any
+
+from orbiter._internal.protocols import ContextEngine
+from orbiter._internal.text import as_text
+from orbiter._internal.turn import Turn
+from orbiter.hooks import HookPoint
+from orbiter.tool import ToolArgumentsError
+from orbiter.types import ToolCall, ToolExecutionError, ToolResult, ToolResultEvent
+
+logger = logging.getLogger("orbiter")
+
+
+async def run_calls(turn: Turn, calls: list[ToolCall], results: dict[str, ToolResult]) -> None:
+    """Run tool calls, several at the same time, and put each result under its call's id.
+
+    What is in `results` when this raises (a hook's error, a cancellation) is what was finished.
+    """
+    if len(calls) == 1:
+        await _run_call(turn, calls[0], results)
+        return
+    try:
+        async with asyncio.TaskGroup() as group:
+            for call in calls:
+                group.create_task(_run_call(turn, call, results))
+    except BaseExceptionGroup as errors:
+        # tools raise nothing, so this is a hook's or a processor's: raise it as it was
+        raise errors.exceptions[0] from None
+
+
+async def _run_call(turn: Turn, call: ToolCall, results: dict[str, ToolResult]) -> None:
+    agent = turn.agent
+    context, hooks = agent.context, agent.hooks
+    if context is not None:
+        await context.process("pre_tool_call", {"agent_name": agent.name, "tool_call": call})
+    if HookPoint.PRE_TOOL_CALL in hooks:
+        await hooks.run(turn.event(HookPoint.PRE_TOOL_CALL, tool_call=call))
+    content, error = await _execute(turn, call)
+    result = ToolResult(tool_call_id=call.id, tool_name=call.name, content=content, error=error)
+    results[call.id] = result
+    if HookPoint.POST_TOOL_CALL in hooks:
+        await hooks.run(turn.event(HookPoint.POST_TOOL_CALL, tool_call=call, tool_result=result))
+    if context is not None:
+        results[call.id] = result = await _process_result(context, agent.name, call, result)
+    if turn.state.emit is not None:
+        await turn.state.emit(result_event(agent.name, result))
+
+
+def result_event(agent_name: str, result: ToolResult) -> ToolResultEvent:
+    """Build the stream event of a result."""
+    return ToolResultEvent(
+        tool_name=result.tool_name,
+        tool_call_id=result.tool_call_id,
+        content=result.content,
+        error=result.error,
+        agent_name=agent_name,
+    )
+
+
+async def _process_result(
+    context: ContextEngine, agent_name: str, call: ToolCall, result: ToolResult
+) -> ToolResult:
+    field = "content" if result.error is None else "error"
+    before = getattr(result, field)
+    payload: dict[str, Any] = {
+        "agent_name": agent_name, "tool_call": call, "tool_result": before
+    }  # fmt: skip
+    await context.process("post_tool_call", payload)
+    after = payload["tool_result"]
+    return result if after is before else result.model_copy(update={field: as_text(after)})
+
+
+async def _execute(turn: Turn, call: ToolCall) -> tuple[str, str | None]:
+    """Return the result's content and its error."""
+    tool = turn.plan.tools.get(call.name)
+    if tool is None:
+        names = ", ".join([*turn.plan.tools, *turn.plan.handoffs]) or "none"
+        return "", f"There is no tool '{call.name}'; the tools are: {names}"
+    try:
+        arguments = tool.parse(call.arguments)
+        if tool.context_parameter is not None:
+            arguments[tool.context_parameter] = turn.run
+        return as_text(await tool.execute(**arguments)), None
+    except ToolArgumentsError as error:
+        return "", f"Tool '{call.name}' was not called, arguments: {error}"
+    except ToolExecutionError as error:
+        failure = error
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        # the tool cancelled something of its own; the run goes on
+        failure = ToolExecutionError(call.name, RuntimeError(str(error) or "cancelled"))
+    except Exception as error:
+        failure = ToolExecutionError(call.name, error)
+    logger.info("%s", failure, exc_info=failure)
+    return "", str(failure)

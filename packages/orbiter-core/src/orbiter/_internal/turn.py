@@ -1,0 +1,57 @@
+"""One agent's part of a run: what it sees, what it may do, how far it is."""
+
+from typing import Any
+
+from orbiter._internal.plan import Plan
+from orbiter._internal.protocols import Provider
+from orbiter._internal.state import RunState
+from orbiter.agent import Agent
+from orbiter.hooks import HookEvent, HookPoint
+from orbiter.types import Message, RunContext
+
+
+class Turn:
+    """The mutable state of one agent while it has the floor.
+
+    Attributes:
+        view: The conversation this agent's model sees, without the system message.
+        log: What the run adds to the conversation; shared with earlier agents of a handoff.
+        start: Where this turn's part of the log begins.
+        suffix: What memory and output type add to the instructions.
+        misfits: Final answers that did not fit the output type.
+        done: Whether `output` is final.
+        target: The agent to hand off to.
+    """
+
+    __slots__ = (
+        "agent", "done", "input", "log", "misfits", "output", "plan", "provider", "run", "start",
+        "state", "suffix", "target", "view",
+    )  # fmt: skip
+
+    def __init__(
+        self, agent: Agent, input: str, plan: Plan, state: RunState, log: list[Message], start: int
+    ) -> None:
+        self.agent = agent
+        self.input = input
+        self.plan = plan
+        self.state = state
+        self.provider: Provider = state.provider_for(agent.model)
+        self.log = log
+        self.start = start
+        self.view: list[Message] = []
+        self.run: RunContext = RunContext(agent.name, input, self.view, agent.context, state.deps)
+        self.suffix = ""
+        self.misfits = 0
+        self.done = False
+        self.output: Any = ""
+        self.target: Agent | None = None
+
+    def add(self, message: Message) -> None:
+        """Append to the conversation."""
+        self.log.append(message)
+        self.view.append(message)
+
+    def event(self, point: HookPoint, **fields: Any) -> HookEvent:
+        """Build what the hooks of `point` receive."""
+        fields.setdefault("messages", self.view)
+        return HookEvent(point, self.agent.name, self.run, self.state.steps, **fields)

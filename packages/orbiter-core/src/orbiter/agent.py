@@ -1,0 +1,105 @@
+"""The Agent: a model, its instructions and what it may use. It holds no state of a run."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from pydantic import BaseModel, ValidationError
+
+from orbiter._internal.protocols import ContextEngine, MemoryStore, Provider
+from orbiter.config import DEFAULT_MAX_STEPS, DEFAULT_MODEL, AgentConfig
+from orbiter.hooks import Hook, HookFunction, HookManager, HookPoint
+from orbiter.tool import Tool
+from orbiter.types import OrbiterError, RunContext
+
+Instructions = str | Callable[[RunContext], str | Awaitable[str]]
+
+__all__ = ["Agent", "ContextEngine", "Instructions", "MemoryStore", "Provider"]
+
+
+class Agent:
+    """What runs: give it to `run` as often as you like, also concurrently.
+
+    Attributes are those of the constructor; `hooks` is a HookManager. `tools` and `handoffs` may
+    be extended between runs, which is how two agents can hand off to each other.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        model: str = DEFAULT_MODEL,
+        instructions: Instructions = "",
+        tools: Sequence[Tool] = (),
+        handoffs: Sequence["Agent"] = (),
+        hooks: Sequence[Hook | tuple[HookPoint, HookFunction]] = (),
+        output_type: type[BaseModel] | None = None,
+        max_steps: int = DEFAULT_MAX_STEPS,
+        temperature: float = 1.0,
+        max_tokens: int | None = None,
+        memory: MemoryStore | None = None,
+        context: ContextEngine | None = None,
+    ) -> None:
+        """Create an agent.
+
+        Args:
+            name: Unique among the agents it works with.
+            model: "provider:model_name".
+            instructions: The system prompt, or a function, sync or async, that makes it from the
+                RunContext before each model call.
+            tools: What the model may call.
+            handoffs: Agents this one may pass the conversation to, by `transfer_to_<name>`.
+            hooks: Functions called at points of the run.
+            output_type: Makes `result.output` an instance of it; a model's answer that does not
+                fit is sent back for correction.
+            max_steps: Model calls the agent may make in one run.
+            temperature: From 0 to 2.
+            max_tokens: Output tokens per model call.
+            memory: Recalled before the run, told of it afterwards.
+            context: Builds prompts, keeps the window small, holds state.
+
+        Raises:
+            OrbiterError: A value is out of range, or two tools have one name.
+        """
+        try:
+            self.config = AgentConfig(
+                name=name,
+                model=model,
+                instructions=instructions if isinstance(instructions, str) else "",
+                temperature=temperature,
+                max_tokens=max_tokens,
+                max_steps=max_steps,
+            )
+        except ValidationError as error:
+            what = "; ".join(f"{p['loc'][0]}: {p['msg']}" for p in error.errors())
+            raise OrbiterError(f"Agent '{name}': {what}") from error
+        self.name = name
+        self.model = model
+        self.instructions = instructions
+        self.tools = list(tools)
+        self.handoffs = list(handoffs)
+        self.hooks = HookManager(hooks)
+        self.output_type = output_type
+        self.output_schema = output_type.model_json_schema() if output_type else None
+        self.max_steps = max_steps
+        self.temperature = temperature
+        self.max_tokens = max_tokens
+        self.memory = memory
+        self.context = context
+        self._check_tools()
+
+    def _check_tools(self) -> None:
+        seen: set[str] = set()
+        for tool in self.tools:
+            if not isinstance(tool, Tool):
+                raise OrbiterError(
+                    f"Agent '{self.name}': {tool!r} is no tool; decorate the function with @tool "
+                    "or give an instance of a Tool subclass"
+                )
+            if tool.name in seen:
+                raise OrbiterError(
+                    f"Agent '{self.name}' has two tools named '{tool.name}'; rename one with "
+                    '@tool(name="...")'
+                )
+            seen.add(tool.name)
+
+    def __repr__(self) -> str:
+        return f"Agent(name={self.name!r}, model={self.model!r})"

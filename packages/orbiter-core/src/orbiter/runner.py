@@ -1,0 +1,139 @@
+"""`run`: the three ways to run an agent or a swarm, and nothing else."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from orbiter._internal.message_builder import close_calls
+from orbiter._internal.protocols import Provider
+from orbiter._internal.providers import close_providers, provider_for
+from orbiter._internal.state import Emit, RunState
+from orbiter._internal.stream import RunStream
+from orbiter._internal.swarm_runner import run_target
+from orbiter.agent import Agent
+from orbiter.config import TaskConfig
+from orbiter.swarm import Swarm
+from orbiter.types import Message, OrbiterError, RunResult
+
+__all__ = ["RunStream", "Runner", "run"]
+
+
+class Runner:
+    """The type of `run`. All three ways take the same arguments.
+
+    Args:
+        agent: An Agent or a Swarm.
+        input: What the user says. Empty goes on with `messages` as they are.
+        messages: The conversation so far, for example an earlier `result.messages`.
+        provider: A model to use instead of the agents' own, for example a ScriptedModel.
+        deps: Anything; instructions, hooks and tools find it as `RunContext.deps`.
+        config: Limits of the run.
+    """
+
+    async def __call__(
+        self,
+        agent: Agent | Swarm,
+        input: str,
+        *,
+        messages: Sequence[Message] = (),
+        provider: Provider | None = None,
+        deps: Any = None,
+        config: TaskConfig | None = None,
+        _provider: Provider | None = None,
+    ) -> RunResult:
+        """Run to the end.
+
+        Returns:
+            The result; a run that met a limit says so in `stop_reason`.
+
+        Raises:
+            OrbiterError: The model could not be called or gave no valid output.
+        """
+        begin = _beginning(messages, provider or _provider, deps, config)
+        return await _execute(agent, input, begin(None))
+
+    def sync(
+        self,
+        agent: Agent | Swarm,
+        input: str,
+        *,
+        messages: Sequence[Message] = (),
+        provider: Provider | None = None,
+        deps: Any = None,
+        config: TaskConfig | None = None,
+        _provider: Provider | None = None,
+    ) -> RunResult:
+        """Run to the end from code that is not async.
+
+        Raises:
+            OrbiterError: As `run`, and when an event loop is already running in this thread.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise OrbiterError("run.sync was called inside an event loop: use `await run(...)`")
+
+        async def main() -> RunResult:
+            try:
+                return await self(
+                    agent,
+                    input,
+                    messages=messages,
+                    provider=provider or _provider,
+                    deps=deps,
+                    config=config,
+                )
+            finally:
+                await close_providers()
+
+        return asyncio.run(main())
+
+    def stream(
+        self,
+        agent: Agent | Swarm,
+        input: str,
+        *,
+        messages: Sequence[Message] = (),
+        provider: Provider | None = None,
+        deps: Any = None,
+        config: TaskConfig | None = None,
+        _provider: Provider | None = None,
+    ) -> RunStream:
+        """Run while somebody reads: `async for event in run.stream(agent, "...")`.
+
+        The last event of a run that ends by itself is a ResultEvent. An error is told by an
+        ErrorEvent and raised after it. Leaving the loop cancels the run.
+        """
+        return RunStream(
+            _beginning(messages, provider or _provider, deps, config),
+            lambda state: _execute(agent, input, state),
+        )
+
+    def __repr__(self) -> str:
+        return "run"
+
+
+run = Runner()
+
+
+def _beginning(
+    messages: Sequence[Message], provider: Provider | None, deps: Any, config: TaskConfig | None
+) -> Callable[[Emit | None], RunState]:
+    def begin(emit: Emit | None) -> RunState:
+        return RunState(
+            provider_for=provider_for if provider is None else lambda model: provider,
+            history=close_calls(list(messages)),
+            config=config,
+            deps=deps,
+            emit=emit,
+        )
+
+    return begin
+
+
+async def _execute(target: Agent | Swarm, input: str, state: RunState) -> RunResult:
+    outcome = await run_target(target, input, state.history, state)
+    state.last_agent = outcome.agent_name
+    return state.result(outcome.output, outcome.stop_reason)

@@ -1,0 +1,84 @@
+"""The Swarm: several agents that work on one input, by a flow, as a team or by handoffs."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from orbiter._internal.graph import Flow, FlowError, Step, parse_flow, sequence
+from orbiter.agent import Agent
+from orbiter.types import OrbiterError
+
+Mode = Literal["workflow", "team", "handoff"]
+
+__all__ = ["FlowError", "Mode", "Swarm"]
+
+
+class Swarm:
+    """Agents and how they work together; holds no state of a run.
+
+    Attributes:
+        agents: The members, in order.
+        mode: `workflow`: along the flow. `team`: the first agent leads and delegates to the
+            others by `delegate_to_<name>(task)`. `handoff`: the first agent starts; agents pass
+            the conversation on by `transfer_to_<name>`, to those in their `handoffs`, or, when no
+            member has any, to every other member.
+        flow: The flow as a tree whose `str()` is the DSL; None outside of `workflow`.
+    """
+
+    def __init__(
+        self,
+        *,
+        agents: Sequence[Agent],
+        flow: str | None = None,
+        mode: Mode = "workflow",
+    ) -> None:
+        """Create a swarm.
+
+        Args:
+            agents: At least one, with distinct names.
+            flow: For example "a >> (b | c) >> d": `>>` feeds the output of one into the next,
+                `(b | c)` runs both at the same time and passes both outputs on. By default all
+                agents one after the other.
+            mode: How the agents work together.
+
+        Raises:
+            FlowError: The flow has an error; the text shows where.
+            OrbiterError: Agents are missing or share a name, or a flow is given to another mode.
+        """
+        self.agents = list(agents)
+        self.mode = mode
+        self._by_name = {agent.name: agent for agent in self.agents}
+        self._check()
+        self.flow: Flow | None = None
+        if mode != "workflow":
+            if flow is not None:
+                raise OrbiterError(f"mode '{mode}' takes no flow; leave out one of the two")
+        elif flow is not None:
+            self.flow = parse_flow(flow, self._by_name)
+        else:
+            self.flow = sequence([Step(name) for name in self._by_name])
+
+    def _check(self) -> None:
+        if self.mode not in ("workflow", "team", "handoff"):
+            raise OrbiterError(f"unknown mode '{self.mode}'; modes: workflow, team, handoff")
+        if not self.agents:
+            raise OrbiterError("a Swarm needs at least one agent")
+        names = [agent.name for agent in self.agents]
+        for name in self._by_name:
+            if names.count(name) > 1:
+                raise OrbiterError(f"two agents of the swarm are named '{name}'; rename one")
+
+    def agent(self, name: str) -> Agent:
+        """Return the member of that name.
+
+        Raises:
+            OrbiterError: There is none.
+        """
+        if name not in self._by_name:
+            raise OrbiterError(
+                f"no agent '{name}' in the swarm; agents: {', '.join(self._by_name)}"
+            )
+        return self._by_name[name]
+
+    def __repr__(self) -> str:
+        how = f"flow={str(self.flow)!r}" if self.flow else f"mode={self.mode!r}"
+        return f"Swarm({', '.join(self._by_name)}, {how})"

@@ -1,0 +1,172 @@
+"""Tools: functions and objects a model may call.
+
+`@tool` makes one of a function; a subclass of Tool is one that needs state. Both get their
+schema from type hints and docstrings when they are defined, so that a mistake shows up there and
+a run pays nothing for it.
+"""
+
+import asyncio
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from orbiter._internal.schema import Signature, ToolArgumentsError, ToolDefinitionError
+from orbiter._internal.text import as_text
+from orbiter.types import ToolExecutionError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+__all__ = [
+    "FunctionTool",
+    "Tool",
+    "ToolArgumentsError",
+    "ToolDefinitionError",
+    "tool",
+]
+
+
+class Tool(ABC):
+    """A tool with a life of its own; subclasses set `name`, `description` and write `execute`.
+
+    Attributes:
+        name: What the model calls it; the class's name when not set.
+        description: What it is for; the docstring of `execute` or of the class when not set.
+        parameters: JSON schema of its arguments, made from the signature of `execute` unless set.
+    """
+
+    name: str = ""
+    description: str = ""
+    parameters: dict[str, Any]
+    _signature: Signature
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "execute" not in cls.__dict__:
+            return
+        cls.name = cls.name or cls.__name__
+        execute = cls.__dict__["execute"]
+        cls._signature = Signature(execute, cls.name, method=True)
+        if "parameters" not in cls.__dict__:
+            cls.parameters = cls._signature.parameters
+        if not cls.description:
+            cls.description = cls._signature.description or inspect.cleandoc(cls.__doc__ or "")
+
+    @abstractmethod
+    async def execute(self, *args: Any, **kwargs: Any) -> Any:
+        """Do the work; called with the validated arguments by name.
+
+        Returns:
+            Text or a dict; any other value is shown to the model as JSON.
+        """
+
+    @property
+    def context_parameter(self) -> str | None:
+        """Name of the parameter that takes the RunContext, if there is one."""
+        return self._signature.context_parameter
+
+    def parse(self, arguments: str) -> dict[str, Any]:
+        """Turn the model's JSON text into arguments for `execute`.
+
+        Raises:
+            ToolArgumentsError: The text is no JSON object or does not fit `parameters`.
+        """
+        return self._signature.parse(arguments)
+
+    def to_schema(self) -> dict[str, Any]:
+        """Return the tool as providers are told of it."""
+        return {
+            "type": "function",
+            "function": {
+                "name": self.name,
+                "description": self.description,
+                "parameters": self.parameters,
+            },
+        }
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+
+class FunctionTool(Tool, Generic[P, R]):
+    """A function as a tool. Calling it calls the function, as if it were not decorated."""
+
+    def __init__(
+        self,
+        fn: Callable[P, R],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+    ) -> None:
+        """Make a tool of `fn`.
+
+        Args:
+            fn: The function, sync or async; a sync one runs in a thread.
+            name: What the model calls it, by default the function's name.
+            description: What it is for, by default the docstring without its sections.
+
+        Raises:
+            ToolDefinitionError: A parameter cannot be given as JSON.
+        """
+        self.name = name or str(getattr(fn, "__name__", type(fn).__name__))
+        self._fn = fn
+        self._is_async = inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
+            getattr(fn, "__call__", None)  # noqa: B004
+        )
+        self._signature = Signature(fn, self.name)
+        self.parameters = self._signature.parameters
+        self.description = description or self._signature.description
+        self.__doc__ = fn.__doc__
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself."""
+        return self._fn(*args, **kwargs)
+
+    async def execute(self, **kwargs: Any) -> str | dict[str, Any]:
+        """Call the function, in a thread when it is a sync one.
+
+        Raises:
+            ToolExecutionError: The function raised; the cause is chained.
+        """
+        try:
+            if self._is_async:
+                value = await self._fn(**kwargs)  # type: ignore[call-arg, misc]
+            else:
+                value = await asyncio.to_thread(self._fn, **kwargs)  # type: ignore[call-arg]
+        except Exception as error:
+            raise ToolExecutionError(self.name, error) from error
+        return value if isinstance(value, (str, dict)) else as_text(value)
+
+
+@overload
+def tool(fn: Callable[P, R], /) -> FunctionTool[P, R]: ...
+@overload
+def tool(
+    *, name: str | None = None, description: str | None = None
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+) -> Any:
+    """Make a tool of a function: `@tool`, or `@tool(name="override")` for another name.
+
+    Args:
+        fn: The function, when used without parentheses.
+        name: What the model calls it, by default the function's name.
+        description: What it is for, by default the docstring without its sections.
+
+    Returns:
+        The FunctionTool, or a decorator that makes one.
+
+    Raises:
+        ToolDefinitionError: A parameter cannot be given as JSON.
+    """
+
+    def decorate(function: Callable[..., Any]) -> FunctionTool[..., Any]:
+        return FunctionTool(function, name=name, description=description)
+
+    return decorate if fn is None else decorate(fn)
