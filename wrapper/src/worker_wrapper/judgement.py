@@ -4,7 +4,7 @@ Pure: from what the process left behind and what the adapter read in it to a sta
 """
 
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from orbiter_contracts import AgentVerdict, OutputStatus
@@ -56,22 +56,10 @@ def judge(name: str, outcome: Outcome, result: AgentResult, *, developer: bool) 
     finding = find_verdict(text)
     judgement = _developer(finding, text) if developer else _po(finding, text)
     if result.permission_denials and not _explicit_success(finding):
-        denied = ", ".join(result.permission_denials)
-        judgement = Judgement(
-            "failed",
-            "PermissionDenied",
-            f"{name} was not allowed to use: {denied}",
-            judgement.text,
-            judgement.verdict,
-        )
-    return Judgement(
-        judgement.status,
-        judgement.reason,
-        judgement.error,
-        judgement.text,
-        judgement.verdict,
-        [*warnings, *judgement.warnings],
-    )
+        denied = f"{name} was not allowed to use {', '.join(result.permission_denials)}"
+        error = f"{denied}; {judgement.error}" if judgement.error else denied
+        judgement = replace(judgement, status="failed", reason="PermissionDenied", error=error)
+    return replace(judgement, warnings=[*warnings, *judgement.warnings])
 
 
 def _failure(
@@ -84,7 +72,8 @@ def _failure(
     if outcome.interrupted:
         return "error", "Terminated", f"{name} was stopped after {seconds:.0f} s: worker shut down"
     if outcome.timed_out:
-        return "timeout", "AgentTimeout", _with_stderr(f"{name} took longer than allowed", outcome)
+        late = f"{name} was ended after {seconds:.0f} s: its time was up"
+        return "timeout", "AgentTimeout", _with_stderr(late, outcome)
     crash = _crash(outcome)
     if crash and outcome.oom_killed and result.is_error:
         return "error", "OOMKilled", _with_stderr(f"{name} {crash}: out of memory", outcome)
@@ -100,7 +89,7 @@ def _failure(
 
 def _crash(outcome: Outcome) -> str | None:
     if outcome.signal is not None:
-        return f"was killed by {signal.Signals(outcome.signal).name}"
+        return f"was killed by signal {outcome.signal} ({signal.strsignal(outcome.signal)})"
     return f"exited with code {outcome.exit_code}" if outcome.exit_code else None
 
 

@@ -95,7 +95,7 @@ async def run(
         stdout=spill,
         stderr_tail=tail.read(),
         timed_out=ended == "timeout",
-        interrupted=ended in ("cancelled", "terminated"),
+        interrupted=None if ended == "timeout" else ended,
         oom_killed=oom_kills() > kills_before,
         started_at=started_at,
         finished_at=clock(),

@@ -88,7 +88,9 @@ def _loads(content: str) -> Any:
     content = content.strip()
     fenced = _FENCE.fullmatch(content)
     try:
-        return json.loads(fenced[1] if fenced else content)
+        value = json.loads(fenced[1] if fenced else content)
+        # Half a surrogate pair can be written in JSON, but not sent on.
+        return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
 

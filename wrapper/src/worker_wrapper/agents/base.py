@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 
 from orbiter_contracts import Usage
 from worker_wrapper.spill import Spill
+from worker_wrapper.stop import StopReason
 
 SessionConflict = Literal["in_use", "unknown"]
 
@@ -77,7 +78,7 @@ class Outcome:
         stdout: What it printed.
         stderr_tail: The last 64 KiB it complained.
         timed_out: It was ended because its time was up.
-        interrupted: It was ended because somebody asked for it.
+        interrupted: It was ended because somebody asked for it, and why they did.
         oom_killed: The kernel killed a process of this container for lack of memory meanwhile.
         started_at: When it was started.
         finished_at: When it, and every process it had started, was gone.
@@ -88,7 +89,7 @@ class Outcome:
     stdout: Spill
     stderr_tail: bytes
     timed_out: bool
-    interrupted: bool
+    interrupted: StopReason | None
     oom_killed: bool
     started_at: datetime
     finished_at: datetime

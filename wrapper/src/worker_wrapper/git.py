@@ -1,0 +1,155 @@
+"""The wrapper's own git: one command at a time, blind to every configuration but its own.
+
+workspace.py says what to do; this module knows how to do it without being told by a repository, a
+user's or the system's configuration to run something, and how to hand over credentials without
+putting them anywhere: git asks askpass.py, which reads the mounted files.
+"""
+
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from worker_wrapper.agents.base import Command, Outcome
+from worker_wrapper.askpass import CREDENTIALS_DIR, HOST
+from worker_wrapper.environment import common_environment
+from worker_wrapper.process import CannotStartError, run
+from worker_wrapper.stop import StopTurn
+
+_OUTPUT_BYTES = 1024 * 1024
+_SAFE = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "",
+    "core.attributesFile": "/dev/null",
+    "credential.helper": "",
+    "submodule.recurse": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "advice.detachedHead": "false",
+    # The mount belongs to root; what is in it, to us.
+    "safe.directory": "*",
+}
+_SAFE_ENV = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_ALLOW_PROTOCOL": "https:http:ssh:git:file",
+    "LC_ALL": "C",
+}
+_CERTIFICATES = ("GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+class GitError(Exception):
+    """A git command failed; the text is what git said about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """Runs git.
+
+    Attributes:
+        environ: Our environment.
+        spill_dir: For temporary files.
+        timeout_seconds: For one command.
+        stop: Ends a running command early when set.
+    """
+
+    environ: Mapping[str, str]
+    spill_dir: Path
+    timeout_seconds: float
+    stop: StopTurn
+
+    async def __call__(
+        self, *args: str, workdir: Path, env: Mapping[str, str] | None = None
+    ) -> str:
+        """Run one git command in a directory.
+
+        Args:
+            *args: The arguments after `git`.
+            workdir: Where.
+            env: Additions to the environment, for instance from `credentials`.
+
+        Returns:
+            What it printed.
+
+        Raises:
+            GitError: It failed, took too long or was stopped.
+        """
+        options = [f"-c{name}={value}" for name, value in _SAFE.items()]
+        try:
+            outcome = await run(
+                Command(("git", *options, *args)),
+                env={**self._environment(), **(env or {})},
+                workdir=workdir,
+                timeout_seconds=self.timeout_seconds,
+                stop=self.stop,
+                spill_dir=self.spill_dir,
+            )
+        except CannotStartError as error:
+            raise GitError(str(error)) from None
+        try:
+            if outcome.exit_code != 0 or outcome.timed_out or outcome.interrupted:
+                verb = next(arg for arg in args if not arg.startswith("-"))
+                raise GitError(f"git {verb}: {_why(outcome)}")
+            return outcome.stdout.read(0, _OUTPUT_BYTES).decode("utf-8", "replace")
+        finally:
+            outcome.stdout.close()
+
+    @contextmanager
+    def credentials(self, url: str, directory: Path | None) -> Iterator[dict[str, str]]:
+        """The environment in which git gets credentials for this URL, and for no other host.
+
+        The helper script is made for each use and removed after it: an agent runs as the same user
+        and could change one that lies around.
+        """
+        if directory is None:
+            yield {}
+            return
+        key = directory / "ssh-privatekey"
+        if key.is_file():
+            yield {"GIT_SSH_COMMAND": _ssh_command(key, directory / "known_hosts")}
+            return
+        helpers = Path(tempfile.mkdtemp(prefix="askpass-", dir=self.spill_dir))
+        try:
+            script = helpers / "askpass"
+            # -P: git starts it in the workspace, whose files are not to be imported.
+            python = shlex.join([sys.executable, "-P", "-m", "worker_wrapper.askpass"])
+            script.write_text(f'#!/bin/sh\nexec {python} "$@"\n')
+            script.chmod(0o700)
+            yield {
+                "GIT_ASKPASS": str(script),
+                CREDENTIALS_DIR: str(directory),
+                HOST: urlsplit(url).netloc,
+                **{n: self.environ[n] for n in ("PYTHONPATH",) if n in self.environ},
+            }
+        finally:
+            shutil.rmtree(helpers, ignore_errors=True)
+
+    def _environment(self) -> dict[str, str]:
+        certificates = {n: self.environ[n] for n in _CERTIFICATES if n in self.environ}
+        return common_environment(self.environ) | certificates | _SAFE_ENV
+
+
+def _why(outcome: Outcome) -> str:
+    if outcome.interrupted:
+        return "stopped"
+    if outcome.timed_out:
+        return "took too long"
+    return outcome.complaint or f"failed without a word (exit code {outcome.exit_code})"
+
+
+def _ssh_command(key: Path, known_hosts: Path) -> str:
+    hosts = (
+        [f"-oUserKnownHostsFile={known_hosts}", "-oStrictHostKeyChecking=yes"]
+        if known_hosts.is_file()
+        else ["-oUserKnownHostsFile=/dev/null", "-oStrictHostKeyChecking=accept-new"]
+    )
+    options = ["-F/dev/null", "-oBatchMode=yes", "-oIdentitiesOnly=yes", *hosts]
+    return shlex.join(["ssh", f"-i{key}", *options])
