@@ -20,8 +20,13 @@ SHIMS = "shims"
 
 @dataclass(frozen=True)
 class Hierarchies:
-    """Mount points: `tracking` is the one used to find processes, `all` is where the node needs
-    its root cgroup. `unified` tells cgroup v2 from v1."""
+    """Mount points.
+
+    Attributes:
+        tracking: the hierarchy used to find processes.
+        all: where the node needs its root cgroup, or leaves some.
+        unified: cgroup v2 rather than v1.
+    """
 
     tracking: Path
     all: tuple[Path, ...]
@@ -42,6 +47,8 @@ def parse_mounts(mountinfo: str) -> Hierarchies:
             return Hierarchies(mount_point, (mount_point,), unified=True)
         if kind == "cgroup":
             v1[options.split(",", 1)[-1]] = mount_point
+        if kind == "cgroup2":  # beside v1 it has no controllers, but gets directories all the same
+            v1[""] = mount_point
     tracking = next((path for names, path in v1.items() if "pids" in names.split(",")), None)
     if tracking is None:
         raise ClusterError("no cgroups are mounted below /sys/fs/cgroup: a node needs them")
@@ -83,48 +90,62 @@ class CgroupTree:
 
     def kill(self, component: str, timeout: float = 10.0) -> None:
         """SIGKILL a component and wait until it is gone."""
-        _kill_until_empty(lambda: self.pids(component), timeout, component)
+        self._kill_until_empty(lambda: self.pids(component), timeout, component)
 
     def kill_everyone(self, timeout: float = 30.0) -> None:
         """SIGKILL every process of the cluster and wait until all are gone."""
-        _kill_until_empty(self.everyone, timeout, "the cluster")
+        self._kill_until_empty(self.everyone, timeout, "the cluster")
 
-    def remove(self) -> None:
+    def remove(self, timeout: float = 10.0) -> None:
         """Remove the (empty) tree from every hierarchy."""
         for mount in self._hierarchies.all:
-            for path in reversed(list(_subtree(mount / self.name))):
-                path.rmdir()
+            root = mount / self.name
+            # The kernel lets go of a cgroup a moment after its last process.
+            if not wait_for(lambda root=root: _removed(root), timeout):  # type: ignore[misc]
+                raise ClusterError(f"{root} cannot be removed: something still runs in it")
 
     def _directory(self, component: str) -> Path:
         return self._hierarchies.tracking / self.name / "system" / component
 
+    def _kill_until_empty(self, find: Callable[[], list[int]], timeout: float, what: str) -> None:
+        def sweep() -> bool:
+            pids = find()
+            for pid in pids:
+                self._kill_member(pid)
+            return not pids
 
-def _kill_until_empty(find: Callable[[], list[int]], timeout: float, what: str) -> None:
-    def sweep() -> bool:
-        pids = find()
-        for pid in pids:
-            _kill_member(pid, find)
-        return not pids
+        if not wait_for(sweep, timeout):
+            raise ClusterError(
+                f"processes {find()} of {what} do not die (are they in uninterruptible I/O?); "
+                "try again later"
+            )
 
-    if not wait_for(sweep, timeout):
-        raise ClusterError(
-            f"processes {find()} of {what} do not die (in uninterruptible I/O?); try again later"
-        )
+    def _kill_member(self, pid: int) -> None:
+        # The handle pins the process, so a pid reused between listing and killing is never hit.
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return
+        try:
+            if is_member(Path(f"/proc/{pid}/cgroup").read_text(), self.name):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+        finally:
+            os.close(handle)
 
 
-def _kill_member(pid: int, find: Callable[[], list[int]]) -> None:
-    # The handle pins the process, so a pid reused between listing and killing is never hit.
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        if pid in find():
-            signal.pidfd_send_signal(handle, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    finally:
-        os.close(handle)
+def is_member(cgroup: str, name: str) -> bool:
+    """Whether the text of a /proc/<pid>/cgroup is that of a process below cgroup `name`."""
+    paths = [line.split(":", 2)[2] for line in cgroup.splitlines()]
+    return any(name in path.split("/") for path in paths)
+
+
+def _removed(root: Path) -> bool:
+    for path in reversed(list(_subtree(root))):
+        with contextlib.suppress(OSError):
+            path.rmdir()
+    return not root.exists()
 
 
 def _subtree(root: Path) -> Iterator[Path]:

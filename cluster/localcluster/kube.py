@@ -15,11 +15,15 @@ from localcluster.node import Node
 TIMEOUT_SECONDS = 10.0
 
 
-class Kube:
-    """Talks to a local cluster's API server as its administrator."""
+API_PORT = 6443
+KUBELET_PORT = 10250
 
-    def __init__(self, node: Node) -> None:
-        self._address = node.ip
+
+class Kube:
+    """Talks to a local cluster's API server, or its kubelet, as the administrator."""
+
+    def __init__(self, node: Node, port: int = API_PORT) -> None:
+        self._address = (node.ip, port)
         self._tls = ssl.create_default_context(cafile=str(node.pki / "ca.crt"))
         self._tls.load_cert_chain(node.pki / "admin.crt", node.pki / "admin.key")
 
@@ -52,7 +56,7 @@ class Kube:
         self, method: str, path: str, body: str | None = None, headers: Mapping[str, str] = {}
     ) -> tuple[int, bytes]:
         connection = http.client.HTTPSConnection(
-            self._address, 6443, timeout=TIMEOUT_SECONDS, context=self._tls
+            *self._address, timeout=TIMEOUT_SECONDS, context=self._tls
         )
         try:
             connection.request(method, path, body, dict(headers))
@@ -75,4 +79,4 @@ def admin_kubeconfig(node: Node, name: str) -> str:
         "client-key-data": data(node.pki / "admin.key"),
     }
     authority = data(node.pki / "ca.crt")
-    return json.dumps(kubeconfig(f"https://{node.ip}:6443", authority, user, name), indent=1)
+    return json.dumps(kubeconfig(f"https://{node.ip}:{API_PORT}", authority, user, name), indent=1)

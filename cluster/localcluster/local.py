@@ -155,6 +155,7 @@ class LocalCluster:
 
     def _fresh_namespaces(self) -> int:
         self._tree.kill_everyone()
+        self._tree.remove()  # the kubelet would search dead pods' cgroups for their containers
         shutil.rmtree(self._layout.started, ignore_errors=True)
         for path in facts.RUNTIME_DIRECTORIES:
             shutil.rmtree(self._layout.node_path(path), ignore_errors=True)
@@ -185,7 +186,7 @@ class LocalCluster:
     def _is_ready(self, name: str) -> bool:
         if name == "containerd":
             return succeeds([*self._ctr(), "version"])
-        return is_ready(name, self._node, self._kube())
+        return is_ready(name, self._node)
 
     def _load_pause_image(self) -> None:
         if not self.has_image(facts.PAUSE_IMAGE):

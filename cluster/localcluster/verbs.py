@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from localcluster.existing import ExistingCluster
 from localcluster.kindcluster import KindCluster
 from localcluster.layout import REGISTRY, Layout
 from localcluster.local import LocalCluster
-from localcluster.provider import Provider
+from localcluster.provider import Provider, Status
 from localcluster.record import Record
 from localcluster.report import Reporter
 from localcluster.shell import succeeds
@@ -66,11 +67,19 @@ def status(layout: Layout, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps({**asdict(found), "kubeconfig": str(layout.kubeconfig)}))
     else:
-        print(f"{found.kind} cluster: {'ready' if found.ready else 'not ready'}: {found.detail}")
-        for name, pids in found.components.items():
-            print(f"  {name:20} {'pid ' + str(pids[0]) if pids else 'not running'}")
-        print(f"  kubeconfig           {layout.kubeconfig}")
+        print(_in_words(found, layout))
     return 0 if found.ready else 1
+
+
+def _in_words(status: Status, layout: Layout) -> str:
+    verdict = "ready" if status.ready else "not ready"
+    rows = [
+        (name, f"pid {pids[0]}" if pids else "not running")
+        for name, pids in status.components.items()
+    ]
+    rows.append(("kubeconfig", str(layout.kubeconfig)))
+    lines = [f"  {name:20} {value}" for name, value in rows]
+    return "\n".join([f"{status.kind} cluster: {verdict}: {status.detail}", *lines])
 
 
 def kubeconfig(layout: Layout) -> int:
@@ -179,7 +188,7 @@ def _mention_others(layout: Layout, report: Reporter) -> None:
     for state in host.others(layout):
         report.say(
             f"note: another local cluster (about 1.2 GB of memory) runs from {state}; stop it "
-            f"with: ORBITER_STATE={state} make cluster-down"
+            f"with: ORBITER_STATE={shlex.quote(str(state))} make cluster-down"
         )
 
 
