@@ -5,6 +5,7 @@ fetched through npm when they are not here yet. `model_server` is a scripted mod
 """
 
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+STATE = Path(os.environ.get("ORBITER_STATE") or ROOT / ".orbiter")
 IMAGES = ROOT / "images"
 COMMANDS = {"claude": "claude", "codex": "codex", "factory": "droid"}
 FETCH_SECONDS = 280
@@ -25,7 +27,7 @@ def agent_cli(agent: str) -> Path:
     """Return the path of an agent's command, fetching it when it is not here yet."""
     lines = (IMAGES / "versions.env").read_text().splitlines()
     versions = dict(line.split("=", 1) for line in lines if "=" in line)
-    home = ROOT / ".orbiter" / "agents" / agent / versions[f"{agent.upper()}_VERSION"]
+    home = STATE / "agents" / agent / versions[f"{agent.upper()}_VERSION"]
     command = home / "bin" / COMMANDS[agent]
     if not command.exists():
         assert platform.system() == "Linux", f"{agent} is fetched for Linux only"
