@@ -1,0 +1,85 @@
+"""The cluster with Orbiter, the scripted model and a git server on it, for the end-to-end tests."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.cluster import Cluster
+
+from .world import CROWDED, ENDED, NAMESPACE, World
+
+ROOT = Path(__file__).resolve().parents[2]
+MANIFESTS = Path(__file__).parent / "manifests"
+SERVERS = "orbiter-test"
+MODEL_URL = f"http://model-server.{SERVERS}.svc:8080"
+SETTINGS = (
+    "workers.imagePullTimeoutSeconds=8",
+    "workers.terminationGracePeriodSeconds=20",
+    f"workers.maxConcurrentJobsByNamespace.{CROWDED}=5",
+    f"adoption.namespace={NAMESPACE}",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark everything here: it needs the cluster."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.e2e)
+
+
+@pytest.fixture(scope="session")
+def world(cluster: Cluster) -> Iterator[World]:
+    """Orbiter installed with the tests' settings, the servers it talks to, and empty namespaces."""
+    command = [sys.executable, str(ROOT / "cluster" / "orbiter.py"), "install"]
+    for name in ("default", NAMESPACE, CROWDED):
+        command += ["--namespace", name]
+    for setting in SETTINGS:
+        command += ["--set", setting]
+    subprocess.run(command, check=True)
+    world = World(cluster)
+    for manifest in ("model-server.yaml", "git-server.yaml"):
+        world.kubectl("apply", "-f", str(MANIFESTS / manifest))
+    for name in ("model-server", "git-server"):
+        world.kubectl("-n", SERVERS, "rollout", "status", f"deployment/{name}", "--timeout=120s")
+    for namespace in (NAMESPACE, CROWDED):
+        credentials(world, namespace)
+        clear(world, namespace)
+    yield world
+    for namespace in (NAMESPACE, CROWDED):
+        clear(world, namespace)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_over(world: World) -> Iterator[None]:
+    """Each test ends with no task still at work, so that the next one has the machine to itself."""
+    yield
+    for namespace in (NAMESPACE, CROWDED):
+        if any(status.get("phase") not in ENDED for status in world.tasks(namespace).values()):
+            clear(world, namespace)
+
+
+def credentials(world: World, namespace: str) -> None:
+    """The agent's key for the scripted model, which takes any."""
+    world.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "claude-credentials", "namespace": namespace},
+            "stringData": {
+                "ANTHROPIC_API_KEY": "sk-scripted-key",
+                "ANTHROPIC_BASE_URL": MODEL_URL,
+            },
+        }
+    )
+
+
+def clear(world: World, namespace: str) -> None:
+    """Delete all tasks and wait until their pods are gone too."""
+    world.kubectl("-n", namespace, "delete", "agenttasks", "--all", "--wait=true")
+    workers = "app.kubernetes.io/managed-by=orbiter"
+    world.until(
+        f"no worker pods in {namespace}",
+        lambda: not world.cluster.list("pods", namespace, workers),
+    )

@@ -1,0 +1,171 @@
+"""How tasks come in, wait for each other, and are seen from outside."""
+
+import json
+import subprocess
+import threading
+import time
+
+import pytest
+
+from .world import CROWDED, NAMESPACE, World, echo_task, task
+
+
+def test_a_task_starts_when_the_one_it_depends_on_is_completed(world: World) -> None:
+    second = task("second", '[[result: {"summary": "after"}]]', dependsOn=["first"])
+    world.apply(second)
+    missing = world.wait("second", "Pending", reason="DependencyMissing")
+    assert "first" in missing["message"]
+    world.apply(task("first", '[[bash: sleep 1]]\n[[result: {"summary": "before"}]]'))
+    after = world.wait("second", "Completed")
+    before = world.wait("first", "Completed")
+    assert before["completionTime"] <= after["startTime"]
+
+
+def test_tasks_that_wait_for_each_other_fail_with_the_circle_named(world: World) -> None:
+    world.apply(
+        echo_task("hen", dependsOn=["egg"]),
+        echo_task("egg", dependsOn=["hen"]),
+    )
+    for name in ("hen", "egg"):
+        status = world.wait(name, "Failed")
+        assert status["reason"] == "DependencyCycle"
+        assert "hen" in status["message"]
+        assert "egg" in status["message"]
+
+
+def test_a_task_whose_dependency_failed_does_not_run(world: World) -> None:
+    world.apply(
+        task("broken", '[[result: {"status": "failure", "summary": "no"}]]'),
+        echo_task("hopeless", dependsOn=["broken"]),
+    )
+    status = world.wait("hopeless", "Failed")
+    assert status["reason"] == "DependencyFailed"
+    assert "broken" in status["message"]
+
+
+def test_an_entry_from_outside_becomes_a_task_and_is_answered(world: World) -> None:
+    message = {
+        "request_id": "outside-1",
+        "task_id": "ticket-42",
+        "project_id": "shop",
+        "prompt": '[[result: {"summary": "from outside"}]]',
+        "timeout": 60,
+    }
+    with world.redis() as redis:
+        redis.xadd("worker:developer:input", {"data": json.dumps(message)})
+
+        def answer() -> dict[str, object] | None:
+            for _, fields in redis.xrevrange("worker:developer:output", count=50):
+                output = json.loads(fields["data"])
+                if output["request_id"] == "outside-1":
+                    return dict(output)
+            return None
+
+        output = world.until("an output with the entry's request id", answer)
+    assert output["task_id"] == "ticket-42"
+    assert output["status"] == "success"
+    adopted = [
+        item
+        for item in world.cluster.list("agenttasks", NAMESPACE)
+        if item["spec"].get("taskId") == "ticket-42"
+    ]
+    assert len(adopted) == 1
+    status = world.wait(adopted[0]["metadata"]["name"], "Completed")
+    assert status["requestId"] == "outside-1"
+
+
+def test_an_entry_nobody_can_read_is_set_aside_with_its_reason(world: World) -> None:
+    with world.redis() as redis:
+        entry = redis.xadd("worker:developer:input", {"data": '{"prompt": "no task id"}'})
+
+        def dead() -> list[str]:
+            letters = redis.xrange("worker:developer:input:dead")
+            return [fields["reason"] for _, fields in letters if "no task id" in fields["data"]]
+
+        reasons = world.until("a dead letter", dead)
+        assert "task_id" in reasons[0]
+        world.until(
+            "the entry is off the queue",
+            lambda: not redis.xrange("worker:developer:input", entry, entry),
+        )
+
+
+@pytest.mark.timeout(600)
+def test_fifty_tasks_run_five_at_a_time(world: World) -> None:
+    names = [f"crowd-{n:02d}" for n in range(50)]
+    most = 0
+    done = threading.Event()
+
+    def count() -> None:
+        nonlocal most
+        while not done.is_set():
+            jobs = world.cluster.list("jobs", CROWDED)
+            active = [j for j in jobs if j["status"].get("active") and not ended(j)]
+            most = max(most, len(active))
+            done.wait(0.2)
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    try:
+        world.apply(*(echo_task(name, namespace=CROWDED) for name in names))
+        world.until(
+            "somebody waits in line",
+            lambda: [
+                status
+                for status in world.tasks(CROWDED).values()
+                if status.get("reason") == "ConcurrencyLimit" and "place" in status["message"]
+            ],
+        )
+        world.until(
+            "all are completed",
+            lambda: {s.get("phase") for s in world.tasks(CROWDED).values()} == {"Completed"},
+            400,
+        )
+    finally:
+        done.set()
+        counter.join()
+    assert most <= 5
+
+
+def ended(job: dict[str, object]) -> bool:
+    """Whether a Job is on its way out; its pod has answered already."""
+    status = job["status"]
+    assert isinstance(status, dict)
+    return bool(status.get("succeeded") or status.get("failed") or status.get("conditions"))
+
+
+def test_watching_shows_one_line_per_change_of_phase(world: World) -> None:
+    command = world.cluster.command(
+        "kubectl",
+        "-n",
+        NAMESPACE,
+        "get",
+        "agenttasks",
+        "-w",
+        "--field-selector",
+        "metadata.name=watched",
+    )
+    lines: list[str] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        reader = threading.Thread(target=lambda: lines.extend(child.stdout or []))
+        reader.start()
+        world.apply(task("watched", '[[bash: sleep 1]]\n[[result: {"summary": "seen"}]]'))
+        world.wait("watched", "Completed")
+        world.until("its Job has ended too", lambda: not world.pods("watched"))
+        time.sleep(3)  # a line too many would come now
+        child.terminate()
+        reader.join()
+    rows = [line.split() for line in lines if line.startswith("watched")]
+    phases = [row[1] for row in rows]
+    assert phases[-3:] == ["Pending", "Running", "Completed"], lines
+    assert len(rows) <= 4, lines  # the first may be the object before its first status
+    assert len(set(lines)) == len(lines), lines
+
+
+def test_a_finished_task_goes_away_after_its_time(world: World) -> None:
+    world.apply(echo_task("short-lived", ttlSecondsAfterFinished=1))
+    world.until(
+        "it is gone",
+        lambda: "short-lived" not in world.tasks(),
+    )
