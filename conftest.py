@@ -5,4 +5,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "tests"))
 
-pytest_plugins = ["support.redis_server", "support.wrapper"]
+pytest_plugins = [
+    "support.agent_clis",
+    "support.cluster",
+    "support.redis_server",
+    "support.wrapper",
+]
