@@ -1,7 +1,8 @@
 """The running cluster, for tests: kubectl and helm with its kubeconfig, and waiting for objects.
 
-`cluster` is the fixture. Objects go in and out as dicts. `wait_for` follows a watch, so it notices at
-once and costs nothing while it waits; a watch that breaks (a restarted API server) is begun again.
+`cluster` is the fixture. Objects go in and out as dicts. `wait_for` follows a watch, so it notices
+at once and costs nothing while it waits; a watch that breaks (a restarted API server) is begun
+again.
 """
 
 import contextlib
@@ -22,6 +23,7 @@ STATE = Path(os.environ.get("ORBITER_STATE", ROOT / ".orbiter"))
 Object = dict[str, Any]
 
 _CALL_SECONDS = 120
+_RETRY_SECONDS = 0.1
 _RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
@@ -65,7 +67,7 @@ class Cluster:
         found: Object = json.loads(self.kubectl("-n", namespace, "get", kind, name, "-o", "json"))
         return found
 
-    def list(self, kind: str, namespace: str = "default", selector: str = "") -> list[Object]:
+    def list_all(self, kind: str, namespace: str = "default", selector: str = "") -> list[Object]:
         """Read all objects of a kind in a namespace."""
         text = self.kubectl("-n", namespace, "get", kind, "-l", selector, "-o", "json")
         items: list[Object] = json.loads(text)["items"]
@@ -126,6 +128,8 @@ class Cluster:
     ) -> dict[str, Object]:
         """Wait until `condition` holds for all objects of a kind, given by name.
 
+        It is asked after each object of the first listing too, so it has to say how many there are.
+
         Returns:
             The objects as they were then.
 
@@ -142,6 +146,7 @@ class Cluster:
                     del found[item["metadata"]["name"]]
                 if condition(found):
                     return found
+            time.sleep(_RETRY_SECONDS)
         states = {name: item.get("status", item) for name, item in found.items()}
         shown = json.dumps(states, indent=1)[:4000]
         raise AssertionError(f"{kind} in {namespace}: still not so after {seconds} s: {shown}")
@@ -151,7 +156,7 @@ class Cluster:
     ) -> Iterator[tuple[str, Object]]:
         """Every object of a kind and then each change, until the watch breaks or time is over."""
         words = ("-n", namespace, "get", kind, "--watch", "--output-watch-events", "-o", "json")
-        argv = [*self._argv("kubectl"), *words, *flags]
+        argv = self.command("kubectl", *words, *flags)
         with subprocess.Popen(
             argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as process:
@@ -172,7 +177,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def namespace(self, name: str) -> Iterator[str]:
-        """A namespace that enforces the restricted Pod Security Standard and is deleted at the end."""
+        """A namespace that enforces the restricted Pod Security Standard and goes at the end."""
         labels = {"labels": _RESTRICTED}
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **labels}})
         try:
@@ -180,14 +185,15 @@ class Cluster:
         finally:
             self.kubectl("delete", "namespace", name, "--wait=false", "--ignore-not-found")
 
-    def _argv(self, tool: str) -> list[str]:
+    def command(self, tool: str, *arguments: str) -> list[str]:
+        """The words that run a tool on this cluster, for tests that keep it running."""
         program = self._tools / tool
         path = str(program) if program.exists() else shutil.which(tool)
         assert path, f"no {tool} in {self._tools} or on PATH: make cluster-up"
-        return [path, "--kubeconfig", str(self.kubeconfig)]
+        return [path, "--kubeconfig", str(self.kubeconfig), *arguments]
 
     def _run(self, tool: str, arguments: tuple[str, ...], stdin: str | None) -> str:
-        argv = [*self._argv(tool), *arguments]
+        argv = self.command(tool, *arguments)
         done = subprocess.run(
             argv, input=stdin, capture_output=True, text=True, timeout=_CALL_SECONDS
         )

@@ -1,0 +1,184 @@
+"""What the API server refuses as an AgentTask, and the sentence a person reads then."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.cluster import Cluster, CommandError, Object
+from support.manifests import agent_task
+
+pytestmark = pytest.mark.e2e
+
+GIT = "https://git.example.com/team/shop.git"
+HIDDEN = "correct-horse"
+
+
+def env(*variables: Object) -> Object:
+    return {"agent": {"env": list(variables)}}
+
+
+def git(**fields: Any) -> Object:
+    return {"workspace": {"git": {"url": GIT, **fields}}}
+
+
+@pytest.fixture(scope="module")
+def namespace(cluster: Cluster) -> Iterator[str]:
+    with cluster.namespace("chart-crd-refusals") as name:
+        yield name
+
+
+def refusal(cluster: Cluster, namespace: str, manifest: Object) -> str:
+    """What kubectl says when the API server refuses; nothing is stored either way."""
+    with pytest.raises(CommandError) as refused:
+        cluster.apply(manifest, "--dry-run=server", "--validate=strict", namespace=namespace)
+    return str(refused.value)
+
+
+REFUSED_SPECS: dict[str, tuple[Object, str]] = {
+    "no prompt": (
+        {"prompt": None},
+        "spec: Invalid value: a task needs a prompt; write prompt, or promptFrom to take it from a "
+        "ConfigMap",
+    ),
+    "empty prompt": ({"prompt": ""}, "prompt is empty; write what the agent should do"),
+    "blank prompt": ({"prompt": " \n\t"}, "prompt is empty; write what the agent should do"),
+    "two prompts": (
+        {"prompt": "a", "promptFrom": {"configMapKeyRef": {"name": "c", "key": "d"}}},
+        "write prompt or promptFrom, not both",
+    ),
+    "unknown agent": (
+        {"agent": {"type": "cluade"}},
+        'spec.agent.type: Invalid value: "cluade": unknown agent type; write one of claude, codex, '
+        "factory, gemini, opencode, orbiter",
+    ),
+    "no time": (
+        {"timeoutSeconds": 0},
+        "timeoutSeconds must be from 1 to 604800 (a week); write for instance 1800 for half an "
+        "hour",
+    ),
+    "negative time": ({"timeoutSeconds": -1}, "timeoutSeconds must be from 1"),
+    "misspelt field": ({"promt": "b"}, 'unknown field "spec.promt"'),
+    "misspelt field in the pod template": (
+        {"podTemplate": {"sepc": {}}},
+        'unknown field "spec.podTemplate.sepc"',
+    ),
+    "unknown push": (
+        git(push="Sometimes"),
+        'Unsupported value: "Sometimes": supported values: "Never", "Always"',
+    ),
+    "two workspaces": (
+        {"workspace": {"git": {"url": GIT}, "emptyDir": {}}},
+        "write exactly one of git, persistentVolumeClaim and emptyDir",
+    ),
+    "no workspace in workspace": (
+        {"workspace": {}},
+        "write exactly one of git, persistentVolumeClaim and emptyDir",
+    ),
+    "no size": (
+        {"workspace": {"emptyDir": {"sizeLimit": "lots"}}},
+        "write a quantity, for instance 500Mi or 10Gi",
+    ),
+    "a program as repository": (
+        git(url="ext::sh -c id"),
+        "write an https://, http://, ssh:// or git:// URL, or user@host:path",
+    ),
+    "an option as repository": (
+        git(url="--upload-pack=id"),
+        "write an https://, http://, ssh:// or git:// URL, or user@host:path",
+    ),
+    "an option as ref": (
+        git(ref="--help"),
+        "write the name of a branch or tag, or a commit id",
+    ),
+    "the same dependency twice": (
+        {"dependsOn": ["b", "b"]},
+        'spec.dependsOn[1]: Duplicate value: "b"',
+    ),
+    "itself as dependency": (
+        {"dependsOn": ["refused"]},
+        "a task cannot depend on itself; remove its own name from dependsOn",
+    ),
+    "variable without a value": (
+        env({"name": "CI"}),
+        "write exactly one of value and valueFrom",
+    ),
+    "variable with two values": (
+        {
+            **env(
+                {
+                    "name": "CI",
+                    "value": "1",
+                    "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}},
+                }
+            ),
+        },
+        "write exactly one of value and valueFrom",
+    ),
+    "variable twice": (
+        env({"name": "CI", "value": "1"}, {"name": "CI", "value": "2"}),
+        'spec.agent.env[1]: Duplicate value: {"name":"CI"}',
+    ),
+    "variable with a dash": (
+        env({"name": "MY-CI", "value": "1"}),
+        "write a variable name of letters, digits and _ that does not start with a digit",
+    ),
+    "no budget": (
+        {"agent": {"maxCostUSD": 0}},
+        "spec.agent.maxCostUSD in body should be greater than 0",
+    ),
+    "unknown desired state": (
+        {"desiredState": "Paused"},
+        'Unsupported value: "Paused": supported values: "Running", "Cancelled"',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_SPECS)
+def test_a_mistake_is_refused_with_a_sentence(cluster: Cluster, namespace: str, case: str) -> None:
+    spec, sentence = REFUSED_SPECS[case]
+    assert sentence in refusal(cluster, namespace, agent_task("refused", **spec))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["REDIS_URL", "WORKER_ID", "TASK_ENTRY_ID", "AGENT_MODEL", "HOME", "SESSION_ID", "TMPDIR"],
+)
+def test_the_workers_own_variables_cannot_be_set(
+    cluster: Cluster, namespace: str, name: str
+) -> None:
+    said = refusal(cluster, namespace, agent_task("refused", **env({"name": name, "value": "x"})))
+    assert "this name is reserved for the worker itself; choose one that is not REDIS_URL" in said
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"https://bot:{HIDDEN}@git.example.com/shop.git",
+        f"HTTPS://{HIDDEN}@git.example.com/shop.git",
+        f"ssh://git:{HIDDEN}@git.example.com/shop.git",
+    ],
+)
+def test_credentials_in_a_url_are_refused_and_not_repeated(
+    cluster: Cluster, namespace: str, url: str
+) -> None:
+    said = refusal(cluster, namespace, agent_task("refused", **git(url=url)))
+    assert "the URL contains credentials; write it without them and put them into a Secret" in said
+    assert HIDDEN not in said
+
+
+def test_a_name_too_long_for_a_label_is_refused(cluster: Cluster, namespace: str) -> None:
+    said = refusal(cluster, namespace, agent_task("a" * 64))
+    assert "metadata.name: Too long: may not be more than 63 bytes" in said
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        GIT,
+        "http://git.example.com:3000/shop.git?a=b@c",
+        "ssh://git@git.example.com/shop.git",
+        "git@git.example.com:team/shop.git",
+    ],
+)
+def test_usual_repositories_are_taken(cluster: Cluster, namespace: str, url: str) -> None:
+    cluster.apply(agent_task("git", **git(url=url)), "--dry-run=server", namespace=namespace)

@@ -1,0 +1,88 @@
+"""What can be said about the resource definitions without an API server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted((ROOT / "crds").glob("*.yaml"))
+SHARED_SPEC = ("agent", "podTemplate")
+SHARED_STATUS = ("conditions", "usage")
+
+Schema = dict[str, Any]
+crd_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+
+
+def version(file: Path) -> Schema:
+    found: Schema = yaml.safe_load(file.read_text())["spec"]["versions"][0]
+    return found
+
+
+def fields(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
+    for name, field in schema.get("properties", {}).items():
+        here = f"{path}.{name}".removeprefix(".")
+        yield here, field
+        yield from fields(field, here)
+        yield from fields(field.get("items", {}), f"{here}[]")
+
+
+def all_fields(file: Path) -> dict[str, Schema]:
+    return dict(fields(version(file)["schema"]["openAPIV3Schema"]))
+
+
+@crd_file
+def test_every_field_says_what_it_is_for(file: Path) -> None:
+    from_kubernetes = ("metadata", "metadata.name")
+    silent = [
+        path
+        for path, field in all_fields(file).items()
+        if path not in from_kubernetes and not field.get("description", "").strip().endswith(".")
+    ]
+    assert silent == []
+
+
+@crd_file
+def test_every_rule_has_a_sentence(file: Path) -> None:
+    for path, field in all_fields(file).items():
+        for rule in field.get("x-kubernetes-validations", []):
+            assert len(rule["message"].split()) > 3, f"{path}: {rule['rule']}"
+
+
+@crd_file
+def test_every_text_and_list_of_the_spec_is_bounded(file: Path) -> None:
+    bound = {"string": "maxLength", "array": "maxItems"}
+    endless = [
+        path
+        for path, field in all_fields(file).items()
+        if path.startswith("spec.")
+        and field["type"] in bound
+        and bound[field["type"]] not in field
+        and "enum" not in field
+    ]
+    assert endless == []
+
+
+@crd_file
+def test_the_status_is_a_subresource_with_conditions_by_type(file: Path) -> None:
+    assert version(file)["subresources"] == {"status": {}}
+    conditions = all_fields(file)["status.conditions"]
+    assert conditions["x-kubernetes-list-type"] == "map"
+    assert conditions["x-kubernetes-list-map-keys"] == ["type"]
+
+
+def test_tasks_and_sessions_describe_agents_pods_conditions_and_usage_alike() -> None:
+    task, session = (
+        all_fields(ROOT / "crds" / f"{name}.yaml") for name in ("agenttask", "posession")
+    )
+    for name in SHARED_SPEC:
+        assert task[f"spec.{name}"] == session[f"spec.{name}"]
+    for name in SHARED_STATUS:
+        assert task[f"status.{name}"] == session[f"status.{name}"]
+
+
+def test_the_chart_has_the_same_definitions() -> None:
+    copies = {path.name: path.read_text() for path in (ROOT / "helm/orbiter/crds").iterdir()}
+    assert copies == {path.name: path.read_text() for path in FILES}, "run `make crds`"
