@@ -1,14 +1,44 @@
-"""Worker wrappers for tests: parts of one in this process, or a whole one with a fake CLI."""
+"""Worker wrappers for tests: parts of one in this process, or a whole one with a fake CLI.
+
+`wrappers` starts whole processes (`python -m worker_wrapper`) whose `claude` is `fake_claude`, a
+shell script that notes what it was given and answers as the test says.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
+from redis.asyncio import Redis
+from support.eventually import eventually
 from support.redis_server import RedisServer
 
 from worker_wrapper.connection import RedisConnection
+
+API_KEY = "sk-ant-not-a-real-key"
+
+_CLAUDE = """#!/bin/sh
+home={home}
+turn="$home/turns/$(date +%s%N)-$$"
+mkdir -p "$turn.new"
+printf '%s\\n' "$@" >"$turn.new/argv"
+env >"$turn.new/env"
+cat >"$turn.new/prompt"
+echo $$ >"$turn.new/pid"
+mv "$turn.new" "$turn"
+while [ -e "$home/held" ]; do sleep 0.02; done
+. "$home/behaviour"
+"""
 
 
 @asynccontextmanager
@@ -22,6 +52,152 @@ async def connected(server: RedisServer) -> AsyncIterator[RedisConnection]:
         await asyncio.sleep(0)  # asyncio closes the socket one turn of its loop later
 
 
+async def _no_time(seconds: float) -> None:
+    """Wait for nothing: how long the pauses are is a rule with a test of its own."""
+
+
+@dataclass(frozen=True)
+class FakeTurn:
+    """What the fake CLI was given once."""
+
+    argv: list[str]
+    prompt: str
+    env: dict[str, str]
+    pid: int
+
+
+class FakeClaude:
+    """A `claude` that answers at once, when it is released, or as a shell script says."""
+
+    def __init__(self, home: Path) -> None:
+        self.bin = home / "bin"
+        self._home = home
+        for directory in (self.bin, home / "turns"):
+            directory.mkdir(parents=True)
+        program = self.bin / "claude"
+        program.write_text(_CLAUDE.format(home=shlex.quote(str(home))))
+        program.chmod(0o755)
+        self.says("done <result>{}</result>")
+
+    def says(self, text: str, **fields: Any) -> None:
+        """Answer every turn with this text; `fields` replace those of Claude's JSON."""
+        answer = {
+            "type": "result",
+            "subtype": "success",
+            "is_error": False,
+            "num_turns": 1,
+            "result": text,
+            "total_cost_usd": 0.25,
+            "usage": {"input_tokens": 10, "output_tokens": 5},
+            "permission_denials": [],
+            **fields,
+        }
+        (self._home / "answer").write_text(json.dumps(answer))
+        self.does(f"cat {shlex.quote(str(self._home / 'answer'))}")
+
+    def does(self, script: str) -> None:
+        """Run this shell script instead of answering."""
+        (self._home / "behaviour").write_text(script + "\n")
+
+    def hold(self) -> None:
+        """Take every message and answer none until `release`."""
+        (self._home / "held").touch()
+
+    def release(self) -> None:
+        """Let every turn go on."""
+        (self._home / "held").unlink(missing_ok=True)
+
+    @property
+    def turns(self) -> list[FakeTurn]:
+        """What it was given, the oldest first."""
+        found = []
+        for path in sorted((self._home / "turns").iterdir()):
+            if path.suffix != ".new":
+                env = dict(line.partition("=")[::2] for line in _lines(path / "env"))
+                prompt = (path / "prompt").read_text()
+                pid = int((path / "pid").read_text())
+                found.append(FakeTurn(_lines(path / "argv"), prompt, env, pid))
+        return found
+
+
+class WrapperProcess:
+    """A wrapper in a process of its own."""
+
+    def __init__(self, env: dict[str, str], log: Path) -> None:
+        self._log = log
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "worker_wrapper"], env=env, stdout=output, stderr=output
+            )
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    async def exit_code(self, *, seconds: float = 30.0) -> int:
+        """Wait until it has left, and say how."""
+        await eventually(lambda: self.process.poll() is not None, seconds=seconds)
+        assert self.process.returncode is not None
+        return self.process.returncode
+
+    async def logged(self, event: str) -> dict[str, Any]:
+        """Wait for a line of its log."""
+        return await eventually(lambda: next((e for e in self.log if e["event"] == event), None))
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """Its log so far."""
+        return [json.loads(line) for line in _lines(self._log) if line.startswith("{")]
+
+    @property
+    def output(self) -> str:
+        """Everything it printed."""
+        return self._log.read_text()
+
+    def end(self) -> None:
+        """Be sure that it is gone."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+        self.process.wait()
+
+
+class Wrappers:
+    """Starts wrappers against one Redis and with one fake CLI."""
+
+    def __init__(self, directory: Path, url: str, claude: FakeClaude) -> None:
+        self._directory = directory
+        self._url = url
+        self._claude = claude
+        self._started: list[WrapperProcess] = []
+
+    def start(self, worker_id: str = "w-1", **env: str) -> WrapperProcess:
+        """Start a standalone developer, or what `env` makes of it."""
+        for name in ("home", "work", "spill"):
+            (self._directory / name).mkdir(exist_ok=True)
+        environ = {
+            "PATH": f"{self._claude.bin}:{os.environ['PATH']}",
+            "HOME": str(self._directory / "home"),
+            "WORKSPACE_DIR": str(self._directory / "work"),
+            "SPILL_DIR": str(self._directory / "spill"),
+            "WORKER_ID": worker_id,
+            "WORKER_TYPE": "developer",
+            "REDIS_URL": self._url,
+            "ANTHROPIC_API_KEY": API_KEY,
+            **env,
+        }
+        log = self._directory / f"wrapper-{len(self._started)}.log"
+        process = WrapperProcess(environ, log)
+        self._started.append(process)
+        return process
+
+    def end(self) -> None:
+        """End all that still run."""
+        self._claude.release()
+        for process in self._started:
+            process.end()
+
+
 @pytest.fixture
 async def connection(redis_server: RedisServer) -> AsyncIterator[RedisConnection]:
     """The wrapper's own connection to the server of this run."""
@@ -29,5 +205,21 @@ async def connection(redis_server: RedisServer) -> AsyncIterator[RedisConnection
         yield connection
 
 
-async def _no_time(seconds: float) -> None:
-    """Wait for nothing: how long the pauses are is a rule with a test of its own."""
+@pytest.fixture
+def fake_claude(tmp_path: Path) -> FakeClaude:
+    """The CLI of the wrappers of this test."""
+    return FakeClaude(tmp_path / "fake-claude")
+
+
+@pytest.fixture
+def wrappers(
+    tmp_path: Path, redis: Redis, redis_server: RedisServer, fake_claude: FakeClaude
+) -> Iterator[Wrappers]:
+    """Wrappers on the Redis of this run, empty at the start."""
+    wrappers = Wrappers(tmp_path, redis_server.url, fake_claude)
+    yield wrappers
+    wrappers.end()
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []

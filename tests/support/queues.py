@@ -1,0 +1,133 @@
+"""The queues as an outside program sees them: put messages in, look at what came out."""
+
+import json
+from typing import Any
+
+from redis.asyncio import Redis
+from support.eventually import eventually
+
+from orbiter_contracts import (
+    DeveloperWorkerInput,
+    DeveloperWorkerOutput,
+    POWorkerInput,
+    POWorkerOutput,
+    WorkerLifecycleEvent,
+    decode,
+    encode,
+)
+from orbiter_contracts.queues import (
+    DEVELOPER_GROUP,
+    DEVELOPER_INPUT,
+    DEVELOPER_OUTPUT,
+    LIFECYCLE,
+    TASK_FIELD,
+    attempt_record,
+    dead_letter,
+    po_input,
+    po_output,
+)
+from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS
+
+TASK = "team/fix-login"
+UID = "9f1c"
+RECORD = attempt_record(UID, 1)
+
+
+class Queues:
+    """One Redis with the wrapper's streams in it."""
+
+    def __init__(self, redis: Redis) -> None:
+        self.redis = redis
+
+    async def task(self, prompt: str = "do it", **fields: Any) -> str:
+        """Put a task on the shared queue, as any producer may; return its entry's id."""
+        task = DeveloperWorkerInput(task_id="t-1", prompt=prompt, **fields)
+        entry: str = await self.redis.xadd(DEVELOPER_INPUT, encode(task))
+        return entry
+
+    async def bound_task(self, prompt: str = "do it", **fields: Any) -> dict[str, str]:
+        """Admit attempt 1 of an AgentTask; return the environment of its Job's wrapper."""
+        await self.group(DEVELOPER_INPUT, DEVELOPER_GROUP)
+        task = DeveloperWorkerInput(task_id="t-1", prompt=prompt, **fields)
+        return await self.bound_entry(encode(task))
+
+    async def bound_entry(self, fields: dict[str, str]) -> dict[str, str]:
+        """Admit attempt 1 with an entry of these fields."""
+        flat = [
+            text for pair in {**fields, TASK_FIELD: TASK, "attempt": "1"}.items() for text in pair
+        ]
+        entry = await self.redis.eval(
+            ADMIT_ATTEMPT, 2, RECORD, DEVELOPER_INPUT, ATTEMPT_TTL_SECONDS, *flat
+        )
+        return {
+            "TASK_ENTRY_ID": entry,
+            "TASK_RECORD": RECORD,
+            "TASK_NAME": TASK,
+            "TASK_ATTEMPT": "1",
+        }
+
+    async def message(self, prompt: str, *, worker: str = "po-1", **fields: Any) -> str:
+        """Send a user's message to a PO worker; return its entry's id."""
+        message = POWorkerInput(prompt=prompt, **{"user_id": 7, **fields})
+        entry: str = await self.redis.xadd(po_input(worker), encode(message))
+        return entry
+
+    async def group(self, stream: str, group: str) -> None:
+        """Have a consumer group, as the first worker makes it."""
+        if not await self.redis.exists(stream):
+            await self.redis.xgroup_create(stream, group, "0", mkstream=True)
+
+    async def outputs(self) -> list[DeveloperWorkerOutput]:
+        """All developer outputs so far."""
+        entries = await self.redis.xrange(DEVELOPER_OUTPUT)
+        return [decode(DeveloperWorkerOutput, fields) for _, fields in entries]
+
+    async def output(self, count: int = 1) -> DeveloperWorkerOutput:
+        """Wait for that many developer outputs; return the last."""
+        await eventually(lambda: self._has(DEVELOPER_OUTPUT, count))
+        return (await self.outputs())[count - 1]
+
+    async def answers(self, count: int, *, worker: str = "po-1") -> list[POWorkerOutput]:
+        """Wait for that many answers of a PO worker; return them all."""
+        await eventually(lambda: self._has(po_output(worker), count))
+        entries = await self.redis.xrange(po_output(worker))
+        return [decode(POWorkerOutput, fields) for _, fields in entries]
+
+    async def lifecycle(self, worker: str | None = None) -> list[WorkerLifecycleEvent]:
+        """All lifecycle events so far, of one worker or of all."""
+        entries = await self.redis.xrange(LIFECYCLE)
+        events = [decode(WorkerLifecycleEvent, fields) for _, fields in entries]
+        return [event for event in events if worker in (None, event.worker_id)]
+
+    async def story(self, worker: str | None = None) -> str:
+        """The names of the lifecycle events, in their order."""
+        return " ".join(event.event for event in await self.lifecycle(worker))
+
+    async def told(self, event: str, count: int = 1) -> None:
+        """Wait until that many lifecycle events of that name are there."""
+        await eventually(lambda: self._told(event, count))
+
+    async def dead_letters(self, stream: str = DEVELOPER_INPUT) -> list[dict[str, str]]:
+        """The fields of the stream's dead letters."""
+        return [fields for _, fields in await self.redis.xrange(dead_letter(stream))]
+
+    async def is_settled(self, stream: str = DEVELOPER_INPUT, group: str = DEVELOPER_GROUP) -> bool:
+        """Whether nothing is left on a queue, read or unread."""
+        pending = await self.redis.xpending(stream, group)
+        return await self.redis.xlen(stream) == 0 and pending["pending"] == 0
+
+    async def _has(self, stream: str, count: int) -> bool:
+        return bool(await self.redis.xlen(stream) >= count)
+
+    async def _told(self, event: str, count: int) -> bool:
+        return [e.event for e in await self.lifecycle()].count(event) >= count
+
+
+def routing(fields: dict[str, str]) -> dict[str, str]:
+    """The fields of an entry but for its message."""
+    return {name: text for name, text in fields.items() if name != "data"}
+
+
+def data(fields: dict[str, str]) -> Any:
+    """The message of an entry as plain JSON."""
+    return json.loads(fields["data"])
