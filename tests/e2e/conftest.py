@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.cluster import Cluster
 
-from .world import CROWDED, ENDED, NAMESPACE, World
+from support.world import CROWDED, ENDED, NAMESPACE, World
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = Path(__file__).parent / "manifests"

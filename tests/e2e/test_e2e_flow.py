@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from .world import CROWDED, NAMESPACE, World, echo_task, task
+from support.world import CROWDED, NAMESPACE, World, echo_task, task
 
 
 def test_a_task_starts_when_the_one_it_depends_on_is_completed(world: World) -> None:

@@ -1,6 +1,6 @@
 """How single tasks end, with the real Claude Code CLI in a real pod."""
 
-from .world import NAMESPACE, World, task, worker_container
+from support.world import NAMESPACE, World, task, worker_container
 
 
 def test_a_task_is_done_by_the_real_claude_code_cli(world: World) -> None:

@@ -1,0 +1,166 @@
+"""Whatever is killed: nothing is lost, no attempt runs twice, no two attempts at the same time."""
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.cluster import CommandError
+
+from support import history
+from support.world import NAMESPACE, SYSTEM, World, echo_task, task
+
+ROOT = Path(__file__).resolve().parents[2]
+NOW = ("--grace-period=0", "--force", "--wait=false")
+OPERATOR = "app.kubernetes.io/component=operator"
+
+
+def kill_operators(world: World) -> None:
+    """SIGKILL for both replicas, as if their nodes had gone."""
+    world.kubectl("-n", SYSTEM, "delete", "pods", "-l", OPERATOR, *NOW)
+
+
+def kill_redis(world: World) -> None:
+    """SIGKILL for Redis; its StatefulSet brings it back with its volume."""
+    world.kubectl("-n", SYSTEM, "delete", "pod", "orbiter-redis-0", *NOW)
+    redis_is_back(world)
+
+
+def redis_is_back(world: World) -> None:
+    """Wait until the StatefulSet's new pod answers."""
+    world.kubectl("-n", SYSTEM, "rollout", "status", "statefulset/orbiter-redis", "--timeout=120s")
+
+
+def all_completed(world: World, names: list[str], seconds: float) -> None:
+    """Wait until all these tasks are completed."""
+
+    def missing() -> dict[str, object]:
+        phases = world.tasks()
+        return {n: phases.get(n) for n in names if phases.get(n, {}).get("phase") != "Completed"}
+
+    world.until(
+        "all tasks are completed", lambda: not missing() or only_raise_if_failed(missing()), seconds
+    )
+
+
+def only_raise_if_failed(missing: dict[str, object]) -> bool:
+    """Fail early when a task has failed, instead of waiting for the deadline."""
+    bad = {n: s for n, s in missing.items() if isinstance(s, dict) and s.get("phase") == "Failed"}
+    assert not bad, bad
+    return False
+
+
+def judge(world: World, names: list[str]) -> None:
+    """Compare with what really happened."""
+    with world.redis() as redis:
+        found = history.read(redis)
+    assert not history.complaints(found, {f"{NAMESPACE}/{name}" for name in names})
+
+
+@pytest.mark.timeout(600)
+def test_an_operator_killed_again_and_again_loses_nothing(world: World) -> None:
+    names = [f"killed-{n:02d}" for n in range(20)]
+    world.apply(*(echo_task(name, "work\nsleep 2") for name in names))
+    chance = random.Random(7)
+    for _ in range(6):
+        time.sleep(chance.uniform(0.2, 4.0))  # the moment of the kill is the point of the test
+        kill_operators(world)
+    all_completed(world, names, 400)
+    judge(world, names)
+
+
+@pytest.mark.timeout(600)
+def test_a_worker_pod_deleted_in_the_middle_is_replaced_by_the_next_attempt(world: World) -> None:
+    world.apply(
+        task(
+            "evicted",
+            '[[attempt: 1]] [[bash: sleep 617]]\n[[attempt: 2]] [[result: {"summary": "again"}]]',
+            retry={"limit": 1, "backoffSeconds": 1},
+        )
+    )
+    world.wait("evicted", "Running")
+    world.until("the agent works", lambda: "sleep 617" in world.processes("evicted"))
+    world.kubectl("-n", NAMESPACE, "delete", "pod", world.status("evicted")["podName"], *NOW)
+    status = world.wait("evicted", "Completed", seconds=180)
+    assert status["attempts"] == 2
+    assert status["result"]["summary"] == "again"
+    judge(world, ["evicted"])
+
+
+@pytest.mark.timeout(600)
+def test_a_worker_pod_that_is_drained_says_so_before_it_goes(world: World) -> None:
+    world.apply(task("drained", "[[bash: sleep 618]]"))
+    world.wait("drained", "Running")
+    world.until("the agent works", lambda: "sleep 618" in world.processes("drained"))
+    pod = world.status("drained")["podName"]
+    world.kubectl("-n", NAMESPACE, "delete", "pod", pod, "--wait=false")
+    status = world.wait("drained", "Failed", seconds=90)
+    assert status["reason"] == "Terminated"
+    judge(world, ["drained"])
+
+
+@pytest.mark.timeout(600)
+def test_redis_killed_and_restarted_with_its_volume_loses_nothing(world: World) -> None:
+    names = [f"redis-{n:02d}" for n in range(10)]
+    world.apply(*(echo_task(name, "work\nsleep 3") for name in names))
+    world.wait(names[0], "Running")
+    kill_redis(world)
+    all_completed(world, names, 400)
+    judge(world, names)
+
+
+@pytest.mark.timeout(600)
+def test_redis_flushed_loses_no_task(world: World) -> None:
+    names = [f"flushed-{n:02d}" for n in range(6)]
+    retry = {"limit": 2, "backoffSeconds": 1}
+    world.apply(*(echo_task(name, "work\nsleep 3", retry=retry) for name in names))
+    world.wait(names[0], "Running")
+    wipe = "rm -rf /data/*"
+    world.kubectl("-n", SYSTEM, "exec", "orbiter-redis-0", "--", "sh", "-c", wipe)
+    kill_redis(world)
+    all_completed(world, names, 400)
+    for name in names:
+        assert world.status(name)["attempts"] <= 3
+
+
+@pytest.mark.timeout(600)
+def test_an_api_server_that_restarts_loses_nothing(world: World) -> None:
+    names = [f"api-{n:02d}" for n in range(10)]
+    world.apply(*(echo_task(name, "work\nsleep 3") for name in names))
+    world.wait(names[0], "Running")
+    tool = [sys.executable, str(ROOT / "cluster" / "cluster.py")]
+    subprocess.run([*tool, "kill", "apiserver"], check=True)
+    subprocess.run([*tool, "start", "apiserver"], check=True)
+
+    def answers() -> bool:
+        try:
+            return bool(world.kubectl("get", "--raw", "/readyz"))
+        except CommandError:
+            return False
+
+    world.until("the API server answers", answers)
+    all_completed(world, names, 400)
+    judge(world, names)
+
+
+@pytest.mark.timeout(300)
+def test_the_standby_takes_over_within_seconds(world: World) -> None:
+    def holder() -> str:
+        lease = world.cluster.find("lease", "orbiter-operator", SYSTEM)
+        return str((lease or {}).get("spec", {}).get("holderIdentity", ""))
+
+    def ready() -> bool:
+        pods = world.cluster.list("pods", SYSTEM, OPERATOR)
+        states = [pod["status"].get("containerStatuses", [{}])[0].get("ready") for pod in pods]
+        return len(states) == 2 and all(states)
+
+    world.until("two operators are there", lambda: holder() and ready())
+    first = holder()
+    pods = [pod["metadata"]["name"] for pod in world.cluster.list("pods", SYSTEM, OPERATOR)]
+    active = next(name for name in pods if name in first)
+    world.kubectl("-n", SYSTEM, "delete", "pod", active, *NOW)
+    world.apply(echo_task("after-takeover"))
+    world.wait("after-takeover", "Completed", seconds=60)
+    assert holder() != first

@@ -1,0 +1,86 @@
+"""No secret where it does not belong: logs, events, status, process lists, agents' environments."""
+
+import base64
+import json
+
+from support.world import NAMESPACE, SYSTEM, World, task
+
+LOOK = (
+    "env; cat /proc/1/environ 2>&1 | tr '\\0' '\\n'; "
+    "cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' '; "
+    "ls /var/run/secrets/kubernetes.io 2>&1; id -u; touch /usr/x 2>&1"
+)
+KEY = "sk-scripted-key"
+
+
+def redis_passwords(world: World) -> list[str]:
+    """Every password of the bundled Redis."""
+    data = world.cluster.get("secret", "orbiter-redis-auth", SYSTEM)["data"]
+    return [base64.b64decode(v).decode() for k, v in data.items() if k.endswith("-password")]
+
+
+def test_the_agent_sees_its_own_key_and_nothing_else(world: World) -> None:
+    world.apply(
+        task(
+            "nosy",
+            f"[[bash: ({LOOK}) > /workspace/seen; wc -l < /workspace/seen; "
+            "grep -c scripted-key /workspace/seen; grep -E "
+            "'REDIS|redis://|TASK_|WORKER_' /workspace/seen | head -5; tail -3 "
+            "/workspace/seen]]\n[[say: {output}]]\n[[result]]",
+        )
+    )
+    world.wait("nosy", "Completed")
+    output = agent_saw(world, "nosy")
+    assert "redis://" not in output
+    assert "REDIS_URL" not in output
+    assert "TASK_ENTRY_ID" not in output
+    assert "Read-only file system" in output
+    assert "1000" in output
+
+
+def agent_saw(world: World, name: str) -> str:
+    """The text of a task's agent, from its output on the stream."""
+    with world.redis() as redis:
+        for _, fields in redis.xrevrange("worker:developer:output", count=100):
+            if fields.get("agenttask") == f"{NAMESPACE}/{name}":
+                return str(fields["data"])
+    raise AssertionError(f"no output of {name}")
+
+
+def test_no_secret_in_logs_events_status_or_pods(world: World) -> None:
+    world.apply(task("quiet", '[[bash: sleep 3]]\n[[result: {"summary": "done"}]]'))
+    world.wait("quiet", "Running")
+    shown = {"processes": world.until("its processes", lambda: world.processes("quiet"))}
+    world.wait("quiet", "Completed")
+    selector = "orbiter.dev/agenttask=quiet"
+    operators = ("-l", "app.kubernetes.io/component=operator", "--tail=-1", "--prefix")
+    shown |= {
+        "worker log": world.kubectl("-n", NAMESPACE, "logs", "-l", selector, "--tail=-1"),
+        "operator log": world.kubectl("-n", SYSTEM, "logs", *operators),
+        "redis log": world.kubectl("-n", SYSTEM, "logs", "orbiter-redis-0"),
+        "events": json.dumps(world.cluster.list("events", NAMESPACE)),
+        "tasks": json.dumps(world.cluster.list("agenttasks", NAMESPACE)),
+        "jobs": json.dumps(world.cluster.list("jobs", NAMESPACE)),
+        "pods": json.dumps(world.cluster.list("pods", NAMESPACE)),
+    }
+    with world.redis() as redis:
+        for stream in ("worker:developer:output", "worker:developer:input", "worker:lifecycle"):
+            shown[stream] = json.dumps(redis.xrange(stream))
+    for secret in (KEY, *redis_passwords(world)):
+        where = [name for name, text in shown.items() if secret in text]
+        assert not where
+
+
+def test_worker_pods_are_restricted_and_have_no_token(world: World) -> None:
+    world.apply(task("posture", '[[bash: sleep 1]]\n[[result: {"summary": "done"}]]'))
+    world.wait("posture", "Completed")
+    template = world.jobs("posture")[0]["spec"]["template"]["spec"]
+    container = template["containers"][0]
+    assert template["automountServiceAccountToken"] is False
+    assert template["securityContext"]["runAsNonRoot"] is True
+    assert template["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["resources"]["limits"]["memory"]
+    values = {variable["name"] for variable in container["env"] if "value" in variable}
+    assert not values & {"REDIS_URL", "ANTHROPIC_API_KEY"}
