@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from support.cluster import Cluster
-
 from support.world import CROWDED, ENDED, NAMESPACE, World
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,9 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from support.cluster import CommandError
-
 from support import history
+from support.cluster import CommandError
 from support.world import NAMESPACE, SYSTEM, World, echo_task, task
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,7 +6,6 @@ import threading
 import time
 
 import pytest
-
 from support.world import CROWDED, NAMESPACE, World, echo_task, task
 
 
