@@ -7,7 +7,7 @@ uses the standard library only.
 
 import sys
 
-if sys.version_info < (3, 11):
+if sys.version_info < (3, 11):  # noqa: UP036 - whatever Python a machine has starts this
     sys.exit(f"Python 3.11 or newer is needed; this is {sys.version.split()[0]}")
 
 from localcluster.cli import main

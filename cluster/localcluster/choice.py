@@ -43,9 +43,7 @@ def choose(wanted: str, context: str, machine: Machine) -> str:
         return "kind"
     if machine.linux and machine.root:
         return "local"
-    raise ClusterError(
-        f"No Docker engine answers, and this is not root on Linux.\n{_choices()}"
-    )
+    raise ClusterError(f"No Docker engine answers, and this is not root on Linux.\n{_choices()}")
 
 
 def _choices() -> str:

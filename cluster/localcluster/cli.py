@@ -58,6 +58,9 @@ def main(argv: Sequence[str]) -> int:
     except ClusterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # `... | head -1` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         print("\ninterrupted; the same command continues where this one was", file=sys.stderr)
         return 130

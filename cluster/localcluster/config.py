@@ -5,7 +5,6 @@ Kubernetes reads JSON wherever it reads YAML, so the standard library is enough.
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from localcluster import node as facts
@@ -157,13 +156,14 @@ def _corefile(node: Node) -> str:
     rest = "template ANY ANY . {\n    rcode NXDOMAIN\n  }"
     if node.nameservers:
         rest = f"forward . {' '.join(node.nameservers)}"
+    kubeconfig = node.config / "coredns.kubeconfig"
     return f"""\
 .:53 {{
   bind {node.ip}
   errors
   cache 30
   kubernetes cluster.local in-addr.arpa ip6.arpa {{
-    kubeconfig "{node.config / 'coredns.kubeconfig'}"
+    kubeconfig "{kubeconfig}"
     pods insecure
   }}
   {rest}
@@ -173,4 +173,3 @@ def _corefile(node: Node) -> str:
 
 def _dump(value: Mapping[str, Any]) -> str:
     return json.dumps(value, indent=1) + "\n"
-

@@ -16,14 +16,22 @@ from localcluster.shell import run, succeeds
 
 FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 RESOLV_CONF = (Path("/run/systemd/resolve/resolv.conf"), Path("/etc/resolv.conf"))
+EGRESS = """\
+table ip {table} {{
+  chain postrouting {{
+    type nat hook postrouting priority srcnat; policy accept;
+    ip saddr {node.ip} oifname != "{node.device}" masquerade
+  }}
+}}
+"""
 EMPTY_DIRECTORIES = REGISTRY / "directories"
 
 
 def addresses() -> list[str]:
     """The host's IPv4 addresses, but loopback's."""
     listed = json.loads(run(["ip", "-json", "-4", "address"]))
-    infos = [info for link in listed if "LOOPBACK" not in link["flags"] for info in link["addr_info"]]
-    return [str(info["local"]) for info in infos]
+    links = [link for link in listed if "LOOPBACK" not in link["flags"]]
+    return [str(info["local"]) for link in links for info in link["addr_info"]]
 
 
 def free_link(preferred: int) -> int:
@@ -69,12 +77,7 @@ def open_egress(node: Node) -> None:
     """Let the node's traffic leave this machine, masqueraded."""
     close_egress(node)
     before = FORWARDING.read_text().strip()
-    run(["nft", f"""table ip {_table(node, before)} {{
-      chain postrouting {{
-        type nat hook postrouting priority srcnat; policy accept;
-        ip saddr {node.ip} oifname != "{node.device}" masquerade
-      }}
-    }}"""])
+    run(["nft", EGRESS.format(table=_table(node, before), node=node)])
     FORWARDING.write_text("1\n")
 
 

@@ -24,7 +24,6 @@ from localcluster.supervise import HOLDER, Supervisor
 
 CORE = ("etcd", "containerd", "apiserver")
 READY_SECONDS = 90.0
-KUBERNETES_MINOR = int(facts.KUBERNETES_VERSION.split(".")[1])
 
 
 class LocalCluster:
@@ -42,7 +41,7 @@ class LocalCluster:
             etcd=layout.data / "etcd",
             volumes=layout.data / "volumes",
             cni_plugins=packages.cni_plugins() or packages.CNI_DIRECTORIES[-1],
-            nameservers=host.nameservers() if record.egress else (),
+            nameservers=record.nameservers,
         )
         self._tree = CgroupTree(
             self._node.cgroup, parse_mounts(Path("/proc/self/mountinfo").read_text())
@@ -135,7 +134,7 @@ class LocalCluster:
         packages.ensure(packages.missing_packages(), self._report)
         toolchain.build_node(self._layout, self._report)
         toolchain.build_pause_image(self._layout, self._report)
-        toolchain.provide_kubectl(self._layout, self._report, KUBERNETES_MINOR)
+        toolchain.provide_kubectl(self._layout, self._report, facts.KUBERNETES_MINOR)
         toolchain.provide_helm(self._layout, self._report)
 
     def _write_config(self) -> None:

@@ -6,7 +6,7 @@ host. The host keeps one end of a point-to-point link and two routes (host.py).
 """
 
 from localcluster import node as facts
-from localcluster.host import addresses, add_link
+from localcluster.host import add_link, addresses
 from localcluster.layout import Layout
 from localcluster.node import Node
 from localcluster.shell import run, succeeds
@@ -42,7 +42,7 @@ def set_up(node: Node, layout: Layout, holder: int) -> None:
     run([*ip, "link", "set", "lo", "up"])
     run([*ip, "address", "add", f"{node.ip}/30", "dev", "eth0"])
     run([*ip, "link", "set", "eth0", "up"])
-    run([*inside, "sysctl", "-qw", "net.ipv4.ip_forward=1"])
+    run([*inside, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"])
     run([*inside, "nft", FIREWALL])
 
 

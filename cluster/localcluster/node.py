@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 KUBERNETES_VERSION = "1.35.4"
+KUBERNETES_MINOR = 35
 NODE_NAME = "local"
 POD_CIDR = "10.244.0.0/16"
 SERVICE_CIDR = "10.96.0.0/16"

@@ -16,24 +16,30 @@ def basics(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
         {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
     ]
     # CoreDNS is a process of the node, not a pod: a Service without a selector points at it.
-    yield "/api/v1/namespaces/kube-system/services/kube-dns", {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "kube-dns", "labels": {"k8s-app": "kube-dns"}},
-        "spec": {"clusterIP": facts.DNS_SERVICE_IP, "ports": ports},
-    }
-    slices = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
-    yield f"{slices}/kube-dns-node", {
-        "apiVersion": "discovery.k8s.io/v1",
-        "kind": "EndpointSlice",
-        "metadata": {
-            "name": "kube-dns-node",
-            "labels": {"kubernetes.io/service-name": "kube-dns"},
+    yield (
+        "/api/v1/namespaces/kube-system/services/kube-dns",
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "kube-dns", "labels": {"k8s-app": "kube-dns"}},
+            "spec": {"clusterIP": facts.DNS_SERVICE_IP, "ports": ports},
         },
-        "addressType": "IPv4",
-        "ports": ports,
-        "endpoints": [{"addresses": [node.ip]}],
-    }
+    )
+    slices = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
+    yield (
+        f"{slices}/kube-dns-node",
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {
+                "name": "kube-dns-node",
+                "labels": {"kubernetes.io/service-name": "kube-dns"},
+            },
+            "addressType": "IPv4",
+            "ports": ports,
+            "endpoints": [{"addresses": [node.ip]}],
+        },
+    )
     yield from _role("system:coredns", [
         _rule("", "endpoints services pods namespaces", "list watch"),
         _rule("discovery.k8s.io", "endpointslices", "list watch"),
@@ -42,33 +48,42 @@ def basics(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
         _rule("", "persistentvolumeclaims", "list watch"),
         _rule("", "persistentvolumes", "list watch create delete"),
     ])  # fmt: skip
-    yield "/apis/storage.k8s.io/v1/storageclasses/standard", {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {
-            "name": "standard",
-            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+    yield (
+        "/apis/storage.k8s.io/v1/storageclasses/standard",
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {
+                "name": "standard",
+                "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+            },
+            "provisioner": "orbiter.dev/directory",
+            "reclaimPolicy": "Delete",
+            "volumeBindingMode": "Immediate",
         },
-        "provisioner": "orbiter.dev/directory",
-        "reclaimPolicy": "Delete",
-        "volumeBindingMode": "Immediate",
-    }
+    )
 
 
 def _role(user: str, rules: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    yield f"/apis/{RBAC}/v1/clusterroles/{user}", {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": user},
-        "rules": rules,
-    }
-    yield f"/apis/{RBAC}/v1/clusterrolebindings/{user}", {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": user},
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": user},
-        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
-    }
+    yield (
+        f"/apis/{RBAC}/v1/clusterroles/{user}",
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": user},
+            "rules": rules,
+        },
+    )
+    yield (
+        f"/apis/{RBAC}/v1/clusterrolebindings/{user}",
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": user},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": user},
+            "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
+        },
+    )
 
 
 def _rule(group: str, resources: str, verbs: str) -> dict[str, Any]:

@@ -14,14 +14,19 @@ class Record:
     Attributes:
         kind: local, kind or current.
         link: number of the local kind's link network.
-        egress: whether the local kind's pods may leave this machine.
+        nameservers: those of the outside world, when the local kind's pods may reach it.
         context: the user's context, of the current kind.
     """
 
     kind: str
     link: int = 0
-    egress: bool = False
+    nameservers: tuple[str, ...] = ()
     context: str = ""
+
+    @property
+    def egress(self) -> bool:
+        """Whether the local kind's pods may reach what lies beyond this machine."""
+        return bool(self.nameservers)
 
 
 def load(path: Path) -> Record | None:
@@ -33,8 +38,9 @@ def load(path: Path) -> Record | None:
     if not path.exists():
         return None
     try:
-        return Record(**json.loads(path.read_text()))
-    except (ValueError, TypeError) as error:
+        fields = json.loads(path.read_text())
+        return Record(**{**fields, "nameservers": tuple(fields["nameservers"])})
+    except (ValueError, TypeError, KeyError) as error:
         raise ClusterError(f"{path} is not readable ({error}); remove it and try again") from None
 
 

@@ -11,8 +11,8 @@ from typing import TextIO
 class Reporter:
     """Writes step lines; on a terminal the elapsed seconds tick while a step runs."""
 
-    def __init__(self, out: TextIO = sys.stdout) -> None:
-        self._out = out
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = sys.stdout if out is None else out
         self._notes: list[str] = []
         self._in_step = False
 

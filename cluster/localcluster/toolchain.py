@@ -58,9 +58,7 @@ def build_pause_image(layout: Layout, report: Reporter) -> Path:
         program = layout.build / "pause"
         run(["gcc", "-Os", "-static", "-s", "-o", str(program), str(PAUSE_SOURCE)])
         architecture = run(["go", "env", "GOARCH"]).strip()
-        image.write_bytes(
-            single_program_image(program.read_bytes(), PAUSE_IMAGE, architecture)
-        )
+        image.write_bytes(single_program_image(program.read_bytes(), PAUSE_IMAGE, architecture))
         _stamp(image, stamp)
     return image
 

@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from localcluster import host, packages, toolchain
@@ -19,6 +19,7 @@ from localcluster.existing import ExistingCluster
 from localcluster.kindcluster import KindCluster
 from localcluster.layout import REGISTRY, Layout
 from localcluster.local import LocalCluster
+from localcluster.node import KUBERNETES_MINOR
 from localcluster.provider import Provider, Status
 from localcluster.record import Record
 from localcluster.report import Reporter
@@ -100,7 +101,8 @@ def tools(layout: Layout) -> int:
             toolchain.build_node(layout, report)
         if kind == "kind":
             toolchain.provide_kind(layout, report)
-        toolchain.provide_kubectl(layout, report, None)
+        minor = KUBERNETES_MINOR if kind == "local" else None
+        toolchain.provide_kubectl(layout, report, minor)
         toolchain.provide_helm(layout, report)
     return 0
 
@@ -151,12 +153,13 @@ def _decide(
     if before is None:
         kind = choose(wanted, context, _machine())
         link = host.free_link(int(layout.id[:2], 16)) if kind == "local" else 0
-        return Record(kind, link, egress == "1", context)
+        return Record(kind, link, host.nameservers() if egress == "1" else (), context)
     if wanted not in ("", before.kind) or (context and context != before.context):
         name = before.context or before.kind
         raise ClusterError(f"another cluster is in use here: {name}; first `make cluster-down`")
-    open_now = before.egress if egress == "" else egress == "1"
-    return Record(before.kind, before.link, open_now, before.context)
+    if egress == "":
+        return before
+    return replace(before, nameservers=host.nameservers() if egress == "1" else ())
 
 
 def _machine() -> Machine:

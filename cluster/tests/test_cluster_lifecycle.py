@@ -1,0 +1,176 @@
+"""The life of a local cluster: up, twice, through crashes of everything, and down to nothing.
+
+It has a state directory of its own, so it runs beside a developer's cluster and leaves that alone.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from localcluster.layout import REGISTRY, SOURCES, Layout, from_environment
+from localcluster.node import PAUSE_IMAGE
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+CGROUPS = Path("/sys/fs/cgroup")
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "survivor"},
+    "spec": {"containers": [{"name": "pause", "image": PAUSE_IMAGE}]},
+}
+
+
+class Cluster:
+    """The tool, called as people call it."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.environment = {
+            **os.environ,
+            "ORBITER_STATE": str(layout.state),
+            "CLUSTER": "local",
+            "KUBECONFIG": str(layout.kubeconfig),
+        }
+
+    def begin(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, str(SOURCES / "cluster.py"), *arguments],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def call(self, *arguments: str) -> str:
+        with self.begin(*arguments) as process:
+            out, _ = process.communicate()
+        assert process.returncode == 0, out
+        return out
+
+    def pids(self) -> dict[str, list[int]]:
+        with self.begin("status", "--json") as process:
+            out, _ = process.communicate()
+        found: dict[str, list[int]] = json.loads(out)["components"]
+        return found
+
+    def kubectl(self, *arguments: str, given: str | None = None) -> str:
+        done = subprocess.run(
+            [self.layout.bin / "kubectl", *arguments],
+            env=self.environment,
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def processes(self) -> list[int]:
+        listed = CGROUPS.glob(f"**/orbiter-{self.layout.id}/**/cgroup.procs")
+        return [int(pid) for path in listed for pid in path.read_text().split()]
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    state = tmp_path_factory.mktemp("a folder") / ".orbiter"
+    state.mkdir()
+    built = from_environment().build
+    if built.exists():
+        (state / "build").symlink_to(built)
+    cluster = Cluster(Layout(state))
+    cluster.call("up")
+    yield cluster
+    cluster.call("down")
+
+
+@pytest.fixture(scope="module")
+def pod(cluster: Cluster) -> Callable[[], dict[str, Any]]:
+    cluster.kubectl("apply", "-f", "-", given=json.dumps(POD))
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/survivor", "--timeout=60s")
+
+    def status() -> dict[str, Any]:
+        found = json.loads(cluster.kubectl("get", "pod", "survivor", "-o", "json"))
+        container: dict[str, Any] = found["status"]["containerStatuses"][0]
+        return container
+
+    return status
+
+
+def test_a_second_up_starts_nothing_and_takes_under_two_seconds(cluster: Cluster) -> None:
+    before, started = cluster.pids(), time.monotonic()
+    assert "up already" in cluster.call("up")
+    assert time.monotonic() - started < 2
+    assert cluster.pids() == before
+
+
+@pytest.mark.parametrize("name", ["etcd", "apiserver", "containerd", "kubelet"])
+def test_up_restarts_only_a_killed_component_and_pods_live_on(
+    cluster: Cluster, pod: Callable[[], dict[str, Any]], name: str
+) -> None:
+    before = cluster.pids()
+    os.kill(before[name][0], signal.SIGKILL)
+    assert f"starting {name} (" in cluster.call("up")
+    after = cluster.pids()
+    assert {n for n in after if after[n] != before[n]} == {name}
+    assert pod()["restartCount"] == 0
+
+
+def test_a_component_is_killed_and_started_by_name(cluster: Cluster) -> None:
+    before = cluster.pids()["apiserver"]
+    cluster.call("kill", "apiserver")
+    assert cluster.pids()["apiserver"] == []
+    cluster.call("start", "apiserver")
+    assert cluster.pids()["apiserver"] not in ([], before)
+    assert cluster.kubectl("get", "--raw", "/readyz") == "ok"
+
+
+def test_an_image_is_loaded_and_found(cluster: Cluster) -> None:
+    cluster.call("load-image", str(cluster.layout.build / "pause.tar"))
+    cluster.call("has-image", PAUSE_IMAGE)
+    with cluster.begin("has-image", "localhost/orbiter/nothing:dev") as absent:
+        pass
+    assert absent.returncode == 1
+
+
+def test_after_the_death_of_every_process_up_brings_the_data_back(
+    cluster: Cluster, pod: Callable[[], dict[str, Any]]
+) -> None:
+    for pid in cluster.processes():
+        os.kill(pid, signal.SIGKILL)
+    cluster.call("up")
+    eventually(lambda: bool(pod()["ready"]) and pod()["restartCount"] > 0)
+
+
+@pytest.mark.parametrize("seconds", [0.3, 0.6, 1.2, 2.4])
+def test_an_up_killed_midway_is_continued_by_the_next(cluster: Cluster, seconds: float) -> None:
+    cluster.call("down")
+    with cluster.begin("up") as process:
+        time.sleep(seconds)  # the moment is the point: wherever it is hit, the next must cope
+        process.kill()
+    cluster.call("up")
+    assert "ready" in cluster.call("status")
+
+
+def test_down_leaves_nothing_behind(cluster: Cluster) -> None:
+    cluster.call("down")
+    layout = cluster.layout
+    assert cluster.processes() == []
+    assert list(CGROUPS.glob(f"**/orbiter-{layout.id}")) == []
+    assert str(layout.state) not in Path("/proc/self/mountinfo").read_text()
+    assert not Path(f"/sys/class/net/orb{layout.id}").exists()
+    assert not (REGISTRY / layout.id).exists()
+    assert {path.name for path in layout.state.iterdir()} == {"bin", "build", "lock"}
