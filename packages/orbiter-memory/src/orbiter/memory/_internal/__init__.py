@@ -1,0 +1,1 @@
+"""Parts of orbiter-memory that no other package imports."""

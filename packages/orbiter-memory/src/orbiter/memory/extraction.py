@@ -1,0 +1,143 @@
+"""What is worth keeping of a conversation: facts, and a summary.
+
+A model does it well; without one, patterns find what people say about themselves and what they
+ask to be remembered, and the summary is made of the conversation's own sentences.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ValidationError
+
+from orbiter.memory.text import sentences
+from orbiter.types import AssistantMessage, Message, OrbiterError, SystemMessage, UserMessage
+
+log = logging.getLogger(__name__)
+
+MAX_FACT_CHARS = 300
+MAX_SUMMARY_CHARS = 1_500
+EXTRACTION_PROMPT = """\
+You keep the long-term memory of an assistant. From the conversation below take
+1. facts about the user and their world that will still matter in a later conversation, each one
+   sentence that is understood without the conversation;
+2. a summary of at most 120 words that also holds what the summary so far holds.
+Leave out small talk, secrets such as passwords or keys, and whatever only matters now.
+Answer with one JSON object and nothing else: {"facts": ["..."], "summary": "..."}"""
+_FACT = re.compile(
+    r"\b(?:i am|i['\u2019]m|i was born|i live|i work|i have|i own|i use|i like|i love|i hate"
+    r"|i prefer|i need|i always|i never|(?:my|our) \w+(?: \w+){0,3} (?:is|are|was|were)|call me"
+    r"|we use|we are|remember|note that|keep in mind|don't forget|for the record)\b",
+    re.IGNORECASE,
+)
+_REQUEST = re.compile(
+    r"^(?:please |could you |can you |would you )?(?:remember|note|keep in mind|don't forget)"
+    r"(?: that)?[:,]? ",
+    re.IGNORECASE,
+)
+_SECRET = re.compile(
+    r"(?:pass(?:word|phrase|code)|secret|api[ _-]?key|token|pin)\s*(?:is\b|=|:)", re.IGNORECASE
+)
+
+
+class TextModel(Protocol):
+    """What extraction needs of a model provider; every `orbiter.models.ModelProvider` has it."""
+
+    async def complete(self, messages: list[Message]) -> Any:
+        """Answer; the reply has its text in `content`."""
+        ...
+
+
+class Extraction(BaseModel):
+    """What was found worth keeping."""
+
+    model_config = {"frozen": True}
+
+    facts: list[str] = []
+    summary: str = ""
+
+
+async def extract(
+    messages: Sequence[Message], *, provider: TextModel | None = None, summary_so_far: str = ""
+) -> Extraction:
+    """Find the facts in messages and summarise them.
+
+    Args:
+        messages: What was said since the last extraction.
+        provider: The model that reads; without one, or when its answer is of no use, patterns do.
+        summary_so_far: The summary to go on from.
+
+    Returns:
+        Facts, possibly none, and the new summary.
+    """
+    if provider is not None:
+        found = await _by_model(messages, provider, summary_so_far)
+        if found is not None:
+            return found
+    return Extraction(
+        facts=heuristic_facts(messages), summary=heuristic_summary(messages, summary_so_far)
+    )
+
+
+def heuristic_facts(messages: Iterable[Message]) -> list[str]:
+    """Return the user's own sentences that state something lasting; questions state nothing."""
+    facts: dict[str, None] = {}
+    for message in messages:
+        if not isinstance(message, UserMessage) or not _FACT.search(message.content):
+            continue
+        for sentence in sentences(message.content):
+            if sentence.endswith(("?", "\uff1f")) or _SECRET.search(sentence):
+                continue
+            if _FACT.search(sentence):
+                fact = _REQUEST.sub("", sentence)[:MAX_FACT_CHARS]
+                facts[fact[:1].upper() + fact[1:]] = None
+    return list(facts)
+
+
+def heuristic_summary(messages: Iterable[Message], summary_so_far: str = "") -> str:
+    """Return the summary so far and the gist of each message; the oldest lines give way."""
+    lines = summary_so_far.splitlines()
+    for message in messages:
+        if isinstance(message, (UserMessage, AssistantMessage)) and message.content.strip():
+            gist = sentences(message.content)[0][:160]
+            lines.append(f"{message.role}: {gist}")
+    while lines and sum(len(line) + 1 for line in lines) > MAX_SUMMARY_CHARS:
+        del lines[0]
+    return "\n".join(lines)
+
+
+def transcript(messages: Iterable[Message]) -> str:
+    """Return what user and assistant said as lines of `role: text`."""
+    return "\n".join(
+        f"{message.role}: {message.content}"
+        for message in messages
+        if isinstance(message, (UserMessage, AssistantMessage)) and message.content
+    )
+
+
+async def _by_model(
+    messages: Sequence[Message], provider: TextModel, summary_so_far: str
+) -> Extraction | None:
+    asked: list[Message] = [
+        SystemMessage(content=EXTRACTION_PROMPT),
+        UserMessage(
+            content=f"Summary so far:\n{summary_so_far or '(none)'}\n\n"
+            f"Conversation:\n{transcript(messages)}"
+        ),
+    ]
+    try:
+        reply = await provider.complete(asked)
+        return Extraction.model_validate(_json_in(str(reply.content)))
+    except (OrbiterError, OSError, ValidationError, ValueError) as error:
+        log.warning("The model extracted no memories, patterns are used instead: %s", error)
+        return None
+
+
+def _json_in(text: str) -> Any:
+    """Return the JSON object in a reply that may be wrapped in a code fence or a sentence."""
+    start, end = text.find("{"), text.rfind("}")
+    if start < 0 or end < start:
+        raise ValueError(f"no JSON object in the model's answer {text[:80]!r}")
+    return json.loads(text[start : end + 1])

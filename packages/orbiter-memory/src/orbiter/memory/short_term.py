@@ -1,0 +1,136 @@
+"""Short-term memory: the last rounds of a conversation, for callers who pass no `messages=`.
+
+A program that hands `result.messages` to the next run carries the conversation itself. With
+`Agent(memory=ShortTermMemory())` the agent carries it: the rounds come back in the system prompt.
+"""
+
+import time
+from collections.abc import Iterator
+from uuid import uuid4
+
+from orbiter.memory.extraction import transcript
+from orbiter.memory.in_memory import InMemoryStorage
+from orbiter.memory.storage import MemoryStorage
+from orbiter.memory.types import Clock, MemoryRecord, RecordFilter
+from orbiter.types import Message, UserMessage
+
+HEADING = "Earlier in this conversation:"
+
+
+class ShortTermMemory:
+    """Remembers the last rounds of one user's session, apart for each agent."""
+
+    def __init__(
+        self,
+        storage: MemoryStorage | None = None,
+        *,
+        user_id: str = "",
+        session_id: str = "",
+        max_rounds: int = 20,
+        ttl_seconds: float | None = None,
+        clock: Clock = time.time,
+    ) -> None:
+        """Create a memory.
+
+        Args:
+            storage: Where rounds are kept; in this process when absent.
+            user_id: Whose conversation it is.
+            session_id: Which of the user's conversations it is.
+            max_rounds: How many rounds are kept; older ones are deleted.
+            ttl_seconds: After how many seconds a round is no longer recalled; None: never.
+            clock: Gives the time in seconds since the epoch.
+        """
+        self.storage = storage if storage is not None else InMemoryStorage()
+        self.user_id = user_id
+        self.session_id = session_id
+        self.max_rounds = max_rounds
+        self.ttl_seconds = ttl_seconds
+        self._clock = clock
+
+    def scoped(self, *, user_id: str, session_id: str = "") -> "ShortTermMemory":
+        """Return the memory of another user or session in the same storage."""
+        return ShortTermMemory(
+            self.storage,
+            user_id=user_id,
+            session_id=session_id,
+            max_rounds=self.max_rounds,
+            ttl_seconds=self.ttl_seconds,
+            clock=self._clock,
+        )
+
+    async def recall(self, query: str, *, agent_name: str) -> str | None:
+        """Return the last rounds as text for the system prompt, oldest first, or None.
+
+        Args:
+            query: The new input; the whole window is recalled whatever it asks.
+            agent_name: The agent that is about to run.
+        """
+        rounds = await self.storage.select(self._mine(agent_name), limit=self.max_rounds)
+        if not rounds:
+            return None
+        return "\n".join([HEADING, *(record.text for record in rounds)])
+
+    async def remember(self, messages: list[Message], *, agent_name: str) -> None:
+        """Keep the rounds of a finished run.
+
+        Args:
+            messages: What the run added to the conversation.
+            agent_name: The agent that ran.
+        """
+        now = self._clock()
+        records = [
+            MemoryRecord(
+                id=uuid4().hex,
+                kind="message",
+                text=text,
+                user_id=self.user_id,
+                session_id=self.session_id,
+                agent_name=agent_name,
+                created_at=now,
+                expires_at=None if self.ttl_seconds is None else now + self.ttl_seconds,
+            )
+            for part in _rounds(messages)
+            if (text := transcript(part))
+        ]
+        if records:
+            await self.storage.put(records)
+            await self.storage.trim(self._mine(agent_name, alive=False), keep=self.max_rounds)
+
+    async def clear(self) -> int:
+        """Forget this session, for all agents; return how many rounds it held."""
+        return await self.storage.delete(
+            RecordFilter(user_id=self.user_id, session_id=self.session_id, kinds=("message",))
+        )
+
+    async def forget_user(self, user_id: str | None = None) -> int:
+        """Delete whatever the storage holds of a user, of every kind.
+
+        Args:
+            user_id: The user; this memory's own when absent.
+
+        Returns:
+            How many records were deleted.
+        """
+        whose = self.user_id if user_id is None else user_id
+        return await self.storage.delete(RecordFilter(user_id=whose))
+
+    def _mine(self, agent_name: str, *, alive: bool = True) -> RecordFilter:
+        return RecordFilter(
+            user_id=self.user_id,
+            session_id=self.session_id,
+            agent_name=agent_name,
+            kinds=("message",),
+            alive_at=self._clock() if alive else None,
+        )
+
+
+def _rounds(messages: list[Message]) -> Iterator[list[Message]]:
+    """Split messages before each thing the user says."""
+    current: list[Message] = []
+    for message in messages:
+        if isinstance(message, UserMessage) and current:
+            yield current
+            current = []
+        current.append(message)
+    if current:
+        yield current
