@@ -5,7 +5,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-LOCAL := contracts wrapper operator
+PACKAGES := $(addprefix packages/orbiter-,core models memory context)
+LOCAL := contracts wrapper operator $(PACKAGES)
 STAMP := $(VENV)/.installed
 
 -include cluster/Makefile.inc
@@ -30,7 +31,8 @@ $(STAMP): requirements.lock $(addsuffix /pyproject.toml,$(LOCAL))
 
 lock: ## Pin all dependencies anew in requirements.lock
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
-	  --no-emit-package orbiter-contracts --group dev $(addsuffix /pyproject.toml,$(LOCAL)) -o requirements.lock
+	  $(addprefix --no-emit-package ,orbiter-contracts $(notdir $(PACKAGES))) \
+	  --group dev $(addsuffix /pyproject.toml,$(LOCAL)) -o requirements.lock
 
 lint: dev ## ruff, format check, mypy --strict, import rules
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(MAKE) -s types imports

@@ -30,24 +30,27 @@ class MisfitError(OrbiterError):
     """A text does not fit the output type; the text of the error is written for the model."""
 
 
-def assistant_message(reply: ModelReply) -> AssistantMessage:
-    """Take over a reply; every tool call in it has an id of its own afterwards."""
+def assistant_message(reply: ModelReply, serial: int) -> AssistantMessage:
+    """Take over a reply; every tool call in it has an id of its own afterwards.
+
+    Args:
+        reply: What the model said.
+        serial: A number no other reply of the conversation has, for ids the model left out.
+    """
     calls = list(reply.tool_calls)
     if calls and ("" in (ids := {call.id for call in calls}) or len(ids) < len(calls)):
-        calls = _with_ids(calls)
+        calls = _with_ids(calls, serial)
     return AssistantMessage(content=reply.content or "", tool_calls=calls)
 
 
-def _with_ids(calls: list[ToolCall]) -> list[ToolCall]:
+def _with_ids(calls: list[ToolCall], serial: int) -> list[ToolCall]:
     # some OpenAI-compatible servers leave ids empty or repeat them
-    taken: set[str] = set()
+    taken = {""}
     distinct: list[ToolCall] = []
     for index, call in enumerate(calls):
-        name = call.id or f"call_{index}"
-        while name in taken:
-            name += "_"
-        taken.add(name)
-        distinct.append(ToolCall(id=name, name=call.name, arguments=call.arguments))
+        identity = f"call_{serial}_{index}" if call.id in taken else call.id
+        taken.add(identity)
+        distinct.append(ToolCall(id=identity, name=call.name, arguments=call.arguments))
     return distinct
 
 

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from itertools import chain
 from typing import Any
 
-from orbiter._internal.message_builder import close_calls
 from orbiter._internal.protocols import Provider
 from orbiter.config import TaskConfig
 from orbiter.types import Message, RunResult, StopReason, StreamEvent, Usage
@@ -92,7 +91,7 @@ class RunState:
         """Build the result; the conversation in it is valid however the run ended."""
         return RunResult.model_construct(
             output=output,
-            messages=close_calls([*self.history, *chain.from_iterable(self._logs)]),
+            messages=[*self.history, *chain.from_iterable(self._logs)],
             usage=self.usage,
             steps=self.steps,
             last_agent=self.last_agent,

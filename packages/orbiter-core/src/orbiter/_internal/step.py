@@ -57,7 +57,7 @@ async def take_step(turn: Turn) -> None:
         await context.process("post_llm_call", payload)
     if emit is not None:
         await emit(UsageEvent(usage=reply.usage, agent_name=agent.name))
-    message = assistant_message(reply)
+    message = assistant_message(reply, len(turn.view))
     turn.add(message)
     if message.tool_calls:
         await _act(turn, message.tool_calls)

@@ -1,0 +1,28 @@
+"""Orbiter Models: providers of language models, and a scripted one for tests."""
+
+from orbiter.models.guard import ModelCallForbiddenError, forbid_real_calls
+from orbiter.models.provider import ModelProvider, get_provider, model_registry
+from orbiter.models.scripted import ModelRequest, ScriptedModel, call
+from orbiter.models.types import (
+    FinishReason,
+    ModelError,
+    ModelResponse,
+    StreamChunk,
+    ToolCallDelta,
+)
+
+__all__ = [
+    "FinishReason",
+    "ModelCallForbiddenError",
+    "ModelError",
+    "ModelProvider",
+    "ModelRequest",
+    "ModelResponse",
+    "ScriptedModel",
+    "StreamChunk",
+    "ToolCallDelta",
+    "call",
+    "forbid_real_calls",
+    "get_provider",
+    "model_registry",
+]

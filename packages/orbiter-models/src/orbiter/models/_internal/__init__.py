@@ -1,0 +1,1 @@
+"""Parts of orbiter-models that no other package imports."""

@@ -1,0 +1,146 @@
+"""What the providers that use a vendor's SDK share: the client, retries and errors.
+
+Both SDKs come from the same generator: their clients, exceptions and options have one shape. They
+are imported at the first call; their own retries are off, because ours are the same for both.
+"""
+
+import asyncio
+import importlib
+import os
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from orbiter.config import ModelConfig
+from orbiter.models._internal.retry import is_worth_retrying, pause
+from orbiter.models.guard import check_allowed
+from orbiter.models.types import ModelError
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Time and chance, replaceable in tests."""
+
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    now: Callable[[], float] = time.time
+    chance: Callable[[], float] = random.random
+
+
+class SdkClient:
+    """A vendor's client: made when first needed, its errors turned into ModelError."""
+
+    def __init__(
+        self, config: ModelConfig, *, client_class: str, key_variables: tuple[str, ...],
+        url_variable: str, clock: Clock,
+    ) -> None:  # fmt: skip
+        """Check the settings; nothing is imported or sent.
+
+        Args:
+            config: Model, key, address and limits.
+            client_class: Name of the async client in the SDK, which is named as the provider.
+            key_variables: Environment variables that may hold the key.
+            url_variable: Environment variable that may hold the address.
+            clock: Time and chance.
+
+        Raises:
+            ModelError: There is no key, and no address of a server that might need none.
+        """
+        self.config = config
+        self.clock = clock
+        self.base_url = config.base_url or os.environ.get(url_variable) or None
+        self._client_class = client_class
+        self._sdk: Any = None
+        self._client: Any = None
+        keys = (os.environ.get(name) for name in key_variables)
+        self._key = config.api_key or next(filter(None, keys), None)
+        if self._key is None and self.base_url is None:
+            raise self.error(f"no API key: set {key_variables[0]} or give api_key=")
+
+    def error(
+        self, message: str, *, status: int | None = None, request_id: str | None = None
+    ) -> ModelError:
+        """Build an error that names model and provider."""
+        return ModelError(
+            message,
+            model=self.config.model_name,
+            provider=self.config.provider,
+            status=status,
+            request_id=request_id,
+        )
+
+    async def send(self, call: Callable[[Any], Awaitable[Any]]) -> Any:
+        """Make a call with the SDK's client, again when that may help.
+
+        Args:
+            call: Makes the call with the client it is given.
+
+        Raises:
+            ModelError: No try succeeded, or trying again is no use.
+        """
+        check_allowed(self.config.model_name, self.config.provider)
+        client = self._open()
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await call(client)
+            except self._sdk.APIError as failure:
+                error = self._translate(failure)
+                if attempt > self.config.max_retries or not is_worth_retrying(error.status):
+                    raise error from failure
+                wait = pause(
+                    attempt,
+                    _header(failure, "retry-after"),
+                    now=self.clock.now(),
+                    chance=self.clock.chance(),
+                )
+                if wait is None:
+                    raise error from failure
+            await self.clock.sleep(wait)
+
+    @asynccontextmanager
+    async def streaming(self, stream: Any) -> AsyncIterator[Any]:
+        """Hold an open stream: errors while it is read are translated, it is closed afterwards."""
+        try:
+            async with stream:
+                yield stream
+        except self._sdk.APIError as failure:
+            raise self._translate(failure) from failure
+
+    async def close(self) -> None:
+        """Close the client's connections."""
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    def _open(self) -> Any:
+        if self._client is None:
+            try:
+                self._sdk = importlib.import_module(self.config.provider)
+            except ModuleNotFoundError as error:
+                raise self.error(
+                    f"the {self.config.provider} SDK is not installed: install "
+                    f"orbiter-models[{self.config.provider}]"
+                ) from error
+            self._client = getattr(self._sdk, self._client_class)(
+                api_key=self._key or "none",
+                base_url=self.base_url,
+                timeout=self.config.timeout,
+                max_retries=0,
+            )
+        return self._client
+
+    def _translate(self, failure: Any) -> ModelError:
+        status = getattr(failure, "status_code", None)
+        request_id = getattr(failure, "request_id", None)
+        said = f"{self.config.provider} answered {status}" if status else self.config.provider
+        asked = f" (request {request_id})" if request_id else ""
+        return self.error(f"{said}: {failure.message}{asked}", status=status, request_id=request_id)
+
+
+def _header(failure: Any, name: str) -> str | None:
+    response = getattr(failure, "response", None)
+    return None if response is None else response.headers.get(name)

@@ -1,0 +1,177 @@
+"""OpenAI's chat completions, and every server that speaks them."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from orbiter.config import ModelConfig
+from orbiter.models._internal.sdk import Clock, SdkClient
+from orbiter.models.provider import ModelProvider
+from orbiter.models.types import FinishReason, ModelResponse, StreamChunk, ToolCallDelta
+from orbiter.types import AssistantMessage, Message, ToolCall, ToolResult, Usage
+
+_FINISH: dict[str | None, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+}
+
+
+class OpenAIProvider(ModelProvider):
+    """A model behind OpenAI's API. Needs `orbiter-models[openai]` and OPENAI_API_KEY."""
+
+    structured_output = True
+
+    def __init__(self, config: ModelConfig, *, clock: Clock | None = None) -> None:
+        """Check the settings; nothing is sent yet.
+
+        Args:
+            config: A `base_url` (or OPENAI_BASE_URL) means a compatible server.
+            clock: Time and chance of retries, for tests.
+
+        Raises:
+            ModelError: There is no key.
+        """
+        self.model = config.model_name
+        self._client = SdkClient(
+            config,
+            client_class="AsyncOpenAI",
+            key_variables=("OPENAI_API_KEY",),
+            url_variable="OPENAI_BASE_URL",
+            clock=clock or Clock(),
+        )
+
+    async def complete(
+        self,
+        messages: list[Message],
+        *,
+        tools: list[dict[str, Any]] | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        output_schema: dict[str, Any] | None = None,
+    ) -> ModelResponse:
+        """Answer in one piece; see ModelProvider."""
+        request = self._request(messages, tools, temperature, max_tokens, output_schema)
+        answer = await self._client.send(lambda client: client.chat.completions.create(**request))
+        if not answer.choices:
+            raise self._client.error("the answer holds no choices")
+        choice = answer.choices[0]
+        return ModelResponse(
+            id=answer.id or "",
+            model=answer.model or self.model,
+            content=choice.message.content or choice.message.refusal or "",
+            tool_calls=[
+                ToolCall(
+                    id=call.id or "", name=call.function.name, arguments=call.function.arguments
+                )
+                for call in choice.message.tool_calls or ()
+            ],
+            usage=_usage(answer.usage),
+            finish_reason=_FINISH.get(choice.finish_reason, "stop"),
+            reasoning_content=getattr(choice.message, "reasoning_content", None) or "",
+        )
+
+    async def stream(
+        self,
+        messages: list[Message],
+        *,
+        tools: list[dict[str, Any]] | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        output_schema: dict[str, Any] | None = None,
+    ) -> AsyncIterator[StreamChunk]:
+        """Answer piece by piece; see ModelProvider."""
+        request = self._request(messages, tools, temperature, max_tokens, output_schema)
+        request |= {"stream": True, "stream_options": {"include_usage": True}}
+        answer = await self._client.send(lambda client: client.chat.completions.create(**request))
+        async with self._client.streaming(answer) as events:
+            async for event in events:
+                yield _chunk(event)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    def _request(
+        self,
+        messages: list[Message],
+        tools: list[dict[str, Any]] | None,
+        temperature: float | None,
+        max_tokens: int | None,
+        output_schema: dict[str, Any] | None,
+    ) -> dict[str, Any]:
+        request: dict[str, Any] = {
+            "model": self.model,
+            "messages": [to_wire(message) for message in messages],
+        }
+        if tools:
+            request["tools"] = tools
+        if temperature is not None:
+            request["temperature"] = temperature
+        if max_tokens is not None:
+            # OpenAI's newer models refuse max_tokens, compatible servers know nothing else
+            name = "max_tokens" if self._client.base_url else "max_completion_tokens"
+            request[name] = max_tokens
+        if output_schema is not None:
+            name = str(output_schema.get("title", "output"))
+            request["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": name, "schema": output_schema},
+            }
+        return request
+
+
+def to_wire(message: Message) -> dict[str, Any]:
+    """Write a message as chat completions take it."""
+    if isinstance(message, ToolResult):
+        return {
+            "role": "tool",
+            "tool_call_id": message.tool_call_id,
+            "content": message.content if message.error is None else f"Error: {message.error}",
+        }
+    wire: dict[str, Any] = {"role": message.role, "content": message.content}
+    if isinstance(message, AssistantMessage) and message.tool_calls:
+        wire["content"] = message.content or None
+        wire["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments or "{}"},
+            }
+            for call in message.tool_calls
+        ]
+    return wire
+
+
+def _chunk(event: Any) -> StreamChunk:
+    usage = _usage(event.usage)
+    if not event.choices:
+        return StreamChunk(usage=usage)
+    choice = event.choices[0]
+    return StreamChunk(
+        delta=choice.delta.content or choice.delta.refusal or "",
+        tool_call_deltas=[
+            ToolCallDelta(
+                index=piece.index,
+                id=piece.id,
+                name=piece.function.name if piece.function else None,
+                arguments=(piece.function.arguments if piece.function else None) or "",
+            )
+            for piece in choice.delta.tool_calls or ()
+        ],
+        finish_reason=_FINISH.get(choice.finish_reason),
+        usage=usage,
+    )
+
+
+def _usage(usage: Any) -> Usage:
+    if usage is None:
+        return Usage()
+    details = usage.prompt_tokens_details
+    return Usage(
+        input_tokens=usage.prompt_tokens,
+        output_tokens=usage.completion_tokens,
+        total_tokens=usage.total_tokens,
+        cached_tokens=(details.cached_tokens if details else None) or 0,
+    )

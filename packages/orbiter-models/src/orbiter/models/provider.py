@@ -1,0 +1,125 @@
+"""ModelProvider, the one thing every model is, and how a model string becomes one."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable
+from typing import Any, ClassVar
+
+from orbiter.config import ModelConfig, parse_model_string
+from orbiter.models.types import ModelResponse, StreamChunk, ToolCallDelta
+from orbiter.registry import Registry
+from orbiter.types import Message
+
+
+class ModelProvider(ABC):
+    """A model that can be called. Write `complete`, and `stream` if it can stream.
+
+    Attributes:
+        structured_output: Whether `complete` and `stream` also take `output_schema`, a JSON schema
+            that the answer's text has to fit. Without it the schema goes into the system prompt.
+        model: The model's name.
+    """
+
+    structured_output: ClassVar[bool] = False
+    model: str = ""
+
+    @abstractmethod
+    async def complete(
+        self,
+        messages: list[Message],
+        *,
+        tools: list[dict[str, Any]] | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+    ) -> ModelResponse:
+        """Answer in one piece.
+
+        Args:
+            messages: The conversation; every tool call in it has its result.
+            tools: What the model may call: `{"type": "function", "function": {"name",
+                "description", "parameters"}}`.
+            temperature: None leaves it to the provider.
+            max_tokens: Output tokens, None leaves it to the provider.
+
+        Raises:
+            ModelError: There is no answer.
+        """
+
+    async def stream(
+        self,
+        messages: list[Message],
+        *,
+        tools: list[dict[str, Any]] | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+    ) -> AsyncIterator[StreamChunk]:
+        """Answer piece by piece; by default the whole answer in one chunk.
+
+        Raises:
+            ModelError: The answer could not be begun or broke off.
+        """
+        response = await self.complete(
+            messages, tools=tools, temperature=temperature, max_tokens=max_tokens
+        )
+        yield StreamChunk(
+            delta=response.content,
+            tool_call_deltas=[
+                ToolCallDelta(index=i, id=call.id, name=call.name, arguments=call.arguments)
+                for i, call in enumerate(response.tool_calls)
+            ],
+            finish_reason=response.finish_reason,
+            usage=response.usage,
+        )
+
+    async def aclose(self) -> None:  # noqa: B027
+        """Close connections, if there are any."""
+
+
+ProviderFactory = Callable[[ModelConfig], ModelProvider]
+model_registry: Registry[ProviderFactory] = Registry("model provider")
+
+
+@model_registry.register("openai")
+def _openai(config: ModelConfig) -> ModelProvider:
+    from orbiter.models.openai import OpenAIProvider
+
+    return OpenAIProvider(config)
+
+
+@model_registry.register("anthropic")
+def _anthropic(config: ModelConfig) -> ModelProvider:
+    from orbiter.models.anthropic import AnthropicProvider
+
+    return AnthropicProvider(config)
+
+
+def get_provider(
+    model: str,
+    *,
+    api_key: str | None = None,
+    base_url: str | None = None,
+    max_retries: int | None = None,
+    timeout: float | None = None,
+) -> ModelProvider:
+    """Return the provider of a model string. Nothing is sent yet and no SDK is imported.
+
+    Args:
+        model: "provider:model_name"; without a prefix the provider is "openai".
+        api_key: By default the provider's environment variable.
+        base_url: Where the provider answers, for compatible servers and proxies.
+        max_retries: Further tries after a 429, a 5xx or a lost connection.
+        timeout: Seconds one call may take.
+
+    Raises:
+        RegistryError: The provider is unknown; the text lists those that are known.
+        ModelError: There is no key.
+    """
+    provider, name = parse_model_string(model)
+    factory = model_registry.get(provider)
+    settings: dict[str, Any] = {
+        "api_key": api_key,
+        "base_url": base_url,
+        "max_retries": max_retries,
+        "timeout": timeout,
+    }
+    given = {key: value for key, value in settings.items() if value is not None}
+    return factory(ModelConfig(provider=provider, model_name=name, **given))

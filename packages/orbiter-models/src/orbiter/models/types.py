@@ -1,0 +1,71 @@
+"""What models answer with, and how they fail. All classes are frozen."""
+
+from typing import Literal
+
+from pydantic import BaseModel
+
+from orbiter.types import OrbiterError, ToolCall, Usage
+
+FinishReason = Literal["stop", "tool_calls", "length", "content_filter"]
+
+
+class ModelError(OrbiterError):
+    """A model could not answer.
+
+    Attributes:
+        model: The model's name.
+        provider: For example "openai"; empty when the error comes from elsewhere.
+        status: HTTP status of the answer, None when there was no answer.
+        request_id: What the provider calls the request, for its support.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        model: str = "",
+        provider: str = "",
+        status: int | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        self.model = model
+        self.provider = provider
+        self.status = status
+        self.request_id = request_id
+        super().__init__(f"[{model}] {message}" if model else message)
+
+
+class ModelResponse(BaseModel):
+    """A model's whole answer; `reasoning_content` is what it thought aloud, where it says so."""
+
+    model_config = {"frozen": True}
+
+    id: str = ""
+    model: str = ""
+    content: str = ""
+    tool_calls: list[ToolCall] = []
+    usage: Usage = Usage()
+    finish_reason: FinishReason = "stop"
+    reasoning_content: str = ""
+
+
+class ToolCallDelta(BaseModel):
+    """A piece of a tool call; pieces with the same `index` belong together."""
+
+    model_config = {"frozen": True}
+
+    index: int = 0
+    id: str | None = None
+    name: str | None = None
+    arguments: str = ""
+
+
+class StreamChunk(BaseModel):
+    """A piece of an answer. The usages of all chunks add up to that of the call."""
+
+    model_config = {"frozen": True}
+
+    delta: str = ""
+    tool_call_deltas: list[ToolCallDelta] = []
+    finish_reason: FinishReason | None = None
+    usage: Usage = Usage()
