@@ -4,32 +4,24 @@
 - apiGroups: [orbiter.dev]
   resources: [agenttasks]
   verbs: [get, list, watch, create, delete]
-# Reads sessions. Nobody but their users creates or deletes them.
-- apiGroups: [orbiter.dev]
-  resources: [posessions]
-  verbs: [get, list, watch]
 # Answers in the status, and nowhere else in the object.
 - apiGroups: [orbiter.dev]
-  resources: [agenttasks/status, posessions/status]
+  resources: [agenttasks/status]
   verbs: [patch]
 # One Job per attempt; deleting it is how an attempt is cancelled.
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [get, list, watch, create, delete]
-# One Deployment per session, scaled between 0 and 1.
-- apiGroups: [apps]
-  resources: [deployments]
-  verbs: [get, list, watch, create, patch, delete]
-# Why a pod does not start, or how it ended. Pods are made and removed by Jobs and Deployments.
+# Why a pod does not start, or how it ended. Pods are made and removed by Jobs.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 # Prompts by promptFrom.configMapKeyRef.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get]
-# What `kubectl describe` and `kubectl events` tell; a repeated event is counted by a patch.
+# What `kubectl describe` and `kubectl events` tell.
 - apiGroups: [""]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [create]
 {{- end }}
