@@ -62,9 +62,8 @@ def test_the_summary_goes_on_and_lets_the_oldest_lines_go() -> None:
 
 
 async def test_the_model_is_shown_the_conversation_and_the_summary_so_far() -> None:
-    model = Model(
-        'Here you are:\n```json\n{"facts": ["Ada is a nurse."], "summary": "Short."}\n```'
-    )
+    answer = '{"facts": ["Ada is a nurse."], "summary": "Short."}'
+    model = Model(f"Here you are:\n```json\n{answer}\n```")
     messages: list[Message] = [
         UserMessage(content="I'm a nurse"),
         AssistantMessage(content="Good"),

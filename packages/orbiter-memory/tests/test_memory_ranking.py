@@ -17,9 +17,8 @@ def test_fuse_moves_up_what_several_rankings_hold() -> None:
 
 
 def test_fuse_looks_at_ranks_not_at_scores() -> None:
-    assert (
-        order(fuse([[hit("a", score=0.001)], [hit("b", score=999), hit("a", score=1)]]))[0] == "a"
-    )
+    rankings = [[hit("a", score=0.001)], [hit("b", score=999), hit("a", score=1)]]
+    assert order(fuse(rankings)) == ["a", "b"]
 
 
 async def test_the_reranker_prefers_texts_that_cover_the_query() -> None:
@@ -46,8 +45,8 @@ async def test_vectors_add_what_words_do_not_find() -> None:
     vectors = await embedder.embed(list(texts.values()))
     await storage.put(
         [
-            MemoryRecord(id=id, kind="chunk", text=text, vector=vector)
-            for (id, text), vector in zip(texts.items(), vectors, strict=True)
+            MemoryRecord(id=name, kind="chunk", text=text, vector=vector)
+            for (name, text), vector in zip(texts.items(), vectors, strict=True)
         ]
     )
     asked = ("entanglemnt", RecordFilter())

@@ -112,10 +112,8 @@ async def test_words_find_records_whatever_their_case_accents_or_endings(
 async def test_a_rare_word_counts_more_than_a_common_one_in_local_storages(
     storage: MemoryStorage, request: pytest.FixtureRequest
 ) -> None:
-    if "postgres" in request.node.name:  # its rank knows no rarity; the reranker makes up for it
-        limit = 20
-    else:
-        limit = 1
+    # The rank of Postgres knows no rarity; the reranker makes up for it.
+    limit = 20 if "postgres" in request.node.name else 1
     await storage.put([record(f"common-{n}", f"report number {n}") for n in range(10)])
     await storage.put([record("rare", "zebra number report")])
     hits = await storage.search_text("zebra report", EVERYTHING, limit=limit)

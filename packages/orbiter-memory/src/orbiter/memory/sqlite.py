@@ -4,6 +4,7 @@ Full-text search is FTS5 with its BM25, kept in step with the table by triggers;
 compared one by one inside SQLite's thread. Write-ahead logging lets readers read while one writes.
 """
 
+import asyncio
 import json
 import sqlite3
 from array import array
@@ -189,6 +190,8 @@ async def _connect(path: Path) -> "aiosqlite.Connection":
         await db.create_function("dot", 2, _dot, deterministic=True)
     except sqlite3.Error as error:
         await connecting.close()
+        # Its thread still reports to this loop; the loop must not be gone by then.
+        await asyncio.to_thread(connecting._thread.join)
         raise MemoryStorageError(
             str(path),
             f"cannot be opened: {error}; does its directory exist and may we write there?",
