@@ -6,7 +6,6 @@ and the same flags work on any cluster. Runs on the system's own Python.
 """
 
 import argparse
-import hashlib
 import json
 import subprocess
 import sys
@@ -44,14 +43,14 @@ def helm(layout: Layout, *arguments: str) -> str:
     return run(argv)
 
 
-def images_digest(layout: Layout) -> str:
-    """A short hash that changes when an image was built anew, so that its pods are replaced.
+def built(layout: Layout, image: str) -> str:
+    """The stamp of an image that `make images` built; the tag `dev` is always the same.
 
-    The tag `dev` stays the same from build to build; without this nobody would restart.
+    As an annotation of the pods it replaces them when the image is a new one.
     """
-    stamps = sorted((layout.state / "images").glob("*.stamp"))
-    text = json.dumps({stamp.name: stamp.read_text() for stamp in stamps})
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    stamps = layout.state / "images" / "stamps.json"
+    known = json.loads(stamps.read_text()) if stamps.exists() else {}
+    return str(known.get(f"built {image}", "unknown"))
 
 
 def ensure_namespace(layout: Layout, name: str) -> None:
@@ -79,7 +78,7 @@ def install(layout: Layout, report: Reporter, namespaces: Sequence[str], values:
         listed = ",".join(namespaces)
         settings = [
             f"workers.namespaces={{{listed}}}",
-            f"operator.podAnnotations.orbiter\\.dev/images={images_digest(layout)}",
+            f"operator.podAnnotations.orbiter\\.dev/built={built(layout, 'operator')}",
             *values,
         ]
         helm(
