@@ -34,9 +34,12 @@ def up(layout: Layout, wanted: str, context: str, egress: str) -> int:
     with _lock(layout, report):
         before = records.load(layout.record)
         record = _decide(layout, before, wanted, context, egress)
-        _mention_others(layout, report)
-        records.save(layout.record, record)
+        if record.kind == "local":
+            _mention_others(layout, report)
+        if record.kind != "current":  # a misspelt context should not be remembered
+            records.save(layout.record, record)
         _provider(layout, record, report).up()
+        records.save(layout.record, record)
     return 0
 
 
@@ -197,7 +200,14 @@ def _mention_others(layout: Layout, report: Reporter) -> None:
 
 @contextmanager
 def _lock(layout: Layout, report: Reporter) -> Iterator[None]:
-    layout.state.mkdir(parents=True, exist_ok=True)
+    try:
+        layout.state.mkdir(parents=True, exist_ok=True)
+        layout.lock.touch()
+    except PermissionError:
+        raise ClusterError(
+            f"{layout.state} is not writable: use the user it belongs to (root? then sudo), or "
+            "set ORBITER_STATE to another directory"
+        ) from None
     with layout.lock.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -7,6 +7,15 @@ import pytest
 from localcluster.cli import main
 from localcluster.layout import Layout, from_environment
 
+KUBECTL = """
+case "$*" in
+  *--context=mine*) echo copied ;;
+  *--context=*) exit 1 ;;
+  version*) echo '{"clientVersion": {"minor": "35"}}' ;;
+  *readyz*) echo ok ;;
+esac
+"""
+
 
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -73,3 +82,18 @@ def test_two_checkouts_have_two_clusters() -> None:
 def test_state_lives_in_the_checkout_unless_told_otherwise(state: Path) -> None:
     assert from_environment({}).state.name == ".orbiter"
     assert from_environment({"ORBITER_STATE": str(state)}).state == state
+
+
+def test_a_misspelt_context_can_be_corrected_by_the_next_up(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tools = state / "tools"
+    tools.mkdir()
+    for name, script in (("kubectl", KUBECTL), ("helm", "echo v3.20.2")):
+        (tools / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    assert main(["up", "--cluster", "current", "--context", "mien"]) == 1
+    assert main(["up", "--cluster", "current", "--context", "mine"]) == 0
+    assert "using the cluster of context mine" in capsys.readouterr().out
+    assert (state / "kubeconfig").read_text() == "copied\n"
