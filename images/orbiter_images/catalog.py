@@ -61,11 +61,7 @@ CATALOG = (
     worker("factory", always=False),
     Image("redis", ("images/redis.Dockerfile",)),
     Image("model-server", ("tests/images/model-server.Dockerfile", "tests/model_server")),
-    Image(
-        "git-server",
-        ("tests/images/git-server.Dockerfile", "tests/images/git_server.py"),
-        parent="worker",
-    ),
+    Image("git-server", ("tests/images/git-server.Dockerfile", "tests/images/git_server.py")),
     Image(
         "worker-echo",
         ("tests/images/echo-worker.Dockerfile", "tests/images/echo-claude"),

@@ -10,7 +10,7 @@ from .catalog import BY_NAME, CATALOG, Image, select
 from .places import IMAGES, versions
 from .plan import Work, steps
 from .runner import Report, StepError, run_steps
-from .stamp import Stamps, stamp
+from .stamp import Stamps, stamps_of
 
 DESCRIPTION = """Build the container images that changed and load them into the cluster.
 
@@ -45,7 +45,7 @@ def survey(arguments: argparse.Namespace, images: list[Image], stamps: Stamps) -
     pinned = versions()
     made = chosen.makes_base and not arguments.base
     origin = base.stamp(pinned["DEBIAN_SUITE"]) if made else arguments.base or "public"
-    marks = {image.short: stamp(image, pinned, f"{chosen.kind} {origin}") for image in images}
+    marks = stamps_of(images, pinned, f"{chosen.kind} {origin}")
     known = chosen.known()
     stale = [
         image

@@ -65,16 +65,12 @@ class Engine:
         return "{{.Name}}:{{.Tag}}" if self.kind == "buildah" else "{{.Repository}}:{{.Tag}}"
 
     def export(self, name: str, archive: Path) -> None:
-        """Write an image into an archive that a cluster can load."""
+        """Write an image into an uncompressed archive, which a cluster reads once."""
         archive.unlink(missing_ok=True)
-        if self.kind == "docker":
-            run(["docker", "save", "-o", str(archive), name])
-        elif self.kind == "podman":
-            run(["podman", "save", "--quiet", "--format", "oci-archive", "-o", str(archive), name])
+        if self.kind == "buildah":
+            run([*self._command, "push", "--quiet", name, f"docker-archive:{archive}:{name}"])
         else:
-            # Uncompressed: the archive is read once, on this machine.
-            target = f"oci-archive:{archive}:{name}"
-            run([*self._command, "push", "--quiet", "--disable-compression", name, target])
+            run([self.kind, "save", "-o", str(archive), name])
 
 
 def answers(*command: str) -> bool:

@@ -128,10 +128,7 @@ def inputs(work: Work, image: Image) -> tuple[dict[str, str], list[tuple[Path, s
 
 def load_step(work: Work, image: Image, stamps: Stamps) -> Step:
     """Return the step that gives one image to the cluster."""
-
-    def act() -> None:
-        load.load(work.engine, image)
-        stamps.store(f"loaded {image.short}", f"{work.cluster} {work.marks[image.short]}")
-
+    mark = work.marks[image.short]
+    act = partial(load.load, work.engine, image, work.cluster or "", mark, stamps)
     expectation = f"up to {LOAD_SECONDS.get(image.short, 10)} s"
     return Step(f"load {image.short}", expectation, act, (f"build {image.short}",))

@@ -7,10 +7,10 @@ Equal stamps mean that there is nothing to do.
 import hashlib
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from .catalog import BY_NAME, Image
+from .catalog import Image
 from .places import IMAGES, ROOT
 
 STORED = IMAGES / "stamps.json"
@@ -24,21 +24,30 @@ def files_of(part: Path) -> list[Path]:
     return sorted(path for path in found if "__pycache__" not in path.parts)
 
 
-def stamp(image: Image, versions: Mapping[str, str], base: str, root: Path = ROOT) -> str:
-    """Return the stamp of an image.
+def stamps_of(
+    images: Iterable[Image], versions: Mapping[str, str], base: str, root: Path = ROOT
+) -> dict[str, str]:
+    """Return the stamps of images by their short names; parents come before children."""
+    marks: dict[str, str] = {}
+    for image in images:
+        origin = marks[image.parent] if image.parent else base
+        marks[image.short] = stamp(image, versions, origin, root)
+    return marks
+
+
+def stamp(image: Image, versions: Mapping[str, str], origin: str, root: Path) -> str:
+    """Return the stamp of one image.
 
     Args:
         image: The image.
         versions: versions.env; only the lines of the image's agent count.
-        base: What the base is: an image's name or the stamp of one made here.
+        origin: What it is built from: a base image's name or a stamp.
         root: The repository.
 
     Raises:
         FileNotFoundError: A part of the image is missing.
     """
-    digest = hashlib.sha256(f"{image.name} {base}".encode())
-    if image.parent:
-        digest.update(stamp(BY_NAME[image.parent], versions, base, root).encode())
+    digest = hashlib.sha256(f"{image.name} {origin}".encode())
     if image.agent:
         prefix = f"{image.agent.upper()}_"
         digest.update(repr(sorted(i for i in versions.items() if i[0].startswith(prefix))).encode())
@@ -65,6 +74,11 @@ class Stamps:
     def holds(self, what: str, value: str) -> bool:
         """Whether `what` was stored with this value."""
         return self._stored.get(what) == value
+
+    def values(self, prefix: str) -> list[str]:
+        """Return everything that is stored under names with this prefix."""
+        with self._lock:
+            return [value for name, value in self._stored.items() if name.startswith(prefix)]
 
     def store(self, what: str, value: str) -> None:
         """Remember it."""
