@@ -15,7 +15,8 @@ KEPT_BYTES = 512 * 1024
 """What is kept of a string in an object that is too large to be read whole."""
 _WHOLE_BYTES = 2 * 1024 * 1024
 _SHORTENED_BYTES = 8 * 1024 * 1024
-_CANDIDATES = 64
+_CANDIDATES = 4096
+"""Lines that are looked at, from the end, for the last object."""
 
 
 def objects(spill: Spill) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,283 @@
+"""What an agent says about its work, found in its text; and what a turn is judged to be."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from orbiter_contracts import AgentVerdict
+from worker_wrapper.agents.base import AgentResult, Outcome
+from worker_wrapper.judgement import TEXT_CHARACTERS, Judgement, judge
+from worker_wrapper.spill import Spill
+from worker_wrapper.verdict import find_verdict
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+DONE = '<result>{"status":"success","summary":"did it"}</result>'
+
+
+def test_the_block_is_read_across_lines() -> None:
+    finding = find_verdict('Well.\n<result>\n{\n"summary": "did it"\n}\n</result>\nBye.')
+
+    assert finding.verdict == AgentVerdict(status="success", summary="did it")
+    assert finding.rest == "Well.\n\nBye."
+
+
+def test_the_last_block_wins() -> None:
+    finding = find_verdict(f'{DONE} then <result>{{"status":"failure"}}</result>')
+
+    assert finding.verdict is not None
+    assert finding.verdict.status == "failure"
+
+
+def test_an_unusable_last_block_is_not_replaced_by_an_earlier_one() -> None:
+    finding = find_verdict(f"{DONE} <result>oops</result>")
+
+    assert finding.verdict is None
+    assert finding.problem == "the agent's <result> block is not valid JSON: oops"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'I end with a <result> block: <result>{"summary":"x"}</result>',
+        '<result>{"summary":"x"}</result> and no more <result> from me',
+        '<result>```json\n{"summary":"x"}\n```</result>',
+        '<result>null</result> <result> {"summary":"x", "data":null, "unknown":1} </result>',
+    ],
+)
+def test_talk_about_blocks_does_not_hide_the_block(text: str) -> None:
+    verdict = find_verdict(text).verdict
+
+    assert verdict is not None
+    assert verdict.summary == "x"
+
+
+@pytest.mark.parametrize(
+    "summary", ["parse <result> tags", "close </result> tags", "<result></result>"]
+)
+def test_a_verdict_may_mention_the_tags(summary: str) -> None:
+    verdict = find_verdict(f'So. <result>{{"summary":"{summary}"}}</result>').verdict
+
+    assert verdict is not None
+    assert verdict.summary == summary
+
+
+@pytest.mark.parametrize(
+    ("block", "problem"),
+    [
+        ("{'status': 'success'}", "not valid JSON: {'status': 'success'}"),
+        ("", "not valid JSON"),
+        ("[1, 2]", "not a JSON object: [1, 2]"),
+        ('"success"', "not a JSON object"),
+        ("[" * 100_000, "not valid JSON"),
+        ('{"status": "done"}', "unusable 'status': Input should be 'success', 'failure'"),
+        ('{"data": [1]}', "unusable 'data'"),
+    ],
+)
+def test_what_is_wrong_with_a_block_is_said_never_raised(block: str, problem: str) -> None:
+    finding = find_verdict(f"<result>{block}</result>")
+
+    assert finding.verdict is None
+    assert finding.present
+    assert problem in (finding.problem or "")
+
+
+@pytest.mark.parametrize("text", ["", "done", "<result>{}", "</result>", "</result><result>"])
+def test_without_a_whole_block_there_is_none(text: str) -> None:
+    finding = find_verdict(text)
+
+    assert not finding.present
+    assert finding.problem == "the agent's answer has no <result> block"
+
+
+def test_half_a_surrogate_pair_is_made_harmless() -> None:
+    verdict = find_verdict('<result>{"summary":"\\ud800", "data":{"\\udc00":["\\ud800"]}}</result>')
+
+    assert verdict.verdict is not None
+    assert verdict.verdict.model_dump_json()
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Callable[..., Judgement]:
+    def make(
+        text: str = DONE,
+        *,
+        developer: bool = True,
+        result: AgentResult | None = None,
+        **left: object,
+    ) -> Judgement:
+        outcome: dict[str, object] = {
+            **{"exit_code": 0, "signal": None, "stderr_tail": b"", "stdout": Spill(tmp_path)},
+            **{"timed_out": False, "interrupted": None, "oom_killed": False},
+            **{"started_at": START, "finished_at": START + timedelta(seconds=9)},
+        }
+        result = result or AgentResult(text=text, turns=1)
+        return judge("claude", Outcome(**outcome | left), result, developer=developer)  # type: ignore[arg-type]
+
+    return make
+
+
+Judged = Callable[..., Judgement]
+
+
+@pytest.mark.parametrize(
+    ("block", "status"),
+    [
+        ('{"status":"success"}', "success"),
+        ('{"summary":"no status"}', "success"),
+        ('{"status":"failure"}', "failed"),
+        ('{"status":"in_progress"}', "failed"),
+        ('{"status":"input_required","question":"?"}', "input_required"),
+    ],
+)
+@pytest.mark.parametrize("developer", [True, False])
+def test_the_verdict_decides(judged: Judged, block: str, status: str, developer: bool) -> None:
+    assert judged(f"So. <result>{block}</result>", developer=developer).status == status
+
+
+def test_a_failed_verdict_is_the_agents_error_in_its_own_words(judged: Judged) -> None:
+    judgement = judged('<result>{"status":"failure","summary":"no tests"}</result>')
+
+    assert (judgement.reason, judgement.error) == ("AgentError", "no tests")
+
+
+@pytest.mark.parametrize("text", ["I am done.", "I am done. <result>{oops}</result>"])
+def test_a_developer_without_a_usable_block_failed_and_its_text_is_kept(
+    judged: Judged, text: str
+) -> None:
+    judgement = judged(text)
+
+    assert (judgement.status, judgement.reason) == ("failed", "NoVerdict")
+    assert "<result> block" in (judgement.error or "")
+    assert judgement.verdict is not None
+    assert judgement.verdict.summary == text
+
+
+def test_without_a_block_the_text_of_a_po_is_the_answer(judged: Judged) -> None:
+    judgement = judged("It is noon.", developer=False)
+
+    assert (judgement.status, judgement.text, judgement.warnings) == ("success", "It is noon.", [])
+
+
+def test_an_unusable_block_of_a_po_is_only_a_warning(judged: Judged) -> None:
+    judgement = judged("It is noon. <result>{oops}</result>", developer=False)
+
+    assert judgement.status == "success"
+    assert "not valid JSON" in judgement.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ('Noon. <result>{"text":"It is noon."}</result>', "It is noon."),
+        ('Noon. <result>{"status":"success"}</result>', "Noon."),
+        ('<result>{"status":"input_required","question":"Where?"}</result>', "Where?"),
+        ('<result>{"status":"failure","summary":"No clock."}</result>', "No clock."),
+    ],
+)
+def test_the_answer_of_a_po_is_what_its_block_or_the_text_beside_it_says(
+    judged: Judged, text: str, answer: str
+) -> None:
+    assert judged(text, developer=False).text == answer
+
+
+def test_a_crash_is_an_error_with_the_end_of_stderr(judged: Judged) -> None:
+    judgement = judged(
+        result=AgentResult(is_error=True, error="claude printed no result"),
+        exit_code=3,
+        stderr_tail=b"Segfault at 0\n",
+    )
+
+    assert (judgement.status, judgement.reason) == ("error", "AgentError")
+    assert judgement.error == ("claude exited with code 3: claude printed no result\nSegfault at 0")
+
+
+def test_a_success_that_exits_with_an_error_is_none(judged: Judged) -> None:
+    assert judged(exit_code=1).status == "error"
+
+
+def test_death_by_a_signal_is_named(judged: Judged) -> None:
+    judgement = judged(exit_code=None, signal=11)
+
+    assert "claude was killed by signal 11 (Segmentation fault)" in (judgement.error or "")
+
+
+def test_what_the_cli_calls_an_error_is_one_although_it_exits_with_0(judged: Judged) -> None:
+    judgement = judged(result=AgentResult(text=DONE, is_error=True, error="no key", turns=1))
+
+    assert (judgement.status, judgement.error) == ("error", "no key")
+
+
+def test_a_turn_in_which_the_model_was_never_asked_is_no_success(judged: Judged) -> None:
+    judgement = judged(result=AgentResult(text="Total cost: 0", turns=0))
+
+    assert judgement.status == "error"
+    assert "did not ask the model: 'Total cost: 0'" in (judgement.error or "")
+
+
+def test_a_timeout_is_one_even_if_the_agent_says_success_on_its_way_out(judged: Judged) -> None:
+    judgement = judged(timed_out=True)
+
+    assert (judgement.status, judgement.reason) == ("timeout", "AgentTimeout")
+    assert judgement.error == "claude was ended after 9 s: its time was up"
+
+
+@pytest.mark.parametrize(
+    ("why", "status", "reason"),
+    [("cancelled", "cancelled", "Cancelled"), ("terminated", "error", "Terminated")],
+)
+def test_an_early_end_is_told_apart_by_its_reason(
+    judged: Judged, why: str, status: str, reason: str
+) -> None:
+    judgement = judged(interrupted=why)
+
+    assert (judgement.status, judgement.reason) == (status, reason)
+
+
+def test_an_agent_killed_for_lack_of_memory_is_told_so(judged: Judged) -> None:
+    nothing = AgentResult(is_error=True, error="claude printed no result")
+
+    judgement = judged(result=nothing, exit_code=None, signal=9, oom_killed=True)
+
+    assert (judgement.status, judgement.reason) == ("error", "OOMKilled")
+
+
+def test_a_tool_killed_for_lack_of_memory_is_a_warning(judged: Judged) -> None:
+    judgement = judged(oom_killed=True)
+
+    assert judgement.status == "success"
+    assert "lack of memory" in judgement.warnings[0]
+
+
+@pytest.mark.parametrize("developer", [True, False])
+@pytest.mark.parametrize("text", ["Sorry.", '<result>{"summary":"?"}</result>'])
+def test_denied_tools_without_an_explicit_success_are_a_failure(
+    judged: Judged, text: str, developer: bool
+) -> None:
+    result = AgentResult(text=text, turns=1, permission_denials=["Bash", "Write"])
+
+    judgement = judged(result=result, developer=developer)
+
+    assert (judgement.status, judgement.reason) == ("failed", "PermissionDenied")
+    assert "claude was not allowed to use Bash, Write" in (judgement.error or "")
+    assert judgement.warnings[:2] == ["permission denied: Bash", "permission denied: Write"]
+
+
+def test_denied_tools_with_an_explicit_success_are_warnings(judged: Judged) -> None:
+    judgement = judged(result=AgentResult(text=DONE, turns=1, permission_denials=["Bash"]))
+
+    assert judgement.status == "success"
+    assert judgement.warnings == ["permission denied: Bash"]
+
+
+def test_of_a_very_long_text_the_end_is_published(judged: Judged) -> None:
+    judgement = judged("x" * TEXT_CHARACTERS * 2 + DONE)
+
+    assert judgement.status == "success"
+    assert len(judgement.text) < TEXT_CHARACTERS + 100
+    assert judgement.text.endswith(DONE)
+
+
+def test_text_that_cannot_be_sent_is_made_sendable(judged: Judged) -> None:
+    assert judged("half \ud800 a pair", developer=False).text == "half ? a pair"
