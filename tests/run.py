@@ -25,7 +25,6 @@ UNIT = "not integration and not cluster and not e2e"
 PREPARATION: list[tuple[str, Sequence[str]]] = [
     ("cluster up", [*CLUSTER, "up"]),
     ("images", [sys.executable, str(ROOT / "images/build.py")]),
-    ("install", [sys.executable, str(ROOT / "cluster/orbiter.py"), "install"]),
 ]
 
 

@@ -14,6 +14,7 @@ MANIFESTS = Path(__file__).parent / "manifests"
 SERVERS = "orbiter-test"
 MODEL_URL = f"http://model-server.{SERVERS}.svc:8080"
 SETTINGS = (
+    f"watchNamespaces={{default,{NAMESPACE},{CROWDED}}}",
     "workers.imagePullTimeoutSeconds=8",
     "workers.terminationGracePeriodSeconds=20",
     f"workers.maxConcurrentJobsByNamespace.{CROWDED}=5",
