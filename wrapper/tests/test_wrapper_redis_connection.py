@@ -100,26 +100,6 @@ async def test_every_failed_try_is_logged_with_its_reason(
     assert str(own_redis_server.port) in logs[0]["redis"]
 
 
-async def test_a_blocking_read_whose_connection_is_cut_again_and_again_goes_on(
-    own: RedisConnection, own_redis_server: RedisServer, pauses: Pauses
-) -> None:
-    await own.call("XGROUP", "CREATE", "stream", "group", "0", "MKSTREAM")
-    reading = asyncio.create_task(
-        own.call(
-            *("XREADGROUP", "GROUP", "group", "me", "BLOCK", 20_000, "STREAMS", "stream", ">"),
-            block_seconds=20,
-        )
-    )
-    async with client_of(own_redis_server) as redis:
-        for generation in range(1, 8):
-            await eventually(lambda number=generation: own.generation == number)
-            await eventually(lambda: _blocked(redis))
-            await redis.client_kill_filter(_type="normal", skipme=True)
-        await eventually(lambda: _blocked(redis))
-        await redis.xadd("stream", {"data": "x"})
-    assert (await reading)[0][1][0][1] == ["data", "x"]
-
-
 async def _blocked(redis: Redis) -> bool:
     return bool((await redis.info("clients"))["blocked_clients"])
 
@@ -157,6 +137,17 @@ async def test_a_reply_that_comes_after_a_cancelled_read_answers_nothing_else(
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)
     assert await own.call("PING") == "PONG"
+
+
+async def test_a_command_for_one_connection_is_not_sent_on_the_next(
+    own: RedisConnection, own_redis_server: RedisServer
+) -> None:
+    assert await own.call("INCR", "key", generation=0) is None
+    assert await own.call("INCR", "key", generation=1) == 1
+    async with client_of(own_redis_server) as redis:
+        await redis.client_kill_filter(_type="normal", skipme=True)
+    assert await own.call("INCR", "key", generation=1) is None
+    assert await own.call("GET", "key") == "1"
 
 
 async def test_calls_at_the_same_time_get_their_own_replies(own: RedisConnection) -> None:

@@ -110,19 +110,25 @@ class RedisConnection:
             f"{options.get('host', 'localhost')}:{options.get('port', 6379)}/{options.get('db', 0)}"
         )
         self.generation = 0
-        self._greeted = False
         self._log = log
         self._sleep = sleep
         self._luck = luck
         self._lock = asyncio.Lock()
         self._connection: AbstractConnection | None = None
 
-    async def call(self, *command: str | int, block_seconds: float = 0, tries: int = TRIES) -> Any:
+    async def call(
+        self,
+        *command: str | int,
+        block_seconds: float = 0,
+        generation: int | None = None,
+        tries: int = TRIES,
+    ) -> Any:
         """Run one command.
 
         Args:
             *command: Its name and arguments.
             block_seconds: How long the server itself may take, for blocking reads.
+            generation: Send it on this connection only; on a newer one the reply is None.
             tries: After how many failures in a row to give up.
 
         Returns:
@@ -135,17 +141,13 @@ class RedisConnection:
         failures = 0
         while True:
             try:
-                return await self._once(command, block_seconds)
+                return await self._once(command, block_seconds, generation)
             except NoPermissionError as error:
                 raise RedisUnavailableError(f"Redis at {self.where}: {explain(error)}") from error
             except (*_TROUBLE, ResponseError) as error:
-                refused = isinstance(error, ResponseError)
-                if refused and not _may_pass(error):
+                if isinstance(error, ResponseError) and not _may_pass(error):
                     raise
-                # A wait that was cut off, on a connection that had worked, is the first failure
-                # of a new row: proxies end idle connections all day long.
-                cut_off = block_seconds > 0 and self._greeted and not refused
-                failures = 1 if cut_off else failures + 1
+                failures += 1
                 if failures >= tries:
                     raise RedisUnavailableError(
                         f"Redis at {self.where} cannot be used, {failures} tries in a row failed: "
@@ -168,10 +170,14 @@ class RedisConnection:
         if connection is not None:
             await connection.disconnect(nowait=True)
 
-    async def _once(self, command: tuple[str | int, ...], block_seconds: float) -> Any:
+    async def _once(
+        self, command: tuple[str | int, ...], block_seconds: float, generation: int | None
+    ) -> Any:
         async with self._lock:
             try:
                 connection = self._connection or await self._connect()
+                if generation is not None and generation != self.generation:
+                    return None
                 async with asyncio.timeout(REPLY_SECONDS + block_seconds):
                     await connection.send_command(*command, check_health=False)
                     return await connection.read_response(timeout=math.inf)
@@ -185,7 +191,6 @@ class RedisConnection:
                 raise
 
     async def _connect(self) -> AbstractConnection:
-        self._greeted = False
         connection = self._class(**self._options)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -195,7 +200,6 @@ class RedisConnection:
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
-        self._greeted = True
         self.generation += 1
         self._connection = connection
         return connection

@@ -4,12 +4,13 @@ developer.py and po.py get their entries here; claims.py says what happens to an
 """
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from redis.exceptions import ResponseError
 
-from worker_wrapper.connection import RedisConnection
+from worker_wrapper.connection import RedisConnection, RedisUnavailableError
 
 BLOCK_SECONDS: Final = 30.0
 """How long one blocking read waits. A connection that died silently is noticed at its end."""
@@ -54,9 +55,7 @@ class InputStream:
         every new connection, because a reply may have been lost with the old one.
         """
         try:
-            entry = await self._own() or await self._new()
-            # On a new connection an older entry may have been delivered to nobody's knowledge.
-            return await self._own() if self._lost_touch() else entry
+            return await self._own() or await self._new()
         except ResponseError as error:
             # The stream was deleted under us, or Redis came back empty.
             if not str(error).startswith(("NOGROUP", "UNBLOCKED")):
@@ -96,10 +95,19 @@ class InputStream:
         return Entry(entry.id, entry.fields, entry.deliveries + 1) if reply else None
 
     async def leave(self) -> None:
-        """Take this consumer off the group unless it still holds something."""
-        held = await self.redis.call("XPENDING", self.key, self.group, "-", "+", 1, self.consumer)
-        if not held:
-            await self.redis.call("XGROUP", "DELCONSUMER", self.key, self.group, self.consumer)
+        """Take this consumer off the group's list unless it still holds something.
+
+        Jobs come and go, so the list would grow for ever. A name that stays on it harms nobody,
+        so this gives up early.
+        """
+        with suppress(RedisUnavailableError, ResponseError):
+            held = await self.redis.call(
+                *("XPENDING", self.key, self.group, "-", "+", 1, self.consumer), tries=2
+            )
+            if not held:
+                await self.redis.call(
+                    *("XGROUP", "DELCONSUMER", self.key, self.group, self.consumer), tries=2
+                )
 
     async def _own(self) -> Entry | None:
         if self._lost_touch():
@@ -117,14 +125,16 @@ class InputStream:
         return None
 
     async def _new(self) -> Entry | None:
-        reply = await self._read(">", block_seconds=BLOCK_SECONDS)
+        reply = await self._read(">", block_seconds=BLOCK_SECONDS, generation=self._seen_generation)
         return _entry(reply[0]) if reply else None
 
-    async def _read(self, after: str, *, block_seconds: float = 0) -> list[Any]:
+    async def _read(
+        self, after: str, *, block_seconds: float = 0, generation: int | None = None
+    ) -> list[Any]:
         block = ("BLOCK", int(block_seconds * 1000)) if block_seconds else ()
         command = ("XREADGROUP", "GROUP", self.group, self.consumer, "COUNT", 1, *block)
         reply = await self.redis.call(
-            *command, "STREAMS", self.key, after, block_seconds=block_seconds
+            *command, "STREAMS", self.key, after, block_seconds=block_seconds, generation=generation
         )
         return list(reply[0][1]) if reply else []
 

@@ -46,13 +46,21 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
     )
     try:
         await _work(worker)
-        await worker.lifecycle.announce("stopped", tries=1)
+        await _farewell(worker)
     except (RedisUnavailableError, ResponseError) as error:
         log.error("redis_unavailable", error=str(error), exit_code=REDIS_UNAVAILABLE)
         return REDIS_UNAVAILABLE
     finally:
         await redis.close()
     return OK
+
+
+async def _farewell(worker: Worker) -> None:
+    """Say that we leave; with all work done, failing to say so is no failure."""
+    try:
+        await worker.lifecycle.announce("stopped", tries=2)
+    except (RedisUnavailableError, ResponseError) as error:
+        worker.log.warning("stopped_unannounced", error=str(error))
 
 
 async def _work(worker: Worker) -> None:
