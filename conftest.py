@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent / "tests"))
+for directory in ("tests", "images"):
+    sys.path.insert(0, str(Path(__file__).parent / directory))
 
 pytest_plugins = [
     "support.agent_clis",
