@@ -1,10 +1,16 @@
 """What every package's tests may use: a real Redis, real agent CLIs, waiting for a condition."""
 
+import operator
 import sys
 from pathlib import Path
 
+ROOT = Path(__file__).parent
 for directory in ("tests", "images"):
-    sys.path.insert(0, str(Path(__file__).parent / directory))
+    sys.path.insert(0, str(ROOT / directory))
+
+# pytest names a test module after its path, here operator.tests.…, and would put our directory in
+# place of the standard library's module of that name. A module with a __path__ is left alone.
+operator.__path__ = [str(ROOT / "operator")]  # type: ignore[attr-defined]
 
 pytest_plugins = [
     "support.agent_clis",

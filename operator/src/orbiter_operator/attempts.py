@@ -1,0 +1,196 @@
+"""The attempts of AgentTasks in Redis: put on the queue once, published once, withdrawn.
+
+Each method is one Lua script or one atomic pipeline, so a crash leaves either all of it or nothing.
+Who calls: `executor` and `observe`. The scripts shared with the workers are in orbiter_contracts.
+"""
+
+from typing import Any, NamedTuple, cast
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from orbiter_contracts import (
+    DeveloperWorkerInput,
+    DeveloperWorkerOutput,
+    InvalidMessageError,
+    WorkerLifecycleEvent,
+    decode,
+    encode,
+)
+from orbiter_contracts.queues import (
+    ATTEMPT_FIELD,
+    DEVELOPER_GROUP,
+    DEVELOPER_INPUT,
+    DEVELOPER_OUTPUT,
+    LIFECYCLE,
+    OPERATOR_GROUP,
+    TASK_FIELD,
+    attempt_record,
+)
+from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
+from orbiter_operator.facts import AttemptRecord
+from orbiter_operator.streams import read_range
+
+CONSUMER = "operator"
+"""The one consumer name of whichever replica is active: what the last one held is the next one's."""
+WITHDRAWN_TTL_SECONDS = 3600
+PEER_IS_DEAD_MS = 60_000
+_NO_ENTRY = "0-0"
+
+_ADOPT_ENTRY = """
+if redis.call('HEXISTS', KEYS[1], 'output') == 1 then return 'ok' end
+if #redis.call('XRANGE', KEYS[2], ARGV[2], ARGV[2]) == 0 then
+  return 'was answered by another worker'
+end
+local pending = redis.call('XPENDING', KEYS[2], ARGV[3], ARGV[2], ARGV[2], 1)[1]
+local holder = pending and pending[2] or ARGV[4]
+if holder ~= ARGV[4] and holder ~= ARGV[5] and pending[3] < tonumber(ARGV[6]) then
+  return 'is being worked on by ' .. holder
+end
+if holder ~= ARGV[5] then
+  redis.call('XCLAIM', KEYS[2], ARGV[3], ARGV[4], 0, ARGV[2], 'FORCE', 'JUSTID')
+end
+redis.call('HSET', KEYS[1], 'entry', ARGV[2])
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+return 'ok'
+"""
+"""Make an entry from outside an attempt's entry, unless another worker has it.
+
+KEYS: the attempt's record, the input stream. ARGV: the record's lifetime in seconds, entry id,
+group, the operator's consumer name, the worker id of the attempt's Job, milliseconds after which a
+silent holder counts as dead. Returns `ok`, or what has become of the entry.
+"""
+
+
+class Attempt(NamedTuple):
+    """Names one attempt: its AgentTask's `<namespace>/<name>` and uid, and which one it is."""
+
+    task: str
+    uid: str
+    number: int
+
+    @property
+    def record(self) -> str:
+        """Key of the hash that says where it stands."""
+        return attempt_record(self.uid, self.number)
+
+
+class Attempts:
+    """Attempts in Redis.
+
+    Args:
+        redis: A client that reads replies as text.
+    """
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._admit = redis.register_script(ADMIT_ATTEMPT)
+        self._publish = redis.register_script(PUBLISH_ATTEMPT)
+        self._adopt = redis.register_script(_ADOPT_ENTRY)
+
+    async def create_groups(self) -> None:
+        """Create the streams and groups that the operator reads or writes, where missing."""
+        for stream, group in (
+            (DEVELOPER_INPUT, DEVELOPER_GROUP),
+            (DEVELOPER_OUTPUT, OPERATOR_GROUP),
+            (LIFECYCLE, OPERATOR_GROUP),
+        ):
+            try:
+                await self._redis.xgroup_create(stream, group, id="0", mkstream=True)
+            except ResponseError as error:
+                if not str(error).startswith("BUSYGROUP"):
+                    raise
+
+    async def admit(self, attempt: Attempt, message: DeveloperWorkerInput) -> AttemptRecord:
+        """Put the attempt's entry on the queue unless it was before; say where it stands."""
+        routing = {TASK_FIELD: attempt.task, ATTEMPT_FIELD: str(attempt.number)}
+        fields = [text for pair in encode(message, **routing).items() for text in pair]
+        entry = await self._admit(
+            keys=[attempt.record, DEVELOPER_INPUT], args=[ATTEMPT_TTL_SECONDS, *fields]
+        )
+        output_id = await self._redis.hget(attempt.record, "output")
+        if output_id is not None:
+            return await self.read(attempt)
+        return AttemptRecord(entry=str(entry))
+
+    async def adopt(self, attempt: Attempt, entry: str, worker: str) -> str | None:
+        """Make an entry from outside the attempt's entry.
+
+        Args:
+            attempt: The first attempt of the task made of the entry.
+            entry: Its id.
+            worker: Id of the worker that the attempt's Job will run.
+
+        Returns:
+            None, or in words what has become of the entry because another worker has it.
+        """
+        answer = await self._adopt(
+            keys=[attempt.record, DEVELOPER_INPUT],
+            args=[ATTEMPT_TTL_SECONDS, entry, DEVELOPER_GROUP, CONSUMER, worker, PEER_IS_DEAD_MS],
+        )
+        return None if answer == "ok" else f"queue entry {entry} {answer}"
+
+    async def read(self, attempt: Attempt) -> AttemptRecord:
+        """Where the attempt stands; the output comes with it when there is one."""
+        entry, output_id = cast(
+            "list[str | None]", await self._redis.hmget(attempt.record, ["entry", "output"])
+        )
+        if output_id is None:
+            return AttemptRecord(entry=entry)
+        found = await read_range(self._redis, DEVELOPER_OUTPUT, output_id, output_id, 1)
+        fields = found[0][1] if found else {}
+        try:
+            output = decode(DeveloperWorkerOutput, fields)
+        except InvalidMessageError as error:
+            output = _unreadable(str(error) if fields else f"output {output_id} is gone from Redis")
+        return AttemptRecord(entry=entry, output_id=output_id, output=output)
+
+    async def publish(
+        self,
+        attempt: Attempt,
+        entry: str | None,
+        output: DeveloperWorkerOutput,
+        event: WorkerLifecycleEvent,
+    ) -> str | None:
+        """Publish in the worker's place. Returns the output's id, or None when there is one already.
+
+        Args:
+            attempt: Which attempt.
+            entry: Its entry; None when Redis no longer knows it.
+            output: What to publish.
+            event: The lifecycle event that goes with it.
+        """
+        output_id: str | None = await self._publish(
+            keys=[attempt.record, DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE],
+            args=[
+                ATTEMPT_TTL_SECONDS,
+                entry or _NO_ENTRY,
+                DEVELOPER_GROUP,
+                output.model_dump_json(),
+                event.model_dump_json(),
+                attempt.task,
+                attempt.number,
+            ],
+        )
+        return output_id
+
+    async def withdraw(self, attempt: Attempt) -> None:
+        """Take the attempt's entry off the queue: its task was deleted.
+
+        The record stays a while, so that a worker that still runs finds itself superseded.
+        """
+        entry = await self._redis.hget(attempt.record, "entry")
+        if entry is None:
+            return
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.xack(DEVELOPER_INPUT, DEVELOPER_GROUP, entry)
+            pipe.xdel(DEVELOPER_INPUT, entry)
+            pipe.expire(attempt.record, WITHDRAWN_TTL_SECONDS)
+            await pipe.execute()
+
+
+def _unreadable(why: str) -> DeveloperWorkerOutput:
+    facts: dict[str, Any] = {"request_id": "", "task_id": "", "status": "error"}
+    return DeveloperWorkerOutput(
+        **facts, reason="InvalidMessage", error=f"the worker's output cannot be read: {why}"
+    )

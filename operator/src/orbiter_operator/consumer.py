@@ -1,0 +1,179 @@
+"""Read what the workers say: their outputs and their lifecycle, each once and none lost.
+
+An output becomes a letter in `news` and a key on the work queue; it is acknowledged after the status
+has it. A lifecycle event is only a hint and acknowledged at once. What the previous leader had not
+acknowledged is read first: all leaders are one consumer.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from orbiter_contracts import (
+    DeveloperWorkerOutput,
+    InvalidMessageError,
+    WorkerLifecycleEvent,
+    decode,
+)
+from orbiter_contracts.queues import (
+    ATTEMPT_FIELD,
+    DEVELOPER_OUTPUT,
+    LIFECYCLE,
+    OPERATOR_GROUP,
+    REASON_FIELD,
+    TASK_FIELD,
+    dead_letter,
+)
+from orbiter_operator.attempts import CONSUMER, Attempts
+from orbiter_operator.children import Key
+from orbiter_operator.news import Letter, News
+from orbiter_operator.streams import Entry, read_group, read_pending
+
+log = structlog.get_logger(__name__)
+_BATCH = 200
+_BLOCK_MS = 5000
+_PAUSE_SECONDS = 0.2
+_LONGEST_PAUSE_SECONDS = 5.0
+_DEAD_LETTERS = 10_000
+
+
+class Consumer:
+    """Reads both streams of the workers for ever.
+
+    Args:
+        redis: A client for short commands.
+        reader: A client whose timeout is longer than a blocking read.
+        attempts: Creates the groups where they are missing.
+        news: Where letters and hints go.
+        enqueue: Has a task looked at.
+        connected: Called when Redis answers (again).
+        dead: Called for every entry that cannot be read.
+    """
+
+    def __init__(
+        self,
+        *,
+        redis: Redis,
+        reader: Redis,
+        attempts: Attempts,
+        news: News,
+        enqueue: Callable[[Key], None],
+        connected: Callable[[], None],
+        dead: Callable[[str], None],
+    ) -> None:
+        self._redis = redis
+        self._reader = reader
+        self._attempts = attempts
+        self._news = news
+        self._enqueue = enqueue
+        self._connected = connected
+        self._dead = dead
+        self.reachable = False
+
+    async def run(self) -> None:
+        """Read until cancelled, through every failure of Redis."""
+        pause = _PAUSE_SECONDS
+        while True:
+            try:
+                await self._attempts.create_groups()
+                await self._read_own_pending()
+                self.reachable = True
+                self._connected()
+                pause = _PAUSE_SECONDS
+                while True:
+                    await self._read_new()
+            except (RedisError, OSError) as error:
+                self.reachable = False
+                if not _group_is_gone(error):
+                    log.warning("redis does not answer", error=f"{type(error).__name__}: {error}")
+                    await asyncio.sleep(pause)
+                    pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+                else:
+                    log.warning("redis has lost its data; the consumer groups are made anew")
+
+    async def acknowledge(self, letters: tuple[Letter, ...]) -> None:
+        """The status has these; a failure only means that they are read again one day."""
+        if letters:
+            ids = [letter.entry for letter in letters]
+            try:
+                await self._redis.xack(DEVELOPER_OUTPUT, OPERATOR_GROUP, *ids)
+            except (RedisError, OSError) as error:
+                log.info("not acknowledged", entries=ids, error=str(error))
+
+    async def _read_own_pending(self) -> None:
+        for stream in (DEVELOPER_OUTPUT, LIFECYCLE):
+            position = "0"
+            while entries := await read_pending(
+                self._redis, OPERATOR_GROUP, CONSUMER, stream, position, _BATCH
+            ):
+                await self._take(stream, entries)
+                position = entries[-1][0]
+
+    async def _read_new(self) -> None:
+        found = await read_group(
+            self._reader,
+            OPERATOR_GROUP,
+            CONSUMER,
+            {DEVELOPER_OUTPUT: ">", LIFECYCLE: ">"},
+            count=_BATCH,
+            block=_BLOCK_MS,
+        )
+        for stream, entries in found:
+            await self._take(stream, entries)
+
+    async def _take(self, stream: str, entries: list[Entry]) -> None:
+        done: list[str] = []
+        for entry, fields in entries:
+            key, attempt = _route(fields or {})
+            try:
+                if stream == LIFECYCLE:
+                    self._lifecycle(key, attempt, fields)
+                elif key is not None:
+                    self._output(entry, key, attempt, fields)
+                    continue
+            except InvalidMessageError as error:
+                await self._bury(stream, fields, str(error))
+            done.append(entry)
+        if done:
+            await self._redis.xack(stream, OPERATOR_GROUP, *done)
+
+    def _lifecycle(self, key: Key | None, attempt: int, fields: dict[str, str]) -> None:
+        if key is None:
+            return
+        event = decode(WorkerLifecycleEvent, fields)
+        if event.event == "busy":
+            self._news.busy(key, attempt, event.timestamp)
+            self._enqueue(key)
+
+    def _output(self, entry: str, key: Key, attempt: int, fields: dict[str, str]) -> None:
+        output: DeveloperWorkerOutput | None = None
+        try:
+            output = decode(DeveloperWorkerOutput, fields)
+        except InvalidMessageError as error:
+            # The attempt's record leads to it; the task will say what is wrong.
+            log.warning("unreadable output", task=str(key), attempt=attempt, error=str(error))
+            self._dead(DEVELOPER_OUTPUT)
+        self._news.deliver(key, Letter(entry, attempt, output))
+        self._enqueue(key)
+
+    async def _bury(self, stream: str, fields: dict[str, str], reason: str) -> None:
+        self._dead(stream)
+        log.warning("dead letter", stream=stream, reason=reason)
+        letter: dict[Any, Any] = {**fields, REASON_FIELD: reason}
+        await self._redis.xadd(dead_letter(stream), letter, maxlen=_DEAD_LETTERS)
+
+
+def _route(fields: dict[str, str]) -> tuple[Key | None, int]:
+    namespace, _, name = fields.get(TASK_FIELD, "").partition("/")
+    attempt = fields.get(ATTEMPT_FIELD, "")
+    if not name or not attempt.isdigit():
+        return None, 0
+    return Key(namespace, name), int(attempt)
+
+
+def _group_is_gone(error: Exception) -> bool:
+    return isinstance(error, ResponseError) and str(error).startswith(("NOGROUP", "UNBLOCKED"))

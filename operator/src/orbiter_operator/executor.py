@@ -1,0 +1,238 @@
+"""Carry a plan out: thin and boring, one method per step.
+
+Every write goes through `allowed` first: a replica that has lost its Lease acts no more. Raises what
+the API server or Redis raise; `reconcile` knows what to do about each.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from orbiter_contracts import (
+    DeveloperWorkerInput,
+    GitWorkspace,
+    LifecycleEventName,
+    WorkerLifecycleEvent,
+)
+from orbiter_contracts import Workspace as MessageWorkspace
+from orbiter_operator.attempts import Attempt, Attempts
+from orbiter_operator.children import Key
+from orbiter_operator.events import EventPoster
+from orbiter_operator.facts import AttemptRecord, Observed, Refusal, owner_of
+from orbiter_operator.identity import message_id
+from orbiter_operator.kube import AGENT_TASKS, JOBS, ApiError, Kube
+from orbiter_operator.labels import job_name, worker_id
+from orbiter_operator.manifests import WorkerDefaults, build_job
+from orbiter_operator.models import FINAL, TaskStatus
+from orbiter_operator.news import News
+from orbiter_operator.status import patch
+from orbiter_operator.steps import Announce, DeleteJob, DeleteTask, Plan, Publish, StartAttempt
+from orbiter_operator.store import Store
+
+log = structlog.get_logger(__name__)
+Object = dict[str, Any]
+
+
+class RefusedError(Exception):
+    """The API server would not create a Job, for a reason that trying again does not mend."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+class TakenError(Exception):
+    """The adopted entry is another worker's; the text says whose."""
+
+
+class Executor:
+    """Carries plans out.
+
+    Args:
+        kube: The API client.
+        attempts: Attempts in Redis.
+        store: Told at once what our own writes returned.
+        news: Told at once what Redis said.
+        events: Posts Kubernetes Events.
+        defaults: What is the same for all workers.
+        allowed: Raises unless this replica is the active one.
+        changed: Called with a task's old and new status after each write.
+        clock: The time.
+    """
+
+    def __init__(
+        self,
+        *,
+        kube: Kube,
+        attempts: Attempts,
+        store: Store,
+        news: News,
+        events: EventPoster,
+        defaults: WorkerDefaults,
+        allowed: Callable[[], None],
+        changed: Callable[[Observed, TaskStatus], None],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._kube = kube
+        self._attempts = attempts
+        self._store = store
+        self._news = news
+        self._events = events
+        self._defaults = defaults
+        self._allowed = allowed
+        self._changed = changed
+        self._clock = clock
+
+    async def run(self, key: Key, obj: Object, observed: Observed, plan: Plan) -> bool:
+        """Carry out the steps in order, then the Event and the status.
+
+        Returns:
+            Whether the task has to be looked at again at once.
+
+        Raises:
+            RefusedError: The Job was refused.
+            TakenError: The adopted entry is another worker's.
+            ApiError: The API server refused something else; 409 when `obj` is out of date.
+            RedisError: Redis did not answer.
+        """
+        for step in plan.steps:
+            self._allowed()
+            match step:
+                case StartAttempt():
+                    if await self._start(key, observed, step):
+                        return True
+                case Publish():
+                    await self._publish(key, observed, step)
+                case DeleteJob():
+                    await self._kube.delete(JOBS, key.namespace, step.name)
+                case DeleteTask():
+                    await self._kube.delete(AGENT_TASKS, key.namespace, key.name, uid=observed.uid)
+        if plan.event is not None and observed.news:
+            # The unacknowledged output brings both back if only one of them gets through.
+            await asyncio.gather(
+                self._announce(obj, plan.event), self._write(key, obj, observed, plan.status)
+            )
+            return plan.again
+        if plan.event is not None:
+            await self._announce(obj, plan.event)
+        await self._write(key, obj, observed, plan.status)
+        return plan.again
+
+    async def _start(self, key: Key, observed: Observed, step: StartAttempt) -> bool:
+        """Put the entry on the queue and create the Job. Returns whether it was all over before."""
+        attempt = Attempt(str(key), observed.uid, step.attempt)
+        name = job_name(key.name, step.attempt)
+        if observed.adopted and step.attempt == 1:
+            worker = worker_id(key.namespace, name)
+            taken = await self._attempts.adopt(attempt, observed.adopted.entry, worker)
+            if taken:
+                raise TakenError(taken)
+            record = await self._attempts.read(attempt)
+        else:
+            record = await self._attempts.admit(attempt, build_message(observed, step))
+        self._news.learn(observed.uid, step.attempt, record)
+        if record.output is not None:
+            return True
+        body = build_job(observed, step.attempt, record.entry or "", self._defaults)
+        self._allowed()
+        try:
+            self._store.jobs.put(await self._kube.create(JOBS, key.namespace, body))
+        except ApiError as error:
+            await self._not_created(key, observed, name, error)
+        return False
+
+    async def _not_created(self, key: Key, observed: Observed, name: str, error: ApiError) -> None:
+        if error.status >= 500 or error.status in (401, 429):
+            raise error
+        if error.status == 409:
+            found = await self._kube.get(JOBS, key.namespace, name)
+            owner = owner_of(found, "AgentTask")
+            if owner and owner[1] == observed.uid:
+                self._store.jobs.put(found)
+                return
+            whose = "another AgentTask's" if owner else "not ours"
+            text = f"Job {name} exists and is {whose}; delete it or choose another task name"
+            raise RefusedError(Refusal(status=409, reason="NameConflict", message=text))
+        quota = "exceeded quota" in error.message
+        reason = "QuotaExceeded" if quota else error.reason
+        raise RefusedError(Refusal(status=error.status, reason=reason, message=error.message))
+
+    async def _publish(self, key: Key, observed: Observed, step: Publish) -> None:
+        attempt = Attempt(str(key), observed.uid, step.attempt)
+        known = self._news.record(observed.uid, step.attempt)
+        if known is None or known.entry is None:
+            known = await self._attempts.read(attempt)
+        entry = known.entry
+        if entry is None and observed.adopted and step.attempt == 1:
+            entry = observed.adopted.entry
+        name: LifecycleEventName = "failed"
+        event = WorkerLifecycleEvent(
+            worker_id=worker_id(key.namespace, job_name(key.name, step.attempt)),
+            event=name,
+            timestamp=self._clock(),
+            details={"reason": step.output.reason, "published_by": "operator"},
+        )
+        output_id = await self._attempts.publish(attempt, entry, step.output, event)
+        if output_id is None:
+            record = await self._attempts.read(attempt)
+        else:
+            record = AttemptRecord(entry=entry, output_id=output_id, output=step.output)
+            log.info(
+                "published in the worker's place",
+                task=str(key),
+                attempt=step.attempt,
+                reason=step.output.reason,
+            )
+        self._news.learn(observed.uid, step.attempt, record)
+
+    async def _announce(self, obj: Object, event: Announce) -> None:
+        self._allowed()
+        await self._events.post(obj, event, self._clock())
+
+    async def _write(
+        self, key: Key, obj: Object, observed: Observed, status: TaskStatus | None
+    ) -> None:
+        changes = patch(observed.status, status) if status is not None else {}
+        if status is None or not changes:
+            return
+        self._allowed()
+        body = {
+            "metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]},
+            "status": changes,
+        }
+        written = await self._kube.patch_status(AGENT_TASKS, key.namespace, key.name, body)
+        self._store.put(written)
+        self._changed(observed, status)
+        if status.phase != observed.status.phase:
+            level = log.info if status.phase in FINAL else log.debug
+            level(
+                "phase changed",
+                task=str(key),
+                phase=status.phase,
+                reason=status.reason,
+                attempt=status.attempts,
+                request_id=status.request_id,
+                duration_ms=status.duration_ms,
+            )
+
+
+def build_message(observed: Observed, step: StartAttempt) -> DeveloperWorkerInput:
+    """The queue entry of an attempt."""
+    spec = observed.spec
+    git = spec.workspace.git
+    workspace = None
+    if git is not None:
+        workspace = MessageWorkspace(
+            git=GitWorkspace(url=git.url, ref=git.ref, branch=git.branch, push=git.push)
+        )
+    return DeveloperWorkerInput(
+        request_id=message_id(observed, step.attempt),
+        task_id=spec.task_id or f"{observed.namespace}/{observed.name}",
+        project_id=spec.project_id,
+        prompt=step.prompt,
+        timeout=spec.timeout_seconds,
+        workspace=workspace,
+    )

@@ -1,0 +1,286 @@
+"""What is known about one AgentTask at one moment: the input of `plan`.
+
+Jobs and Pods come in as dicts and are reduced here to the few facts that decisions need; two dicts
+with equal facts are no news (`store` compares them to keep the work queue quiet).
+"""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from orbiter_contracts import DeveloperWorkerOutput
+from orbiter_operator.labels import ATTEMPT, TASK_UID, WORKER
+from orbiter_operator.models import TaskSpec, TaskStatus
+
+_POD_OVER = ("Succeeded", "Failed")
+LOST_AFTER_SECONDS = 30.0
+"""A pod that is still there so long after its grace period has a node that no longer answers."""
+
+
+class Facts(BaseModel):
+    """Base: frozen, so that facts can be compared and never change under a decision."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class JobFacts(Facts):
+    """One attempt's Job."""
+
+    name: str
+    uid: str
+    owner: str
+    attempt: int
+    created: datetime
+    state: Literal["suspended", "active", "complete", "failed"] = "active"
+    reason: str = ""
+    message: str = ""
+    deleting: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether no pod of this Job will ever run again."""
+        return self.state in ("complete", "failed")
+
+
+class PodFacts(Facts):
+    """One attempt's Pod, as far as it explains why a worker does or does not run."""
+
+    name: str
+    owner: str
+    attempt: int
+    phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    deleted_at: datetime | None = None
+    node: str = ""
+    unschedulable: str | None = None
+    waiting_reason: str = ""
+    waiting_message: str = ""
+    waiting_since: datetime | None = None
+    running_since: datetime | None = None
+    exit_reason: str = ""
+    exit_code: int | None = None
+    exit_message: str = ""
+    disruption: str = ""
+
+    @property
+    def over(self) -> bool:
+        """Whether its containers have ended for good."""
+        return self.phase in _POD_OVER
+
+    def lost(self, now: datetime) -> bool:
+        """Whether its node has stopped answering: deleted long ago and still there."""
+        if self.over or self.deleted_at is None:
+            return False
+        return (now - self.deleted_at).total_seconds() > LOST_AFTER_SECONDS
+
+    def alive(self, now: datetime) -> bool:
+        """Whether its worker may still be working."""
+        return not self.over and not self.lost(now)
+
+
+class AttemptRecord(Facts):
+    """Where one attempt stands in Redis. All None: Redis knows nothing of it."""
+
+    entry: str | None = None
+    output_id: str | None = None
+    output: DeveloperWorkerOutput | None = None
+
+
+class Dependencies(Facts):
+    """What `spec.dependsOn` comes to. At most one of the fields is set; none: nothing to wait for."""
+
+    waiting: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    failed: str | None = None
+    cycle: tuple[str, ...] = ()
+
+
+class Room(Facts):
+    """Whether the namespace has a Job to spare for this task.
+
+    `shown` is true while the place in the task's status is recent enough to be left alone.
+    """
+
+    free: bool = True
+    place: int = 0
+    waiting: int = 0
+    running: int = 0
+    limit: int = 0
+    shown: bool = False
+
+
+class Refusal(Facts):
+    """The API server would not create the attempt's Job."""
+
+    status: int
+    reason: str
+    message: str
+
+
+class Adopted(Facts):
+    """The entry from outside that this task was made of."""
+
+    entry: str
+    request_id: str
+
+
+class Observed(Facts):
+    """Everything about one AgentTask that a decision may depend on.
+
+    `record` belongs to `record_attempt`; it is None when Redis was not asked; `queue_error` is set when it was and did not answer.
+    `spec_error` says why the spec could not be read; `spec` is then empty.
+    `busy_since` is what the worker said itself (news, may be missing). `news` means that an output of
+    this task has been received and not yet acknowledged.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    created: datetime
+    spec: TaskSpec
+    spec_error: str | None = None
+    status: TaskStatus
+    deleting: bool = False
+    jobs: tuple[JobFacts, ...] = ()
+    pods: tuple[PodFacts, ...] = ()
+    record: AttemptRecord | None = None
+    record_attempt: int = 0
+    busy_since: datetime | None = None
+    dependencies: Dependencies = Dependencies()
+    dependents_waiting: bool = False
+    room: Room = Room()
+    prompt: str | None = None
+    prompt_error: str | None = None
+    refusal: Refusal | None = None
+    queue_error: str | None = None
+    adopted: Adopted | None = None
+    taken_by: str | None = None
+    news: bool = False
+
+    def job(self, attempt: int) -> JobFacts | None:
+        """The Job of one attempt, if it exists."""
+        return next((job for job in self.jobs if job.attempt == attempt), None)
+
+    def record_of(self, attempt: int) -> AttemptRecord | None:
+        """What Redis knows of one attempt, if it was asked about this one."""
+        return self.record if self.record_attempt == attempt else None
+
+    def pods_of(self, attempt: int) -> tuple[PodFacts, ...]:
+        """The Pods of one attempt, the newest last."""
+        return tuple(pod for pod in self.pods if pod.attempt == attempt)
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """Read a time as the API server writes it."""
+    return datetime.fromisoformat(text) if text else None
+
+
+def owner_of(obj: dict[str, Any], kind: str) -> tuple[str, str] | None:
+    """(name, uid) of the owner of one kind, or None."""
+    for reference in obj["metadata"].get("ownerReferences") or ():
+        if reference.get("kind") == kind:
+            return reference["name"], reference["uid"]
+    return None
+
+
+def job_facts(obj: dict[str, Any]) -> JobFacts | None:
+    """Read a Job; None when it is no attempt of an AgentTask."""
+    meta = obj["metadata"]
+    owner = owner_of(obj, "AgentTask")
+    attempt = _attempt(meta)
+    if owner is None or attempt is None:
+        return None
+    state: Literal["suspended", "active", "complete", "failed"] = "active"
+    if (obj.get("spec") or {}).get("suspend"):
+        state = "suspended"
+    reason = message = ""
+    for condition in (obj.get("status") or {}).get("conditions") or ():
+        if condition.get("status") != "True":
+            continue
+        if condition["type"] in ("Complete", "Failed"):
+            state = "complete" if condition["type"] == "Complete" else "failed"
+            reason, message = condition.get("reason", ""), condition.get("message", "")
+    return JobFacts(
+        name=meta["name"],
+        uid=meta["uid"],
+        owner=owner[1],
+        attempt=attempt,
+        created=datetime.fromisoformat(meta["creationTimestamp"]),
+        state=state,
+        reason=reason,
+        message=message,
+        deleting="deletionTimestamp" in meta,
+    )
+
+
+def pod_facts(obj: dict[str, Any]) -> PodFacts | None:
+    """Read a Pod; None when it is not a worker of an attempt."""
+    meta, status = obj["metadata"], obj.get("status") or {}
+    labels = meta.get("labels") or {}
+    attempt = _attempt(meta)
+    if attempt is None or TASK_UID not in labels:
+        return None
+    facts: dict[str, Any] = {}
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
+            facts["unschedulable"] = condition.get("message", "")
+        if condition["type"] == "DisruptionTarget" and condition.get("status") == "True":
+            facts["disruption"] = condition.get("reason", "")
+    for state in _container_states(status):
+        facts.update(_state_facts(state))
+    if facts.get("waiting_reason"):
+        facts["waiting_since"] = parse_time(status.get("startTime") or meta["creationTimestamp"])
+    return PodFacts(
+        name=meta["name"],
+        owner=labels[TASK_UID],
+        attempt=attempt,
+        phase=status.get("phase", "Pending"),
+        reason=status.get("reason", ""),
+        message=status.get("message", ""),
+        deleted_at=parse_time(meta.get("deletionTimestamp")),
+        node=(obj.get("spec") or {}).get("nodeName", ""),
+        **facts,
+    )
+
+
+def _container_states(status: dict[str, Any]) -> list[dict[str, Any]]:
+    """States that matter: whatever waits, init containers that failed, and the worker's."""
+    states = []
+    for item in status.get("initContainerStatuses") or ():
+        state = item.get("state") or {}
+        if "running" not in state and (state.get("terminated") or {}).get("exitCode") != 0:
+            states.append(state)
+    for item in status.get("containerStatuses") or ():
+        state = item.get("state") or {}
+        if item["name"] == WORKER or "waiting" in state:
+            states.append(state)
+    return states
+
+
+def _state_facts(state: dict[str, Any]) -> dict[str, Any]:
+    if waiting := state.get("waiting"):
+        # PodInitializing and ContainerCreating are the ordinary course of things.
+        if waiting.get("reason") in ("PodInitializing", "ContainerCreating", None):
+            return {}
+        return {
+            "waiting_reason": waiting["reason"],
+            "waiting_message": waiting.get("message", ""),
+        }
+    if running := state.get("running"):
+        return {"running_since": parse_time(running.get("startedAt"))}
+    if ended := state.get("terminated"):
+        return {
+            "exit_reason": ended.get("reason", ""),
+            "exit_code": ended.get("exitCode"),
+            "exit_message": ended.get("message", ""),
+            "running_since": parse_time(ended.get("startedAt")),
+        }
+    return {}
+
+
+def _attempt(meta: dict[str, Any]) -> int | None:
+    text = (meta.get("labels") or {}).get(ATTEMPT, "")
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,120 @@
+"""Keep a cache equal to a collection of the API server: list once, then follow the changes.
+
+Used for Jobs and Pods, which need a label selector on the server's side, and for the full comparison
+of every kind at start and now and then: what a list does not have any more was deleted unnoticed.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import structlog
+
+from orbiter_operator.children import Cache
+from orbiter_operator.kube import TRANSPORT_ERRORS, ApiError, Kube, Resource
+
+log = structlog.get_logger(__name__)
+_PAUSE_SECONDS = 0.2
+_LONGEST_PAUSE_SECONDS = 5.0
+_GONE = 410
+
+
+class Informer:
+    """One kind of object in the namespaces the operator serves.
+
+    Args:
+        kube: The API client.
+        resource: The kind.
+        cache: Where the objects go.
+        namespaces: Which namespaces; empty for all.
+        selector: Label selector.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        resource: Resource,
+        cache: Cache,
+        *,
+        namespaces: Sequence[str],
+        selector: str = "",
+        clock: Callable[[], float],
+    ) -> None:
+        self._kube = kube
+        self._resource = resource
+        self._cache = cache
+        self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
+        self._selector = selector
+        self._clock = clock
+        self._versions: dict[str | None, str] = {}
+        self._in_step: dict[str | None, bool] = dict.fromkeys(self._namespaces, False)
+
+    @property
+    def in_step(self) -> bool:
+        """Whether the cache follows the server right now."""
+        return all(self._in_step.values())
+
+    async def compare(self) -> None:
+        """List everything and make the cache equal to it.
+
+        Raises:
+            ApiError: The API server refused.
+        """
+        for namespace in self._namespaces:
+            await self._list(namespace)
+
+    async def follow(self) -> None:
+        """Follow the changes for ever, through every failure of the API server."""
+        async with asyncio.TaskGroup() as group:
+            for namespace in self._namespaces:
+                group.create_task(self._follow(namespace), name=f"{self._resource.plural} watch")
+
+    async def _follow(self, namespace: str | None) -> None:
+        pause = _PAUSE_SECONDS
+        while True:
+            try:
+                if not self._in_step[namespace]:
+                    await self._list(namespace)
+                pause = _PAUSE_SECONDS
+                await self._watch(namespace)
+            except (ApiError, *TRANSPORT_ERRORS, ValueError) as error:
+                gone = isinstance(error, ApiError) and error.status == _GONE
+                self._in_step[namespace] = False
+                if not gone:
+                    log.warning("watch interrupted", kind=self._resource.plural, error=repr(error))
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+    async def _list(self, namespace: str | None) -> None:
+        items, version = await self._kube.list(self._resource, namespace, selector=self._selector)
+        listed = {obj["metadata"]["uid"] for obj in items}
+        for obj in self._cache.missing_from(listed, int(version or 0)):
+            if namespace is None or obj["metadata"]["namespace"] == namespace:
+                self._cache.remove(obj)
+        for obj in items:
+            self._cache.put(obj)
+        self._versions[namespace] = version
+        self._in_step[namespace] = True
+
+    async def _watch(self, namespace: str | None) -> None:
+        events = self._kube.watch(
+            self._resource,
+            namespace,
+            selector=self._selector,
+            since=self._versions[namespace],
+        )
+        async for event in events:
+            kind, obj = event["type"], event["object"]
+            if kind == "ERROR":
+                raise ApiError(obj.get("code", 500), obj.get("reason", ""), obj.get("message", ""))
+            self._versions[namespace] = obj["metadata"]["resourceVersion"]
+            apply_event(self._cache, kind, obj)
+
+
+def apply_event(cache: Cache, kind: str | None, obj: dict[str, Any]) -> None:
+    """Bring one watch event into a cache. `kind` is None for an object of an initial list."""
+    if kind == "DELETED":
+        cache.remove(obj)
+    elif kind != "BOOKMARK":
+        cache.put(obj)

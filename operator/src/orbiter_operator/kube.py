@@ -1,0 +1,246 @@
+"""The few calls the operator makes to the API server, with dicts in and out.
+
+A client of its own because the models of the usual ones cost more CPU than the rest of the operator
+together, and because every write must be countable in one place. Who may call it: informer, executor,
+events, leader.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import aiohttp
+
+from orbiter_operator.credentials import Credentials
+
+Object = dict[str, Any]
+MERGE_PATCH = "application/merge-patch+json"
+_CONNECTIONS = 64
+
+
+class Resource(NamedTuple):
+    """A kind of object: the path of its group and version, and its plural name."""
+
+    prefix: str
+    plural: str
+
+    def path(self, namespace: str | None = None, name: str | None = None, sub: str = "") -> str:
+        """The URL path of a collection or, with `name`, of one object."""
+        place = f"/namespaces/{namespace}" if namespace else ""
+        tail = f"/{name}" if name else ""
+        return f"{self.prefix}{place}/{self.plural}{tail}{'/' + sub if sub else ''}"
+
+
+AGENT_TASKS = Resource("/apis/orbiter.dev/v1alpha1", "agenttasks")
+JOBS = Resource("/apis/batch/v1", "jobs")
+PODS = Resource("/api/v1", "pods")
+EVENTS = Resource("/api/v1", "events")
+CONFIG_MAPS = Resource("/api/v1", "configmaps")
+LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
+
+
+class ApiError(Exception):
+    """The API server refused; `reason` is its CamelCase word, `message` its sentence."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+
+class Kube:
+    """A session with one API server.
+
+    Args:
+        credentials: Where it is and how to prove who we are.
+        count: Called with (verb, plural) for every request but watches.
+        timeout: Seconds one request may take.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        count: Callable[[str, str], None] = lambda verb, plural: None,
+        timeout: float = 15.0,
+    ) -> None:
+        self._credentials = credentials
+        self._count = count
+        self._timeout = aiohttp.ClientTimeout(total=timeout)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> "Kube":
+        connector = aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=self._credentials.tls())
+        self._session = aiohttp.ClientSession(connector=connector, timeout=self._timeout)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Object:
+        """Read one object.
+
+        Raises:
+            ApiError: 404 when there is none.
+        """
+        return await self._call("GET", "get", resource, resource.path(namespace, name))
+
+    async def list(
+        self, resource: Resource, namespace: str | None = None, *, selector: str = ""
+    ) -> tuple[list[Object], str]:
+        """List a collection as it is now. Returns the objects and the list's resourceVersion."""
+        params = {"labelSelector": selector} if selector else {}
+        body = await self._call("GET", "list", resource, resource.path(namespace), params=params)
+        return body.get("items") or [], body["metadata"].get("resourceVersion", "")
+
+    async def create(self, resource: Resource, namespace: str, body: Object) -> Object:
+        """Create an object and return it as stored."""
+        return await self._call("POST", "create", resource, resource.path(namespace), body=body)
+
+    async def replace(self, resource: Resource, namespace: str, name: str, body: Object) -> Object:
+        """Replace an object; 409 when its resourceVersion is no longer the one in `body`."""
+        return await self._call(
+            "PUT", "update", resource, resource.path(namespace, name), body=body
+        )
+
+    async def patch_status(
+        self, resource: Resource, namespace: str, name: str, body: Object
+    ) -> Object:
+        """Merge-patch the status subresource and return the object as stored."""
+        path = resource.path(namespace, name, "status")
+        return await self._call("PATCH", "patch", resource, path, body=body)
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, *, uid: str | None = None
+    ) -> bool:
+        """Delete an object and, in the background, its children.
+
+        Args:
+            resource: Its kind.
+            namespace: Its namespace.
+            name: Its name.
+            uid: Delete only this very object, not a successor of the same name.
+
+        Returns:
+            Whether there was such an object.
+        """
+        body: Object = {"propagationPolicy": "Background"}
+        if uid:
+            body["preconditions"] = {"uid": uid}
+        try:
+            await self._call(
+                "DELETE", "delete", resource, resource.path(namespace, name), body=body
+            )
+        except ApiError as error:
+            if error.status in (404, 409):
+                return False
+            raise
+        return True
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        selector: str = "",
+        since: str,
+        seconds: int = 300,
+        silence: float = 75.0,
+    ) -> AsyncIterator[Object]:
+        """Follow a collection until the server ends the stream.
+
+        Args:
+            resource: What to watch.
+            namespace: None for all namespaces.
+            selector: Label selector.
+            since: resourceVersion after which to begin.
+            seconds: How long the server keeps the stream open.
+            silence: Seconds without an event, bookmarks included, after which the stream is
+                taken for dead.
+
+        Yields:
+            `{"type": …, "object": …}`, bookmarks and errors too.
+        """
+        params = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": since,
+            "timeoutSeconds": str(seconds),
+        }
+        if selector:
+            params["labelSelector"] = selector
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=silence)
+        response = await self._send("GET", resource.path(namespace), params=params, timeout=timeout)
+        async with response:
+            await _check(response)
+            rest = b""
+            async for chunk in response.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    yield json.loads(line)
+
+    async def _call(
+        self,
+        method: str,
+        verb: str,
+        resource: Resource,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Object | None = None,
+    ) -> Object:
+        self._count(verb, resource.plural)
+        async with await self._send(method, path, params=params, body=body) as response:
+            await _check(response)
+            found: Object = json.loads(await response.read())
+            return found
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Object | None = None,
+        timeout: aiohttp.ClientTimeout | None = None,
+    ) -> aiohttp.ClientResponse:
+        if self._session is None:
+            raise RuntimeError("Kube is used outside of its `async with` block")
+        headers = self._credentials.headers()
+        data = None
+        if body is not None:
+            data = json.dumps(body, separators=(",", ":")).encode()
+            headers["Content-Type"] = MERGE_PATCH if method == "PATCH" else "application/json"
+        return await self._session.request(
+            method,
+            self._credentials.server + path,
+            params=params,
+            data=data,
+            headers=headers,
+            timeout=timeout or self._timeout,
+        )
+
+
+TRANSPORT_ERRORS = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
+"""What a request raises when the API server does not answer."""
+
+
+async def _check(response: aiohttp.ClientResponse) -> None:
+    if response.status < 400:
+        return
+    text = await response.text()
+    try:
+        body = json.loads(text)
+    except ValueError:
+        body = {}
+    reason = body.get("reason") or response.reason or "Error"
+    raise ApiError(response.status, reason, body.get("message") or text[:500])

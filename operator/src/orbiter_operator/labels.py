@@ -1,0 +1,46 @@
+"""The one vocabulary of labels, annotations and names on the objects the operator makes."""
+
+import hashlib
+from typing import Final
+from uuid import NAMESPACE_URL, uuid5
+
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+MANAGER: Final = "orbiter"
+SELECTOR: Final = f"{MANAGED_BY}={MANAGER}"
+"""Which Jobs and Pods the operator watches."""
+APP_NAME: Final = "app.kubernetes.io/name"
+WORKER_APP: Final = "agent-worker"
+WORKER: Final = "worker"
+"""Name of the worker's container in its Pod."""
+TASK: Final = "orbiter.dev/agenttask"
+TASK_UID: Final = "orbiter.dev/agenttask-uid"
+"""Tells a task's Pods from those of an earlier task of the same name."""
+ATTEMPT: Final = "orbiter.dev/attempt"
+KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+ENTRY: Final = "orbiter.dev/entry"
+"""Annotation of an adopted AgentTask: the id of the queue entry it was made of."""
+REQUEST: Final = "orbiter.dev/request-id"
+"""Annotation of an adopted AgentTask: the request_id of that entry."""
+
+_LONGEST_NAME = 63
+_DIGEST = 8
+
+
+def job_name(task: str, attempt: int) -> str:
+    """Name of an attempt's Job: `<task>-<attempt>`, at most 63 characters and still unique."""
+    tail = f"-{attempt}"
+    if len(task) + len(tail) <= _LONGEST_NAME:
+        return task + tail
+    digest = hashlib.sha256(task.encode()).hexdigest()[:_DIGEST]
+    kept = task[: _LONGEST_NAME - len(tail) - _DIGEST - 1].rstrip("-.")
+    return f"{kept}-{digest}{tail}"
+
+
+def worker_id(namespace: str, job: str) -> str:
+    """Id under which an attempt's worker speaks in the queues; unique in the cluster."""
+    return f"{namespace}.{job}"
+
+
+def request_id(uid: str, attempt: int) -> str:
+    """Id of an attempt's message; the same however often it is computed."""
+    return str(uuid5(NAMESPACE_URL, f"orbiter:{uid}:{attempt}"))

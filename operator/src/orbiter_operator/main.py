@@ -1,0 +1,102 @@
+"""Entry point: the command line, the settings, signals and exit codes.
+
+Reading order from here: runtime, operator, then the way of a task: watch and consumer bring news,
+reconcile looks (observe), decides (plan) and acts (executor).
+"""
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Sequence
+
+from pydantic import ValidationError
+from pydantic_core import PydanticUndefined
+
+from orbiter_operator.settings import PREFIX, Settings
+
+_EXIT_USAGE = 2
+_EXIT_FAILED = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the operator; exits with 2 when the settings are wrong, 1 when it had to give up."""
+    parser = argparse.ArgumentParser(
+        prog="orbiter-operator",
+        description=(
+            "Runs AgentTasks: a queue entry and a Job for each attempt, and what comes of it in the "
+            "task's status. Needs the CRDs, a Redis or Valkey, and a way to the API server: the "
+            "pod's service account, or the current context of KUBECONFIG."
+        ),
+        epilog=_settings_help(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.parse_args(arguments)
+    try:
+        settings = Settings()
+    except (ValidationError, ValueError) as error:
+        sys.exit(_usage_error(error))
+    sys.exit(asyncio.run(_run(settings)))
+
+
+async def _run(settings: Settings) -> int:
+    import kopf
+    import structlog
+
+    from orbiter_operator.leader import LeaseLostError
+    from orbiter_operator.logs import configure_logs
+    from orbiter_operator.runtime import run
+
+    configure_logs(settings.log_level, as_json=not sys.stderr.isatty())
+    log = structlog.get_logger("orbiter_operator")
+    stop = asyncio.Event()
+
+    def take_signals() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+
+    take_signals()
+    try:
+        await run(settings, stop, take_signals)
+    except LeaseLostError as error:
+        log.error("leaving", reason=str(error))
+        return _EXIT_FAILED
+    except kopf.LoginError as error:
+        print(f"orbiter-operator: {error}", file=sys.stderr)  # noqa: T201 - for a person
+        return _EXIT_USAGE
+    except Exception:
+        log.exception("a part of the operator has failed; the process ends to start afresh")
+        return _EXIT_FAILED
+    log.info("stopped")
+    return 0
+
+
+def _settings_help() -> str:
+    lines = ["settings (environment variables, default in brackets):"]
+    for name, field in Settings.model_fields.items():
+        default = field.default
+        if default is PydanticUndefined:
+            shown = (
+                "computed"
+                if name in ("identity", "lease_namespace")
+                else json.dumps(field.get_default(call_default_factory=True))
+            )
+        else:
+            shown = ",".join(default) if isinstance(default, tuple) else str(default)
+        lines += [f"  {PREFIX}{name.upper()} [{shown}]", f"      {field.description}"]
+    return "\n".join(lines)
+
+
+def _usage_error(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        print(f"orbiter-operator: {error}", file=sys.stderr)  # noqa: T201 - for a person
+        raise SystemExit(_EXIT_USAGE)
+    for item in error.errors(include_url=False, include_input=False):
+        name = PREFIX + str(item["loc"][0]).upper() if item["loc"] else PREFIX
+        print(f"orbiter-operator: {name}: {item['msg']}", file=sys.stderr)  # noqa: T201
+    raise SystemExit(_EXIT_USAGE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""What the queues have told and the cluster does not know yet, until the status has it.
+
+The consumer writes it, `observe` reads it, and what `reconcile` has dealt with is handed back for the
+acknowledgement. Everything here may be lost at any time: outputs are read again from Redis.
+"""
+
+from collections import defaultdict
+from datetime import datetime
+from typing import NamedTuple
+
+from orbiter_contracts import DeveloperWorkerOutput
+from orbiter_operator.children import Key
+from orbiter_operator.facts import AttemptRecord
+
+
+class Letter(NamedTuple):
+    """An output that was received and not yet acknowledged."""
+
+    entry: str
+    attempt: int
+    output: DeveloperWorkerOutput | None
+
+
+class News:
+    """Outputs not acknowledged, workers that said they are busy, and records known to be true."""
+
+    def __init__(self) -> None:
+        self._letters: dict[Key, list[Letter]] = defaultdict(list)
+        self._busy: dict[Key, dict[int, datetime]] = defaultdict(dict)
+        self._records: dict[tuple[str, int], AttemptRecord] = {}
+
+    def deliver(self, key: Key, letter: Letter) -> None:
+        """An output has been received for the task."""
+        self._letters[key].append(letter)
+
+    def letters(self, key: Key) -> tuple[Letter, ...]:
+        """Outputs of the task that nobody has dealt with."""
+        return tuple(self._letters.get(key, ()))
+
+    def settle(self, key: Key, letters: tuple[Letter, ...]) -> None:
+        """These have been dealt with; they are not news any more."""
+        left = [letter for letter in self._letters.get(key, ()) if letter not in letters]
+        if left:
+            self._letters[key] = left
+        else:
+            self._letters.pop(key, None)
+
+    def busy(self, key: Key, attempt: int, since: datetime) -> None:
+        """A worker says that it has begun."""
+        self._busy[key].setdefault(attempt, since)
+
+    def busy_since(self, key: Key, attempt: int, earliest: datetime) -> datetime | None:
+        """When the attempt's worker began, by its own word; nothing said before `earliest` counts."""
+        since = self._busy.get(key, {}).get(attempt)
+        return since if since is not None and since >= earliest else None
+
+    def learn(self, uid: str, attempt: int, record: AttemptRecord) -> None:
+        """Redis has said this about an attempt."""
+        self._records[uid, attempt] = record
+
+    def record(self, uid: str, attempt: int) -> AttemptRecord | None:
+        """What Redis last said about an attempt."""
+        return self._records.get((uid, attempt))
+
+    def forget(self, key: Key, uid: str, attempts: int) -> None:
+        """The task is at its end: keep nothing of it but what is not acknowledged."""
+        self._busy.pop(key, None)
+        for attempt in range(1, attempts + 2):
+            self._records.pop((uid, attempt), None)

@@ -1,0 +1,269 @@
+"""The active operator: all parts put together and run side by side.
+
+Built by `runtime` once this replica holds the Lease. The order matters only at the start: everything
+is listed before anything is decided, and kopf begins last (see `watch`).
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from orbiter_operator.attempts import Attempts
+from orbiter_operator.capacity import Capacity
+from orbiter_operator.children import Key
+from orbiter_operator.consumer import Consumer
+from orbiter_operator.dispatcher import Dispatcher
+from orbiter_operator.events import EventPoster
+from orbiter_operator.executor import Executor
+from orbiter_operator.health import Health
+from orbiter_operator.informer import Informer
+from orbiter_operator.kube import AGENT_TASKS, JOBS, PODS, TRANSPORT_ERRORS, ApiError, Kube
+from orbiter_operator.labels import SELECTOR
+from orbiter_operator.leader import Leader
+from orbiter_operator.manifests import WorkerDefaults
+from orbiter_operator.metrics import Metrics
+from orbiter_operator.models import FINAL
+from orbiter_operator.news import News
+from orbiter_operator.observe import Observer
+from orbiter_operator.reconcile import Reconciler
+from orbiter_operator.settings import Settings
+from orbiter_operator.store import Store, phase_of
+from orbiter_operator.sweep import lag, sweep
+from orbiter_operator.watch import run_kopf
+from orbiter_operator.workqueue import WorkQueue
+
+log = structlog.get_logger(__name__)
+WORKERS = 16
+_LAG_SECONDS = 15.0
+_PAUSE_SECONDS = 2.0
+_STUCK_SECONDS = 120.0
+
+
+class Operator:
+    """Everything the active replica runs.
+
+    Args:
+        settings: What the environment says.
+        kube: The API client.
+        redis: A client for short commands.
+        reader: A client for blocking reads.
+        leader: This replica's hold on the Lease.
+        metrics: Where everything is counted.
+        health: Where the parts say how they are.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        kube: Kube,
+        redis: Redis,
+        reader: Redis,
+        leader: Leader,
+        metrics: Metrics,
+        health: Health,
+    ) -> None:
+        self._settings = settings
+        self._redis = redis
+        self._leader = leader
+        self.queue: WorkQueue[Key] = WorkQueue(time.monotonic)
+        self.store = Store(self.queue.add)
+        self.capacity = Capacity(settings.job_limit)
+        news, attempts = News(), Attempts(redis)
+        self.consumer = Consumer(
+            redis=redis,
+            reader=reader,
+            attempts=attempts,
+            news=news,
+            enqueue=self.queue.add,
+            connected=self.queue.retry_now,
+            dead=metrics.dead_letter,
+        )
+        observer = Observer(
+            store=self.store,
+            news=news,
+            attempts=attempts,
+            capacity=self.capacity,
+            kube=kube,
+            images=settings.worker_images,
+        )
+        executor = Executor(
+            kube=kube,
+            attempts=attempts,
+            store=self.store,
+            news=news,
+            events=EventPoster(kube, settings.identity),
+            defaults=_worker_defaults(settings),
+            allowed=leader.check,
+            changed=metrics.changed,
+            clock=_now,
+        )
+        self._reconcile = Reconciler(
+            queue=self.queue,
+            store=self.store,
+            news=news,
+            capacity=self.capacity,
+            observer=observer,
+            executor=executor,
+            attempts=attempts,
+            kube=kube,
+            settled=self.consumer.acknowledge,
+            measure=self._measured,
+            image_patience=timedelta(seconds=settings.image_pull_timeout_seconds),
+            queue_address=settings.redis_address,
+            clock=_now,
+        )
+        self._dispatcher = Dispatcher(
+            redis=redis,
+            reader=reader,
+            kube=kube,
+            namespace=settings.adopt_namespace,
+            agent=settings.adopt_agent,
+            spare=lambda: self.capacity.spare(settings.adopt_namespace),
+            allowed=leader.check,
+            dead=metrics.dead_letter,
+        )
+        where, clock = settings.watch_namespaces, time.monotonic
+        self._tasks = Informer(kube, AGENT_TASKS, self.store, namespaces=where, clock=clock)
+        self._jobs = Informer(
+            kube, JOBS, self.store.jobs, namespaces=where, selector=SELECTOR, clock=clock
+        )
+        self._pods = Informer(
+            kube, PODS, self.store.pods, namespaces=where, selector=SELECTOR, clock=clock
+        )
+        self._metrics = metrics
+        self._lag = 0.0
+        self._last_pass = time.monotonic()
+        self._listed: str | None = "nothing has been listed yet"
+        health.alive_if("work queue", self._stuck)
+        health.ready_if("lists", lambda: self._listed)
+        health.ready_if("jobs and pods", self._out_of_step)
+        health.ready_if("redis", self._redis_away)
+        metrics.gauges(self._gauges)
+
+    async def run(self, take_signals: Callable[[], None]) -> None:
+        """Run until cancelled.
+
+        Args:
+            take_signals: Sets the process's signal handlers again after kopf has set its own.
+
+        Raises:
+            ExceptionGroup: A part has failed beyond repair; the process should end.
+        """
+        await self._list_everything()
+        async with asyncio.TaskGroup() as group:
+            spawn = group.create_task
+            spawn(self._leader.keep(), name="lease")
+            spawn(self.consumer.run(), name="consumer")
+            spawn(self._jobs.follow(), name="jobs")
+            spawn(self._pods.follow(), name="pods")
+            spawn(self._housekeeping(), name="housekeeping")
+            spawn(self._watch_lag(), name="lag")
+            for number in range(WORKERS):
+                spawn(self.queue.work(self._reconcile), name=f"reconcile {number}")
+            if self._settings.adopt_namespace:
+                spawn(self._dispatcher.run(), name="dispatcher")
+            # Give the tasks above a turn, so that kopf sees them as not its own.
+            await asyncio.sleep(0)
+            caches = {AGENT_TASKS.plural: self.store}
+            spawn(run_kopf(caches, self._settings.watch_namespaces, take_signals), name="kopf")
+
+    async def _list_everything(self) -> None:
+        """Know everything before deciding anything; who runs a Job has a place."""
+        while True:
+            try:
+                for informer in (self._tasks, self._jobs, self._pods):
+                    await informer.compare()
+                break
+            except (ApiError, *TRANSPORT_ERRORS) as error:
+                self._listed = f"{error}"
+                if isinstance(error, ApiError) and error.status == 404:
+                    self._listed = "AgentTask is unknown to the API server; apply the CRDs"
+                log.warning("cannot list", error=self._listed)
+                await asyncio.sleep(_PAUSE_SECONDS)
+        for key in self.store:
+            obj = self.store.get(key) or {}
+            if phase_of(obj) in FINAL:
+                continue
+            if any(not job.over for job in self.store.jobs.of(key, obj["metadata"]["uid"])):
+                self.capacity.take(key.namespace, key.name)
+        self._listed = None
+
+    async def _housekeeping(self) -> None:
+        """Repair by level, now and then, what any lost event may have left behind."""
+        while True:
+            try:
+                taken = await sweep(self._redis, self.store, lambda: time.time_ns() // 1_000_000)
+                if taken:
+                    log.info("orphaned entries taken off the queue", count=taken)
+            except (RedisError, OSError) as error:
+                log.info("streams not swept", error=str(error))
+            await asyncio.sleep(self._settings.resync_seconds)
+            try:
+                for informer in (self._tasks, self._jobs, self._pods):
+                    await informer.compare()
+            except (ApiError, *TRANSPORT_ERRORS) as error:
+                log.info("not compared with the cluster", error=str(error))
+            for key in self.store:
+                if phase_of(self.store.get(key) or {}) not in FINAL:
+                    self.queue.add(key)
+
+    async def _watch_lag(self) -> None:
+        while True:
+            try:
+                self._lag = float(await lag(self._redis))
+            except (RedisError, OSError):
+                log.debug("lag not read")
+            await asyncio.sleep(_LAG_SECONDS)
+
+    def _measured(self, seconds: float, ok: bool) -> None:
+        self._last_pass = time.monotonic()
+        self._metrics.reconciled(seconds, ok)
+
+    def _stuck(self) -> str | None:
+        if not len(self.queue):
+            self._last_pass = time.monotonic()
+        silent = time.monotonic() - self._last_pass
+        return f"no pass has ended for {silent:.0f} s" if silent > _STUCK_SECONDS else None
+
+    def _out_of_step(self) -> str | None:
+        in_step = self._jobs.in_step and self._pods.in_step
+        return None if in_step else "the watch is interrupted"
+
+    def _redis_away(self) -> str | None:
+        if self.consumer.reachable:
+            return None
+        return f"{self._settings.redis_address} does not answer"
+
+    def _gauges(self) -> dict[str, float]:
+        running, waiting = self.capacity.totals()
+        return {
+            "orbiter_leader": float(self._leader.leading),
+            "orbiter_tasks": float(len(self.store)),
+            "orbiter_jobs_active": float(running),
+            "orbiter_tasks_waiting": float(waiting),
+            "orbiter_workqueue_depth": float(len(self.queue)),
+            "orbiter_redis_up": float(self.consumer.reachable),
+            "orbiter_outputs_lag": self._lag,
+        }
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _worker_defaults(settings: Settings) -> WorkerDefaults:
+    return WorkerDefaults(
+        images=settings.worker_images,
+        pull_policy=settings.worker_image_pull_policy,
+        redis_secret=settings.redis_secret_name,
+        service_account=settings.worker_service_account,
+        resources=settings.worker_resources,
+        grace_seconds=settings.termination_grace_seconds,
+        job_ttl_seconds=settings.job_ttl_seconds,
+    )

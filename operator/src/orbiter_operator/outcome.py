@@ -1,0 +1,221 @@
+"""What the end of an attempt means for its task: the status, the Event, another attempt or none.
+
+Pure; part of `plan`. Also makes the outputs that the operator publishes for workers that cannot.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from orbiter_contracts import DeveloperWorkerOutput, Usage
+from orbiter_operator.facts import Observed
+from orbiter_operator.failures import LINE, Explanation, one_line
+from orbiter_operator.labels import request_id
+from orbiter_operator.models import InputRequest, Phase, Result, TaskStatus, TaskUsage
+from orbiter_operator.retry import attempts_allowed, backoff
+from orbiter_operator.status import RETRYING, readable, write
+from orbiter_operator.steps import Announce, Plan
+
+_NOT_REPEATED = ("JobRejected", "InvalidMessage", "Cancelled")
+_DEFAULT_REASON = {
+    "failed": "AgentError",
+    "error": "AgentError",
+    "timeout": "AgentTimeout",
+    "cancelled": "Cancelled",
+}
+
+
+def settle(
+    observed: Observed,
+    now: datetime,
+    attempt: int,
+    output: DeveloperWorkerOutput,
+    identity: dict[str, Any],
+) -> Plan:
+    """Turn an attempt's output into the task's next status."""
+    started = observed.status.start_time or output.started_at
+    facts: dict[str, Any] = {
+        **identity,
+        "worker_id": output.worker_id or identity["worker_id"],
+        "start_time": started,
+        "result": _result(output),
+        "usage": _total(observed.status.usage, output.usage),
+    }
+    if output.status == "input_required":
+        return _ask(observed, now, output, facts)
+    if output.status == "success":
+        return _finish(observed, now, "Completed", "Succeeded", _summary(output), "", facts, output)
+    why = explain(output)
+    if output.status == "cancelled" or observed.spec.desired_state == "Cancelled":
+        return _finish(
+            observed, now, "Cancelled", why.reason, why.message, why.detail, facts, output
+        )
+    if attempt < attempts_allowed(observed.spec.retry) and why.reason not in _NOT_REPEATED:
+        return _again(observed, now, attempt, why, facts)
+    return _finish(observed, now, "Failed", why.reason, why.message, why.detail, facts, output)
+
+
+def explain(output: DeveloperWorkerOutput) -> Explanation:
+    """Reason, line and detail of an output that is not a success."""
+    reason = output.reason or _DEFAULT_REASON.get(output.status, "AgentError")
+    lines = (output.error or _summary(output)).strip().splitlines()
+    line = lines[0] if lines else f"the worker reported {output.status} and no reason"
+    if len(lines) > 1:
+        # The first line names the failure, the last one of stderr usually says why.
+        line = f"{one_line(line, LINE // 2)} … {lines[-1]}"
+    return Explanation(reason=reason, message=one_line(line), detail="\n".join(lines))
+
+
+def substitute(
+    observed: Observed, now: datetime, attempt: int, why: Explanation, status: str = "failed"
+) -> DeveloperWorkerOutput:
+    """The output of a worker that can no longer publish one."""
+    crashed = status == "failed" and why.reason not in ("JobRejected", "ImagePullFailed")
+    error = f"Worker crashed: {why.reason}: {why.message}" if crashed else why.message
+    extra = why.detail.strip()[-1024:]
+    own = observed.adopted.request_id if observed.adopted and attempt == 1 else None
+    return DeveloperWorkerOutput.model_validate(
+        {
+            "request_id": own or request_id(observed.uid, attempt),
+            "task_id": observed.spec.task_id or f"{observed.namespace}/{observed.name}",
+            "status": status,
+            "reason": why.reason,
+            "error": error + (f"\n{extra}" if extra and extra not in error else ""),
+            "started_at": observed.status.start_time,
+            "finished_at": now,
+            "timestamp": now,
+        }
+    )
+
+
+def give_up(observed: Observed, now: datetime, phase: Phase, reason: str, message: str) -> Plan:
+    """End a task that has no attempt to wait for."""
+    status = write(
+        observed,
+        now,
+        phase,
+        reason,
+        message,
+        admitted=False,
+        started=False,
+        detail=message,
+        completion_time=now,
+    )
+    return Plan(status=status, event=announcement(status), place="leave")
+
+
+def announcement(status: TaskStatus) -> Announce:
+    """The Event that tells how a task ended, or that it asks something."""
+    good = status.phase in ("Completed", "InputRequired")
+    took = f" after {status.duration}" if status.duration else ""
+    reason = f"{status.reason}: " if not good and status.reason != status.phase else ""
+    return Announce(
+        kind="Normal" if good or status.phase == "Cancelled" else "Warning",
+        reason=status.phase or "",
+        message=f"{status.phase}{took}: {reason}{status.message}",
+        attempt=status.attempts,
+    )
+
+
+def _finish(
+    observed: Observed,
+    now: datetime,
+    phase: Phase,
+    reason: str,
+    message: str,
+    detail: str,
+    facts: dict[str, Any],
+    output: DeveloperWorkerOutput,
+) -> Plan:
+    ended = output.finished_at or now
+    began = facts["start_time"]
+    took = max(round((ended - began).total_seconds() * 1000), 0) if began else output.duration_ms
+    status = write(
+        observed,
+        now,
+        phase,
+        reason,
+        message,
+        admitted=True,
+        started=began is not None,
+        detail=detail,
+        completion_time=ended,
+        duration_ms=took,
+        duration=None if took is None else readable(took),
+        **facts,
+    )
+    return Plan(status=status, event=announcement(status), place="leave")
+
+
+def _again(
+    observed: Observed, now: datetime, attempt: int, why: Explanation, facts: dict[str, Any]
+) -> Plan:
+    wait = backoff(observed.spec.retry, attempt).total_seconds()
+    status = write(
+        observed,
+        now,
+        "Pending",
+        RETRYING,
+        f"attempt {attempt} of {attempts_allowed(observed.spec.retry)} failed: "
+        f"{why.reason}; the next begins {readable(round(wait * 1000))} later",
+        admitted=False,
+        started=False,
+        detail=why.detail,
+        **facts,
+    )
+    event = Announce(
+        kind="Warning",
+        reason="AttemptFailed",
+        message=f"attempt {attempt}: {why.reason}: {why.message}",
+        attempt=attempt,
+    )
+    return Plan(status=status, event=event, place="leave", due=wait)
+
+
+def _ask(
+    observed: Observed, now: datetime, output: DeveloperWorkerOutput, facts: dict[str, Any]
+) -> Plan:
+    verdict = output.verdict
+    question = (verdict.question or verdict.summary if verdict else None) or output.error or ""
+    status = write(
+        observed,
+        now,
+        "InputRequired",
+        "InputRequired",
+        question or "the agent asks for input",
+        admitted=True,
+        started=True,
+        input_request=InputRequest(id=output.request_id, question=question),
+        **facts,
+    )
+    return Plan(status=status, event=announcement(status), place="leave")
+
+
+def _summary(output: DeveloperWorkerOutput) -> str:
+    return output.verdict.summary if output.verdict else ""
+
+
+def _result(output: DeveloperWorkerOutput) -> Result:
+    verdict = output.verdict
+    return Result(
+        status=output.status,
+        summary=(verdict.summary if verdict else None) or output.error,
+        commit_sha=output.commit_sha or (verdict.commit_sha if verdict else None),
+        pr_url=output.pr_url or (verdict.pr_url if verdict else None),
+        data=(verdict.data or None) if verdict else None,
+    )
+
+
+def _total(before: TaskUsage | None, usage: Usage | None) -> TaskUsage | None:
+    """What all attempts together have cost; written in the same patch as the attempt's end."""
+    if usage is None:
+        return before
+    old = before or TaskUsage()
+    costs = [cost for cost in (old.cost_usd, usage.cost_usd) if cost is not None]
+    return TaskUsage(
+        input_tokens=old.input_tokens + usage.input_tokens,
+        output_tokens=old.output_tokens + usage.output_tokens,
+        cache_read_tokens=old.cache_read_tokens + usage.cache_read_tokens,
+        cache_write_tokens=old.cache_write_tokens + usage.cache_write_tokens,
+        cost_usd=sum(costs) if costs else None,
+        turns=old.turns + usage.turns,
+    )

@@ -1,0 +1,65 @@
+"""Lay a user's partial pod template over ours, the way `kubectl patch` merges strategically.
+
+Objects are merged key by key, lists of named things item by item, everything else is replaced, null
+removes. Pure; used by `manifests`. The merge keys are those the Kubernetes API marks with
+`patchMergeKey` in PodSpec.
+"""
+
+from typing import Any
+
+_MERGE_KEYS = {
+    "containers": "name",
+    "initContainers": "name",
+    "ephemeralContainers": "name",
+    "volumes": "name",
+    "env": "name",
+    "imagePullSecrets": "name",
+    "volumeMounts": "mountPath",
+    "volumeDevices": "devicePath",
+    "hostAliases": "ip",
+    "topologySpreadConstraints": "topologyKey",
+    "resourceClaims": "name",
+}
+
+
+def merge(base: Any, over: Any, key: str = "") -> Any:
+    """The base with the overlay applied; neither is changed.
+
+    Args:
+        base: What we built.
+        over: What the user wrote; only what is there counts.
+        key: Name of the field both stand in, which decides how lists are merged.
+
+    Returns:
+        The merged value.
+    """
+    if isinstance(base, dict) and isinstance(over, dict):
+        return _merge_objects(base, over)
+    merge_key = _MERGE_KEYS.get(key)
+    if merge_key and isinstance(base, list) and isinstance(over, list):
+        return _merge_lists(base, over, merge_key)
+    return over
+
+
+def _merge_objects(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge(merged[key], value, key) if key in merged else value
+    return merged
+
+
+def _merge_lists(base: list[Any], over: list[Any], merge_key: str) -> list[Any]:
+    merged = list(base)
+    places = {item.get(merge_key): place for place, item in enumerate(merged)}
+    for item in over:
+        place = places.get(item.get(merge_key)) if isinstance(item, dict) else None
+        if place is None:
+            merged.append(item)
+        elif merge_key == "name" and ("value" in item or "valueFrom" in item):
+            merged[place] = item  # a variable has one source: the new one replaces the old
+        else:
+            merged[place] = merge(merged[place], item)
+    return merged

@@ -1,0 +1,39 @@
+"""What to do about one AgentTask: the one place where the operator decides.
+
+`plan(observed, now)` is pure; `reconcile` collects the facts, `executor` carries the answer out. A
+task is before its next attempt (`admission`), in one (`progress`), or at its end (`ending`). What an
+output means is in `outcome`, why there is none in `failures`.
+"""
+
+from datetime import datetime, timedelta
+
+from orbiter_operator.admission import before_attempt
+from orbiter_operator.ending import at_the_end
+from orbiter_operator.facts import Observed
+from orbiter_operator.identity import current_attempt
+from orbiter_operator.models import FINAL
+from orbiter_operator.progress import during_attempt
+from orbiter_operator.status import ended_at
+from orbiter_operator.steps import Plan
+
+
+def plan(observed: Observed, now: datetime, *, image_patience: timedelta) -> Plan:
+    """Decide what to do next about one AgentTask.
+
+    Args:
+        observed: Everything known about it.
+        now: The time.
+        image_patience: How long an image may fail to be pulled.
+
+    Returns:
+        Steps, the status the task should have, and when to look again.
+    """
+    if observed.deleting:
+        return Plan()
+    if observed.status.phase in FINAL or observed.status.phase == "InputRequired":
+        return at_the_end(observed, now)
+    attempt = current_attempt(observed)
+    between = ended_at(observed.status) is not None and observed.status.attempts == attempt
+    if attempt == 0 or between:
+        return before_attempt(observed, now, attempt + 1)
+    return during_attempt(observed, now, attempt, image_patience)

@@ -1,0 +1,19 @@
+"""When another attempt follows a failed one. Pure."""
+
+from datetime import timedelta
+
+from orbiter_operator.models import Retry
+
+LONGEST_BACKOFF_SECONDS = 600
+_DOUBLINGS = 16
+
+
+def attempts_allowed(retry: Retry) -> int:
+    """How many attempts a task may have in all."""
+    return retry.limit + 1
+
+
+def backoff(retry: Retry, attempt: int) -> timedelta:
+    """How long to wait after `attempt` (from 1): doubled each time, at most ten minutes."""
+    doubled = retry.backoff_seconds * 2 ** min(attempt - 1, _DOUBLINGS)
+    return timedelta(seconds=min(doubled, LONGEST_BACKOFF_SECONDS))

@@ -1,0 +1,99 @@
+"""From settings to a running process: health first, then the Lease, then the operator.
+
+Between `main`, which knows about the command line and signals, and `operator`, which does the work.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import structlog
+
+from orbiter_operator.connect import BLOCKING_SECONDS, redis_client
+from orbiter_operator.credentials import Credentials, load_connection
+from orbiter_operator.health import Health, HealthServer
+from orbiter_operator.kube import Kube
+from orbiter_operator.leader import Leader, LeaseLostError
+from orbiter_operator.metrics import Metrics
+from orbiter_operator.operator import Operator
+from orbiter_operator.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+
+async def run(
+    settings: Settings, stop: asyncio.Event, take_signals: Callable[[], None] = lambda: None
+) -> None:
+    """Run a replica until `stop` is set or another replica takes over.
+
+    Args:
+        settings: What the environment says.
+        stop: Set when the process should leave.
+        take_signals: Sets the process's signal handlers; called again when kopf has set its own.
+
+    Raises:
+        LeaseLostError: Another replica is the active one now.
+        kopf.LoginError: There is no way to the API server.
+    """
+    metrics, health = Metrics(), Health()
+    servers = HealthServer(health, metrics.registry, settings.health_port, settings.metrics_port)
+    async with servers, Kube(Credentials(load_connection), count=metrics.request) as kube:
+        log.info("serving", health_port=servers.health_port, metrics_port=servers.metrics_port)
+        leader = Leader(
+            kube,
+            namespace=settings.lease_namespace,
+            name=settings.lease_name,
+            identity=settings.identity,
+            duration=settings.lease_duration_seconds,
+            renew=settings.lease_renew_seconds,
+            clock=time.monotonic,
+        )
+        work = asyncio.create_task(
+            _lead(settings, kube, leader, metrics, health, take_signals), name="replica"
+        )
+        stopping = asyncio.create_task(stop.wait(), name="stop")
+        await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        held = leader.leading
+        for task in (work, stopping):
+            task.cancel()
+        results = await asyncio.gather(work, stopping, return_exceptions=True)
+        if held:
+            await leader.release()
+        _raise_first(results[0])
+
+
+async def _lead(
+    settings: Settings,
+    kube: Kube,
+    leader: Leader,
+    metrics: Metrics,
+    health: Health,
+    take_signals: Callable[[], None],
+) -> None:
+    await leader.acquire()
+    redis = redis_client(settings.redis_url)
+    reader = redis_client(settings.redis_url, BLOCKING_SECONDS)
+    try:
+        operator = Operator(
+            settings=settings,
+            kube=kube,
+            redis=redis,
+            reader=reader,
+            leader=leader,
+            metrics=metrics,
+            health=health,
+        )
+        await operator.run(take_signals)
+    finally:
+        await redis.aclose()
+        await reader.aclose()
+
+
+def _raise_first(result: object) -> None:
+    if isinstance(result, BaseExceptionGroup):
+        lost = result.subgroup(LeaseLostError)
+        if lost is not None:
+            raise LeaseLostError(str(lost.exceptions[0]))
+        raise result
+    if isinstance(result, Exception):
+        raise result

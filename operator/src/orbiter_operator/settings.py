@@ -1,0 +1,140 @@
+"""Every knob of the operator, in one validated place.
+
+`main` loads it once and hands the values on; no other module reads the environment. Each field is the
+environment variable `ORBITER_<NAME>`; `orbiter-operator --help` prints this list.
+"""
+
+import os
+import socket
+from functools import cached_property
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+PREFIX = "ORBITER_"
+_SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+AGENT_TYPES = ("claude", "codex", "factory", "gemini", "opencode", "orbiter")
+
+
+def _own_identity() -> str:
+    host = socket.gethostname()
+    return host if os.environ.get("KUBERNETES_SERVICE_HOST") else f"{host}-{os.getpid()}"
+
+
+def _own_namespace() -> str:
+    try:
+        with open(_SERVICE_ACCOUNT, encoding="utf-8") as file:  # noqa: PTH123 - start-up path
+            return file.read().strip()
+    except OSError:
+        return "default"
+
+
+class Settings(BaseSettings):
+    """What the operator is told by its environment."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+
+    redis_url: str = Field(
+        "redis://127.0.0.1:6379/0",
+        description="Redis or Valkey of the queues, for instance redis://operator:PASSWORD@host:6379/0",
+    )
+    watch_namespaces: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Namespaces to serve, separated by commas; empty means the whole cluster"
+    )
+    max_concurrent_jobs: int = Field(
+        20, ge=1, description="Jobs that may run at the same time in one namespace"
+    )
+    max_concurrent_jobs_by_namespace: dict[str, int] = Field(
+        default_factory=dict, description='Other limits by namespace, as JSON: {"team-a": 5}'
+    )
+    worker_images: dict[str, str] = Field(
+        default_factory=lambda: {"claude": "localhost/orbiter/worker-claude:dev"},
+        description='Worker image by agent type, as JSON: {"claude": "registry/worker-claude:1"}',
+    )
+    worker_image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
+        "IfNotPresent", description="imagePullPolicy of workers"
+    )
+    redis_secret_name: str = Field(
+        "orbiter-redis",
+        description="Secret with the key developer-url in each namespace where tasks run",
+    )
+    worker_service_account: str = Field(
+        "orbiter-worker", description="ServiceAccount of workers (no token is mounted)"
+    )
+    worker_resources: dict[str, Any] = Field(
+        default_factory=lambda: {
+            "requests": {"cpu": "100m", "memory": "256Mi"},
+            "limits": {"memory": "2Gi"},
+        },
+        description="Resources of the worker's container, as JSON",
+    )
+    adopt_namespace: str = Field(
+        "", description="Where entries without a task become AgentTasks; empty leaves them alone"
+    )
+    adopt_agent: dict[str, Any] = Field(
+        default_factory=lambda: {"type": "claude"},
+        description="spec.agent of adopted AgentTasks, as JSON",
+    )
+    image_pull_timeout_seconds: int = Field(
+        300, ge=1, description="Seconds an image may fail to be pulled before the attempt fails"
+    )
+    job_ttl_seconds: int = Field(
+        3600, ge=0, description="Seconds after which Kubernetes deletes a finished Job"
+    )
+    termination_grace_seconds: int = Field(
+        60, ge=10, description="Seconds between SIGTERM and SIGKILL of a worker"
+    )
+    resync_seconds: int = Field(
+        600,
+        ge=10,
+        description="Seconds between two full comparisons with the cluster and the queues",
+    )
+    lease_name: str = Field("orbiter-operator", description="Lease that makes one replica active")
+    lease_namespace: str = Field(
+        default_factory=_own_namespace, description="Namespace of the Lease; the operator's own"
+    )
+    lease_duration_seconds: int = Field(
+        10, ge=3, description="Seconds a replica stays active without renewing the Lease"
+    )
+    lease_renew_seconds: float = Field(
+        2.5, gt=0, description="Seconds between two renewals, and between two tries of a standby"
+    )
+    identity: str = Field(
+        default_factory=_own_identity,
+        description="This replica's name in the Lease; the pod's name",
+    )
+    metrics_port: int = Field(9090, ge=0, le=65535, description="Port of /metrics; 0 picks one")
+    health_port: int = Field(
+        8080, ge=0, le=65535, description="Port of /healthz and /readyz; 0 picks one"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="debug, info, warning or error"
+    )
+
+    @field_validator("watch_namespaces", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("redis_url")
+    @classmethod
+    def _known_scheme(cls, value: str) -> str:
+        if urlsplit(value).scheme not in ("redis", "rediss", "unix"):
+            # The value is not repeated: it may hold a password.
+            raise ValueError("must begin with redis://, rediss:// or unix://")
+        return value
+
+    @cached_property
+    def redis_address(self) -> str:
+        """The Redis URL without user and password, for logs and status."""
+        parts = urlsplit(self.redis_url)
+        host = parts.netloc.rpartition("@")[2]
+        return urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+    def job_limit(self, namespace: str) -> int:
+        """How many Jobs may run at the same time in `namespace`."""
+        return self.max_concurrent_jobs_by_namespace.get(namespace, self.max_concurrent_jobs)

@@ -1,0 +1,75 @@
+"""Now and then: take orphaned entries off the queue and cut the streams to a useful length.
+
+An entry is orphaned when its AgentTask was deleted or ended while no operator was there to withdraw
+it. The answers of a week are kept for outside readers, the lifecycle of a day.
+"""
+
+from collections.abc import Callable
+
+from redis.asyncio import Redis
+
+from orbiter_contracts.queues import (
+    ATTEMPT_FIELD,
+    DEVELOPER_GROUP,
+    DEVELOPER_INPUT,
+    DEVELOPER_OUTPUT,
+    LIFECYCLE,
+    OPERATOR_GROUP,
+    TASK_FIELD,
+    attempt_record,
+)
+from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS
+from orbiter_operator.children import Key
+from orbiter_operator.models import FINAL
+from orbiter_operator.store import Store, phase_of
+from orbiter_operator.streams import read_range
+
+_BATCH = 500
+_DAY_SECONDS = 24 * 60 * 60
+
+
+async def sweep(redis: Redis, store: Store, now_ms: Callable[[], int]) -> int:
+    """Tidy the streams once. Returns how many orphaned entries were taken off the queue.
+
+    Args:
+        redis: A client that reads replies as text.
+        store: The AgentTasks, complete.
+        now_ms: Wall clock in milliseconds, as in the ids of entries.
+    """
+    taken = 0
+    position = "-"
+    while True:
+        entries = await read_range(redis, DEVELOPER_INPUT, position, "+", _BATCH)
+        for entry, fields in entries:
+            if TASK_FIELD in fields and await _is_orphan(redis, store, entry, fields):
+                await redis.xack(DEVELOPER_INPUT, DEVELOPER_GROUP, entry)
+                taken += int(await redis.xdel(DEVELOPER_INPUT, entry))
+        if len(entries) < _BATCH:
+            break
+        position = f"({entries[-1][0]}"
+    for stream, seconds in ((DEVELOPER_OUTPUT, ATTEMPT_TTL_SECONDS), (LIFECYCLE, _DAY_SECONDS)):
+        await redis.xtrim(stream, minid=str(now_ms() - seconds * 1000), approximate=True)
+    return taken
+
+
+async def _is_orphan(redis: Redis, store: Store, entry: str, fields: dict[str, str]) -> bool:
+    namespace, _, name = fields[TASK_FIELD].partition("/")
+    obj = store.get(Key(namespace, name))
+    if obj is None or phase_of(obj) in FINAL:
+        return True
+    attempt = fields.get(ATTEMPT_FIELD, "")
+    if not attempt.isdigit():
+        return True
+    record = attempt_record(obj["metadata"]["uid"], int(attempt))
+    return bool(await redis.hget(record, "entry") != entry)
+
+
+async def lag(redis: Redis) -> int:
+    """Outputs and lifecycle events that the operator's group has not been handed yet."""
+    unread = 0
+    for stream in (DEVELOPER_OUTPUT, LIFECYCLE):
+        for group in await redis.xinfo_groups(stream):
+            if group["name"] == OPERATOR_GROUP:
+                # Redis answers nil when it cannot tell, after deletions for instance.
+                unread += int(group.get("lag") or 0)
+    return unread
