@@ -9,7 +9,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,13 +67,20 @@ class Git:
     stop: StopTurn
 
     async def __call__(
-        self, *args: str, workdir: Path, env: Mapping[str, str] | None = None
+        self,
+        verb: str,
+        *args: str,
+        workdir: Path,
+        at: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
     ) -> str:
         """Run one git command in a directory.
 
         Args:
-            *args: The arguments after `git`.
+            verb: The command, for instance `fetch`.
+            *args: Its arguments.
             workdir: Where.
+            at: Options of git itself, for instance `--git-dir=…`.
             env: Additions to the environment, for instance from `credentials`.
 
         Returns:
@@ -82,10 +89,10 @@ class Git:
         Raises:
             GitError: It failed, took too long or was stopped.
         """
-        options = [f"-c{name}={value}" for name, value in _SAFE.items()]
+        options = [word for item in _SAFE.items() for word in ("-c", "=".join(item))]
         try:
             outcome = await run(
-                Command(("git", *options, *args)),
+                Command(("git", *options, *at, verb, *args)),
                 env={**self._environment(), **(env or {})},
                 workdir=workdir,
                 timeout_seconds=self.timeout_seconds,
@@ -96,7 +103,6 @@ class Git:
             raise GitError(str(error)) from None
         try:
             if outcome.exit_code != 0 or outcome.timed_out or outcome.interrupted:
-                verb = next(arg for arg in args if not arg.startswith("-"))
                 raise GitError(f"git {verb}: {_why(outcome)}")
             return outcome.stdout.read(0, _OUTPUT_BYTES).decode("utf-8", "replace")
         finally:

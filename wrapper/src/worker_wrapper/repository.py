@@ -57,7 +57,8 @@ def read_remote(listing: str) -> Remote:
             default = value.removeprefix("ref: ")
         else:
             refs[name] = value
-    return Remote(refs, default if default in refs else None)
+    # An empty repository names a default branch that does not exist.
+    return Remote(refs, default if "HEAD" in refs else None)
 
 
 def patterns(git: GitWorkspace) -> list[str]:

@@ -162,8 +162,8 @@ async def _clone(git: Git, wanted: GitWorkspace, directory: Path, env: Mapping[s
     local = start.wanted.replace("refs/heads/", "refs/remotes/origin/", 1)
     refs = f"+{start.wanted}:{local}" if local.startswith("refs/") else start.wanted
     await git("fetch", "-q", "--depth=1", "--no-tags", "origin", refs, workdir=directory, env=env)
-    where = ("-B", start.branch) if start.branch else ("--detach",)
-    await git("checkout", "-q", "--no-track", *where, "FETCH_HEAD", workdir=directory)
+    where = ("--no-track", "-B", start.branch) if start.branch else ("--detach",)
+    await git("checkout", "-q", *where, "FETCH_HEAD", workdir=directory)
     return start
 
 
@@ -173,7 +173,7 @@ async def _mirror(git: Git, directory: Path, mirror: Path) -> str:
     Only the commit's name is asked of the agent's repository itself, which runs nothing.
     """
     theirs = directory / ".git"
-    head = (await git(f"--git-dir={theirs}", "rev-parse", "HEAD", workdir=mirror)).strip()
+    head = (await git("rev-parse", "HEAD", at=[f"--git-dir={theirs}"], workdir=mirror)).strip()
     await git("init", "-q", "--bare", "--template=", ".", workdir=mirror)
     alternates = mirror / "objects" / "info" / "alternates"
     alternates.parent.mkdir(exist_ok=True)
@@ -189,8 +189,8 @@ async def _status(git: Git, directory: Path, mirror: Path) -> list[str]:
     listing = ""
     with suppress(GitError):  # An index of the agent's making may be unreadable; that is no harm.
         listing = await git(
-            *(f"--git-dir={mirror}", f"--work-tree={directory}", "-ccore.bare=false"),
             *("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all"),
+            at=[f"--git-dir={mirror}", f"--work-tree={directory}", "-c", "core.bare=false"],
             workdir=mirror,
         )
     return [entry[3:] for entry in listing.split("\0") if entry]
