@@ -80,8 +80,8 @@ class CgroupTree:
         return directory
 
     def pids(self, component: str) -> list[int]:
-        """Living processes of one component."""
-        return _living(self._directory(component))
+        """The component's living process, if any; its passing children are not the component."""
+        return [pid for pid in _living(self._directory(component)) if _leads_session(pid)]
 
     def everyone(self) -> list[int]:
         """Every living process of the cluster, containers included."""
@@ -89,8 +89,9 @@ class CgroupTree:
         return [pid for path in _subtree(root) for pid in _living(path)]
 
     def kill(self, component: str, timeout: float = 10.0) -> None:
-        """SIGKILL a component and wait until it is gone."""
-        self._kill_until_empty(lambda: self.pids(component), timeout, component)
+        """SIGKILL a component and its children and wait until all are gone."""
+        directory = self._directory(component)
+        self._kill_until_empty(lambda: _living(directory), timeout, component)
 
     def kill_everyone(self, timeout: float = 30.0) -> None:
         """SIGKILL every process of the cluster and wait until all are gone."""
@@ -169,6 +170,14 @@ def _is_living(pid: int) -> bool:
         return False
     # The command name is in parentheses and may hold anything; the state follows it.
     return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+
+
+def _leads_session(pid: int) -> bool:
+    # Components are started as leaders of sessions of their own; what they run inherits it.
+    try:
+        return os.getsid(pid) == pid
+    except ProcessLookupError:
+        return False
 
 
 def _inherit_cpuset(path: Path) -> None:
