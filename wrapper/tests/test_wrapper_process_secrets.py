@@ -1,0 +1,61 @@
+"""What is published or logged has no secrets in it."""
+
+from pathlib import Path
+
+import pytest
+
+from worker_wrapper.redact import Redactor
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        ("ANTHROPIC_API_KEY", "sk-ant-123", "sk-ant-123"),
+        ("CLAUDE_CODE_OAUTH_TOKEN", "tok-123456", "tok-123456"),
+        ("ANTHROPIC_AUTH_TOKEN", "tok-123456", "tok-123456"),
+        ("my_password", "hunter22", "hunter22"),
+        ("REDIS_URL", "redis://worker:p%40ss-word@host:6379/0", "p%40ss-word"),
+        ("REDIS_URL", "redis://worker:p%40ss-word@host:6379/0", "p@ss-word"),
+        ("HTTPS_PROXY", "http://me:proxy-pw@proxy:3128", "proxy-pw"),
+    ],
+)
+def test_values_named_like_secrets_and_passwords_in_urls_are_masked(
+    name: str, value: str, secret: str
+) -> None:
+    redactor = Redactor.of({name: value})
+
+    assert redactor.scrub(f"before {secret} after {secret}") == "before [redacted] after [redacted]"
+
+
+def test_the_git_credentials_are_known_from_their_files(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("gh-123456\n")
+
+    redactor = Redactor.of({"GIT_CREDENTIALS_DIR": str(tmp_path)})
+
+    assert redactor.scrub(f"{tmp_path}: gh-123456") == f"{tmp_path}: [redacted]"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HOME", "/home/agent"),
+        ("GIT_AUTHOR_NAME", "Somebody"),
+        ("SSH_AUTH_SOCK", "/tmp/agent.sock"),
+        ("A_TOKEN", "short"),
+        ("REDIS_URL", "redis://host:6379/0"),
+    ],
+)
+def test_what_is_no_secret_stays(name: str, value: str) -> None:
+    assert Redactor.of({name: value}).scrub(f"say {value}") == f"say {value}"
+
+
+def test_of_secrets_that_contain_each_other_the_longest_is_masked() -> None:
+    assert (
+        Redactor(["secret", "secret-long"]).scrub("secret-long secret") == "[redacted] [redacted]"
+    )
+
+
+def test_a_malformed_url_is_masked_as_a_whole() -> None:
+    assert (
+        Redactor.of({"X_URL": "redis://[password"}).scrub("at redis://[password") == "at [redacted]"
+    )
