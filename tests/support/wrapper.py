@@ -42,9 +42,9 @@ while [ -e "$home/held" ]; do sleep 0.02; done
 
 
 @asynccontextmanager
-async def connected(server: RedisServer) -> AsyncIterator[RedisConnection]:
+async def connected(url: str) -> AsyncIterator[RedisConnection]:
     """The wrapper's own connection to a server; it does not wait between tries."""
-    connection = RedisConnection(server.url, structlog.get_logger(), sleep=_no_time)
+    connection = RedisConnection(url, structlog.get_logger(), sleep=_no_time)
     try:
         yield connection
     finally:
@@ -201,7 +201,7 @@ class Wrappers:
 @pytest.fixture
 async def connection(redis_server: RedisServer) -> AsyncIterator[RedisConnection]:
     """The wrapper's own connection to the server of this run."""
-    async with connected(redis_server) as connection:
+    async with connected(redis_server.url) as connection:
         yield connection
 
 

@@ -23,6 +23,8 @@ pytestmark = pytest.mark.integration
 
 DEVELOPER_COMMANDS = 14
 """At least as many commands as a developer's whole life has; a test below counts them."""
+PO_STEPS = range(1, 19)
+"""The commands of a PO worker until it waits for a third message."""
 STEPS = range(1, DEVELOPER_COMMANDS)
 MOMENTS = [(number, when) for number in STEPS for when in ("before", "after")]
 
@@ -93,7 +95,7 @@ async def test_a_connection_lost_at_any_step_costs_no_outcome_and_doubles_none(
     assert await queues.is_settled()
 
 
-@pytest.mark.parametrize("number", range(1, 25))
+@pytest.mark.parametrize("number", PO_STEPS)
 async def test_a_po_killed_at_any_step_answers_every_message_once_in_order(
     wrappers: Wrappers, queues: Queues, proxy: RedisProxy, number: int
 ) -> None:

@@ -1,0 +1,197 @@
+"""An entry that is ours to answer: whose it is, and that it is answered once."""
+
+import pytest
+from redis.asyncio import Redis
+from support.queues import RECORD, TASK, Queues, routing
+
+from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE
+from worker_wrapper.claims import AttemptClaim, QueueClaim
+from worker_wrapper.connection import RedisConnection
+from worker_wrapper.streams import Entry, InputStream
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def queues(redis: Redis) -> Queues:
+    return Queues(redis)
+
+
+@pytest.fixture
+async def stream(redis: Redis, connection: RedisConnection) -> InputStream:
+    stream = InputStream(connection, DEVELOPER_INPUT, DEVELOPER_GROUP, "me")
+    await stream.join()
+    return stream
+
+
+async def read(stream: InputStream) -> Entry:
+    entry = await stream.next()
+    assert entry is not None
+    return entry
+
+
+@pytest.fixture
+async def claim(queues: Queues, stream: InputStream) -> QueueClaim:
+    await queues.task()
+    return QueueClaim(stream, await read(stream), output=DEVELOPER_OUTPUT)
+
+
+@pytest.fixture
+async def attempt(queues: Queues, stream: InputStream) -> AttemptClaim:
+    bound = await queues.bound_task()
+    entry = await stream.claim(bound["TASK_ENTRY_ID"])
+    assert entry is not None
+    return AttemptClaim(stream, entry, record=RECORD, task=TASK, attempt=1)
+
+
+async def give_to(queues: Queues, consumer: str, entry: str) -> None:
+    await queues.redis.xclaim(DEVELOPER_INPUT, DEVELOPER_GROUP, consumer, 0, [entry])
+
+
+async def holder(queues: Queues) -> tuple[str, int, int]:
+    """Who holds the one pending entry, idle for how many ms, delivered how often."""
+    (pending,) = await queues.redis.xpending_range(DEVELOPER_INPUT, DEVELOPER_GROUP, "-", "+", 9)
+    return pending["consumer"], pending["time_since_delivered"], pending["times_delivered"]
+
+
+async def published(queues: Queues) -> tuple[int, int]:
+    return await queues.redis.xlen(DEVELOPER_OUTPUT), await queues.redis.xlen(LIFECYCLE)
+
+
+async def test_renewing_resets_the_idle_time_and_not_the_count(
+    queues: Queues, claim: QueueClaim
+) -> None:
+    await queues.redis.execute_command(
+        *("XCLAIM", DEVELOPER_INPUT, DEVELOPER_GROUP, "me", 0, claim.entry.id),
+        *("IDLE", 50_000, "JUSTID"),
+    )
+    assert await claim.renew() == "held"
+    consumer, idle, deliveries = await holder(queues)
+    assert (consumer, deliveries) == ("me", 1)
+    assert idle < 5_000
+
+
+async def test_a_claim_another_worker_took_is_not_taken_back(
+    queues: Queues, claim: QueueClaim
+) -> None:
+    await give_to(queues, "other", claim.entry.id)
+    assert await claim.renew() == "taken"
+    assert not await claim.settle("{}", "{}")
+    assert (await holder(queues))[0] == "other"
+    assert await published(queues) == (0, 0)
+
+
+async def test_a_firm_claim_is_taken_back(queues: Queues, stream: InputStream) -> None:
+    await queues.task()
+    firm = QueueClaim(stream, await read(stream), output=DEVELOPER_OUTPUT, firm=True)
+    await give_to(queues, "other", firm.entry.id)
+    assert await firm.renew() == "held"
+    assert (await holder(queues))[0] == "me"
+    await give_to(queues, "other", firm.entry.id)
+    assert await firm.settle("{}", "{}")
+
+
+async def test_an_entry_that_was_withdrawn_is_gone(queues: Queues, claim: QueueClaim) -> None:
+    await queues.redis.xdel(DEVELOPER_INPUT, claim.entry.id)
+    assert await claim.renew() == "gone"
+    assert not await claim.settle("{}", "{}")
+    assert await published(queues) == (0, 0)
+
+
+async def test_a_claim_redis_forgot_is_made_again(queues: Queues, claim: QueueClaim) -> None:
+    await queues.redis.xack(DEVELOPER_INPUT, DEVELOPER_GROUP, claim.entry.id)
+    assert await claim.renew() == "held"
+    assert (await holder(queues))[0] == "me"
+
+
+@pytest.mark.parametrize("recreated", [False, True])
+async def test_an_entry_lost_with_all_of_redis_is_still_answered(
+    queues: Queues, claim: QueueClaim, recreated: bool
+) -> None:
+    await queues.redis.flushall()
+    if recreated:
+        await queues.group(DEVELOPER_INPUT, DEVELOPER_GROUP)
+    assert await claim.renew() == "lost"
+    assert await claim.settle("{}", "{}")
+    assert await published(queues) == (1, 1)
+
+
+async def test_settling_publishes_both_messages_and_empties_the_queue(
+    queues: Queues, claim: QueueClaim
+) -> None:
+    assert await claim.settle('{"out": 1}', '{"event": 1}', dead_reason="")
+    ((_, output),) = await queues.redis.xrange(DEVELOPER_OUTPUT)
+    ((_, event),) = await queues.redis.xrange(LIFECYCLE)
+    assert (output, event) == ({"data": '{"out": 1}'}, {"data": '{"event": 1}'})
+    assert await queues.is_settled()
+    assert await queues.dead_letters() == []
+
+
+async def test_settling_twice_publishes_once(queues: Queues, claim: QueueClaim) -> None:
+    assert await claim.settle("{}", "{}")
+    assert not await claim.settle("{}", "{}")
+    assert await published(queues) == (1, 1)
+
+
+async def test_a_dead_letter_has_the_entrys_fields_and_the_reason(
+    queues: Queues, claim: QueueClaim
+) -> None:
+    assert await claim.settle("", "", dead_reason="because")
+    assert await queues.dead_letters() == [{**claim.entry.fields, "reason": "because"}]
+    assert await published(queues) == (0, 0)
+    assert await queues.is_settled()
+
+
+async def test_the_routing_fields_of_an_entry_go_with_its_outcome(
+    queues: Queues, stream: InputStream
+) -> None:
+    await queues.bound_task()
+    claim = QueueClaim(stream, await read(stream), output=DEVELOPER_OUTPUT, firm=True)
+    await claim.settle("{}", "{}")
+    for key in (DEVELOPER_OUTPUT, LIFECYCLE):
+        ((_, fields),) = await queues.redis.xrange(key)
+        assert routing(fields) == {"agenttask": TASK, "attempt": "1"}
+
+
+async def test_an_attempts_claim_is_taken_back_from_anybody(
+    queues: Queues, attempt: AttemptClaim
+) -> None:
+    await give_to(queues, "other", attempt.entry.id)
+    assert await attempt.renew() == "held"
+    assert (await holder(queues))[0] == "me"
+
+
+async def test_an_attempt_that_was_withdrawn_is_gone(queues: Queues, attempt: AttemptClaim) -> None:
+    await queues.redis.xdel(DEVELOPER_INPUT, attempt.entry.id)
+    assert await attempt.renew() == "gone"
+    assert not await attempt.settle("{}", "{}")
+    assert await published(queues) == (0, 0)
+
+
+@pytest.mark.parametrize("recreated", [False, True])
+async def test_an_attempt_lost_with_all_of_redis_is_still_answered(
+    queues: Queues, attempt: AttemptClaim, recreated: bool
+) -> None:
+    await queues.redis.flushall()
+    if recreated:
+        await queues.group(DEVELOPER_INPUT, DEVELOPER_GROUP)
+    assert await attempt.renew() == "lost"
+    assert await attempt.settle("{}", "{}")
+    assert await published(queues) == (1, 1)
+
+
+async def test_an_attempt_is_published_once_whoever_does_it(
+    queues: Queues, attempt: AttemptClaim
+) -> None:
+    assert await attempt.settle("{}", "{}")
+    assert not await attempt.settle("{}", "{}")
+    assert await published(queues) == (1, 1)
+    assert await queues.is_settled()
+
+
+async def test_an_unreadable_attempt_leaves_a_dead_letter_too(
+    queues: Queues, attempt: AttemptClaim
+) -> None:
+    assert await attempt.settle("{}", "{}", dead_reason="because")
+    assert [letter["reason"] for letter in await queues.dead_letters()] == ["because"]
+    assert await published(queues) == (1, 1)
