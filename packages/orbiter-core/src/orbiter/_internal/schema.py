@@ -1,8 +1,8 @@
 """From a Python signature to what a model needs to call it: a JSON schema, and back again.
 
-One pydantic model per signature does both: its schema is shown to the model, its validator turns
-the model's JSON text into keyword arguments. Fields have neutral names with the parameter's name
-as alias, because a parameter may be called `schema` or `copy`, which pydantic keeps for itself.
+pydantic does both. It is shown a function with the same parameters, all by keyword, that merely
+returns what it is called with: its schema goes to the model, its validator turns the model's JSON
+text into keyword arguments.
 """
 
 import functools
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Annotated, Any, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 from pydantic.json_schema import GenerateJsonSchema
 
@@ -34,6 +34,14 @@ class _Schema(GenerateJsonSchema):
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
 
 
+# pydantic words these for programmers who call functions
+_PLAIN = {
+    "missing_keyword_only_argument": "is required",
+    "unexpected_keyword_argument": "is no parameter",
+    "arguments_type": "give a JSON object",
+}
+
+
 class Signature:
     """What the model sees of a callable, and how its answer becomes keyword arguments.
 
@@ -43,14 +51,7 @@ class Signature:
         context_parameter: Name of the parameter annotated RunContext, if any.
     """
 
-    __slots__ = (
-        "_aliases",
-        "_extra",
-        "_validate",
-        "context_parameter",
-        "description",
-        "parameters",
-    )
+    __slots__ = ("_validate", "context_parameter", "description", "parameters")
 
     def __init__(self, fn: Callable[..., Any], name: str, *, method: bool = False) -> None:
         """Read the signature of `fn`.
@@ -66,43 +67,28 @@ class Signature:
         self.description, described = parse_docstring(inspect.getdoc(fn))
         hints = _hints(fn, name)
         self.context_parameter: str | None = None
-        self._extra = False
-        fields: dict[str, Any] = {}
-        self._aliases: list[tuple[str, str]] = []
+        shown: list[inspect.Parameter] = []
         parameters = list(inspect.signature(fn).parameters.values())
         for parameter in parameters[1:] if method else parameters:
             hint = hints.get(parameter.name, Any)
             if _is_context(hint):
                 self.context_parameter = parameter.name
-            elif parameter.kind is parameter.VAR_KEYWORD:
-                self._extra = True
             elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
                 raise ToolDefinitionError(
                     f"Tool '{name}': parameter '{parameter.name}' cannot be given by name; tools "
                     "take keyword arguments only"
                 )
             else:
-                field = f"p{len(fields)}"
-                default = ... if parameter.default is parameter.empty else parameter.default
-                info = Field(
-                    default, alias=parameter.name, description=described.get(parameter.name)
-                )
-                fields[field] = (Annotated[hint, info] if default is ... else hint, info)
-                self._aliases.append((field, parameter.name))
-        extra: Any = "allow" if self._extra else "forbid"
+                shown.append(_by_keyword(parameter, hint, described.get(parameter.name)))
         try:
-            model = create_model(
-                "arguments",
-                __config__=ConfigDict(extra=extra, arbitrary_types_allowed=False),
-                **fields,
-            )
-            self.parameters = _tidy(model.model_json_schema(schema_generator=_Schema))
-        except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, TypeError) as error:
+            adapter: TypeAdapter[Any] = TypeAdapter(_collector(shown))
+            self.parameters = _tidy(adapter.json_schema(schema_generator=_Schema))
+        except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema) as error:
             reason = str(error).splitlines()[0]
             raise ToolDefinitionError(
                 f"Tool '{name}': a parameter's type has no JSON form: {reason}"
             ) from error
-        self._validate = model.__pydantic_validator__.validate_json
+        self._validate = adapter.validator.validate_json
 
     def parse(self, arguments: str) -> dict[str, Any]:
         """Turn the model's JSON text into keyword arguments.
@@ -111,14 +97,31 @@ class Signature:
             ToolArgumentsError: It is no JSON object or does not fit the schema.
         """
         try:
-            values: BaseModel = self._validate(arguments or "{}")
+            keywords: dict[str, Any] = self._validate(arguments or "{}")
         except ValidationError as error:
             raise ToolArgumentsError(explain(error)) from error
-        fields = values.__dict__
-        keywords = {name: fields[field] for field, name in self._aliases}
-        if self._extra:
-            keywords |= values.__pydantic_extra__ or {}
         return keywords
+
+
+def _by_keyword(
+    parameter: inspect.Parameter, hint: Any, description: str | None
+) -> inspect.Parameter:
+    if description:
+        hint = Annotated[hint, Field(description=description)]
+    kind = parameter.kind
+    if kind is parameter.POSITIONAL_OR_KEYWORD:
+        kind = parameter.KEYWORD_ONLY
+    return parameter.replace(kind=kind, annotation=hint)
+
+
+def _collector(parameters: list[inspect.Parameter]) -> Any:
+    def collect(**keywords: Any) -> dict[str, Any]:
+        return keywords
+
+    parameters.sort(key=lambda parameter: parameter.kind)
+    collect.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    collect.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return collect
 
 
 def explain(error: ValidationError) -> str:
@@ -127,7 +130,8 @@ def explain(error: ValidationError) -> str:
     if problems[0]["type"] == "json_invalid":
         return f"not valid JSON: {problems[0]['msg'].removeprefix('Invalid JSON: ')}"
     return "; ".join(
-        f"{'.'.join(map(str, p['loc']))}: {p['msg']}" if p["loc"] else p["msg"] for p in problems
+        ": ".join(filter(None, [".".join(map(str, p["loc"])), _PLAIN.get(p["type"], p["msg"])]))
+        for p in problems
     )
 
 
