@@ -1,4 +1,4 @@
-"""Fixtures of the operator's tests: a fake API server, a fake node, and the operator beside them."""
+"""Fixtures of the operator's tests: a fake API server, a fake node, the operator beside them."""
 
 import asyncio
 import os
@@ -127,9 +127,7 @@ class World:
 
 
 @pytest.fixture
-async def world(
-    redis_server: RedisServer, redis: Redis, tmp_path: Path
-) -> AsyncIterator[World]:
+async def world(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncIterator[World]:
     """A world on the shared Redis server."""
     async with running_world(redis_server, redis, tmp_path) as made:
         yield made

@@ -1,9 +1,10 @@
 """A small API server in the test's own process: enough of Kubernetes to run the whole operator.
 
-It keeps objects with resourceVersions, lists and watches them with label selectors, answers 404, 409
-and 410 like the real one, patches status and deletes with owners. It knows no schemas and runs no
-controllers; `fake_node` plays Job controller, garbage collector and kubelet. Tests break it through
-`before` and `after`, which see every request before it is carried out and before it is answered.
+It keeps objects with resourceVersions, lists and watches them with label selectors, answers 404,
+409 and 410 like the real one, patches status and deletes with owners. It knows no schemas and runs
+no controllers; `fake_node` plays Job controller, garbage collector and kubelet. Tests break it
+through `before` and `after`, which see every request before it is carried out and before it is
+answered.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ _KINDS = {
 }
 
 
-class Refused(Exception):
+class RefusedRequestError(Exception):
     """What a hook raises to make the server refuse the request."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
@@ -184,7 +185,7 @@ class FakeApi:
             await self.before(verb, plural, body)
             response = self._carry_out(request, plural, namespace, name, sub, body)
             await self.after(verb, plural, body)
-        except Refused as refused:
+        except RefusedRequestError as refused:
             return _status(refused.status, refused.reason, str(refused))
         return response
 
@@ -251,9 +252,7 @@ class FakeApi:
             }
         )
 
-    async def _watch(
-        self, request: web.Request, plural: str, namespace: str
-    ) -> web.StreamResponse:
+    async def _watch(self, request: web.Request, plural: str, namespace: str) -> web.StreamResponse:
         since = int(request.query.get("resourceVersion") or 0)
         selector = request.query.get("labelSelector", "")
         response = web.StreamResponse()
@@ -263,7 +262,12 @@ class FakeApi:
         try:
             while self._runner is not None:
                 if since < self._oldest:
-                    gone = {"code": 410, "reason": "Expired", "message": "too old", "kind": "Status"}
+                    gone = {
+                        "code": 410,
+                        "reason": "Expired",
+                        "message": "too old",
+                        "kind": "Status",
+                    }
                     await response.write(_line("ERROR", gone))
                     break
                 wake.clear()
@@ -340,7 +344,8 @@ def _parse(path: list[str]) -> tuple[str, str, str, str]:
     namespace = ""
     if len(rest) > 2 and rest[0] == "namespaces":
         namespace, rest = rest[1], rest[2:]
-    return tuple([*rest, "", "", ""][:1] + [namespace] + [*rest, "", "", ""][1:3])  # type: ignore[return-value]
+    plural, name, sub = (rest + ["", "", ""])[:3]
+    return plural, namespace, name, sub
 
 
 def _verb(method: str, name: str) -> str:

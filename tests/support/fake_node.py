@@ -1,9 +1,9 @@
 """Job controller, garbage collector and kubelet for `fake_api`, with workers that speak Redis.
 
-A worker does what the real wrapper promises (claim, busy, publish once) with the shared script; the
-prompt says how it behaves: `ok`, `fail`, `error`, `timeout`, `ask`, `crash`, `oom`, `silent`, `hang`,
-`noimage`, `unschedulable`, `nosecret`, `sleep=SECONDS`, `flaky=N` (the first N attempts fail).
-`runs` records who ran when, for tests about what must never happen.
+A worker does what the real wrapper promises (claim, busy, publish once) with the shared script;
+the prompt says how it behaves: `ok`, `fail`, `error`, `timeout`, `ask`, `crash`, `oom`, `silent`,
+`hang`, `noimage`, `unschedulable`, `nosecret`, `sleep=SECONDS`, `flaky=N` (the first N attempts
+fail). `runs` records who ran when, for tests about what must never happen.
 """
 
 import asyncio
@@ -124,8 +124,7 @@ class FakeNode:
         meta = job["metadata"]
         template = job["spec"]["template"]
         env = {
-            item["name"]: item.get("value", "")
-            for item in template["spec"]["containers"][0]["env"]
+            item["name"]: item.get("value", "") for item in template["spec"]["containers"][0]["env"]
         }
         pod = {
             "metadata": {
@@ -285,7 +284,11 @@ def record_of(uid: str, attempt: int) -> str:
 def _outcome(words: list[str], attempt: int) -> Object:
     flaky = next((int(word[6:]) for word in words if word.startswith("flaky=")), 0)
     if "fail" in words or attempt <= flaky:
-        return {"status": "failed", "reason": "AgentError", "error": "the agent gave up\nno idea why"}
+        return {
+            "status": "failed",
+            "reason": "AgentError",
+            "error": "the agent gave up\nno idea why",
+        }
     if "error" in words:
         return {"status": "error", "error": "exit code 1\nsome trace\nValueError: boom"}
     if "timeout" in words:

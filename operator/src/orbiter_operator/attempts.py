@@ -32,7 +32,7 @@ from orbiter_operator.facts import AttemptRecord
 from orbiter_operator.streams import read_range
 
 CONSUMER = "operator"
-"""The one consumer name of whichever replica is active: what the last one held is the next one's."""
+"""The one consumer name of whichever replica is active: what one held is the next one's."""
 WITHDRAWN_TTL_SECONDS = 3600
 PEER_IS_DEAD_MS = 60_000
 _NO_ENTRY = "0-0"
@@ -152,7 +152,7 @@ class Attempts:
         output: DeveloperWorkerOutput,
         event: WorkerLifecycleEvent,
     ) -> str | None:
-        """Publish in the worker's place. Returns the output's id, or None when there is one already.
+        """Publish in the worker's place. Returns the output's id; None when there is one already.
 
         Args:
             attempt: Which attempt.

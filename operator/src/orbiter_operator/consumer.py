@@ -1,8 +1,8 @@
 """Read what the workers say: their outputs and their lifecycle, each once and none lost.
 
-An output becomes a letter in `news` and a key on the work queue; it is acknowledged after the status
-has it. A lifecycle event is only a hint and acknowledged at once. What the previous leader had not
-acknowledged is read first: all leaders are one consumer.
+An output becomes a letter in `news` and a key on the work queue; it is acknowledged after the
+status has it. A lifecycle event is only a hint and acknowledged at once. What the previous leader
+had not acknowledged is read first: all leaders are one consumer.
 """
 
 import asyncio

@@ -1,9 +1,10 @@
 """How to reach the API server: the pod's service account, or the current kubeconfig context.
 
-kopf reads both kinds; using its readers means that the watch it runs and the client in `kube` always
-talk to the same server as the same user.
+kopf reads both kinds; using its readers means that the watch it runs and the client in `kube` talk
+to the same server as the same user.
 """
 
+import os
 import ssl
 import time
 from collections.abc import Callable
@@ -52,12 +53,18 @@ def load_connection() -> kopf.ConnectionInfo:
     """Read the service account or else the kubeconfig.
 
     Raises:
-        kopf.LoginError: There is neither.
+        kopf.LoginError: There is neither, or it cannot be used.
     """
     settings = kopf.OperatorSettings()
-    found = kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(
-        settings=settings
-    )
+    found = kopf.login_with_service_account(settings=settings)
+    try:
+        found = found or kopf.login_with_kubeconfig(settings=settings)
+    except (OSError, KeyError, ValueError) as error:
+        where = os.environ.get("KUBECONFIG") or "~/.kube/config"
+        raise kopf.LoginError(
+            f"kubeconfig {where} is of no use ({error!r}); set KUBECONFIG to one whose current "
+            "context has a token or a client certificate"
+        ) from None
     if found is None:
         raise kopf.LoginError(
             "no way to the API server: neither a service account nor a kubeconfig; "

@@ -1,9 +1,9 @@
 """Turn queue entries from outside into AgentTasks, fairly: who reads an entry first has it.
 
 Reads the developer input stream as one consumer among the standalone workers, and only while there
-is room for a Job. The task's name follows from the entry's id, so an entry becomes one task however
-often it is read. Until the task's Job has the entry, its claim is renewed, lest another worker takes
-it for a dead peer's. A bound entry is left to its own Job.
+is room for a Job. The task's name follows from the entry's id, so an entry becomes one task
+however often it is read. Until the task's Job has the entry, its claim is renewed, lest another
+worker takes it for a dead peer's. A bound entry is left to its own Job.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""At the end of a task: stop what lingers, announce what was not, go in time. Pure; part of `plan`."""
+"""At the end of a task: stop what lingers, announce what was not, go in time. Part of `plan`."""
 
 from datetime import datetime, timedelta
 

@@ -1,7 +1,7 @@
 """Carry a plan out: thin and boring, one method per step.
 
-Every write goes through `allowed` first: a replica that has lost its Lease acts no more. Raises what
-the API server or Redis raise; `reconcile` knows what to do about each.
+Every write goes through `allowed` first: a replica that has lost its Lease acts no more. Raises
+what the API server or Redis raise; `reconcile` knows what to do about each.
 """
 
 import asyncio
@@ -21,16 +21,18 @@ from orbiter_contracts import Workspace as MessageWorkspace
 from orbiter_operator.attempts import Attempt, Attempts
 from orbiter_operator.children import Key
 from orbiter_operator.events import EventPoster
-from orbiter_operator.facts import AttemptRecord, Observed, Refusal, owner_of
+from orbiter_operator.facts import AttemptRecord, Observed, Refusal
 from orbiter_operator.identity import message_id
 from orbiter_operator.kube import AGENT_TASKS, JOBS, ApiError, Kube
 from orbiter_operator.labels import job_name, worker_id
-from orbiter_operator.manifests import WorkerDefaults, build_job
+from orbiter_operator.manifests import build_job
 from orbiter_operator.models import FINAL, TaskStatus
 from orbiter_operator.news import News
+from orbiter_operator.parse import owner_of
 from orbiter_operator.status import patch
 from orbiter_operator.steps import Announce, DeleteJob, DeleteTask, Plan, Publish, StartAttempt
 from orbiter_operator.store import Store
+from orbiter_operator.worker_pod import WorkerDefaults
 
 log = structlog.get_logger(__name__)
 Object = dict[str, Any]

@@ -1,16 +1,15 @@
 """What is known about one AgentTask at one moment: the input of `plan`.
 
-Jobs and Pods come in as dicts and are reduced here to the few facts that decisions need; two dicts
-with equal facts are no news (`store` compares them to keep the work queue quiet).
+Jobs and Pods are reduced to the few facts that decisions need (`parse` does it); two objects with
+equal facts are no news (`children` compares them to keep the work queue quiet).
 """
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from orbiter_contracts import DeveloperWorkerOutput
-from orbiter_operator.labels import ATTEMPT, TASK_UID, WORKER
 from orbiter_operator.models import TaskSpec, TaskStatus
 
 _POD_OVER = ("Succeeded", "Failed")
@@ -89,7 +88,7 @@ class AttemptRecord(Facts):
 
 
 class Dependencies(Facts):
-    """What `spec.dependsOn` comes to. At most one of the fields is set; none: nothing to wait for."""
+    """What `spec.dependsOn` comes to: at most one field is set, none when all are complete."""
 
     waiting: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -129,10 +128,10 @@ class Adopted(Facts):
 class Observed(Facts):
     """Everything about one AgentTask that a decision may depend on.
 
-    `record` belongs to `record_attempt`; it is None when Redis was not asked; `queue_error` is set when it was and did not answer.
-    `spec_error` says why the spec could not be read; `spec` is then empty.
-    `busy_since` is what the worker said itself (news, may be missing). `news` means that an output of
-    this task has been received and not yet acknowledged.
+    `record` belongs to `record_attempt`; it is None when Redis was not asked. `queue_error` is set
+    when it was and did not answer. `spec_error` says why the spec could not be read; `spec` is then
+    empty. `busy_since` is what the worker said itself (news, may be missing). `news` means that an
+    output of this task has been received and not yet acknowledged.
     """
 
     namespace: str
@@ -171,116 +170,3 @@ class Observed(Facts):
     def pods_of(self, attempt: int) -> tuple[PodFacts, ...]:
         """The Pods of one attempt, the newest last."""
         return tuple(pod for pod in self.pods if pod.attempt == attempt)
-
-
-def parse_time(text: str | None) -> datetime | None:
-    """Read a time as the API server writes it."""
-    return datetime.fromisoformat(text) if text else None
-
-
-def owner_of(obj: dict[str, Any], kind: str) -> tuple[str, str] | None:
-    """(name, uid) of the owner of one kind, or None."""
-    for reference in obj["metadata"].get("ownerReferences") or ():
-        if reference.get("kind") == kind:
-            return reference["name"], reference["uid"]
-    return None
-
-
-def job_facts(obj: dict[str, Any]) -> JobFacts | None:
-    """Read a Job; None when it is no attempt of an AgentTask."""
-    meta = obj["metadata"]
-    owner = owner_of(obj, "AgentTask")
-    attempt = _attempt(meta)
-    if owner is None or attempt is None:
-        return None
-    state: Literal["suspended", "active", "complete", "failed"] = "active"
-    if (obj.get("spec") or {}).get("suspend"):
-        state = "suspended"
-    reason = message = ""
-    for condition in (obj.get("status") or {}).get("conditions") or ():
-        if condition.get("status") != "True":
-            continue
-        if condition["type"] in ("Complete", "Failed"):
-            state = "complete" if condition["type"] == "Complete" else "failed"
-            reason, message = condition.get("reason", ""), condition.get("message", "")
-    return JobFacts(
-        name=meta["name"],
-        uid=meta["uid"],
-        owner=owner[1],
-        attempt=attempt,
-        created=datetime.fromisoformat(meta["creationTimestamp"]),
-        state=state,
-        reason=reason,
-        message=message,
-        deleting="deletionTimestamp" in meta,
-    )
-
-
-def pod_facts(obj: dict[str, Any]) -> PodFacts | None:
-    """Read a Pod; None when it is not a worker of an attempt."""
-    meta, status = obj["metadata"], obj.get("status") or {}
-    labels = meta.get("labels") or {}
-    attempt = _attempt(meta)
-    if attempt is None or TASK_UID not in labels:
-        return None
-    facts: dict[str, Any] = {}
-    for condition in status.get("conditions") or ():
-        if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
-            facts["unschedulable"] = condition.get("message", "")
-        if condition["type"] == "DisruptionTarget" and condition.get("status") == "True":
-            facts["disruption"] = condition.get("reason", "")
-    for state in _container_states(status):
-        facts.update(_state_facts(state))
-    if facts.get("waiting_reason"):
-        facts["waiting_since"] = parse_time(status.get("startTime") or meta["creationTimestamp"])
-    return PodFacts(
-        name=meta["name"],
-        owner=labels[TASK_UID],
-        attempt=attempt,
-        phase=status.get("phase", "Pending"),
-        reason=status.get("reason", ""),
-        message=status.get("message", ""),
-        deleted_at=parse_time(meta.get("deletionTimestamp")),
-        node=(obj.get("spec") or {}).get("nodeName", ""),
-        **facts,
-    )
-
-
-def _container_states(status: dict[str, Any]) -> list[dict[str, Any]]:
-    """States that matter: whatever waits, init containers that failed, and the worker's."""
-    states = []
-    for item in status.get("initContainerStatuses") or ():
-        state = item.get("state") or {}
-        if "running" not in state and (state.get("terminated") or {}).get("exitCode") != 0:
-            states.append(state)
-    for item in status.get("containerStatuses") or ():
-        state = item.get("state") or {}
-        if item["name"] == WORKER or "waiting" in state:
-            states.append(state)
-    return states
-
-
-def _state_facts(state: dict[str, Any]) -> dict[str, Any]:
-    if waiting := state.get("waiting"):
-        # PodInitializing and ContainerCreating are the ordinary course of things.
-        if waiting.get("reason") in ("PodInitializing", "ContainerCreating", None):
-            return {}
-        return {
-            "waiting_reason": waiting["reason"],
-            "waiting_message": waiting.get("message", ""),
-        }
-    if running := state.get("running"):
-        return {"running_since": parse_time(running.get("startedAt"))}
-    if ended := state.get("terminated"):
-        return {
-            "exit_reason": ended.get("reason", ""),
-            "exit_code": ended.get("exitCode"),
-            "exit_message": ended.get("message", ""),
-            "running_since": parse_time(ended.get("startedAt")),
-        }
-    return {}
-
-
-def _attempt(meta: dict[str, Any]) -> int | None:
-    text = (meta.get("labels") or {}).get(ATTEMPT, "")
-    return int(text) if text.isdigit() else None

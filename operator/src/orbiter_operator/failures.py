@@ -42,7 +42,7 @@ def why_not_running(job: JobFacts, pods: tuple[PodFacts, ...], now: datetime) ->
     if job.state == "suspended":
         return Explanation(
             reason="Suspended",
-            message=f"Job {job.name} is suspended; its queue has not admitted it",
+            message=f"Job {job.name} is suspended: its queue has not let it in",
         )
     pod = pods[-1] if pods else None
     if pod is None:

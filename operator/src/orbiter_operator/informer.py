@@ -1,11 +1,12 @@
 """Keep a cache equal to a collection of the API server: list once, then follow the changes.
 
-Used for Jobs and Pods, which need a label selector on the server's side, and for the full comparison
-of every kind at start and now and then: what a list does not have any more was deleted unnoticed.
+Used for Jobs and Pods, which need a label selector on the server's side, and for the full
+comparison of every kind at start and now and then: what a list does not have any more was deleted
+unnoticed.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
@@ -28,7 +29,6 @@ class Informer:
         cache: Where the objects go.
         namespaces: Which namespaces; empty for all.
         selector: Label selector.
-        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -39,14 +39,12 @@ class Informer:
         *,
         namespaces: Sequence[str],
         selector: str = "",
-        clock: Callable[[], float],
     ) -> None:
         self._kube = kube
         self._resource = resource
         self._cache = cache
         self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self._selector = selector
-        self._clock = clock
         self._versions: dict[str | None, str] = {}
         self._in_step: dict[str | None, bool] = dict.fromkeys(self._namespaces, False)
 

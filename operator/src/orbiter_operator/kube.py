@@ -1,8 +1,7 @@
 """The few calls the operator makes to the API server, with dicts in and out.
 
-A client of its own because the models of the usual ones cost more CPU than the rest of the operator
-together, and because every write must be countable in one place. Who may call it: informer, executor,
-events, leader.
+A client of its own because the models of the usual ones cost more CPU than the rest of the
+operator together, and because every write must be countable in one place.
 """
 
 import asyncio

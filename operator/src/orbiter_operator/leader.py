@@ -1,8 +1,9 @@
 """One replica acts, the others wait: a Lease says which.
 
 The active replica renews the Lease; `check` refuses every write once it has not managed to for the
-Lease's duration, so a replica that was frozen stops before it acts. When another one has taken over,
-the process ends. A replica that stops cleanly gives the Lease back, and the next one takes it at once.
+Lease's duration, so a replica that was frozen stops before it acts. When another one has taken
+over, the process ends. A replica that stops cleanly gives the Lease back, and the next one takes
+it at once.
 """
 
 import asyncio

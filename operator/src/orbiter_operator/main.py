@@ -25,9 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="orbiter-operator",
         description=(
-            "Runs AgentTasks: a queue entry and a Job for each attempt, and what comes of it in the "
-            "task's status. Needs the CRDs, a Redis or Valkey, and a way to the API server: the "
-            "pod's service account, or the current context of KUBECONFIG."
+            "Runs AgentTasks: a queue entry and a Job for each attempt, and what comes of it in "
+            "the task's status.\nNeeds the CRDs, a Redis or Valkey, and a way to the API server: "
+            "the pod's\nservice account, or the current context of KUBECONFIG."
         ),
         epilog=_settings_help(),
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -1,7 +1,7 @@
 """AgentTask as the operator understands it: the spec it reads and the status it writes.
 
 Frozen copies of the dicts that travel to and from the API server. crds/agenttask.yaml is the
-authority on what each field means; unknown fields are ignored so that a newer CRD does not break us.
+authority on what each field means; unknown fields are ignored, so a newer CRD does not break us.
 """
 
 from datetime import UTC, datetime

@@ -1,7 +1,7 @@
 """What the queues have told and the cluster does not know yet, until the status has it.
 
-The consumer writes it, `observe` reads it, and what `reconcile` has dealt with is handed back for the
-acknowledgement. Everything here may be lost at any time: outputs are read again from Redis.
+The consumer writes it, `observe` reads it, and what `reconcile` has dealt with is handed back for
+the acknowledgement. Everything here may be lost at any time: outputs are read again from Redis.
 """
 
 from collections import defaultdict
@@ -50,7 +50,7 @@ class News:
         self._busy[key].setdefault(attempt, since)
 
     def busy_since(self, key: Key, attempt: int, earliest: datetime) -> datetime | None:
-        """When the attempt's worker began, by its own word; nothing said before `earliest` counts."""
+        """When the attempt's worker began, by its own word. Nothing before `earliest` counts."""
         since = self._busy.get(key, {}).get(attempt)
         return since if since is not None and since >= earliest else None
 

@@ -1,4 +1,4 @@
-"""Collect what is known about one AgentTask into `Observed`: the only reader between facts and plan.
+"""Collect what is known about one AgentTask into `Observed`, the input of `plan`.
 
 Most facts are in memory already. The API server and Redis are asked only where a decision hangs on
 the answer: before a worker is declared dead, and for a prompt that is kept in a ConfigMap.
@@ -88,13 +88,13 @@ class Observer:
     ) -> Observed:
         """Everything a decision about the task may depend on.
 
-        The last steps do not wait for anything, so the capacity in the answer is that of the moment.
+        The last steps wait for nothing, so the capacity in the answer is that of the moment.
 
         Args:
             key: The task's key.
             obj: The task.
             refusal: The API server's refusal of its Job, if that has just happened.
-            queue_error: Why Redis could not be used, if that has just happened; it is not asked again.
+            queue_error: Why Redis cannot be used, if that has just happened; it is not asked again.
             taken_by: What has become of its adopted entry, if another worker has it.
 
         Raises:

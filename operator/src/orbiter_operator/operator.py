@@ -1,7 +1,7 @@
 """The active operator: all parts put together and run side by side.
 
-Built by `runtime` once this replica holds the Lease. The order matters only at the start: everything
-is listed before anything is decided, and kopf begins last (see `watch`).
+Built by `runtime` once this replica holds the Lease. The order matters only at the start:
+everything is listed before anything is decided, and kopf begins last (see `watch`).
 """
 
 import asyncio
@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from orbiter_operator.attempts import Attempts
 from orbiter_operator.capacity import Capacity
@@ -21,26 +20,23 @@ from orbiter_operator.dispatcher import Dispatcher
 from orbiter_operator.events import EventPoster
 from orbiter_operator.executor import Executor
 from orbiter_operator.health import Health
+from orbiter_operator.housekeeping import Housekeeping
 from orbiter_operator.informer import Informer
-from orbiter_operator.kube import AGENT_TASKS, JOBS, PODS, TRANSPORT_ERRORS, ApiError, Kube
+from orbiter_operator.kube import AGENT_TASKS, JOBS, PODS, Kube
 from orbiter_operator.labels import SELECTOR
 from orbiter_operator.leader import Leader
-from orbiter_operator.manifests import WorkerDefaults
 from orbiter_operator.metrics import Metrics
-from orbiter_operator.models import FINAL
 from orbiter_operator.news import News
 from orbiter_operator.observe import Observer
 from orbiter_operator.reconcile import Reconciler
 from orbiter_operator.settings import Settings
-from orbiter_operator.store import Store, phase_of
-from orbiter_operator.sweep import lag, sweep
+from orbiter_operator.store import Store
 from orbiter_operator.watch import run_kopf
+from orbiter_operator.worker_pod import WorkerDefaults
 from orbiter_operator.workqueue import WorkQueue
 
 log = structlog.get_logger(__name__)
 WORKERS = 16
-_LAG_SECONDS = 15.0
-_PAUSE_SECONDS = 2.0
 _STUCK_SECONDS = 120.0
 
 
@@ -69,7 +65,6 @@ class Operator:
         health: Health,
     ) -> None:
         self._settings = settings
-        self._redis = redis
         self._leader = leader
         self.queue: WorkQueue[Key] = WorkQueue(time.monotonic)
         self.store = Store(self.queue.add)
@@ -128,20 +123,22 @@ class Operator:
             allowed=leader.check,
             dead=metrics.dead_letter,
         )
-        where, clock = settings.watch_namespaces, time.monotonic
-        self._tasks = Informer(kube, AGENT_TASKS, self.store, namespaces=where, clock=clock)
-        self._jobs = Informer(
-            kube, JOBS, self.store.jobs, namespaces=where, selector=SELECTOR, clock=clock
-        )
-        self._pods = Informer(
-            kube, PODS, self.store.pods, namespaces=where, selector=SELECTOR, clock=clock
+        where = settings.watch_namespaces
+        tasks = Informer(kube, AGENT_TASKS, self.store, namespaces=where)
+        self._jobs = Informer(kube, JOBS, self.store.jobs, namespaces=where, selector=SELECTOR)
+        self._pods = Informer(kube, PODS, self.store.pods, namespaces=where, selector=SELECTOR)
+        self._housekeeping = Housekeeping(
+            informers=(tasks, self._jobs, self._pods),
+            store=self.store,
+            capacity=self.capacity,
+            queue=self.queue,
+            redis=redis,
+            every=settings.resync_seconds,
         )
         self._metrics = metrics
-        self._lag = 0.0
         self._last_pass = time.monotonic()
-        self._listed: str | None = "nothing has been listed yet"
         health.alive_if("work queue", self._stuck)
-        health.ready_if("lists", lambda: self._listed)
+        health.ready_if("lists", lambda: self._housekeeping.missing)
         health.ready_if("jobs and pods", self._out_of_step)
         health.ready_if("redis", self._redis_away)
         metrics.gauges(self._gauges)
@@ -155,15 +152,15 @@ class Operator:
         Raises:
             ExceptionGroup: A part has failed beyond repair; the process should end.
         """
-        await self._list_everything()
+        await self._housekeeping.list_everything()
         async with asyncio.TaskGroup() as group:
             spawn = group.create_task
             spawn(self._leader.keep(), name="lease")
             spawn(self.consumer.run(), name="consumer")
             spawn(self._jobs.follow(), name="jobs")
             spawn(self._pods.follow(), name="pods")
-            spawn(self._housekeeping(), name="housekeeping")
-            spawn(self._watch_lag(), name="lag")
+            spawn(self._housekeeping.run(), name="housekeeping")
+            spawn(self._housekeeping.watch_lag(), name="lag")
             for number in range(WORKERS):
                 spawn(self.queue.work(self._reconcile), name=f"reconcile {number}")
             if self._settings.adopt_namespace:
@@ -172,54 +169,6 @@ class Operator:
             await asyncio.sleep(0)
             caches = {AGENT_TASKS.plural: self.store}
             spawn(run_kopf(caches, self._settings.watch_namespaces, take_signals), name="kopf")
-
-    async def _list_everything(self) -> None:
-        """Know everything before deciding anything; who runs a Job has a place."""
-        while True:
-            try:
-                for informer in (self._tasks, self._jobs, self._pods):
-                    await informer.compare()
-                break
-            except (ApiError, *TRANSPORT_ERRORS) as error:
-                self._listed = f"{error}"
-                if isinstance(error, ApiError) and error.status == 404:
-                    self._listed = "AgentTask is unknown to the API server; apply the CRDs"
-                log.warning("cannot list", error=self._listed)
-                await asyncio.sleep(_PAUSE_SECONDS)
-        for key in self.store:
-            obj = self.store.get(key) or {}
-            if phase_of(obj) in FINAL:
-                continue
-            if any(not job.over for job in self.store.jobs.of(key, obj["metadata"]["uid"])):
-                self.capacity.take(key.namespace, key.name)
-        self._listed = None
-
-    async def _housekeeping(self) -> None:
-        """Repair by level, now and then, what any lost event may have left behind."""
-        while True:
-            try:
-                taken = await sweep(self._redis, self.store, lambda: time.time_ns() // 1_000_000)
-                if taken:
-                    log.info("orphaned entries taken off the queue", count=taken)
-            except (RedisError, OSError) as error:
-                log.info("streams not swept", error=str(error))
-            await asyncio.sleep(self._settings.resync_seconds)
-            try:
-                for informer in (self._tasks, self._jobs, self._pods):
-                    await informer.compare()
-            except (ApiError, *TRANSPORT_ERRORS) as error:
-                log.info("not compared with the cluster", error=str(error))
-            for key in self.store:
-                if phase_of(self.store.get(key) or {}) not in FINAL:
-                    self.queue.add(key)
-
-    async def _watch_lag(self) -> None:
-        while True:
-            try:
-                self._lag = float(await lag(self._redis))
-            except (RedisError, OSError):
-                log.debug("lag not read")
-            await asyncio.sleep(_LAG_SECONDS)
 
     def _measured(self, seconds: float, ok: bool) -> None:
         self._last_pass = time.monotonic()
@@ -249,7 +198,7 @@ class Operator:
             "orbiter_tasks_waiting": float(waiting),
             "orbiter_workqueue_depth": float(len(self.queue)),
             "orbiter_redis_up": float(self.consumer.reachable),
-            "orbiter_outputs_lag": self._lag,
+            "orbiter_outputs_lag": self._housekeeping.lag,
         }
 
 

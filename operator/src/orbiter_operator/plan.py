@@ -1,8 +1,8 @@
 """What to do about one AgentTask: the one place where the operator decides.
 
 `plan(observed, now)` is pure; `reconcile` collects the facts, `executor` carries the answer out. A
-task is before its next attempt (`admission`), in one (`progress`), or at its end (`ending`). What an
-output means is in `outcome`, why there is none in `failures`.
+task is before its next attempt (`admission`), in one (`progress`), or at its end (`ending`). What
+an output means is in `outcome`, why there is none in `failures`.
 """
 
 from datetime import datetime, timedelta

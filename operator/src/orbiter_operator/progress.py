@@ -1,4 +1,4 @@
-"""During an attempt: whether its worker starts, runs, has answered or has died. Pure; part of `plan`.
+"""During an attempt: whether its worker starts, runs, has answered or has died. Part of `plan`.
 
 The order of the questions is the order of authority: an output decides, whoever published it; then
 the user's wish; then what Kubernetes says of the Job and its Pod.

@@ -1,4 +1,4 @@
-"""One pass over one AgentTask: observe, plan, execute; again while a step has changed what is known.
+"""One pass over one AgentTask: observe, plan, execute; again while a step has changed the facts.
 
 Called by the work queue with a key. Decides nothing about the task itself, only what to do when the
 API server or Redis do not play along.

@@ -1,4 +1,4 @@
-"""What a plan may ask for: the vocabulary between `plan`, which decides, and `executor`, which acts.
+"""What a plan may ask for: the words between `plan`, which decides, and `executor`, which acts.
 
 Every step can be repeated after a crash at any point and then changes nothing more.
 """

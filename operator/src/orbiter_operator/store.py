@@ -1,7 +1,7 @@
 """Everything the operator knows of the cluster: the AgentTasks here, their Jobs and Pods beside.
 
-`reconcile` reads it, the informers fill it. A change enqueues the keys of the tasks it may matter to:
-the task itself, and those that depend on it when its phase changes.
+`reconcile` reads it, the informers fill it. A change enqueues the keys of the tasks it may matter
+to: the task itself, and those that depend on it when its phase changes.
 """
 
 from collections import defaultdict
@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from orbiter_operator.children import Children, Key, Tombstones, version_of
-from orbiter_operator.facts import JobFacts, PodFacts, job_facts, pod_facts
+from orbiter_operator.facts import JobFacts, PodFacts
 from orbiter_operator.models import FINAL
+from orbiter_operator.parse import job_facts, pod_facts
 
 Object = dict[str, Any]
 

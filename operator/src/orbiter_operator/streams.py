@@ -1,7 +1,7 @@
 """Reads of Redis streams with the one reply type that a text client on protocol 2 gives.
 
-The client's own annotations allow for every protocol and encoding at once; here they are narrowed in
-one place instead of at every call.
+The client's own annotations allow for every protocol and encoding at once; here they are narrowed
+in one place instead of at every call.
 """
 
 from collections.abc import Mapping

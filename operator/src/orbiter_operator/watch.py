@@ -1,9 +1,9 @@
 """kopf as the informer of our own kinds: every event goes into the store, nothing is decided here.
 
 kopf runs with its side effects off: no annotations or finalizers (only `on.event` handlers), no
-peering, no scanning of the cluster, no log messages as Events. Its own retries never give up, because
-an API server that is away is no reason to end. Start it last: when it ends, it cancels every task of
-the event loop that was created after it.
+peering, no scanning of the cluster, no log messages as Events. Its own retries never give up,
+because an API server that is away is no reason to end. Start it last: when it ends, it cancels
+every task of the event loop that was created after it.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """The work queue: which keys to look at, each at most once at a time, now or later.
 
 Between whoever has news (informers, consumers, due times) and the reconcile workers. A key that is
-added while it is being worked on is worked on again afterwards; a failed one comes back with growing
-pauses. One heap holds all due times.
+added while it is being worked on is worked on again afterwards; a failed one comes back with
+growing pauses. One heap holds all due times.
 """
 
 import asyncio

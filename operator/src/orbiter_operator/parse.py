@@ -1,0 +1,120 @@
+"""Reduce Jobs and Pods, as the API server has them, to facts. Pure."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from orbiter_operator.facts import JobFacts, PodFacts
+from orbiter_operator.labels import ATTEMPT, TASK_UID, WORKER
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """Read a time as the API server writes it."""
+    return datetime.fromisoformat(text) if text else None
+
+
+def owner_of(obj: dict[str, Any], kind: str) -> tuple[str, str] | None:
+    """(name, uid) of the owner of one kind, or None."""
+    for reference in obj["metadata"].get("ownerReferences") or ():
+        if reference.get("kind") == kind:
+            return reference["name"], reference["uid"]
+    return None
+
+
+def job_facts(obj: dict[str, Any]) -> JobFacts | None:
+    """Read a Job; None when it is no attempt of an AgentTask."""
+    meta = obj["metadata"]
+    owner = owner_of(obj, "AgentTask")
+    attempt = _attempt(meta)
+    if owner is None or attempt is None:
+        return None
+    state: Literal["suspended", "active", "complete", "failed"] = "active"
+    if (obj.get("spec") or {}).get("suspend"):
+        state = "suspended"
+    reason = message = ""
+    for condition in (obj.get("status") or {}).get("conditions") or ():
+        if condition.get("status") != "True":
+            continue
+        if condition["type"] in ("Complete", "Failed"):
+            state = "complete" if condition["type"] == "Complete" else "failed"
+            reason, message = condition.get("reason", ""), condition.get("message", "")
+    return JobFacts(
+        name=meta["name"],
+        uid=meta["uid"],
+        owner=owner[1],
+        attempt=attempt,
+        created=datetime.fromisoformat(meta["creationTimestamp"]),
+        state=state,
+        reason=reason,
+        message=message,
+        deleting="deletionTimestamp" in meta,
+    )
+
+
+def pod_facts(obj: dict[str, Any]) -> PodFacts | None:
+    """Read a Pod; None when it is not a worker of an attempt."""
+    meta, status = obj["metadata"], obj.get("status") or {}
+    labels = meta.get("labels") or {}
+    attempt = _attempt(meta)
+    if attempt is None or TASK_UID not in labels:
+        return None
+    facts: dict[str, Any] = {}
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
+            facts["unschedulable"] = condition.get("message", "")
+        if condition["type"] == "DisruptionTarget" and condition.get("status") == "True":
+            facts["disruption"] = condition.get("reason", "")
+    for state in _container_states(status):
+        facts.update(_state_facts(state))
+    if facts.get("waiting_reason"):
+        facts["waiting_since"] = parse_time(status.get("startTime") or meta["creationTimestamp"])
+    return PodFacts(
+        name=meta["name"],
+        owner=labels[TASK_UID],
+        attempt=attempt,
+        phase=status.get("phase", "Pending"),
+        reason=status.get("reason", ""),
+        message=status.get("message", ""),
+        deleted_at=parse_time(meta.get("deletionTimestamp")),
+        node=(obj.get("spec") or {}).get("nodeName", ""),
+        **facts,
+    )
+
+
+def _container_states(status: dict[str, Any]) -> list[dict[str, Any]]:
+    """States that matter: whatever waits, init containers that failed, and the worker's."""
+    states = []
+    for item in status.get("initContainerStatuses") or ():
+        state = item.get("state") or {}
+        if "running" not in state and (state.get("terminated") or {}).get("exitCode") != 0:
+            states.append(state)
+    for item in status.get("containerStatuses") or ():
+        state = item.get("state") or {}
+        if item["name"] == WORKER or "waiting" in state:
+            states.append(state)
+    return states
+
+
+def _state_facts(state: dict[str, Any]) -> dict[str, Any]:
+    if waiting := state.get("waiting"):
+        # PodInitializing and ContainerCreating are the ordinary course of things.
+        if waiting.get("reason") in ("PodInitializing", "ContainerCreating", None):
+            return {}
+        return {
+            "waiting_reason": waiting["reason"],
+            "waiting_message": waiting.get("message", ""),
+        }
+    if running := state.get("running"):
+        return {"running_since": parse_time(running.get("startedAt"))}
+    if ended := state.get("terminated"):
+        return {
+            "exit_reason": ended.get("reason", ""),
+            "exit_code": ended.get("exitCode"),
+            "exit_message": ended.get("message", ""),
+            "running_since": parse_time(ended.get("startedAt")),
+        }
+    return {}
+
+
+def _attempt(meta: dict[str, Any]) -> int | None:
+    text = (meta.get("labels") or {}).get(ATTEMPT, "")
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,175 @@
+"""The pod of a worker, as a dict. Pure: the same agent and settings always give the same template.
+
+What makes a worker safe (no root, no capabilities, read-only root file system, no service account
+token) is the default here; the user's template is laid over it, and the restricted Pod Security
+Standard of the namespace decides how far that may go. What identifies the worker is set last.
+"""
+
+from typing import Any, NamedTuple
+
+from orbiter_operator.labels import WORKER
+from orbiter_operator.models import Agent, Workspace
+from orbiter_operator.overlay import merge
+
+Object = dict[str, Any]
+REDIS_KEY = "developer-url"
+_UID = 1000
+_SECRET_MODE = 0o440
+_GIT_DIR = "/run/secrets/git"
+_WORKSPACE = "/workspace"
+_ANTHROPIC = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+)
+_OPENAI = ("OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL")
+CREDENTIALS = {
+    "claude": _ANTHROPIC,
+    "codex": _OPENAI,
+    "factory": ("FACTORY_API_KEY", "OPENAI_API_KEY", "FACTORY_MODEL"),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "opencode": (*_ANTHROPIC, *_OPENAI),
+    "orbiter": (*_ANTHROPIC, *_OPENAI),
+}
+"""Keys of `agent.credentialsSecretRef` that become variables of the worker, by agent type."""
+
+
+class WorkerDefaults(NamedTuple):
+    """What the operator's settings say about every worker."""
+
+    images: dict[str, str]
+    pull_policy: str
+    redis_secret: str
+    service_account: str
+    resources: Object
+    grace_seconds: int
+    job_ttl_seconds: int
+
+
+def worker_template(
+    agent: Agent,
+    workspace: Workspace,
+    overlay: Object,
+    labels: dict[str, str],
+    environment: dict[str, str],
+    defaults: WorkerDefaults,
+) -> Object:
+    """The pod template of a worker with the user's template laid over it.
+
+    Args:
+        agent: Which agent, and how.
+        workspace: Where it works.
+        overlay: Partial pod template of the user.
+        labels: Labels the operator finds its pods by; they stay.
+        environment: Variables that identify the worker; they stay.
+        defaults: What is the same for all workers.
+
+    Returns:
+        A PodTemplateSpec whose container is named `worker`.
+    """
+    identity: list[Object] = [{"name": name, "value": value} for name, value in environment.items()]
+    identity.append(_secret_variable("REDIS_URL", defaults.redis_secret, REDIS_KEY, optional=False))
+    base: Object = {
+        "metadata": {"labels": {}},
+        "spec": {
+            "restartPolicy": "Never",
+            "serviceAccountName": defaults.service_account,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": defaults.grace_seconds,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": _UID,
+                "runAsGroup": _UID,
+                "fsGroup": _UID,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [_container(agent, workspace, defaults)],
+            "volumes": _volumes(workspace),
+        },
+    }
+    merged: Object = merge(base, overlay)
+    merged["metadata"]["labels"] = merged["metadata"].get("labels", {}) | labels
+    merged["spec"]["restartPolicy"] = "Never"
+    grace = str(merged["spec"].get("terminationGracePeriodSeconds", defaults.grace_seconds))
+    identity.append({"name": "TERMINATION_GRACE_SECONDS", "value": grace})
+    for container in merged["spec"]["containers"]:
+        if container["name"] == WORKER:
+            container["env"] = merge(container.get("env", []), identity, "env")
+    return merged
+
+
+def _container(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> Object:
+    mounts = [
+        {"name": "home", "mountPath": "/home/agent"},
+        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a mount of the pod's own
+        {"name": "workspace", "mountPath": _WORKSPACE},
+    ]
+    if workspace.git and workspace.git.credentials_secret_ref:
+        mounts.append({"name": "git-credentials", "mountPath": _GIT_DIR, "readOnly": True})  # type: ignore[dict-item]
+    return {
+        "name": WORKER,
+        "image": defaults.images[agent.type],
+        "imagePullPolicy": defaults.pull_policy,
+        "env": _agent_environment(agent, workspace),
+        "resources": defaults.resources,
+        "volumeMounts": mounts,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+
+
+def _agent_environment(agent: Agent, workspace: Workspace) -> list[Object]:
+    values = {
+        "AGENT_TYPE": agent.type,
+        "AGENT_MODEL": agent.model,
+        "AGENT_MAX_TURNS": agent.max_turns,
+        "AGENT_MAX_COST_USD": agent.max_cost_usd,
+        "AGENT_SYSTEM_PROMPT": agent.system_prompt,
+        "AGENT_ENV": ",".join(item["name"] for item in agent.env) or None,
+        "WORKSPACE_DIR": _WORKSPACE,
+        "HOME": "/home/agent",
+        "TMPDIR": "/tmp",  # noqa: S108 - a mount of the pod's own
+    }
+    if workspace.git and workspace.git.credentials_secret_ref:
+        values["GIT_CREDENTIALS_DIR"] = _GIT_DIR
+    variables: list[Object] = [
+        {"name": name, "value": str(value)} for name, value in values.items() if value is not None
+    ]
+    if secret := agent.credentials_secret_ref:
+        variables += [
+            _secret_variable(name, secret.name, name, optional=True)
+            for name in CREDENTIALS.get(agent.type, ())
+        ]
+    merged: list[Object] = merge(variables, list(agent.env), "env")
+    return merged
+
+
+def _secret_variable(name: str, secret: str, key: str, *, optional: bool) -> Object:
+    reference: Object = {"name": secret, "key": key}
+    if optional:
+        reference["optional"] = True
+    return {"name": name, "valueFrom": {"secretKeyRef": reference}}
+
+
+def _volumes(workspace: Workspace) -> list[Object]:
+    place: Object = {"name": "workspace", "emptyDir": workspace.empty_dir or {}}
+    if workspace.persistent_volume_claim:
+        place = {"name": "workspace", "persistentVolumeClaim": workspace.persistent_volume_claim}
+    volumes: list[Object] = [
+        {"name": "home", "emptyDir": {}},
+        {"name": "tmp", "emptyDir": {}},
+        place,
+    ]
+    if workspace.git and workspace.git.credentials_secret_ref:
+        secret = {
+            "secretName": workspace.git.credentials_secret_ref.name,
+            "defaultMode": _SECRET_MODE,
+        }
+        volumes.append({"name": "git-credentials", "secret": secret})
+    return volumes
