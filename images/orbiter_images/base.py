@@ -13,7 +13,7 @@ from .stamp import Stamps
 
 NAME = f"{PREFIX}/base:{TAG}"
 PACKAGES = ("ca-certificates", "python3", "python3-pip")
-# What a container has no use for; licences stay.
+# Beside documentation; licences stay.
 UNUSED = (
     "usr/share/locale/*",
     "usr/share/man/*",
@@ -75,17 +75,24 @@ def make(engine: Engine, suite: str, stamps: Stamps) -> None:
 
 def unpack_packages(suite: str, archive: Path) -> None:
     """Let debootstrap unpack a minimal Debian and put its files into an archive."""
-    root = IMAGES / "debootstrap"
+    # debootstrap cannot work below a directory with a space in its name.
+    parent = Path("/var/tmp") if " " in str(IMAGES) else IMAGES  # noqa: S108
+    root = parent / "orbiter-debootstrap"
     shutil.rmtree(root, ignore_errors=True)
     packages = f"--include={','.join(PACKAGES)}"
     run(["debootstrap", "--variant=minbase", packages, suite, str(root), mirror()])
+    remove_unused(root)
+    partial = archive.with_suffix(".partial")
+    run(["tar", "--create", "--numeric-owner", "--file", str(partial), "-C", str(root), "."])
+    partial.replace(archive)
+    shutil.rmtree(root)
+
+
+def remove_unused(root: Path) -> None:
+    """Delete what a container has no use for."""
     for pattern in UNUSED:
         for path in root.glob(pattern):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     for path in (root / "usr/share/doc").rglob("*"):
         if path.is_file() and path.name != "copyright":
             path.unlink()
-    partial = archive.with_suffix(".partial")
-    run(["tar", "--create", "--numeric-owner", "--file", str(partial), "-C", str(root), "."])
-    partial.replace(archive)
-    shutil.rmtree(root)
