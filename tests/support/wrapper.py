@@ -99,6 +99,11 @@ class FakeClaude:
         """Run this shell script instead of answering."""
         (self._home / "behaviour").write_text(script + "\n")
 
+    @property
+    def behaviour(self) -> str:
+        """The shell script that answers at present."""
+        return (self._home / "behaviour").read_text()
+
     def hold(self) -> None:
         """Take every message and answer none until `release`."""
         (self._home / "held").touch()

@@ -5,12 +5,18 @@ the first unbound entry it gets from the shared queue, or takes over from a work
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from structlog.contextvars import bound_contextvars
 
-from orbiter_contracts import DeveloperWorkerInput, InvalidMessageError, WorkerOutput, decode
+from orbiter_contracts import (
+    DeveloperWorkerInput,
+    DeveloperWorkerOutput,
+    InvalidMessageError,
+    WorkerOutput,
+    decode,
+)
 from orbiter_contracts.queues import (
     DEVELOPER_GROUP,
     DEVELOPER_INPUT,
@@ -18,6 +24,7 @@ from orbiter_contracts.queues import (
     OPERATOR_GROUP,
     TASK_FIELD,
 )
+from worker_wrapper import workspace
 from worker_wrapper.agents.base import Session, Turn
 from worker_wrapper.claims import AttemptClaim, Claim, QueueClaim
 from worker_wrapper.exchange import POISONED_DELIVERIES, Worker, answer, begin, poisoned
@@ -118,22 +125,7 @@ async def _answer(worker: Worker, job: _Job) -> None:
         if job.reason:
             report = without_turn(worker.clock(), reason=job.reason, error=job.error)
             return developer_output(task, report, worker_id=settings.worker_id)
-        report = await take_turn(
-            settings.agent,
-            Turn(
-                prompt=task.prompt,
-                timeout_seconds=task.timeout,
-                session=Session(session_id),
-                workdir=settings.workspace_dir,
-                options=settings.options,
-            ),
-            developer=True,
-            environ=worker.environ,
-            stop=stop,
-            spill_dir=settings.spill_dir,
-            clock=worker.clock,
-        )
-        return developer_output(task, report, worker_id=settings.worker_id)
+        return await _work(worker, task, session_id, stop)
 
     name = (settings.task and settings.task.name) or task.task_id
     with bound_contextvars(request_id=task.request_id, task=name):
@@ -145,3 +137,49 @@ async def _answer(worker: Worker, job: _Job) -> None:
             details={"request_id": task.request_id, "session_id": session_id, "task": name},
             dead_reason=job.error or "",
         )
+
+
+async def _work(
+    worker: Worker, task: DeveloperWorkerInput, session_id: str, stop: StopTurn
+) -> DeveloperWorkerOutput:
+    """Prepare the workspace, run the agent in it, and see what became of it."""
+    settings = worker.settings
+    place = (task.workspace, settings.workspace_dir, settings.git_credentials_dir)
+    try:
+        prepared = await workspace.prepare(
+            *place, environ=worker.environ, spill_dir=settings.spill_dir, stop=stop
+        )
+    except workspace.WorkspaceError as error:
+        reason = "Terminated" if stop.is_set() else "WorkspaceError"
+        report = without_turn(worker.clock(), reason=reason, error=str(error))
+        return developer_output(task, report, worker_id=settings.worker_id)
+    report = await take_turn(
+        settings.agent,
+        Turn(
+            prompt=task.prompt,
+            timeout_seconds=task.timeout,
+            session=Session(session_id),
+            workdir=settings.workspace_dir,
+            options=settings.options,
+        ),
+        developer=True,
+        environ=worker.environ,
+        stop=stop,
+        spill_dir=settings.spill_dir,
+        clock=worker.clock,
+    )
+    finished = workspace.Finished(prepared)
+    if not stop.is_set():
+        finished = await workspace.finish(
+            *place,
+            prepared=prepared,
+            environ=worker.environ,
+            spill_dir=settings.spill_dir,
+            stop=stop,
+        )
+    return developer_output(
+        task,
+        replace(report, warnings=[*report.warnings, *finished.warnings]),
+        worker_id=settings.worker_id,
+        workspace=finished.report if task.workspace and task.workspace.git else None,
+    )
