@@ -344,7 +344,7 @@ def _parse(path: list[str]) -> tuple[str, str, str, str]:
     namespace = ""
     if len(rest) > 2 and rest[0] == "namespaces":
         namespace, rest = rest[1], rest[2:]
-    plural, name, sub = (rest + ["", "", ""])[:3]
+    plural, name, sub = [*rest, "", "", ""][:3]
     return plural, namespace, name, sub
 
 

@@ -70,7 +70,7 @@ class World:
 
     def tasks(self, namespace: str = NAMESPACE) -> dict[str, Object]:
         """The status of every task, by name."""
-        found = self.cluster.list("agenttasks", namespace)
+        found = self.cluster.list_all("agenttasks", namespace)
         return {item["metadata"]["name"]: item.get("status", {}) for item in found}
 
     def wait(
@@ -133,16 +133,16 @@ class World:
 
     def events(self, name: str, namespace: str = NAMESPACE) -> list[Object]:
         """The Kubernetes Events about a task."""
-        found = self.cluster.list("events", namespace)
+        found = self.cluster.list_all("events", namespace)
         return [event for event in found if event["involvedObject"]["name"] == name]
 
     def jobs(self, name: str, namespace: str = NAMESPACE) -> list[Object]:
         """A task's Jobs."""
-        return self.cluster.list("jobs", namespace, f"orbiter.dev/agenttask={name}")
+        return self.cluster.list_all("jobs", namespace, f"orbiter.dev/agenttask={name}")
 
     def pods(self, name: str, namespace: str = NAMESPACE) -> list[Object]:
         """A task's pods that have not ended."""
-        pods = self.cluster.list("pods", namespace, f"orbiter.dev/agenttask={name}")
+        pods = self.cluster.list_all("pods", namespace, f"orbiter.dev/agenttask={name}")
         return [pod for pod in pods if pod["status"]["phase"] in ("Pending", "Running")]
 
     def processes(self, name: str, namespace: str = NAMESPACE) -> str:

@@ -1,0 +1,202 @@
+"""Before an attempt: what a task waits for, and when it begins."""
+
+from datetime import timedelta
+
+import pytest
+from orbiter_operator.facts import Adopted, Dependencies, Refusal, Room
+from orbiter_operator.models import Result, TaskStatus
+from orbiter_operator.steps import DeleteJob, Publish, StartAttempt
+from support.observed import NOW, decide, ended, job, observed, output, pod, record, running, spec
+
+START = (StartAttempt(attempt=1, prompt="do it"),)
+FULL = Room(free=False, place=3, waiting=12, running=5, limit=5)
+
+
+def test_a_new_task_with_room_starts_at_once():
+    decision = decide(observed())
+    assert decision.steps == START
+    assert decision.place == "take"
+    assert (decision.status.phase, decision.status.reason) == ("Pending", "Starting")
+    assert decision.status.job_name == "fix-1"
+    assert decision.status.worker_id == "team.fix-1"
+    assert decision.status.attempts == 1
+
+
+def test_a_task_without_room_waits_in_line_and_says_its_place():
+    decision = decide(observed(room=FULL))
+    assert decision.steps == ()
+    assert decision.place == "wait"
+    assert decision.status.reason == "ConcurrencyLimit"
+    assert decision.status.message == "place 3 of 12, 5 of 5 jobs running in this namespace"
+    assert decision.status.condition("Admitted").status == "False"
+
+
+def test_a_place_that_is_shown_already_is_not_written_again():
+    waiting = ended(observed(room=FULL))
+    moved_up = FULL.model_copy(update={"place": 2, "shown": True})
+    assert decide(waiting.model_copy(update={"room": moved_up})).status is None
+
+
+def test_a_place_that_was_shown_long_ago_is_written_anew():
+    waiting = ended(observed(room=FULL))
+    moved_up = FULL.model_copy(update={"place": 2})
+    assert "place 2 of 12" in decide(waiting.model_copy(update={"room": moved_up})).status.message
+
+
+def test_a_task_that_has_waited_starts_without_another_line_in_its_status():
+    decision = decide(ended(observed(room=FULL), room=Room()))
+    assert decision.steps == START
+    assert decision.status is None
+
+
+def test_a_task_waits_for_its_dependencies_by_name():
+    decision = decide(observed(dependencies=Dependencies(waiting=("a", "b", "c", "d"))))
+    assert decision.place == "leave"
+    assert decision.status.reason == "WaitingForDependencies"
+    assert decision.status.message == "waits for a, b, c and 1 more"
+
+
+def test_a_missing_dependency_is_named():
+    decision = decide(observed(dependencies=Dependencies(missing=("build",))))
+    assert (decision.status.phase, decision.status.reason) == ("Pending", "DependencyMissing")
+    assert "build" in decision.status.message
+
+
+def test_a_failed_dependency_fails_the_task():
+    decision = decide(observed(dependencies=Dependencies(failed="build")))
+    assert (decision.status.phase, decision.status.reason) == ("Failed", "DependencyFailed")
+    assert decision.event.kind == "Warning"
+
+
+def test_a_cycle_fails_the_task_and_names_the_cycle():
+    decision = decide(observed(dependencies=Dependencies(cycle=("fix", "b", "fix"))))
+    assert (decision.status.phase, decision.status.reason) == ("Failed", "DependencyCycle")
+    assert "fix → b → fix" in decision.status.message
+
+
+def test_dependencies_that_were_complete_once_are_not_asked_again():
+    waited = ended(observed(room=FULL), room=Room(), dependencies=Dependencies(missing=("a",)))
+    assert decide(waited).steps == START
+
+
+def test_a_prompt_that_is_not_there_yet_is_waited_for():
+    decision = decide(observed(prompt=None, prompt_error="ConfigMap p does not exist"))
+    assert (decision.status.phase, decision.status.reason) == ("Pending", "PromptMissing")
+    assert decision.due == 30
+
+
+def test_a_spec_that_cannot_be_read_fails_the_task_and_says_where():
+    decision = decide(observed(spec_error="spec.retry.limit: not a number"))
+    assert (decision.status.phase, decision.status.reason) == ("Failed", "InvalidSpec")
+
+
+def test_redis_being_away_is_a_reason_and_no_phase_of_its_own():
+    decision = decide(observed(queue_error="Redis at redis://r:6379/0 does not answer"))
+    assert (decision.status.phase, decision.status.reason) == ("Pending", "QueueUnavailable")
+    assert decision.steps == ()
+
+
+@pytest.mark.parametrize("status", [403, 409])
+def test_a_refusal_that_may_pass_is_shown_and_tried_again(status):
+    refusal = Refusal(status=status, reason="QuotaExceeded", message="exceeded quota: jobs")
+    decision = decide(observed(refusal=refusal))
+    assert (decision.status.phase, decision.status.reason) == ("Pending", "QuotaExceeded")
+    assert decision.due == 15
+    assert decision.place == "leave"
+
+
+def test_a_job_the_api_server_finds_invalid_is_answered_for_its_worker():
+    refusal = Refusal(status=422, reason="Invalid", message="spec.template: nonsense")
+    (step,) = decide(observed(refusal=refusal)).steps
+    assert isinstance(step, Publish)
+    assert step.output.reason == "JobRejected"
+    assert "nonsense" in step.output.error
+
+
+def test_a_rejected_job_fails_the_task_whatever_the_retry_limit():
+    told = output("failed", reason="JobRejected", error="the API server refused it")
+    decision = decide(observed(spec=spec(retry={"limit": 3}), **record(told)))
+    assert (decision.status.phase, decision.status.reason) == ("Failed", "JobRejected")
+
+
+def test_a_task_cancelled_before_it_ran_is_cancelled():
+    decision = decide(observed(spec=spec(desiredState="Cancelled")))
+    assert (decision.status.phase, decision.status.reason) == ("Cancelled", "Cancelled")
+    assert decision.steps == ()
+
+
+def test_an_adopted_task_cancelled_before_it_ran_answers_whoever_asked():
+    adopted = Adopted(entry="1-0", request_id="theirs")
+    facts = observed(adopted=adopted, spec=spec(desiredState="Cancelled"))
+    (step,) = decide(facts).steps
+    assert (step.output.status, step.output.request_id) == ("cancelled", "theirs")
+
+
+def test_an_adopted_task_whose_entry_another_worker_has_is_cancelled():
+    adopted = Adopted(entry="1-0", request_id="theirs")
+    decision = decide(observed(adopted=adopted, taken_by="entry 1-0 is worked on by w"))
+    assert (decision.status.phase, decision.status.reason) == ("Cancelled", "TakenElsewhere")
+
+
+def test_a_failed_attempt_with_retries_left_waits_for_its_backoff():
+    facts = running(spec=spec(retry={"limit": 1, "backoffSeconds": 10}), **record(output("failed")))
+    decision = decide(facts)
+    assert (decision.status.phase, decision.status.reason) == ("Pending", "Retrying")
+    assert decision.status.attempts == 1
+    assert decision.due == 10
+    assert decision.place == "leave"
+    assert decide(ended(facts), after=4).steps == ()
+    assert decide(ended(facts), after=4).due == 6
+
+
+def test_the_next_attempt_starts_when_the_backoff_is_over():
+    facts = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))))
+    over = facts.model_copy(update={"jobs": (job(state="complete"),), "pods": ()})
+    assert decide(over, after=11).steps == (StartAttempt(attempt=2, prompt="do it"),)
+
+
+def test_the_next_attempt_waits_until_the_pod_of_the_last_is_gone():
+    facts = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))))
+    decision = decide(facts, after=11)
+    assert decision.steps == (DeleteJob(name="fix-1"),)
+    assert decision.place == "leave"
+
+
+def test_waiting_for_room_before_a_retry_does_not_forget_that_the_last_attempt_is_over():
+    facts = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))), pods=())
+    waiting = facts.model_copy(update={"room": FULL})
+    status = decide(waiting, after=11).status
+    assert status.reason == "ConcurrencyLimit"
+    again = waiting.model_copy(update={"status": status, "room": Room()})
+    assert decide(again, after=12).steps == (StartAttempt(attempt=2, prompt="do it"),)
+
+
+def test_redis_away_before_a_retry_neither_counts_the_last_attempt_twice():
+    facts = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))), pods=())
+    away = facts.model_copy(update={"queue_error": "away"})
+    status = decide(away, after=11).status
+    back = away.model_copy(update={"status": status, "queue_error": None})
+    assert decide(back, after=12).steps == (StartAttempt(attempt=2, prompt="do it"),)
+    assert status.usage == facts.status.usage
+
+
+def test_an_attempt_whose_job_exists_has_begun_though_the_status_does_not_know():
+    decision = decide(observed(jobs=(job(created=NOW - timedelta(seconds=3)),), pods=(pod(),)))
+    assert decision.steps == ()
+    assert decision.status.attempts == 1
+
+
+def test_an_attempt_that_was_over_before_its_job_was_seen_is_not_run_again():
+    decision = decide(observed(**record(output())))
+    assert decision.steps == ()
+    assert decision.status.phase == "Completed"
+
+
+def test_a_task_that_is_being_deleted_is_left_alone():
+    assert decide(observed(deleting=True)).steps == ()
+
+
+def test_a_result_of_the_last_attempt_does_not_outlive_the_start_of_the_next():
+    status = TaskStatus(phase="Pending", attempts=1, result=Result(status="failed"))
+    facts = observed(status=status, jobs=(job(2),), pods=(pod(2, running_since=NOW),))
+    assert decide(facts).status.result is None
