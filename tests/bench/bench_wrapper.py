@@ -17,8 +17,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from redis import Redis
 from support.redis_server import RedisServer, running_server
@@ -26,6 +25,7 @@ from support.redis_server import RedisServer, running_server
 from orbiter_contracts import POWorkerInput, encode
 from orbiter_contracts.queues import po_input, po_output
 
+ROOT = Path(__file__).resolve().parents[2]
 ANSWER = {
     "type": "result",
     "subtype": "success",
