@@ -1,9 +1,10 @@
 """A command runs under supervision: to its end, or to the end we put to it."""
 
 import asyncio
+import os
 import subprocess
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -47,6 +48,22 @@ async def shell(tmp_path: Path) -> AsyncIterator[Shell]:
     yield run_script
     for outcome in outcomes:
         outcome.stdout.close()
+
+
+@pytest.fixture
+def anyone_left(tmp_path: Path) -> Iterator[Callable[[], bool]]:
+    """Whether a process still holds `lifeline` open for writing, a script or a child of it."""
+    os.mkfifo(tmp_path / "lifeline")
+    reader = os.open(tmp_path / "lifeline", os.O_RDONLY | os.O_NONBLOCK)
+
+    def check() -> bool:
+        try:
+            return os.read(reader, 1) != b""
+        except BlockingIOError:
+            return True
+
+    yield check
+    os.close(reader)
 
 
 def printed(outcome: Outcome) -> str:
@@ -220,19 +237,21 @@ async def test_a_process_forked_twice_into_its_own_session_is_gone_afterwards(
 
 
 async def test_a_process_that_runs_away_from_pid_to_pid_is_caught(
-    shell: Shell, tmp_path: Path
+    shell: Shell, tmp_path: Path, anyone_left: Callable[[], bool]
 ) -> None:
-    (tmp_path / "run.sh").write_text('echo "$$" > pid\nsh ./run.sh &\n')
+    (tmp_path / "run.sh").write_text("[ -e run.sh ] || exit\necho > ran\nsh ./run.sh &\n")
 
-    await shell("setsid sh ./run.sh & while [ ! -s pid ]; do :; done")
+    await shell("exec 9>lifeline; setsid sh ./run.sh & while [ ! -s ran ]; do :; done")
 
-    assert _commands_in(tmp_path) == []
+    left = anyone_left()
+    (tmp_path / "run.sh").unlink()
+    assert not left
 
 
 async def test_zombies_of_orphans_are_reaped_while_the_command_runs(
     shell: Shell, tmp_path: Path
 ) -> None:
-    script = "(true & echo $! > orphan); while [ ! -e stop ]; do sleep 0.01; done"
+    script = "(sleep 0.05 & echo $! > orphan); while [ ! -e stop ]; do sleep 0.01; done"
     async with running(shell(script)) as task:
         await until(lambda: (tmp_path / "orphan").exists() and bool(_text(tmp_path / "orphan")))
         pid = _text(tmp_path / "orphan")
@@ -254,12 +273,13 @@ async def test_processes_that_were_there_before_are_left_alone(shell: Shell) -> 
             mine.kill()
 
 
-async def test_cancelling_the_run_leaves_nothing_behind(shell: Shell, tmp_path: Path) -> None:
-    async with running(shell("trap '' INT TERM; echo $$ > pid; sleep 60 & wait")):
-        await until(lambda: bool(_text(tmp_path / "pid")))
+async def test_cancelling_the_run_leaves_nothing_behind(
+    shell: Shell, tmp_path: Path, anyone_left: Callable[[], bool]
+) -> None:
+    async with running(shell("exec 9>lifeline; trap '' INT; sleep 60 & echo > started; wait")):
+        await until((tmp_path / "started").exists)
 
-    assert not Path("/proc", _text(tmp_path / "pid")).exists()
-    assert _commands_in(tmp_path) == []
+    assert not anyone_left()
 
 
 async def test_a_missing_program_is_named(tmp_path: Path) -> None:
@@ -300,15 +320,3 @@ async def test_arguments_the_kernel_refuses_are_an_error_in_words(tmp_path: Path
 
 def _text(path: Path) -> str:
     return path.read_text().strip() if path.exists() else ""
-
-
-def _commands_in(directory: Path) -> list[str]:
-    """Processes whose working directory is `directory`."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if (process / "cwd").readlink() == directory:
-                found.append((process / "cmdline").read_text())
-        except OSError:
-            continue
-    return found

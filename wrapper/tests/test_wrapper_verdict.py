@@ -243,6 +243,10 @@ def test_an_agent_killed_for_lack_of_memory_is_told_so(judged: Judged) -> None:
     assert (judgement.status, judgement.reason) == ("error", "OOMKilled")
 
 
+def test_processes_that_survive_everything_are_a_warning(judged: Judged) -> None:
+    assert judged(survivors=(42,)).warnings == ["processes that could not be ended: 42"]
+
+
 def test_a_tool_killed_for_lack_of_memory_is_a_warning(judged: Judged) -> None:
     judgement = judged(oom_killed=True)
 

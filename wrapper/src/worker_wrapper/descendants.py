@@ -17,8 +17,6 @@ from dataclasses import dataclass
 _SWEEP_SECONDS = 5.0
 _ROUND_MS = 50
 _REAP_AFTER_SECONDS = 0.2
-_DOUBTS = 20
-"""Looks in a row that may be spoilt by processes of others coming and going (a busy host)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +37,26 @@ class Process:
 Keys = frozenset[tuple[int, int]]
 
 
-def descendants(*, strangers: Keys = frozenset()) -> tuple[list[Process], bool]:
+def descendants(*, strangers: Keys = frozenset()) -> list[Process]:
     """All descendants of this process, but for `strangers` and theirs.
 
-    Returns:
-        The descendants, and whether nothing came or went while we looked. Only then does an empty
-        list prove that there is none.
+    Empty means that there is none: whoever lives, or has not been reaped, is below one of our own
+    children, and of those the kernel's list is exact, because only we remove any from it.
     """
-    table, complete = _process_table()
-    children: dict[int, list[Process]] = {}
-    for process in table:
-        children.setdefault(process.parent, []).append(process)
     found: list[Process] = []
     parents = [os.getpid()]
     while parents:
-        for child in children.get(parents.pop(), ()):
-            if child.key not in strangers:
+        for pid in _children(parents.pop()):
+            child = _read(pid)
+            if child is not None and child.key not in strangers:
                 found.append(child)
                 parents.append(child.pid)
-    return found, complete
+    return found
 
 
 def present() -> Keys:
     """Who is there before the agent starts, and therefore not the agent's."""
-    return frozenset(process.key for process in descendants()[0])
+    return frozenset(process.key for process in descendants())
 
 
 @contextmanager
@@ -79,7 +73,7 @@ def reaping(*, strangers: Keys, spare: int) -> Iterator[None]:
     def look() -> None:
         nonlocal due
         due = None
-        for process in descendants(strangers=strangers)[0]:
+        for process in descendants(strangers=strangers):
             if process.pid != spare:
                 _reap(process)
 
@@ -111,34 +105,27 @@ def sweep(*, strangers: Keys, seconds: float = _SWEEP_SECONDS) -> list[int]:
     """
     until = time.monotonic() + seconds
     stopped: set[tuple[int, int]] = set()
-    doubts = 0
-    while True:
-        found, complete = descendants(strangers=strangers)
-        found = [process for process in found if not _reap(process)]
-        doubts += not complete
-        certain = complete or doubts > _DOUBTS
-        if not found and certain:
-            return []
+    while seen := descendants(strangers=strangers):
+        found = [process for process in seen if not _reap(process)]
         if time.monotonic() > until:
             return [process.pid for process in found]
         fresh = [process for process in found if process.key not in stopped]
-        if fresh or not certain:
+        if fresh:
             _send(fresh, signal.SIGSTOP, wait_ms=0)
             stopped |= {process.key for process in fresh}
         else:
             _send(found, signal.SIGKILL, wait_ms=_ROUND_MS)
+    return []
 
 
-def _process_table() -> tuple[list[Process], bool]:
-    table, complete = [], True
-    for name in os.listdir("/proc"):  # noqa: PTH208 - this is on the path of every turn
-        if name.isdecimal():
-            process = _read(int(name))
-            if process is None:
-                complete = False
-            else:
-                table.append(process)
-    return table, complete
+def _children(pid: int) -> list[int]:
+    """Pids of a process's children; none when it is gone."""
+    found: list[int] = []
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - on the path of every turn
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as children:  # noqa: PTH123
+                found += map(int, children.read().split())
+    return found
 
 
 def _read(pid: int) -> Process | None:

@@ -127,6 +127,9 @@ def _warnings(outcome: Outcome, result: AgentResult) -> list[str]:
     warnings = [f"permission denied: {tool}" for tool in result.permission_denials]
     if outcome.stdout.dropped:
         warnings.append(f"the first {outcome.stdout.dropped} bytes of output were not kept")
+    if outcome.survivors:
+        pids = ", ".join(map(str, outcome.survivors))
+        warnings.append(f"processes that could not be ended: {pids}")
     if outcome.oom_killed:
         warnings.append("the kernel killed a process for lack of memory during this turn")
     return warnings

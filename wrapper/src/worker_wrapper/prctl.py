@@ -5,7 +5,9 @@ is PID 1, and it could read this process's environment, with the Redis password 
 """
 
 import ctypes
+import errno
 import os
+from pathlib import Path
 
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
@@ -15,9 +17,12 @@ def become_subreaper() -> None:
     """Adopt every orphaned descendant, PID 1 or not. Linux only.
 
     Raises:
-        OSError: The kernel refused.
+        OSError: The kernel refused, or cannot list the children of a process.
     """
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    if not children.exists():
+        raise OSError(errno.ENOSYS, "the kernel lacks CONFIG_PROC_CHILDREN", str(children))
 
 
 def hide_environment() -> None:

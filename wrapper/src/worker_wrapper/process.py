@@ -99,6 +99,7 @@ async def run(
         oom_killed=oom_kills() > kills_before,
         started_at=started_at,
         finished_at=clock(),
+        survivors=child.survivors,
     )
 
 
@@ -107,6 +108,7 @@ class _Child:
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
+        self.survivors: tuple[int, ...] = ()
         self._loop = asyncio.get_running_loop()
         self.exited = self._loop.create_future()
         self._pidfd = os.pidfd_open(process.pid)
@@ -166,7 +168,7 @@ async def _child(
         if process.returncode is None:
             process.kill()
             process.wait()
-        sweep(strangers=strangers)
+        child.survivors = tuple(sweep(strangers=strangers))
         for pipe in pipes:
             pipe.drain()
             pipe.close()

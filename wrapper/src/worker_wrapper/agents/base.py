@@ -82,6 +82,7 @@ class Outcome:
         oom_killed: The kernel killed a process of this container for lack of memory meanwhile.
         started_at: When it was started.
         finished_at: When it, and every process it had started, was gone.
+        survivors: Pids that even SIGKILL did not end.
     """
 
     exit_code: int | None
@@ -93,6 +94,7 @@ class Outcome:
     oom_killed: bool
     started_at: datetime
     finished_at: datetime
+    survivors: tuple[int, ...] = ()
 
     @property
     def complaint(self) -> str:
