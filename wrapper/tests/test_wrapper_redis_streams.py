@@ -163,8 +163,8 @@ async def test_an_entry_that_is_gone_cannot_be_claimed(stream: InputStream, redi
     assert await stream.claim(entry) is None
 
 
-async def found(stream: InputStream) -> list[tuple[str, str]]:
-    return [(entry.id, holder) async for entry, holder in stream.abandoned()]
+async def found(stream: InputStream) -> list[str]:
+    return [entry.id async for entry in stream.abandoned()]
 
 
 async def test_entries_idle_for_a_minute_are_abandoned(stream: InputStream, redis: Redis) -> None:
@@ -172,7 +172,7 @@ async def test_entries_idle_for_a_minute_are_abandoned(stream: InputStream, redi
     await add(redis)
     await read_by(redis, "dead", idle_seconds=61)
     await read_by(redis, "alive", idle_seconds=59)
-    assert await found(stream) == [(entry, "dead")]
+    assert await found(stream) == [entry]
 
 
 async def test_all_abandoned_entries_are_found_however_many(
@@ -182,7 +182,7 @@ async def test_all_abandoned_entries_are_found_however_many(
     entries = [await add(redis) for _ in range(5)]
     for _ in entries:
         await read_by(redis, "dead", idle_seconds=61)
-    assert [entry for entry, _ in await found(stream)] == entries
+    assert await found(stream) == entries
 
 
 async def test_an_abandoned_entry_that_was_deleted_is_forgotten(
@@ -201,7 +201,7 @@ async def test_only_one_of_two_takes_an_abandoned_entry_over(
     await add(redis)
     await read_by(redis, "dead", idle_seconds=61)
     rival = InputStream(connection, "in", "group", "rival")
-    ((entry, _),) = [pair async for pair in stream.abandoned()]
+    (entry,) = [entry async for entry in stream.abandoned()]
     taken = await rival.take_over(entry)
     assert taken is not None
     assert taken.deliveries == 2

@@ -21,7 +21,6 @@ from orbiter_contracts.queues import (
     DEVELOPER_GROUP,
     DEVELOPER_INPUT,
     DEVELOPER_OUTPUT,
-    OPERATOR_GROUP,
     TASK_FIELD,
 )
 from worker_wrapper import workspace
@@ -108,12 +107,10 @@ async def _next_unbound(stream: InputStream, worker: Worker) -> _Job:
 
 
 async def _abandoned(stream: InputStream) -> Entry | None:
-    """Take over what a dead worker left. The operator renews nothing and comes back for its own."""
-    async for entry, holder in stream.abandoned():
-        if TASK_FIELD not in entry.fields and holder != OPERATOR_GROUP:
-            taken = await stream.take_over(entry)
-            if taken:
-                return taken
+    """Take over what a dead worker left, if there is anything of that kind."""
+    async for entry in stream.abandoned():
+        if TASK_FIELD not in entry.fields and (taken := await stream.take_over(entry)):
+            return taken
     return None
 
 

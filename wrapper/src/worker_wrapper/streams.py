@@ -70,20 +70,20 @@ class InputStream:
         )
         return _entry(reply[0]) if reply and reply[0] else None
 
-    async def abandoned(self) -> AsyncIterator[tuple[Entry, str]]:
+    async def abandoned(self) -> AsyncIterator[Entry]:
         """Find entries whose consumer has not renewed its claim for ABANDONED_SECONDS.
 
         Yields:
-            Each entry with the consumer that holds it. Nothing is claimed yet.
+            Each such entry. Nothing is claimed yet.
         """
         idle, start = int(ABANDONED_SECONDS * 1000), "-"
         while pending := await self.redis.call(
             "XPENDING", self.key, self.group, "IDLE", idle, start, "+", _SCANNED
         ):
-            for entry_id, holder, _, deliveries in pending:
+            for entry_id, _, _, deliveries in pending:
                 reply = await self.redis.call("XRANGE", self.key, entry_id, entry_id)
                 if reply:
-                    yield _entry(reply[0], deliveries), holder
+                    yield _entry(reply[0], deliveries)
                 else:
                     await self.redis.call("XACK", self.key, self.group, entry_id)
             start = f"({pending[-1][0]}"
