@@ -78,14 +78,24 @@ def unpack_packages(suite: str, archive: Path) -> None:
     # debootstrap cannot work below a directory with a space in its name.
     parent = Path("/var/tmp") if " " in str(IMAGES) else IMAGES  # noqa: S108
     root = parent / "orbiter-debootstrap"
-    shutil.rmtree(root, ignore_errors=True)
+    discard(root)
     packages = f"--include={','.join(PACKAGES)}"
     run(["debootstrap", "--variant=minbase", packages, suite, str(root), mirror()])
     remove_unused(root)
     partial = archive.with_suffix(".partial")
     run(["tar", "--create", "--numeric-owner", "--file", str(partial), "-C", str(root), "."])
     partial.replace(archive)
-    shutil.rmtree(root)
+    discard(root)
+
+
+def discard(root: Path) -> None:
+    """Remove a tree; what a killed debootstrap has mounted in it is unmounted, not emptied."""
+    mounted = (line.split(" ")[1] for line in Path("/proc/self/mounts").read_text().splitlines())
+    for point in sorted(mounted, reverse=True):
+        if Path(point).is_relative_to(root):
+            run(["umount", point])
+    if root.exists():
+        shutil.rmtree(root)
 
 
 def remove_unused(root: Path) -> None:
