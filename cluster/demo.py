@@ -18,12 +18,17 @@ from typing import Any
 from localcluster.errors import ClusterError
 from localcluster.layout import REPOSITORY, Layout, from_environment
 from localcluster.report import Reporter
-from orbiter import install, kubectl
+from orbiter import ensure_namespace, install, kubectl
 
 NAMESPACE = "default"
 MODEL_NAMESPACE = "orbiter-test"
 MODEL_SERVER = REPOSITORY / "tests" / "e2e" / "manifests" / "model-server.yaml"
-MODEL_URL = f"http://model-server.{MODEL_NAMESPACE}.svc:8080"
+MODEL_URL = f"http://model-server.{MODEL_NAMESPACE}.svc"
+SETTINGS = [
+    # For clusters whose network enforces policies; harmless elsewhere.
+    "networkPolicy.modelServer.enabled=true",
+    f"networkPolicy.modelServer.namespace={MODEL_NAMESPACE}",
+]
 TASK = REPOSITORY / "examples" / "task.yaml"
 ENDED = {"Completed", "Failed", "Cancelled"}
 PATIENCE_SECONDS = 600
@@ -39,7 +44,8 @@ def credentials(layout: Layout, report: Reporter) -> None:
         data = {"ANTHROPIC_API_KEY": "scripted", "ANTHROPIC_BASE_URL": MODEL_URL}
         report.say("no ANTHROPIC_API_KEY is set: the agent talks to a scripted model server")
         with report.step("starting the scripted model server"):
-            kubectl(layout, "apply", "-f", str(MODEL_SERVER))
+            ensure_namespace(layout, MODEL_NAMESPACE)
+            kubectl(layout, "-n", MODEL_NAMESPACE, "apply", "-f", str(MODEL_SERVER))
             kubectl(
                 layout,
                 *("-n", MODEL_NAMESPACE, "rollout", "status", "deployment/model-server"),
@@ -101,7 +107,7 @@ def main() -> int:
     layout, report = from_environment(), Reporter()
     began = time.monotonic()
     try:
-        install(layout, report, ["default", "e2e"], [])
+        install(layout, report, ["default"], SETTINGS)
         credentials(layout, report)
         name = "hello"
         with report.step(f"kubectl apply -f {TASK.relative_to(REPOSITORY)}"):

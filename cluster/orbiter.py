@@ -98,7 +98,7 @@ def main(argv: Sequence[str]) -> int:
         "--namespace",
         action="append",
         default=[],
-        help="namespace in which tasks may run (repeatable; default and e2e when absent)",
+        help="namespace in which tasks may run (repeatable; default when absent)",
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a value for the chart"
@@ -107,7 +107,7 @@ def main(argv: Sequence[str]) -> int:
     layout, report = from_environment(), Reporter()
     try:
         if arguments.verb == "install":
-            install(layout, report, arguments.namespace or ["default", "e2e"], arguments.set)
+            install(layout, report, arguments.namespace or ["default"], arguments.set)
         else:
             with report.step("uninstalling"):
                 helm(layout, "uninstall", RELEASE, "--namespace", NAMESPACE, "--wait")

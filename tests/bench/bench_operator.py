@@ -318,7 +318,7 @@ class Bench:
 
     def metrics(self) -> dict[str, float]:
         """The active operator's metrics."""
-        for pod in self.world.cluster.list("pods", SYSTEM, "app.kubernetes.io/component=operator"):
+        for pod in self.world.cluster.list_all("pods", SYSTEM, "app.kubernetes.io/component=operator"):
             with self.world.forward(f"pod/{pod['metadata']['name']}", 9090) as port:
                 url = f"http://127.0.0.1:{port}/metrics"
                 with urllib.request.urlopen(url, timeout=10) as answer:

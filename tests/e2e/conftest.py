@@ -12,13 +12,16 @@ from support.world import CROWDED, ENDED, NAMESPACE, World
 ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = Path(__file__).parent / "manifests"
 SERVERS = "orbiter-test"
-MODEL_URL = f"http://model-server.{SERVERS}.svc:8080"
+MODEL_URL = f"http://model-server.{SERVERS}.svc"
 SETTINGS = (
     f"watchNamespaces={{default,{NAMESPACE},{CROWDED}}}",
     "workers.imagePullTimeoutSeconds=8",
     "workers.terminationGracePeriodSeconds=20",
     f"workers.maxConcurrentJobsByNamespace.{CROWDED}=5",
     f"adoption.namespace={NAMESPACE}",
+    # The model and the git server, for clusters whose network enforces policies.
+    "networkPolicy.modelServer.enabled=true",
+    f"networkPolicy.modelServer.namespace={SERVERS}",
 )
 
 
@@ -39,8 +42,9 @@ def world(cluster: Cluster) -> Iterator[World]:
         command += ["--set", setting]
     subprocess.run(command, check=True)
     world = World(cluster)
+    world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SERVERS}})
     for manifest in ("model-server.yaml", "git-server.yaml"):
-        world.kubectl("apply", "-f", str(MANIFESTS / manifest))
+        cluster.apply(MANIFESTS / manifest, namespace=SERVERS)
     for name in ("model-server", "git-server"):
         world.kubectl("-n", SERVERS, "rollout", "status", f"deployment/{name}", "--timeout=120s")
     for namespace in (NAMESPACE, CROWDED):
@@ -81,5 +85,5 @@ def clear(world: World, namespace: str) -> None:
     workers = "app.kubernetes.io/managed-by=orbiter"
     world.until(
         f"no worker pods in {namespace}",
-        lambda: not world.cluster.list("pods", namespace, workers),
+        lambda: not world.cluster.list_all("pods", namespace, workers),
     )

@@ -151,13 +151,13 @@ def test_the_standby_takes_over_within_seconds(world: World) -> None:
         return str((lease or {}).get("spec", {}).get("holderIdentity", ""))
 
     def ready() -> bool:
-        pods = world.cluster.list("pods", SYSTEM, OPERATOR)
+        pods = world.cluster.list_all("pods", SYSTEM, OPERATOR)
         states = [pod["status"].get("containerStatuses", [{}])[0].get("ready") for pod in pods]
         return len(states) == 2 and all(states)
 
     world.until("two operators are there", lambda: holder() and ready())
     first = holder()
-    pods = [pod["metadata"]["name"] for pod in world.cluster.list("pods", SYSTEM, OPERATOR)]
+    pods = [pod["metadata"]["name"] for pod in world.cluster.list_all("pods", SYSTEM, OPERATOR)]
     active = next(name for name in pods if name in first)
     world.kubectl("-n", SYSTEM, "delete", "pod", active, *NOW)
     world.apply(echo_task("after-takeover"))

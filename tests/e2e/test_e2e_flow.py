@@ -65,7 +65,7 @@ def test_an_entry_from_outside_becomes_a_task_and_is_answered(world: World) -> N
     assert output["status"] == "success"
     adopted = [
         item
-        for item in world.cluster.list("agenttasks", NAMESPACE)
+        for item in world.cluster.list_all("agenttasks", NAMESPACE)
         if item["spec"].get("taskId") == "ticket-42"
     ]
     assert len(adopted) == 1
@@ -98,7 +98,7 @@ def test_fifty_tasks_run_five_at_a_time(world: World) -> None:
     def count() -> None:
         nonlocal most
         while not done.is_set():
-            jobs = world.cluster.list("jobs", CROWDED)
+            jobs = world.cluster.list_all("jobs", CROWDED)
             active = [j for j in jobs if j["status"].get("active") and not ended(j)]
             most = max(most, len(active))
             done.wait(0.2)

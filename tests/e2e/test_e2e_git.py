@@ -4,8 +4,8 @@ import json
 
 from support.world import NAMESPACE, World, task
 
-SERVER = "http://git-server.orbiter-test.svc:8080"
-PASSWORD = "git-password"  # the one in manifests/git-server.yaml
+SERVER = "http://git-server.orbiter-test.svc"
+PASSWORD = "only-for-tests"  # the one in manifests/git-server.yaml
 
 
 def git_task(name: str, prompt: str, repository: str, **git: str) -> dict[str, object]:
@@ -76,7 +76,7 @@ def test_a_wrong_password_is_a_workspace_error_that_does_not_show_it(world: Worl
 
 def test_the_agent_never_sees_the_git_password_in_its_environment(world: World) -> None:
     give_credentials(world)
-    look = "env | grep -c git-password; git remote -v; cat .git/config"
+    look = "env | grep -c only-for-tests; git remote -v; cat .git/config"
     prompt = f"[[bash: {look}]]\n[[say: {{output}}]]\n[[result]]"
     world.apply(git_task("git-nosy", prompt, "shop2"))
     world.wait("git-nosy", "Completed")

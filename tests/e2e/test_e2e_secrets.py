@@ -58,10 +58,10 @@ def test_no_secret_in_logs_events_status_or_pods(world: World) -> None:
         "worker log": world.kubectl("-n", NAMESPACE, "logs", "-l", selector, "--tail=-1"),
         "operator log": world.kubectl("-n", SYSTEM, "logs", *operators),
         "redis log": world.kubectl("-n", SYSTEM, "logs", "orbiter-redis-0"),
-        "events": json.dumps(world.cluster.list("events", NAMESPACE)),
-        "tasks": json.dumps(world.cluster.list("agenttasks", NAMESPACE)),
-        "jobs": json.dumps(world.cluster.list("jobs", NAMESPACE)),
-        "pods": json.dumps(world.cluster.list("pods", NAMESPACE)),
+        "events": json.dumps(world.cluster.list_all("events", NAMESPACE)),
+        "tasks": json.dumps(world.cluster.list_all("agenttasks", NAMESPACE)),
+        "jobs": json.dumps(world.cluster.list_all("jobs", NAMESPACE)),
+        "pods": json.dumps(world.cluster.list_all("pods", NAMESPACE)),
     }
     with world.redis() as redis:
         for stream in ("worker:developer:output", "worker:developer:input", "worker:lifecycle"):
