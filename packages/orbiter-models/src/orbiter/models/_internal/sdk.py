@@ -107,8 +107,11 @@ class SdkClient:
         try:
             async with stream:
                 yield stream
-        except self._sdk.APIError as failure:
-            raise self._translate(failure) from failure
+        except Exception as failure:
+            # one of the SDKs lets the HTTP library's own error through when the connection is lost
+            if isinstance(failure, self._sdk.APIError) or _is_transport(failure):
+                raise self._translate(failure) from failure
+            raise
 
     async def close(self) -> None:
         """Close the client's connections."""
@@ -138,9 +141,13 @@ class SdkClient:
         request_id = getattr(failure, "request_id", None)
         said = f"{self.config.provider} answered {status}" if status else self.config.provider
         asked = f" (request {request_id})" if request_id else ""
-        return self.error(f"{said}: {failure.message}{asked}", status=status, request_id=request_id)
+        return self.error(f"{said}: {failure}{asked}", status=status, request_id=request_id)
 
 
 def _header(failure: Any, name: str) -> str | None:
     response = getattr(failure, "response", None)
     return None if response is None else response.headers.get(name)
+
+
+def _is_transport(failure: Exception) -> bool:
+    return type(failure).__module__.partition(".")[0] in ("httpx", "httpx2")

@@ -1,0 +1,73 @@
+"""Both vendors' real SDKs, talking to a local server that speaks their wire formats."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+import pytest
+from support.model_wire import Answer, Refusal, WireServer
+
+from orbiter.config import ModelConfig
+from orbiter.models import ModelProvider, forbid_real_calls
+from orbiter.models._internal.sdk import Clock
+from orbiter.models.anthropic import AnthropicProvider
+from orbiter.models.openai import OpenAIProvider
+
+
+@dataclass
+class Vendor:
+    """One vendor: its provider, the server behind it and the pauses it has made."""
+
+    name: str
+    server: WireServer
+    provider: ModelProvider
+    pauses: list[float] = field(default_factory=list)
+
+    def will(self, *answers: Answer | Refusal) -> ModelProvider:
+        """Tell the server what to answer next."""
+        self.server.answers.extend(answers)
+        return self.provider
+
+
+VendorFactory = Callable[[str], Vendor]
+
+
+@pytest.fixture
+async def vendors(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[VendorFactory]:
+    """Make vendors by name; calls of these real SDKs are allowed, they stay on this machine."""
+    for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    forbid_real_calls(False)
+    made: list[Vendor] = []
+
+    async with WireServer().running() as openai, WireServer().running() as anthropic:
+
+        def make(name: str) -> Vendor:
+            server = openai if name == "openai" else anthropic
+            pauses: list[float] = []
+
+            async def sleep(seconds: float) -> None:
+                pauses.append(seconds)
+
+            clock = Clock(sleep=sleep, now=lambda: 1_000_000.0, chance=lambda: 1.0)
+            config = ModelConfig(
+                provider=name,
+                model_name="test-model",
+                api_key="sk-test",
+                base_url=f"{server.url}/v1" if name == "openai" else server.url,
+            )
+            kind = OpenAIProvider if name == "openai" else AnthropicProvider
+            vendor = Vendor(name, server, kind(config, clock=clock), pauses)
+            made.append(vendor)
+            return vendor
+
+        try:
+            yield make
+        finally:
+            for vendor in made:
+                await vendor.provider.aclose()
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def vendor(request: pytest.FixtureRequest, vendors: VendorFactory) -> Vendor:
+    """Each vendor in turn."""
+    return vendors(request.param)

@@ -1,0 +1,130 @@
+import subprocess
+import sys
+
+import pytest
+
+from orbiter import Agent, run
+from orbiter.config import ModelConfig
+from orbiter.models import (
+    ModelCallForbiddenError,
+    ModelError,
+    ModelProvider,
+    ModelResponse,
+    forbid_real_calls,
+    get_provider,
+    model_registry,
+)
+from orbiter.models.anthropic import AnthropicProvider
+from orbiter.models.openai import OpenAIProvider
+from orbiter.types import OrbiterError, ToolCall, Usage, UserMessage
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+
+
+def test_a_model_string_becomes_the_provider_it_names(monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
+    assert isinstance(get_provider("openai:gpt-4o"), OpenAIProvider)
+    assert isinstance(get_provider("anthropic:claude-sonnet-4-20250514"), AnthropicProvider)
+    assert get_provider("gpt-4o-mini").model == "gpt-4o-mini"
+
+
+def test_a_key_may_be_given_instead_of_the_environments():
+    provider = get_provider("anthropic:claude-sonnet-4-20250514", api_key="sk-other")
+    assert isinstance(provider, AnthropicProvider)
+
+
+def test_without_a_key_the_error_names_the_variable_to_set():
+    with pytest.raises(ModelError, match=r"\[claude-x\] no API key: set ANTHROPIC_API_KEY"):
+        get_provider("anthropic:claude-x")
+
+
+def test_a_compatible_server_may_need_no_key(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert isinstance(get_provider("openai:llama", base_url="http://localhost/v1"), OpenAIProvider)
+
+
+def test_an_unknown_provider_is_named_with_the_known_ones():
+    with pytest.raises(OrbiterError, match="model provider 'acme'; known: anthropic, openai"):
+        get_provider("acme:x1")
+
+
+class Echo(ModelProvider):
+    """Says what it was asked."""
+
+    async def complete(self, messages, *, tools=None, temperature=None, max_tokens=None):
+        return ModelResponse(
+            content=messages[-1].content,
+            tool_calls=[ToolCall(id="1", name="a", arguments="{}")],
+            usage=Usage(total_tokens=3),
+            finish_reason="tool_calls",
+        )
+
+
+async def test_a_registered_provider_is_found_by_its_name():
+    class Polite(Echo):
+        async def complete(self, messages, **options):
+            return ModelResponse(content=f"You said: {messages[-1].content}")
+
+    def make(config: ModelConfig) -> ModelProvider:
+        return Polite()
+
+    model_registry.register("polite", make)
+    try:
+        result = await run(Agent(name="a", model="polite:v1"), "hi")
+    finally:
+        model_registry.unregister("polite")
+    assert result.output == "You said: hi"
+
+
+async def test_a_provider_that_cannot_stream_streams_one_chunk():
+    [chunk] = [chunk async for chunk in Echo().stream([UserMessage(content="hi")])]
+    assert (chunk.delta, chunk.finish_reason, chunk.usage.total_tokens) == ("hi", "tool_calls", 3)
+    [delta] = chunk.tool_call_deltas
+    assert (delta.index, delta.id, delta.name, delta.arguments) == (0, "1", "a", "{}")
+    await Echo().aclose()
+
+
+async def test_a_real_model_is_not_called_while_that_is_forbidden():
+    with pytest.raises(ModelCallForbiddenError, match="ORBITER_FORBID_MODEL_CALLS"):
+        await run(Agent(name="a"), "hi")
+
+
+async def test_a_real_model_is_not_streamed_either():
+    with pytest.raises(ModelCallForbiddenError):
+        async for _ in run.stream(Agent(name="a"), "hi"):
+            pass
+
+
+def test_the_switch_reaches_the_programs_a_test_starts():
+    forbid_real_calls()
+    program = (
+        "from orbiter import Agent, run\n"
+        "from orbiter.models import ModelCallForbiddenError\n"
+        "try:\n    run.sync(Agent(name='a'), 'hi')\n"
+        "except ModelCallForbiddenError:\n    print('forbidden')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "forbidden\n", done.stderr
+
+
+def test_an_sdk_is_imported_only_when_its_model_is_called():
+    program = (
+        "import sys\n"
+        "from orbiter.models import get_provider\n"
+        "get_provider('openai:gpt-4o'), get_provider('anthropic:c', api_key='k')\n"
+        "print([m for m in ('openai', 'anthropic', 'httpx2') if m in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
+
+
+async def test_a_missing_sdk_is_an_error_that_says_what_to_install(monkeypatch):
+    forbid_real_calls(False)
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(ModelError, match=r"install orbiter-models\[openai\]"):
+        await run(Agent(name="a"), "hi")

@@ -1,0 +1,280 @@
+"""A local server that speaks the wire formats of OpenAI's and Anthropic's APIs, and minds them.
+
+It gives the answers it was told to, whole or streamed in small pieces, whichever API asks; a
+request that the real API would refuse is refused here with status 400.
+"""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from aiohttp import web
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the model says: text, calls as (id, name, arguments), tokens, and why it ended."""
+
+    text: str = ""
+    calls: tuple[tuple[str, str, dict[str, Any]], ...] = ()
+    input_tokens: int = 100
+    output_tokens: int = 7
+    cached_tokens: int = 0
+    finish: str = ""
+    breaks_off: bool = False
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An HTTP error."""
+
+    status: int
+    message: str = "the model is tired"
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Received:
+    """A request as it came in."""
+
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+
+class WireServer:
+    """Answers in order; `received` is what was asked."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answer | Refusal] = []
+        self.received: list[Received] = []
+        self.url = ""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["WireServer"]:
+        """Listen on a free port."""
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", self._openai)
+        app.router.add_post("/v1/messages", self._anthropic)
+        runner = web.AppRunner(app, shutdown_timeout=1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        self.url = f"http://{host}:{port}"
+        try:
+            yield self
+        finally:
+            await runner.cleanup()
+
+    async def _openai(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer(request, check_openai, openai_whole, openai_events)
+
+    async def _anthropic(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer(request, check_anthropic, anthropic_whole, anthropic_events)
+
+    async def _answer(
+        self, request: web.Request, check: Any, whole: Any, events: Any
+    ) -> web.StreamResponse:
+        body = await request.json()
+        self.received.append(
+            Received(request.path, {k.lower(): v for k, v in request.headers.items()}, body)
+        )
+        number = len(self.received)
+        identity = {"x-request-id": f"req_{number}", "request-id": f"req_{number}"}
+        try:
+            check(body)
+        except AssertionError as problem:
+            return _error(Refusal(400, str(problem)), identity)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Refusal):
+            return _error(answer, identity)
+        if not body.get("stream"):
+            return web.json_response(whole(answer, body), headers=identity)
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **identity})
+        await response.prepare(request)
+        for event in events(answer, body):
+            await response.write(event.encode())
+        if answer.breaks_off and request.transport is not None:
+            request.transport.abort()
+        return response
+
+
+def _error(refusal: Refusal, identity: dict[str, str]) -> web.Response:
+    body = {"type": "error", "error": {"type": "api_error", "message": refusal.message}}
+    return web.json_response(body, status=refusal.status, headers={**refusal.headers, **identity})
+
+
+def _pieces(text: str, size: int = 4) -> list[str]:
+    return [text[i : i + size] for i in range(0, len(text), size)]
+
+
+def check_openai(body: dict[str, Any]) -> None:
+    """Refuse what chat completions refuse."""
+    waiting: list[str] = []
+    for message in body["messages"]:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] in waiting, "tool message without a call before it"
+            waiting.remove(message["tool_call_id"])
+            continue
+        assert not waiting, f"tool calls without results: {waiting}"
+        waiting = [call["id"] for call in message.get("tool_calls", ())]
+    assert not waiting, f"tool calls without results: {waiting}"
+    for tool in body.get("tools", ()):
+        assert tool["type"] == "function"
+        assert tool["function"]["parameters"]["type"] == "object"
+
+
+def check_anthropic(body: dict[str, Any]) -> None:
+    """Refuse what the messages API refuses."""
+    assert isinstance(body["max_tokens"], int), "max_tokens: Field required"
+    roles = [message["role"] for message in body["messages"]]
+    assert roles[0] == "user", "first message must be the user's"
+    assert all(a != b for a, b in pairwise(roles)), "roles must alternate"
+    asked: list[str] = []
+    for message in body["messages"]:
+        blocks = message["content"]
+        answered = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+        assert sorted(answered) == sorted(asked), f"tool_use without tool_result: {asked}"
+        first = [block["type"] for block in blocks[: len(answered)]]
+        assert first == ["tool_result"] * len(answered), "tool results must come first"
+        assert all(block.get("text", "x") for block in blocks), "text must be non-empty"
+        assert all(isinstance(block.get("input", {}), dict) for block in blocks), "input: object"
+        asked = [block["id"] for block in blocks if block["type"] == "tool_use"]
+    assert not asked, f"tool_use without tool_result: {asked}"
+    for tool in body.get("tools", ()):
+        assert tool["input_schema"]["type"] == "object"
+
+
+def _openai_usage(answer: Answer) -> dict[str, Any]:
+    return {
+        "prompt_tokens": answer.input_tokens,
+        "completion_tokens": answer.output_tokens,
+        "total_tokens": answer.input_tokens + answer.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": answer.cached_tokens},
+    }
+
+
+def _openai_calls(answer: Answer) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": identity,
+            "type": "function",
+            "function": {"name": name, "arguments": json.dumps(arguments)},
+        }
+        for identity, name, arguments in answer.calls
+    ]
+
+
+def _openai_finish(answer: Answer) -> str:
+    return answer.finish or ("tool_calls" if answer.calls else "stop")
+
+
+def openai_whole(answer: Answer, body: dict[str, Any]) -> dict[str, Any]:
+    """Write the answer as a chat completion."""
+    message: dict[str, Any] = {"role": "assistant", "content": answer.text or None}
+    if answer.calls:
+        message["tool_calls"] = _openai_calls(answer)
+    choice = {"index": 0, "message": message, "finish_reason": _openai_finish(answer)}
+    return {
+        "id": "answer_1",
+        "object": "chat.completion",
+        "created": 0,
+        "model": body["model"],
+        "choices": [choice],
+        "usage": _openai_usage(answer),
+    }
+
+
+def openai_events(answer: Answer, body: dict[str, Any]) -> Iterator[str]:
+    """Write the answer as chunks of a chat completion."""
+    base = {
+        "id": "answer_1",
+        "object": "chat.completion.chunk",
+        "created": 0,
+        "model": body["model"],
+    }
+
+    def chunk(delta: dict[str, Any], finish: str | None = None) -> str:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return f"data: {json.dumps({**base, 'choices': [choice], 'usage': None})}\n\n"
+
+    yield chunk({"role": "assistant", "content": ""})
+    for piece in _pieces(answer.text):
+        yield chunk({"content": piece})
+    if answer.breaks_off:
+        return
+    for index, call in enumerate(_openai_calls(answer)):
+        arguments = call["function"].pop("arguments")
+        call["function"]["arguments"] = ""
+        yield chunk({"tool_calls": [{"index": index, **call}]})
+        for piece in _pieces(arguments):
+            yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+    yield chunk({}, _openai_finish(answer))
+    last = {**base, "choices": [], "usage": _openai_usage(answer)}
+    yield f"data: {json.dumps(last)}\n\ndata: [DONE]\n\n"
+
+
+def _anthropic_usage(answer: Answer) -> dict[str, Any]:
+    return {
+        "input_tokens": answer.input_tokens - answer.cached_tokens,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": answer.cached_tokens,
+        "output_tokens": answer.output_tokens,
+    }
+
+
+def _anthropic_finish(answer: Answer) -> str:
+    return answer.finish or ("tool_use" if answer.calls else "end_turn")
+
+
+def anthropic_whole(answer: Answer, body: dict[str, Any]) -> dict[str, Any]:
+    """Write the answer as a message."""
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": answer.text}] if answer.text else []
+    blocks += [
+        {"type": "tool_use", "id": identity, "name": name, "input": arguments}
+        for identity, name, arguments in answer.calls
+    ]
+    return {
+        "id": "answer_1",
+        "type": "message",
+        "role": "assistant",
+        "model": body["model"],
+        "content": blocks,
+        "stop_reason": _anthropic_finish(answer),
+        "stop_sequence": None,
+        "usage": _anthropic_usage(answer),
+    }
+
+
+def anthropic_events(answer: Answer, body: dict[str, Any]) -> Iterator[str]:
+    """Write the answer as the events of a message."""
+
+    def event(kind: str, **data: Any) -> str:
+        return f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n"
+
+    message = anthropic_whole(answer, body)
+    blocks = message["content"]
+    start = {**message, "content": [], "stop_reason": None}
+    start["usage"] = {**message["usage"], "output_tokens": 1}
+    yield event("message_start", message=start)
+    for index, block in enumerate(blocks):
+        if block["type"] == "text":
+            empty: dict[str, Any] = {"type": "text", "text": ""}
+            deltas = [{"type": "text_delta", "text": piece} for piece in _pieces(block["text"])]
+        else:
+            empty = {**block, "input": {}}
+            pieces = _pieces(json.dumps(block["input"]))
+            deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+        yield event("content_block_start", index=index, content_block=empty)
+        for delta in deltas:
+            yield event("content_block_delta", index=index, delta=delta)
+        if answer.breaks_off:
+            return
+        yield event("content_block_stop", index=index)
+    stop = {"stop_reason": message["stop_reason"], "stop_sequence": None}
+    yield event("message_delta", delta=stop, usage={"output_tokens": answer.output_tokens})
+    yield event("message_stop")
