@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +47,22 @@ class Cluster:
         return self._run("helm", arguments, stdin)
 
     def apply(
-        self, manifest: str | Path | Object | list[Object], *flags: str, namespace: str = "default"
+        self,
+        manifest: str | Path | Object | list[Object],
+        *flags: str,
+        namespace: str | None = "default",
     ) -> str:
-        """Apply YAML text, a file or objects; returns what kubectl printed."""
+        """Apply YAML text, a file or objects; returns what kubectl printed.
+
+        With `namespace=None` each object says where it belongs.
+        """
+        place = ("-n", namespace) if namespace else ()
         if isinstance(manifest, Path):
-            return self.kubectl("-n", namespace, "apply", *flags, "-f", str(manifest))
+            return self.kubectl(*place, "apply", *flags, "-f", str(manifest))
         if isinstance(manifest, list):
             manifest = {"apiVersion": "v1", "kind": "List", "items": manifest}
         text = manifest if isinstance(manifest, str) else json.dumps(manifest)
-        return self.kubectl("-n", namespace, "apply", *flags, "-f", "-", stdin=text)
+        return self.kubectl(*place, "apply", *flags, "-f", "-", stdin=text)
 
     def find(self, kind: str, name: str, namespace: str = "default") -> Object | None:
         """Read an object, None when there is none."""
@@ -140,12 +147,13 @@ class Cluster:
         found: dict[str, Object] = {}
         while time.monotonic() < deadline:
             found = {}
-            for change, item in self._changes(kind, namespace, flags, deadline):
-                found[item["metadata"]["name"]] = item
-                if change == "DELETED":
-                    del found[item["metadata"]["name"]]
-                if condition(found):
-                    return found
+            with contextlib.closing(self._changes(kind, namespace, flags, deadline)) as changes:
+                for change, item in changes:
+                    found[item["metadata"]["name"]] = item
+                    if change == "DELETED":
+                        del found[item["metadata"]["name"]]
+                    if condition(found):
+                        return found
             time.sleep(_RETRY_SECONDS)
         states = {name: item.get("status", item) for name, item in found.items()}
         shown = json.dumps(states, indent=1)[:4000]
@@ -153,7 +161,7 @@ class Cluster:
 
     def _changes(
         self, kind: str, namespace: str, flags: tuple[str, ...], deadline: float
-    ) -> Iterator[tuple[str, Object]]:
+    ) -> Generator[tuple[str, Object], None, None]:
         """Every object of a kind and then each change, until the watch breaks or time is over."""
         words = ("-n", namespace, "get", kind, "--watch", "--output-watch-events", "-o", "json")
         argv = self.command("kubectl", *words, *flags)
@@ -164,13 +172,9 @@ class Cluster:
             timer.start()
             try:
                 assert process.stdout is not None
-                lines: list[str] = []
                 for line in process.stdout:
-                    lines.append(line)
-                    if line == "}\n":
-                        event = json.loads("".join(lines))
-                        lines.clear()
-                        yield event["type"], event["object"]
+                    event = json.loads(line)
+                    yield event["type"], event["object"]
             finally:
                 timer.cancel()
                 process.kill()
@@ -178,6 +182,9 @@ class Cluster:
     @contextlib.contextmanager
     def namespace(self, name: str) -> Iterator[str]:
         """A namespace that enforces the restricted Pod Security Standard and goes at the end."""
+        present = self.find("namespace", name)
+        if present and present["metadata"].get("deletionTimestamp"):
+            self.wait_until_gone("namespace", name, seconds=_CALL_SECONDS)
         labels = {"labels": _RESTRICTED}
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **labels}})
         try:

@@ -1,0 +1,149 @@
+"""The chart's Redis users on a real Redis: each can do its work and nothing else."""
+
+import base64
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
+from redis.retry import Retry
+from support.cluster import Cluster
+from support.redis_server import running_server
+
+from orbiter_contracts import queues, scripts
+
+pytestmark = pytest.mark.e2e
+
+CHART = Path(__file__).resolve().parents[1] / "orbiter"
+RECORD = queues.attempt_record("4ab2", 1)
+INPUT, OUTPUT = queues.DEVELOPER_INPUT, queues.DEVELOPER_OUTPUT
+PO_INPUT, PO_OUTPUT = queues.po_input("anna"), queues.po_output("anna")
+Login = Callable[[str], "Redis[str]"]
+
+
+@pytest.fixture(scope="module")
+def guarded(
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple["Redis[str]", Login]]:
+    """A Redis with the chart's users and one of ours: our client, and a way to log in as theirs."""
+    template = "templates/secrets.yaml"
+    text = cluster.helm("template", "orbiter", str(CHART), "--show-only", template)
+    secret = next(item for item in yaml.safe_load_all(text) if "users.acl" in item["data"])
+    data = {key: base64.b64decode(value).decode() for key, value in secret["data"].items()}
+    with running_server(tmp_path_factory.mktemp("acl")) as server, contextlib.ExitStack() as open_:
+
+        def login(user: str) -> "Redis[str]":
+            password = data[f"{user}-password"]
+            client = Redis(
+                port=server.port, username=user, password=password, decode_responses=True
+            )
+            open_.callback(client.close)
+            return client
+
+        with Redis(port=server.port) as default:
+            default.execute_command("ACL", "SETUSER", "admin", "on", ">admin", "+@all", "~*")
+        with Redis(port=server.port, username="admin", password="admin") as admin:
+            for line in data["users.acl"].splitlines():
+                admin.execute_command("ACL", "SETUSER", *line.split()[1:])
+            yield admin, login
+
+
+@pytest.fixture
+def login(guarded: tuple["Redis[str]", Login]) -> Login:
+    """Log in as one of the chart's users, on an empty Redis."""
+    admin, login = guarded
+    admin.flushall()
+    return login
+
+
+def admit(operator: "Redis[str]") -> str:
+    """Put an attempt's entry on the queue as the operator does."""
+    operator.xgroup_create(INPUT, queues.DEVELOPER_GROUP, id="0", mkstream=True)
+    arguments = [scripts.ATTEMPT_TTL_SECONDS, "data", "{}", "agenttask", "team/one"]
+    return str(operator.eval(scripts.ADMIT_ATTEMPT, 2, RECORD, INPUT, *arguments))
+
+
+def publish(client: "Redis[str]", entry: str) -> object:
+    """Publish the attempt's output, as a worker does and as the operator does in its place."""
+    keys = [RECORD, INPUT, OUTPUT, queues.LIFECYCLE]
+    lifetime = scripts.ATTEMPT_TTL_SECONDS
+    group = queues.DEVELOPER_GROUP
+    arguments = [lifetime, entry, group, "{}", "{}", "team/one", "1"]
+    return client.eval(scripts.PUBLISH_ATTEMPT, len(keys), *keys, *arguments)
+
+
+def test_a_task_travels_from_the_operator_to_a_worker_and_back(login: Login) -> None:
+    operator, worker = login("operator"), login("developer")
+    entry = admit(operator)
+    claimed = worker.xclaim(INPUT, queues.DEVELOPER_GROUP, "w", 0, [entry], force=True)
+    assert [identifier for identifier, _ in claimed] == [entry]
+    output = publish(worker, entry)
+    operator.xgroup_create(OUTPUT, queues.OPERATOR_GROUP, id="0")
+    read = operator.xreadgroup(queues.OPERATOR_GROUP, "o", {OUTPUT: ">"})
+    assert read[0][1][0][0] == output
+    operator.xack(OUTPUT, queues.OPERATOR_GROUP, output)
+    assert operator.hget(RECORD, "output") == output
+
+
+def test_the_operator_can_answer_in_a_dead_workers_place(login: Login) -> None:
+    operator = login("operator")
+    assert publish(operator, admit(operator)) is not None
+
+
+def test_a_conversation_has_its_streams_and_its_record(login: Login) -> None:
+    worker = login("po")
+    worker.xgroup_create(PO_INPUT, queues.PO_GROUP, id="0", mkstream=True)
+    assert worker.xreadgroup(queues.PO_GROUP, "w", {PO_INPUT: ">"}, block=1) == []
+    worker.set(queues.session_record(1), "{}", ex=queues.SESSION_TTL_SECONDS)
+    assert worker.get(queues.session_record(1)) == "{}"
+    assert worker.xadd(PO_OUTPUT, {"data": "{}"})
+    assert worker.xadd(queues.dead_letter(PO_INPUT), {"data": "{}"})
+
+
+@pytest.mark.parametrize(
+    ("user", "command"),
+    [
+        ("developer", ("XADD", INPUT, "*", "data", "{}")),
+        ("developer", ("GET", queues.session_record(1))),
+        ("developer", ("XRANGE", PO_OUTPUT, "-", "+")),
+        ("developer", ("DEL", RECORD)),
+        ("po", ("XADD", PO_INPUT, "*", "data", "{}")),
+        ("po", ("XADD", OUTPUT, "*", "data", "{}")),
+        ("po", ("XRANGE", OUTPUT, "-", "+")),
+        ("po", ("HGETALL", RECORD)),
+        ("operator", ("SET", "another:key", "x")),
+    ],
+)
+def test_work_that_is_not_its_own_is_refused(
+    login: Login, user: str, command: tuple[str, ...]
+) -> None:
+    with pytest.raises(NoPermissionError):
+        login(user).execute_command(*command)
+
+
+def test_a_worker_cannot_create_work_by_a_script_either(login: Login) -> None:
+    text = "return redis.call('XADD', KEYS[1], '*', 'data', '{}')"
+    with pytest.raises(ResponseError, match=r"can't access at least one of the keys"):
+        login("developer").eval(text, 1, INPUT)
+
+
+@pytest.mark.parametrize("user", ["operator", "developer", "po"])
+@pytest.mark.parametrize(
+    "command",
+    ["FLUSHALL", "KEYS *", "SCAN 0", "CONFIG GET *", "ACL LIST", "CLIENT LIST", "SELECT 1", "INFO"],
+)
+def test_nobody_can_look_around_or_break_things(login: Login, user: str, command: str) -> None:
+    with pytest.raises(NoPermissionError):
+        login(user).execute_command(*command.split())
+
+
+def test_without_a_password_nothing_works(guarded: tuple["Redis[str]", Login]) -> None:
+    admin, _ = guarded
+    port = admin.connection_pool.connection_kwargs["port"]
+    once = Retry(NoBackoff(), 0)
+    with Redis(port=port, retry=once) as nobody, pytest.raises(AuthenticationError):
+        nobody.ping()

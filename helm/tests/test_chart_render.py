@@ -1,0 +1,240 @@
+"""What helm makes of the chart: who gets which rights, passwords, doors; and what is refused."""
+
+import base64
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.cluster import Cluster, CommandError, Object
+
+from orbiter_operator.settings import PREFIX, Settings
+
+pytestmark = pytest.mark.e2e
+
+CHART = Path(__file__).resolve().parents[1] / "orbiter"
+RIGHTS = {
+    ("orbiter.dev", "agenttasks"): {"get", "list", "watch", "create", "delete"},
+    ("orbiter.dev", "agenttasks/status"): {"patch"},
+    ("batch", "jobs"): {"get", "list", "watch", "create", "delete"},
+    ("", "pods"): {"list", "watch"},
+    ("", "configmaps"): {"get"},
+    ("", "events"): {"create"},
+}
+LEASE_RIGHTS = {("coordination.k8s.io", "leases"): {"get", "update", "create"}}
+
+
+def render(cluster: Cluster, *settings: str) -> list[Object]:
+    flags = [word for setting in settings for word in ("--set", setting)]
+    text = cluster.helm("template", "orbiter", str(CHART), "-n", "orbiter-system", *flags)
+    return [item for item in yaml.safe_load_all(text) if item]
+
+
+def only(items: list[Object], kind: str, name: str | None = None) -> Object:
+    found = [i for i in items if i["kind"] == kind and name in (None, i["metadata"]["name"])]
+    assert len(found) == 1, [item["metadata"]["name"] for item in found]
+    return found[0]
+
+
+def named(items: list[Object], kind: str) -> set[tuple[str | None, str]]:
+    return {
+        (item["metadata"].get("namespace"), item["metadata"]["name"])
+        for item in items
+        if item["kind"] == kind
+    }
+
+
+def rights(role: Object) -> dict[tuple[str, str], set[str]]:
+    found: dict[tuple[str, str], set[str]] = {}
+    for rule in role["rules"]:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                found.setdefault((group, resource), set()).update(rule["verbs"])
+    return found
+
+
+def environment(items: list[Object]) -> dict[str, Any]:
+    [container] = only(items, "Deployment")["spec"]["template"]["spec"]["containers"]
+    return {item["name"]: item.get("value", item.get("valueFrom")) for item in container["env"]}
+
+
+def test_helm_lint_has_nothing_to_say(cluster: Cluster) -> None:
+    for values in ([], ["-f", str(CHART / "ci/local-values.yaml")]):
+        said = cluster.helm("lint", "--strict", str(CHART), *values)
+        assert "WARNING" not in said
+        assert "0 chart(s) failed" in said
+
+
+def test_a_misspelt_value_is_refused_by_helm_too(cluster: Cluster) -> None:
+    with pytest.raises(CommandError, match="additional properties 'opertor' not allowed"):
+        render(cluster, "opertor.replicas=3")
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ("watchNamespaces={team-a}", 'workers.namespaces has "default", which the operator does'),
+        ("adoption.namespace=elsewhere", 'adoption.namespace is "elsewhere", where no worker can'),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(
+    cluster: Cluster, setting: str, sentence: str
+) -> None:
+    with pytest.raises(CommandError, match=sentence):
+        render(cluster, setting)
+
+
+def test_the_operator_has_exactly_the_rights_it_uses(cluster: Cluster) -> None:
+    items = render(cluster)
+    assert rights(only(items, "ClusterRole", "orbiter-system-orbiter-operator")) == RIGHTS
+    assert rights(only(items, "Role")) == LEASE_RIGHTS
+
+
+def test_with_named_namespaces_the_operator_has_no_rights_elsewhere(cluster: Cluster) -> None:
+    names = "{team-a,team-b}"
+    items = render(cluster, f"watchNamespaces={names}", f"workers.namespaces={names}")
+    assert named(items, "ClusterRoleBinding") == set()
+    assert named(items, "Role") == {
+        ("orbiter-system", "orbiter-operator-lease"),
+        ("team-a", "orbiter-operator"),
+        ("team-b", "orbiter-operator"),
+    }
+    assert all(
+        rights(item) == RIGHTS
+        for item in items
+        if item["kind"] == "Role" and item["metadata"]["namespace"].startswith("team")
+    )
+    assert environment(items)["ORBITER_WATCH_NAMESPACES"] == "team-a,team-b"
+
+
+def test_the_operator_understands_every_variable_it_is_given(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = render(cluster, "workers.maxConcurrentJobsByNamespace.team-a=5")
+    variables = environment(items)
+    assert {name.removeprefix(PREFIX).lower() for name in variables} <= set(Settings.model_fields)
+    for name, value in variables.items():
+        if isinstance(value, str):
+            monkeypatch.setenv(name, value)
+    settings = Settings()
+    assert settings.job_limit("team-a") == 5
+    assert settings.adopt_agent["type"] == "claude"
+    assert settings.worker_images["claude"] == "localhost/orbiter/worker-claude:dev"
+
+
+def test_every_rule_says_why_it_is_there(cluster: Cluster) -> None:
+    for template in ("_rbac.tpl", "rbac.yaml"):
+        lines = (CHART / "templates" / template).read_text().splitlines()
+        for before, line in itertools.pairwise(lines):
+            if line.strip().startswith("- apiGroups:"):
+                assert before.strip().startswith("# "), f"{template}: {line}"
+
+
+def test_each_namespace_of_workers_gets_what_workers_need(cluster: Cluster) -> None:
+    items = render(cluster, "workers.namespaces={team-a,team-b}")
+    for kind, name in (
+        ("Secret", "orbiter-redis"),
+        ("ServiceAccount", "orbiter-worker"),
+        ("NetworkPolicy", "orbiter-worker"),
+    ):
+        assert {("team-a", name), ("team-b", name)} <= named(items, kind)
+    secret = next(
+        item
+        for item in items
+        if item["kind"] == "Secret" and item["metadata"]["namespace"] == "team-a"
+    )
+    assert set(secret["data"]) == {"developer-url", "po-url"}
+
+
+def test_passwords_are_long_and_each_user_has_its_own(cluster: Cluster) -> None:
+    items = render(cluster)
+    secrets = only(items, "Secret", "orbiter-redis-auth")["data"]
+    data = {key: base64.b64decode(value).decode() for key, value in secrets.items()}
+    passwords = [data[f"{user}-password"] for user in ("operator", "developer", "po")]
+    assert len(set(passwords)) == 3
+    assert min(map(len, passwords)) >= 32
+    assert not any(password in data["users.acl"] for password in passwords)
+
+
+def test_tokens_go_to_the_operator_alone(cluster: Cluster) -> None:
+    items = render(cluster)
+    accounts = [item for item in items if item["kind"] == "ServiceAccount"]
+    assert [account["automountServiceAccountToken"] for account in accounts] == [False, False]
+    mounts = {
+        item["kind"]: item["spec"]["template"]["spec"]["automountServiceAccountToken"]
+        for item in items
+        if item["kind"] in ("Deployment", "StatefulSet")
+    }
+    assert mounts == {"Deployment": True, "StatefulSet": False}
+
+
+def test_workers_reach_https_but_no_metadata_service(cluster: Cluster) -> None:
+    policy = only(render(cluster), "NetworkPolicy", "orbiter-worker")["spec"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert policy["ingress"] == []
+    [https] = [
+        rule for rule in policy["egress"] if rule["ports"] == [{"port": 443, "protocol": "TCP"}]
+    ]
+    excluded = [network for peer in https["to"] for network in peer["ipBlock"]["except"]]
+    assert "169.254.0.0/16" in excluded
+
+
+def test_a_model_in_the_cluster_is_one_more_door(cluster: Cluster) -> None:
+    policy = only(
+        render(
+            cluster,
+            "networkPolicy.modelServer.enabled=true",
+            "networkPolicy.modelServer.namespace=models",
+            "networkPolicy.modelServer.podLabels.app=model",
+        ),
+        *("NetworkPolicy", "orbiter-worker"),
+    )
+    [rule] = [rule for rule in policy["spec"]["egress"] if rule["ports"][0]["port"] == 8080]
+    assert rule["to"] == [
+        {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "models"}},
+            "podSelector": {"matchLabels": {"app": "model"}},
+        }
+    ]
+
+
+def test_redis_lets_in_the_operator_and_workers_and_goes_nowhere(cluster: Cluster) -> None:
+    policy = only(render(cluster), "NetworkPolicy", "orbiter-redis")["spec"]
+    assert policy["egress"] == []
+    [rule] = policy["ingress"]
+    allowed = [peer["podSelector"]["matchLabels"] for peer in rule["from"]]
+    assert [labels.get("app.kubernetes.io/component", "worker") for labels in allowed] == [
+        *("operator", "worker")
+    ]
+
+
+def test_an_external_redis_replaces_the_bundled_one(cluster: Cluster) -> None:
+    items = render(cluster, "redis.external.existingSecret=mine", "redis.external.port=6380")
+    assert named(items, "StatefulSet") == set()
+    assert named(items, "Secret") == set()
+    assert environment(items)["ORBITER_REDIS_URL"] == {
+        "secretKeyRef": {"name": "mine", "key": "url"}
+    }
+    policy = only(items, "NetworkPolicy", "orbiter-worker")["spec"]
+    assert {"ports": [{"port": 6380, "protocol": "TCP"}]} in policy["egress"]
+
+
+def test_names_of_images_are_completed_and_references_taken_as_they_are(cluster: Cluster) -> None:
+    items = render(
+        cluster,
+        "images.registry=registry.example.com/agents",
+        "images.tag=1.2",
+        "images.workers.codex=elsewhere.example.com/codex@sha256:abc",
+    )
+    images = yaml.safe_load(environment(items)["ORBITER_WORKER_IMAGES"])
+    assert images["claude"] == "registry.example.com/agents/worker-claude:1.2"
+    assert images["codex"] == "elsewhere.example.com/codex@sha256:abc"
+
+
+def test_metrics_can_be_announced_to_prometheus(cluster: Cluster) -> None:
+    assert named(render(cluster), "ServiceMonitor") == set()
+    items = render(cluster, "metrics.serviceMonitor.enabled=true")
+    assert only(items, "ServiceMonitor")["spec"]["endpoints"] == [
+        {"port": "metrics", "interval": "30s"}
+    ]

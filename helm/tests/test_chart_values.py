@@ -1,0 +1,84 @@
+"""What can be said about the chart without helm: its values, their schema, its README."""
+
+import copy
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+HELM = Path(__file__).resolve().parents[1]
+CHART = HELM / "orbiter"
+SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
+DEFAULTS: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+
+
+def changed(path: str, value: object) -> dict[str, Any]:
+    """The default values but for one."""
+    values = copy.deepcopy(DEFAULTS)
+    *parents, last = path.split(".")
+    inner = values
+    for name in parents:
+        inner = inner[name]
+    inner[last] = value
+    return values
+
+
+def values_table() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("values_table", HELM / "values_table.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_schema_is_one_and_takes_the_defaults() -> None:
+    jsonschema.Draft7Validator.check_schema(SCHEMA)
+    jsonschema.validate(DEFAULTS, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["opertor", "operator.replica", "workers.namespace", "redis.external.secret", "images.claude"],
+)
+def test_a_misspelt_value_is_refused(path: str) -> None:
+    with pytest.raises(jsonschema.ValidationError, match="Additional properties are not allowed"):
+        jsonschema.validate(changed(path, "x"), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("operator.replicas", "two"),
+        ("operator.logLevel", "verbose"),
+        ("workers.namespaces", []),
+        ("workers.namespaces", ["Team_A"]),
+        ("workers.maxConcurrentJobs", 0),
+        ("adoption.agent", {"type": "gtp"}),
+        ("redis.maxMemory", "much"),
+        ("images.pullPolicy", "Sometimes"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused(path: str, value: object) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(changed(path, value), SCHEMA)
+
+
+def test_the_readme_lists_every_value() -> None:
+    readme = (CHART / "README.md").read_text()
+    assert values_table().renewed(readme) == readme, "run helm/values_table.py"
+
+
+def test_every_value_has_a_default_or_is_an_agents_image() -> None:
+    table = values_table()
+    undefined = [
+        path
+        for path, _ in table.leaves(SCHEMA)
+        if path != "global" and not table.default_of(DEFAULTS, path)
+    ]
+    assert undefined == [f"images.workers.{agent}" for agent in ("gemini", "opencode", "orbiter")]
