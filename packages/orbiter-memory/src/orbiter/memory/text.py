@@ -24,12 +24,17 @@ STOP_WORDS = frozenset(
 
 def terms(text: str) -> list[str]:
     """Return the search terms of a text, in order and with repetitions, without stop words."""
+    return [stem(word) for word in words(text)]
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text that its terms are made of."""
     found = []
     for word in _WORD.findall(_fold(text)):
         if not word.isascii() and _UNSPACED.search(word):
             found.extend(_pairs(word))
         elif word not in STOP_WORDS:
-            found.append(stem(word))
+            found.append(word)
     return found
 
 

@@ -1,0 +1,1 @@
+"""Parts of orbiter-context that no other package imports."""

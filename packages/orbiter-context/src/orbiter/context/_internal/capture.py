@@ -1,0 +1,73 @@
+"""Takes a checkpoint of a context, and reads a state back from one."""
+
+import logging
+from copy import deepcopy
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from orbiter.context.checkpoint import Checkpoint
+from orbiter.context.errors import CheckpointError
+from orbiter.context.state import ContextState
+
+if TYPE_CHECKING:
+    from orbiter.context.context import Context
+
+log = logging.getLogger(__name__)
+
+
+async def capture(ctx: "Context", *, automatic: bool = False) -> Checkpoint:
+    """Return a checkpoint of a context as it is now, not yet stored.
+
+    Raises:
+        CheckpointError: The state holds what cannot be copied.
+    """
+    inherited = ctx.state.parent
+    directory = ctx.workspace.directory
+    knowledge = await ctx.knowledge.snapshot()
+    if ctx.archive is not ctx.knowledge:
+        knowledge += await ctx.archive.snapshot()
+    return Checkpoint(
+        task_id=ctx.task_id,
+        version=0,
+        created_at=datetime.fromtimestamp(ctx.clock(), UTC),
+        automatic=automatic,
+        config=ctx.config,
+        state=_copied(ctx.task_id, ctx.state.local_dict()),
+        inherited=None if inherited is None else _copied(ctx.task_id, inherited.to_dict()),
+        origin_user_input=ctx.origin_user_input,
+        task_input=ctx.task_input,
+        task_output=ctx.task_output,
+        history=tuple(ctx.history),
+        artifacts=ctx.workspace.artifacts,
+        workspace_directory=None if directory is None else str(directory),
+        knowledge=knowledge,
+        knowledge_task_id=ctx.knowledge.task_id,
+        steps=ctx.tracker.logs(),
+        ledgers={name: ledger.copy() for name, ledger in ctx.ledgers.items()},
+    )
+
+
+async def save_automatic(ctx: "Context") -> None:
+    """Store a checkpoint at the end of a run; one that cannot be taken must not fail the run."""
+    try:
+        await ctx.checkpoints.save(await capture(ctx, automatic=True))
+    except CheckpointError as error:
+        log.warning("no automatic checkpoint: %s", error)
+
+
+def state_of(checkpoint: Checkpoint) -> ContextState:
+    """Return the state of a checkpoint, with what it inherited as its parent."""
+    state, inherited = deepcopy(checkpoint.state), deepcopy(checkpoint.inherited)
+    return ContextState(state, parent=None if inherited is None else ContextState(inherited))
+
+
+def _copied(task_id: str, values: dict[str, Any]) -> dict[str, Any]:
+    copies = {}
+    for key, value in values.items():
+        try:
+            copies[key] = value if isinstance(value, str) else deepcopy(value)
+        except Exception as error:  # copying runs code of the value's own class
+            raise CheckpointError(
+                task_id, f"state key '{key}' holds a {type(value).__name__} that cannot be copied"
+            ) from error
+    return copies

@@ -1,0 +1,112 @@
+"""Checkpoints: a context as it was at one moment, numbered per task, kept by a store.
+
+Taking one copies the state deeply and shares what never changes, so the automatic checkpoint at
+the end of every run costs microseconds. Stores hand out checkpoints that `Context.restore` takes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Protocol
+
+from orbiter.context._internal.conversation import Ledger
+from orbiter.context.config import ContextConfig
+from orbiter.context.token_tracker import StepLog
+from orbiter.memory import MemoryRecord
+from orbiter.types import Message
+
+# Explicit checkpoints are kept until they are deleted, automatic ones only the newest so many.
+KEEP_AUTOMATIC = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A context at one moment. What it holds does not change when the context goes on.
+
+    Attributes:
+        task_id: The context's task.
+        version: Counts the task's checkpoints from 1, over all processes of a store; 0 until it
+            is stored.
+        created_at: When it was taken.
+        automatic: Whether the end of a run took it, rather than `snapshot()`.
+        config: The context's configuration.
+        state: What was set in the context itself.
+        inherited: What its parents held; None without a parent.
+        origin_user_input: The input of the task's first run.
+        task_input: The input of the newest run.
+        task_output: The output of the newest run.
+        history: The conversation up to the end of the newest run.
+        artifacts: The workspace's files, when it is in memory.
+        workspace_directory: Where the workspace is, when it is in a directory.
+        knowledge: The knowledge's chunks, when they are in memory.
+        knowledge_task_id: The task whose documents the knowledge holds.
+        steps: Token usage by agent.
+        ledgers: What left the window, by agent.
+        store: Where the restored context keeps its checkpoints; not part of the saved data.
+    """
+
+    task_id: str
+    version: int
+    created_at: datetime
+    automatic: bool
+    config: ContextConfig
+    state: dict[str, Any]
+    inherited: dict[str, Any] | None
+    origin_user_input: str
+    task_input: str
+    task_output: str
+    history: tuple[Message, ...]
+    artifacts: Mapping[str, str]
+    workspace_directory: str | None
+    knowledge: tuple[MemoryRecord, ...]
+    knowledge_task_id: str
+    steps: Mapping[str, StepLog]
+    ledgers: Mapping[str, Ledger]
+    store: "CheckpointStore | None" = field(default=None, compare=False, repr=False)
+
+
+class CheckpointStore(Protocol):
+    """Keeps checkpoints; MemoryCheckpointStore and SqliteCheckpointStore have these methods."""
+
+    async def save(self, checkpoint: Checkpoint) -> Checkpoint:
+        """Keep a checkpoint and return it with its version."""
+        ...
+
+    async def list(self, task_id: str) -> list[Checkpoint]:
+        """Return the checkpoints of a task, oldest first."""
+        ...
+
+    async def delete(self, task_id: str) -> int:
+        """Delete the checkpoints of a task and return how many they were."""
+        ...
+
+
+class MemoryCheckpointStore:
+    """Keeps checkpoints in this process."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, int] = {}
+        self._by_task: dict[str, list[Checkpoint]] = {}
+
+    async def save(self, checkpoint: Checkpoint) -> Checkpoint:
+        """Keep a checkpoint and return it with its version."""
+        task_id = checkpoint.task_id
+        version = self._versions[task_id] = self._versions.get(task_id, 0) + 1
+        saved = replace(checkpoint, version=version, store=self)
+        kept = self._by_task.setdefault(task_id, [])
+        kept.append(saved)
+        if saved.automatic and len(kept) > KEEP_AUTOMATIC:
+            automatic = [old for old in kept if old.automatic]
+            if len(automatic) > KEEP_AUTOMATIC:
+                kept.remove(automatic[0])
+        return saved
+
+    async def delete(self, task_id: str) -> int:
+        """Delete the checkpoints of a task and return how many they were."""
+        self._versions.pop(task_id, None)
+        return len(self._by_task.pop(task_id, ()))
+
+    # Annotations below this method would take `list` for it: keep it the last one.
+    async def list(self, task_id: str) -> list[Checkpoint]:
+        """Return the checkpoints of a task, oldest first."""
+        return list(self._by_task.get(task_id, ()))
