@@ -1,8 +1,8 @@
 """`python -m worker_wrapper`: PID 1 of a worker container.
 
 Reads the settings, prepares the process, and runs worker.py. Exit codes: 0 the outcome was
-published, or there was nothing to do; 2 the environment is not usable; 3 Redis was not to be had;
-143 asked to leave before anything had begun.
+published, or there was nothing to do; 1 a mistake of this program; 2 the environment is not usable;
+3 Redis was not to be had; 143 asked to leave before anything had begun.
 """
 
 import os

@@ -38,7 +38,8 @@ async def keep_claim(
             else:
                 await asyncio.wait({hurry}, timeout=every_seconds)
             try:
-                state = await claim.renew(tries=1)
+                # Twice, because a connection that was idle so long may have been closed.
+                state = await claim.renew(tries=2)
             except (RedisUnavailableError, ResponseError) as error:
                 log.warning("claim_not_renewed", entry=claim.entry.id, error=str(error))
                 continue

@@ -20,6 +20,7 @@ from worker_wrapper.settings import Settings
 from worker_wrapper.signals import Shutdown
 
 OK: Final = 0
+CRASHED: Final = 1
 REDIS_UNAVAILABLE: Final = 3
 
 
@@ -27,7 +28,8 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
     """Work until there is nothing more to do or somebody says so.
 
     Returns:
-        The exit code: 0 when whatever came of it was published, 3 when Redis was not to be had.
+        The exit code: 0 when whatever came of it was published, 1 when this program has a mistake,
+        3 when Redis was not to be had.
     """
     redactor = Redactor.of(environ)
     log = configure(redactor, level=settings.log_level, worker_id=settings.worker_id)
@@ -50,6 +52,10 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
     except (RedisUnavailableError, ResponseError) as error:
         log.error("redis_unavailable", error=str(error), exit_code=REDIS_UNAVAILABLE)
         return REDIS_UNAVAILABLE
+    except Exception:
+        # A mistake of ours: said here, because a bare traceback could show a secret.
+        log.exception("crashed", exit_code=CRASHED)
+        return CRASHED
     finally:
         await redis.close()
     return OK
