@@ -12,114 +12,97 @@ import signal
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 _SWEEP_SECONDS = 5.0
-_ROUND_MS = 50
-_REAP_AFTER_SECONDS = 0.2
+_ROUND_SECONDS = 0.05
+_REAP_SECONDS = 0.5
+
+Strangers = dict[int, int]
+"""Children that are not the agent's: when each pid was started, to tell a reused one apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
-    """One process; `started` (clock ticks after boot) tells a reused pid apart."""
-
-    pid: int
-    started: int
-    parent: int
-    zombie: bool
-
-    @property
-    def key(self) -> tuple[int, int]:
-        """What stays the same as long as it is the same process."""
-        return self.pid, self.started
-
-
-Keys = frozenset[tuple[int, int]]
-
-
-def descendants(*, strangers: Keys = frozenset()) -> list[Process]:
-    """All descendants of this process, but for `strangers` and theirs.
-
-    Empty means that there is none: whoever lives, or has not been reaped, is below one of our own
-    children, and of those the kernel's list is exact, because only we remove any from it.
-    """
-    found: list[Process] = []
-    parents = [os.getpid()]
-    while parents:
-        for pid in _children(parents.pop()):
-            child = _read(pid)
-            if child is not None and child.key not in strangers:
-                found.append(child)
-                parents.append(child.pid)
-    return found
-
-
-def present() -> Keys:
-    """Who is there before the agent starts, and therefore not the agent's."""
-    return frozenset(process.key for process in descendants())
+def strangers() -> Strangers:
+    """Who is there before the agent starts, and is therefore left alone, with all its children."""
+    return {pid: _started(pid) for pid in _children(os.getpid())}
 
 
 @contextmanager
-def reaping(*, strangers: Keys, spare: int) -> Iterator[None]:
+def reaping(but: Strangers, *, spare: int) -> Iterator[None]:
     """Meanwhile, take the exit status of orphans that die, so that no zombies pile up.
 
+    By a timer, not by SIGCHLD: a storm of dying processes would crowd out the signals that matter.
+
     Args:
-        strangers: Not the agent's, somebody else waits for them.
+        but: Not the agent's, somebody else waits for them.
         spare: The agent's pid: its status is wanted elsewhere.
     """
     loop = asyncio.get_running_loop()
-    due: asyncio.TimerHandle | None = None
+    due: list[asyncio.TimerHandle] = []
 
     def look() -> None:
-        nonlocal due
-        due = None
-        for process in descendants(strangers=strangers):
-            if process.pid != spare:
-                _reap(process)
+        for pid in _ours(but):
+            if pid != spare:
+                _reap(pid)
+        due[:] = [loop.call_later(_REAP_SECONDS, look)]
 
-    def on_sigchld() -> None:
-        nonlocal due
-        due = due or loop.call_later(_REAP_AFTER_SECONDS, look)
-
-    loop.add_signal_handler(signal.SIGCHLD, on_sigchld)
+    due.append(loop.call_later(_REAP_SECONDS, look))
     try:
         yield
     finally:
-        loop.remove_signal_handler(signal.SIGCHLD)
-        if due:
-            due.cancel()
+        due[0].cancel()
 
 
-def sweep(*, strangers: Keys, seconds: float = _SWEEP_SECONDS) -> list[int]:
-    """Kill all descendants but `strangers`, and reap them.
+def sweep(but: Strangers, *, seconds: float = _SWEEP_SECONDS) -> list[int]:
+    """Kill all descendants but strangers, and reap them.
+
+    It is over when we have no child left: whoever lives, or is not reaped, is below one of our own
+    children, and the kernel's list of those is exact, because only we remove any from it.
 
     They are stopped first, until none is left running: killing right away would let the others
-    fork on into the room it makes.
+    fork on into the room it makes. Each is stopped the moment it is seen, the newest first, because
+    one that forks and leaves all the time is never where it was.
 
     Args:
-        strangers: Who was there before.
+        but: Who was there before.
         seconds: When to give up.
 
     Returns:
         Pids of those that are still there.
     """
     until = time.monotonic() + seconds
-    stopped: set[tuple[int, int]] = set()
-    while seen := descendants(strangers=strangers):
-        found = [process for process in seen if not _reap(process)]
+    stopped: set[int] = set()
+    while ours := _ours(but):
+        alive, stopped_before = [], len(stopped)
+        for pid in _living(ours):
+            alive.append(pid)
+            if pid not in stopped:
+                _signal(pid, signal.SIGSTOP)
+                stopped.add(pid)
         if time.monotonic() > until:
-            return [process.pid for process in found]
-        fresh = [process for process in found if process.key not in stopped]
-        if fresh:
-            _send(fresh, signal.SIGSTOP, wait_ms=0)
-            stopped |= {process.key for process in fresh}
-        else:
-            _send(found, signal.SIGKILL, wait_ms=_ROUND_MS)
+            return alive
+        if alive and len(stopped) == stopped_before:
+            _kill(alive)
     return []
 
 
+def _ours(but: Strangers) -> list[int]:
+    """Our own children, the oldest first."""
+    children = _children(os.getpid())
+    return [pid for pid in children if pid not in but or _started(pid) != but[pid]]
+
+
+def _living(ours: list[int]) -> Iterator[int]:
+    """Our children and everything below them, the newest first; dead children are reaped."""
+    for pid in reversed(ours):
+        if not _reap(pid):
+            below = [pid]
+            while below:
+                yield below[-1]
+                below += _children(below.pop())
+
+
 def _children(pid: int) -> list[int]:
-    """Pids of a process's children; none when it is gone."""
+    """Pids of a process's children, the oldest first; none when it is gone."""
     found: list[int] = []
     with suppress(FileNotFoundError, ProcessLookupError):
         for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - on the path of every turn
@@ -128,44 +111,40 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _read(pid: int) -> Process | None:
+def _started(pid: int) -> int:
+    """When a process was started, in clock ticks after boot; 0 when it is gone."""
     try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+        with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123 - on the path of every turn
+            # "pid (command) state …": the command may hold anything, so count from its end.
+            return int(stat.read().rpartition(b")")[2].split()[19])
     except OSError:
-        return None
-    try:
-        stat = os.read(fd, 1024)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
-    # "pid (command) state parent …": the command may hold anything, so count from its end.
-    fields = stat[stat.rfind(b")") + 2 :].split()
-    return Process(pid, int(fields[19]), int(fields[1]), fields[0] in (b"Z", b"X"))
+        return 0
 
 
-def _reap(process: Process) -> bool:
-    if not process.zombie or process.parent != os.getpid():
-        return False
+def _reap(pid: int) -> bool:
+    """Whether this child of ours is dead, and now gone."""
     try:
-        return os.waitpid(process.pid, os.WNOHANG)[0] == process.pid
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
         return True
 
 
-def _send(processes: Iterable[Process], number: signal.Signals, *, wait_ms: int) -> None:
-    """Signal through pidfds, so that a pid reused meanwhile is not hit; wait for the ends."""
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _kill(pids: Iterable[int]) -> None:
+    """Kill, and wait a moment for the ends."""
     poll = select.poll()
     waiting = set()
-    for process in processes:
+    for pid in pids:
         with suppress(OSError):
-            fd = os.pidfd_open(process.pid)
+            fd = os.pidfd_open(pid)
             waiting.add(fd)
-            now = _read(process.pid)
-            if now is not None and now.key == process.key:
-                signal.pidfd_send_signal(fd, number)
             poll.register(fd, select.POLLIN)
-    until = time.monotonic() + wait_ms / 1000
+        _signal(pid, signal.SIGKILL)
+    until = time.monotonic() + _ROUND_SECONDS
     while waiting and (left := until - time.monotonic()) > 0:
         for fd, _ in poll.poll(left * 1000):
             poll.unregister(fd)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from worker_wrapper.agents.base import Command, Outcome
-from worker_wrapper.descendants import Keys, present, reaping, sweep
+from worker_wrapper.descendants import Strangers, reaping, strangers, sweep
 from worker_wrapper.oom import oom_kills
 from worker_wrapper.pipes import Pipe, Tail
 from worker_wrapper.spill import Spill
@@ -76,12 +76,12 @@ async def run(
         CannotStartError: The program or the directory is not there, or the arguments are too long.
     """
     kills_before = oom_kills()
-    strangers = present()
+    others = strangers()
     spill, tail = Spill(spill_dir), Tail(STDERR_BYTES)
     started_at = clock()
     ended: EndReason | None = None
     try:
-        async with _child(command, env, workdir, (spill, tail), strangers) as child:
+        async with _child(command, env, workdir, (spill, tail), others) as child:
             ended = await _time_to_end(child, timeout_seconds, stop)
             if ended:
                 await child.end(grace[ended])
@@ -149,7 +149,7 @@ async def _child(
     env: Mapping[str, str],
     workdir: Path,
     sinks: tuple[Spill, Tail],
-    strangers: Keys,
+    others: Strangers,
 ) -> AsyncIterator[_Child]:
     """Start the process; on the way out it and all it started are dead and its output is read."""
     pipes = [Pipe(sink.write) for sink in sinks]
@@ -161,14 +161,14 @@ async def _child(
         raise
     child = _Child(process)
     try:
-        with reaping(strangers=strangers, spare=process.pid):
+        with reaping(others, spare=process.pid):
             yield child
     finally:
         child.close()
         if process.returncode is None:
             process.kill()
             process.wait()
-        child.survivors = tuple(sweep(strangers=strangers))
+        child.survivors = tuple(sweep(others))
         for pipe in pipes:
             pipe.drain()
             pipe.close()
