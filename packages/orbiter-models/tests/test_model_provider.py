@@ -21,7 +21,12 @@ from orbiter.types import OrbiterError, ToolCall, Usage, UserMessage
 
 @pytest.fixture(autouse=True)
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"):
+    for name in (
+        "OPENAI_BASE_URL",
+        "ANTHROPIC_BASE_URL",
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
 
@@ -36,6 +41,11 @@ def test_a_model_string_becomes_the_provider_it_names(monkeypatch):
 def test_a_key_may_be_given_instead_of_the_environments():
     provider = get_provider("anthropic:claude-sonnet-4-20250514", api_key="sk-other")
     assert isinstance(provider, AnthropicProvider)
+
+
+def test_anthropics_token_is_a_key_too(monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token")
+    assert isinstance(get_provider("anthropic:claude-sonnet-4-20250514"), AnthropicProvider)
 
 
 def test_without_a_key_the_error_names_the_variable_to_set():

@@ -45,7 +45,10 @@ class AnthropicProvider(ModelProvider):
         self._client = SdkClient(
             config,
             client_class="AsyncAnthropic",
-            key_variables=("ANTHROPIC_API_KEY",),
+            key_variables={
+                "ANTHROPIC_API_KEY": "api_key",
+                "ANTHROPIC_AUTH_TOKEN": "auth_token",
+            },
             url_variable="ANTHROPIC_BASE_URL",
             clock=clock or Clock(),
         )

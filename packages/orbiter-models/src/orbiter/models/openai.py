@@ -37,7 +37,7 @@ class OpenAIProvider(ModelProvider):
         self._client = SdkClient(
             config,
             client_class="AsyncOpenAI",
-            key_variables=("OPENAI_API_KEY",),
+            key_variables={"OPENAI_API_KEY": "api_key"},
             url_variable="OPENAI_BASE_URL",
             clock=clock or Clock(),
         )

@@ -9,7 +9,7 @@ import importlib
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +33,7 @@ class SdkClient:
     """A vendor's client: made when first needed, its errors turned into ModelError."""
 
     def __init__(
-        self, config: ModelConfig, *, client_class: str, key_variables: tuple[str, ...],
+        self, config: ModelConfig, *, client_class: str, key_variables: Mapping[str, str],
         url_variable: str, clock: Clock,
     ) -> None:  # fmt: skip
         """Check the settings; nothing is imported or sent.
@@ -41,7 +41,7 @@ class SdkClient:
         Args:
             config: Model, key, address and limits.
             client_class: Name of the async client in the SDK, which is named as the provider.
-            key_variables: Environment variables that may hold the key.
+            key_variables: Environment variables that may hold the key, and what the SDK calls it.
             url_variable: Environment variable that may hold the address.
             clock: Time and chance.
 
@@ -54,10 +54,13 @@ class SdkClient:
         self._client_class = client_class
         self._sdk: Any = None
         self._client: Any = None
-        keys = (os.environ.get(name) for name in key_variables)
-        self._key = config.api_key or next(filter(None, keys), None)
+        given = {"api_key": config.api_key or ""}
+        found = ({word: os.environ.get(name, "")} for name, word in key_variables.items())
+        keys = (key for key in (given, *found) if any(key.values()))
+        self._key = next(keys, None)
         if self._key is None and self.base_url is None:
-            raise self.error(f"no API key: set {key_variables[0]} or give api_key=")
+            variable = next(iter(key_variables))
+            raise self.error(f"no API key: set {variable} or give api_key=")
 
     def error(
         self, message: str, *, status: int | None = None, request_id: str | None = None
@@ -129,7 +132,7 @@ class SdkClient:
                     f"orbiter-models[{self.config.provider}]"
                 ) from error
             self._client = getattr(self._sdk, self._client_class)(
-                api_key=self._key or "none",
+                **self._key or {"api_key": "none"},
                 base_url=self.base_url,
                 timeout=self.config.timeout,
                 max_retries=0,
