@@ -71,7 +71,7 @@ def test_a_value_of_the_wrong_kind_is_refused(path: str, value: object) -> None:
 
 def test_the_readme_lists_every_value() -> None:
     readme = (CHART / "README.md").read_text()
-    assert values_table().renewed(readme) == readme, "run helm/values_table.py"
+    assert values_table().renewed(readme) == readme, "run `make chart-readme`"
 
 
 def test_every_value_has_a_default_or_is_an_agents_image() -> None:

@@ -141,7 +141,7 @@ def test_a_mistake_is_refused_with_a_sentence(cluster: Cluster, namespace: str, 
 
 @pytest.mark.parametrize(
     "name",
-    ["REDIS_URL", "WORKER_ID", "TASK_ENTRY_ID", "AGENT_MODEL", "HOME", "SESSION_ID", "TMPDIR"],
+    ["REDIS_URL", "WORKER_ID", "TASK_ENTRY_ID", "AGENT_MODEL", "HOME", "PYTHONPATH", "SESSION_ID"],
 )
 def test_the_workers_own_variables_cannot_be_set(
     cluster: Cluster, namespace: str, name: str

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
+from orbiter_operator.models import InputRequest, Result, TaskSpec, TaskStatus, TaskUsage
+
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "crds").glob("*.yaml"))
 SHARED_SPEC = ("agent", "podTemplate")
@@ -81,6 +83,18 @@ def test_tasks_and_sessions_describe_agents_pods_conditions_and_usage_alike() ->
         assert task[f"spec.{name}"] == session[f"spec.{name}"]
     for name in SHARED_STATUS:
         assert task[f"status.{name}"] == session[f"status.{name}"]
+
+
+def test_the_operator_reads_and_writes_fields_that_exist() -> None:
+    task = all_fields(ROOT / "crds/agenttask.yaml")
+    spec, status = (
+        {path.partition(".")[2] for path in task if path.startswith(part)}
+        for part in ("spec.", "status.")
+    )
+    assert {field.alias for field in TaskSpec.model_fields.values()} <= spec
+    assert {field.alias for field in TaskStatus.model_fields.values()} <= status
+    for inner, model in (("result", Result), ("usage", TaskUsage), ("inputRequest", InputRequest)):
+        assert {f"{inner}.{field.alias}" for field in model.model_fields.values()} <= status
 
 
 def test_the_chart_has_the_same_definitions() -> None:

@@ -7,7 +7,7 @@
 {{- if .Values.redis.external.existingSecret -}}
 - ports: [{port: {{ .Values.redis.external.port }}, protocol: TCP}]
 {{- else -}}
-- ports: [{port: redis, protocol: TCP}]
+- ports: [{port: 6379, protocol: TCP}]
   to:
     - namespaceSelector:
         matchLabels: {kubernetes.io/metadata.name: {{ .Release.Namespace }}}
