@@ -8,11 +8,11 @@ cannot read conversations, nobody can list keys, read the configuration or flush
 */}}
 {{- define "orbiter.redis.acl" -}}
 {{- $connection := "+@connection -@dangerous -select +@transaction" -}}
-{{- $consume := "+xreadgroup +xack +xdel +xclaim +xautoclaim +xpending +xrange +xinfo +xgroup|create +xgroup|delconsumer" -}}
+{{- $consume := "+xreadgroup +xack +xdel +xclaim +xpending +xrange +xinfo +xgroup|create +xgroup|delconsumer" -}}
 {{- $scripts := "+eval +evalsha +script|load +script|exists" -}}
 {{- $common := printf "-@all %s %s %s" $connection $consume $scripts -}}
 user default off sanitize-payload resetchannels -@all
-user operator on #{{ .operator }} resetchannels ~worker:* ~agenttask:* {{ $common }} +xadd +xread +xlen +xtrim +exists +expire +del +unlink +hget +hmget +hset +hdel +hexists
+user operator on #{{ .operator }} resetchannels ~worker:* ~agenttask:* {{ $common }} +xadd +xread +xlen +xtrim +exists +expire +hget +hmget +hset +hexists
 user developer on #{{ .developer }} resetchannels ~worker:developer:* ~worker:lifecycle ~agenttask:* {{ $common }} +exists +expire +hget +hset +hexists (+xadd ~worker:developer:output ~worker:developer:*:dead ~worker:lifecycle)
 user po on #{{ .po }} resetchannels ~worker:po:* ~worker:lifecycle ~session:* {{ $common }} +exists +expire +get +set +hgetall (+xadd ~worker:po:*:output ~worker:po:*:dead ~worker:lifecycle)
 {{- end }}
