@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from orbiter._internal.message_builder import close_calls
+from orbiter._internal.output_parser import OutputValidationError
 from orbiter._internal.protocols import Provider
 from orbiter._internal.providers import close_providers, provider_for
 from orbiter._internal.state import Emit, RunState
@@ -15,7 +16,7 @@ from orbiter.config import TaskConfig
 from orbiter.swarm import Swarm
 from orbiter.types import Message, OrbiterError, RunResult
 
-__all__ = ["RunStream", "Runner", "run"]
+__all__ = ["OutputValidationError", "RunStream", "Runner", "run"]
 
 
 class Runner:

@@ -18,7 +18,7 @@ from orbiter.types import (
 )
 
 # the API wants a number; every Claude can write this much
-DEFAULT_MAX_TOKENS = 4096
+_DEFAULT_MAX_TOKENS = 4096
 
 _FINISH: dict[str | None, FinishReason] = {
     "tool_use": "tool_calls",
@@ -114,11 +114,11 @@ class AnthropicProvider(ModelProvider):
         temperature: float | None,
         max_tokens: int | None,
     ) -> dict[str, Any]:
-        system, wire = to_wire(messages)
+        system, wire = _to_wire(messages)
         request: dict[str, Any] = {
             "model": self.model,
             "messages": wire,
-            "max_tokens": max_tokens or DEFAULT_MAX_TOKENS,
+            "max_tokens": max_tokens or _DEFAULT_MAX_TOKENS,
         }
         if system:
             request["system"] = system
@@ -137,7 +137,7 @@ class AnthropicProvider(ModelProvider):
         return request
 
 
-def to_wire(messages: list[Message]) -> tuple[str, list[dict[str, Any]]]:
+def _to_wire(messages: list[Message]) -> tuple[str, list[dict[str, Any]]]:
     """Write a conversation as the API takes it.
 
     Returns:

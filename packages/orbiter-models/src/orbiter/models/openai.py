@@ -103,7 +103,7 @@ class OpenAIProvider(ModelProvider):
     ) -> dict[str, Any]:
         request: dict[str, Any] = {
             "model": self.model,
-            "messages": [to_wire(message) for message in messages],
+            "messages": [_to_wire(message) for message in messages],
         }
         if tools:
             request["tools"] = tools
@@ -122,7 +122,7 @@ class OpenAIProvider(ModelProvider):
         return request
 
 
-def to_wire(message: Message) -> dict[str, Any]:
+def _to_wire(message: Message) -> dict[str, Any]:
     """Write a message as chat completions take it."""
     if isinstance(message, ToolResult):
         return {

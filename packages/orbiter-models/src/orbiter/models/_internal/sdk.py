@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from orbiter.config import ModelConfig
+from orbiter.models._internal.guard import check_allowed
 from orbiter.models._internal.retry import is_worth_retrying, pause
-from orbiter.models.guard import check_allowed
 from orbiter.models.types import ModelError
 
 

@@ -1,0 +1,133 @@
+"""Runs the Python code of a Markdown page, so that a page never tells what is not so.
+
+All blocks of a page share one namespace and may `await`. Two things beside the code count:
+
+- A comment `<!-- replies: [...] -->` above a block is what the model answers in it, as JSON: a
+  string is text, `{"call": "add", "args": {"a": 2}}` a tool call, a list several calls at once.
+- A fence of the kind `text` right behind a block is what the block prints.
+"""
+
+import ast
+import asyncio
+import inspect
+import io
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orbiter.models import ModelProvider, ScriptedModel, call, model_registry
+
+BLOCK = re.compile(
+    r"(?:<!-- replies: (?P<replies>.*?) -->\s*\n)?"
+    r"```python\n(?P<code>.*?)^```$"
+    r"(?:\n+```text\n(?P<prints>.*?)^```$)?",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block: where it stands, its code, the model's replies, what it prints if that is told."""
+
+    page: str
+    line: int
+    code: str
+    replies: list[Any]
+    prints: str | None
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """Return the Python blocks of a page in their order."""
+    text = page.read_text()
+    return [
+        Block(
+            page=page.name,
+            line=text.count("\n", 0, match.start("code")) + 1,
+            code=match["code"],
+            replies=json.loads(match["replies"] or "[]"),
+            prints=match["prints"],
+        )
+        for match in BLOCK.finditer(text)
+    ]
+
+
+class Stage(ModelProvider):
+    """Stands for every model of a page and plays the script of the block that runs."""
+
+    def __init__(self) -> None:
+        self.script = ScriptedModel()
+
+    async def complete(self, messages: Any, **options: Any) -> Any:
+        return await self.script.complete(messages, **options)
+
+    async def stream(self, messages: Any, **options: Any) -> Any:
+        async for chunk in self.script.stream(messages, **options):
+            yield chunk
+
+
+@contextmanager
+def staged(*providers: str) -> Iterator[Stage]:
+    """Put a Stage in the place of these providers."""
+    stage = Stage()
+    real = {name: model_registry.get(name) for name in providers}
+    for name in providers:
+        model_registry.unregister(name)
+        model_registry.register(name, lambda config: stage)
+    try:
+        yield stage
+    finally:
+        for name, factory in real.items():
+            model_registry.unregister(name)
+            model_registry.register(name, factory)
+
+
+def _reply(data: Any) -> Any:
+    if isinstance(data, list):
+        return [_reply(part) for part in data]
+    return data if isinstance(data, str) else call(data["call"], **data.get("args", {}))
+
+
+async def run_blocks(page: Path, namespace: dict[str, Any] | None = None) -> int:
+    """Run a page and check what its blocks print.
+
+    Args:
+        page: The Markdown file.
+        namespace: Names the page takes for granted.
+
+    Returns:
+        How many blocks there are.
+    """
+    names: dict[str, Any] = {"__name__": "page", **(namespace or {})}
+    blocks = blocks_of(page)
+    with staged("openai", "anthropic") as stage:
+        for block in blocks:
+            stage.script = ScriptedModel(*map(_reply, block.replies))
+            printed = await _run(block, names)
+            left = len(block.replies) - len(stage.script.requests)
+            where = f"{block.page}, line {block.line}"
+            assert left <= 0, f"{where}: the model still had {left} replies to give"
+            if block.prints is not None:
+                assert printed.rstrip() == block.prints.rstrip(), f"{where} prints:\n{printed}"
+    return len(blocks)
+
+
+async def _run(block: Block, names: dict[str, Any]) -> str:
+    # the empty lines make tracebacks point into the page
+    code = compile(
+        "\n" * (block.line - 1) + block.code,
+        block.page,
+        "exec",
+        flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
+    )
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        if code.co_flags & inspect.CO_COROUTINE:
+            await eval(code, names)
+        else:
+            # beside the event loop, as `run.sync` wants it
+            await asyncio.to_thread(exec, code, names)
+    return printed.getvalue()
