@@ -63,14 +63,31 @@ async def test_visibility_says_who_shares(
     assert bool(await elsewhere.recall("Bern", agent_name="a")) is other_session
 
 
-async def test_each_session_has_one_summary_that_goes_on(storage: MemoryStorage) -> None:
+async def test_without_a_model_a_session_is_summarised_run_by_run(storage: MemoryStorage) -> None:
     memory = LongTermMemory(storage, session_id="1")
-    await memory.remember(turn("Plan the boat trip", "To the lake."), agent_name="a")
-    await memory.remember(turn("Pack the tent", "Packed."), agent_name="a")
-    (summary,) = await storage.select(RecordFilter(kinds=("summary",)))
-    assert summary.text == (
-        "user: Plan the boat trip\nassistant: To the lake.\nuser: Pack the tent\nassistant: Packed."
-    )
+    for n in range(25):
+        await memory.remember(turn(f"Plan trip {n}. To the lake.", "Done."), agent_name="a")
+    summaries = await storage.select(RecordFilter(kinds=("summary",)))
+    assert [summary.text for summary in summaries] == [
+        f"user: Plan trip {n}.\nassistant: Done." for n in range(5, 25)
+    ]
+
+
+async def test_with_a_model_a_session_has_one_summary_that_goes_on(storage: MemoryStorage) -> None:
+    asked: list[str] = []
+
+    class Model:
+        async def complete(self, messages: list[Message]) -> Any:
+            asked.append(messages[-1].content)
+            return AssistantMessage(content=f'{{"facts": [], "summary": "Version {len(asked)}."}}')
+
+    memory = LongTermMemory(storage, session_id="1", provider=Model())
+    await memory.remember(turn("Plan the boat trip"), agent_name="a")
+    await memory.remember(turn("Pack the tent"), agent_name="a")
+    assert [s.text for s in await storage.select(RecordFilter(kinds=("summary",)))] == [
+        "Version 2."
+    ]
+    assert "Version 1." in asked[1]
 
 
 async def test_the_model_extracts_when_there_is_one() -> None:

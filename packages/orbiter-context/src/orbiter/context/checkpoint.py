@@ -5,9 +5,9 @@ the end of every run costs microseconds. Stores hand out checkpoints that `Conte
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from orbiter.context._internal.conversation import Ledger
 from orbiter.context.config import ContextConfig
@@ -19,16 +19,10 @@ from orbiter.types import Message
 KEEP_AUTOMATIC = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """A context at one moment. What it holds does not change when the context goes on.
+class CheckpointContent(NamedTuple):
+    """What a checkpoint holds; none of it changes when the context goes on.
 
     Attributes:
-        task_id: The context's task.
-        version: Counts the task's checkpoints from 1, over all processes of a store; 0 until it
-            is stored.
-        created_at: When it was taken.
-        automatic: Whether the end of a run took it, rather than `snapshot()`.
         config: The context's configuration.
         state: What was set in the context itself.
         inherited: What its parents held; None without a parent.
@@ -42,13 +36,8 @@ class Checkpoint:
         knowledge_task_id: The task whose documents the knowledge holds.
         steps: Token usage by agent.
         ledgers: What left the window, by agent.
-        store: Where the restored context keeps its checkpoints; not part of the saved data.
     """
 
-    task_id: str
-    version: int
-    created_at: datetime
-    automatic: bool
     config: ContextConfig
     state: dict[str, Any]
     inherited: dict[str, Any] | None
@@ -62,14 +51,36 @@ class Checkpoint:
     knowledge_task_id: str
     steps: Mapping[str, StepLog]
     ledgers: Mapping[str, Ledger]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A context at one moment.
+
+    Attributes:
+        task_id: The context's task.
+        version: Counts the task's checkpoints from 1, over all processes that share a store.
+        created_at: When it was taken.
+        automatic: Whether the end of a run took it, rather than `snapshot()`.
+        content: What was saved.
+        store: Where the restored context keeps its checkpoints; not part of what is saved.
+    """
+
+    task_id: str
+    version: int
+    created_at: datetime
+    automatic: bool
+    content: CheckpointContent = field(repr=False)
     store: "CheckpointStore | None" = field(default=None, compare=False, repr=False)
 
 
 class CheckpointStore(Protocol):
     """Keeps checkpoints; MemoryCheckpointStore and SqliteCheckpointStore have these methods."""
 
-    async def save(self, checkpoint: Checkpoint) -> Checkpoint:
-        """Keep a checkpoint and return it with its version."""
+    async def save(
+        self, task_id: str, content: CheckpointContent, *, created_at: datetime, automatic: bool
+    ) -> Checkpoint:
+        """Keep a checkpoint under the task's next version and return it."""
         ...
 
     async def list(self, task_id: str) -> list[Checkpoint]:
@@ -88,17 +99,18 @@ class MemoryCheckpointStore:
         self._versions: dict[str, int] = {}
         self._by_task: dict[str, list[Checkpoint]] = {}
 
-    async def save(self, checkpoint: Checkpoint) -> Checkpoint:
-        """Keep a checkpoint and return it with its version."""
-        task_id = checkpoint.task_id
+    async def save(
+        self, task_id: str, content: CheckpointContent, *, created_at: datetime, automatic: bool
+    ) -> Checkpoint:
+        """Keep a checkpoint under the task's next version and return it."""
         version = self._versions[task_id] = self._versions.get(task_id, 0) + 1
-        saved = replace(checkpoint, version=version, store=self)
+        saved = Checkpoint(task_id, version, created_at, automatic, content, self)
         kept = self._by_task.setdefault(task_id, [])
         kept.append(saved)
-        if saved.automatic and len(kept) > KEEP_AUTOMATIC:
-            automatic = [old for old in kept if old.automatic]
-            if len(automatic) > KEEP_AUTOMATIC:
-                kept.remove(automatic[0])
+        if automatic and len(kept) > KEEP_AUTOMATIC:
+            places = [place for place, old in enumerate(kept) if old.automatic]
+            if len(places) > KEEP_AUTOMATIC:
+                del kept[places[0]]
         return saved
 
     async def delete(self, task_id: str) -> int:

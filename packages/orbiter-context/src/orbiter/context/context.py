@@ -8,7 +8,7 @@ context serves one task; subtasks and parallel runs of one agent work on forks.
 import time
 from typing import Any
 
-from orbiter.context._internal.capture import capture, save_automatic, state_of
+from orbiter.context._internal.capture import save, save_automatic, state_of
 from orbiter.context._internal.conversation import Ledger, fit
 from orbiter.context._internal.knowledge import KnowledgeStore
 from orbiter.context._internal.recall import passages
@@ -150,7 +150,7 @@ class Context:
         Raises:
             CheckpointError: The state holds what cannot be copied or stored.
         """
-        return await self.checkpoints.save(await capture(self))
+        return await save(self)
 
     async def list_checkpoints(self) -> list[Checkpoint]:
         """Return the checkpoints of this task, oldest first."""
@@ -174,25 +174,26 @@ class Context:
         saved. Processors and neurons are code: add them again. What was inherited can still be
         read, though the parent itself is not restored.
         """
-        directory = checkpoint.workspace_directory
+        content = checkpoint.content
+        directory = content.workspace_directory
         ctx = cls(
             checkpoint.task_id,
-            checkpoint.config,
-            workspace=workspace or Workspace(directory, artifacts=checkpoint.artifacts),
-            knowledge=knowledge or KnowledgeStore(task_id=checkpoint.knowledge_task_id),
+            content.config,
+            workspace=workspace or Workspace(directory, artifacts=content.artifacts),
+            knowledge=knowledge or KnowledgeStore(task_id=content.knowledge_task_id),
             memory=memory,
             checkpoints=checkpoints or checkpoint.store,
             token_counter=token_counter,
             clock=clock,
         )
-        if checkpoint.knowledge:
-            await ctx.knowledge.restore(checkpoint.knowledge)
-        ctx.state = state_of(checkpoint)
-        ctx.tracker = TokenTracker(checkpoint.steps)
-        ctx.ledgers = {name: ledger.copy() for name, ledger in checkpoint.ledgers.items()}
-        ctx.history = list(checkpoint.history)
-        ctx.origin_user_input = checkpoint.origin_user_input
-        ctx.run.input, ctx.task_output = checkpoint.task_input, checkpoint.task_output
+        if content.knowledge:
+            await ctx.knowledge.restore(content.knowledge)
+        ctx.state = state_of(content)
+        ctx.tracker = TokenTracker(content.steps)
+        ctx.ledgers = {name: ledger.copy() for name, ledger in content.ledgers.items()}
+        ctx.history = list(content.history)
+        ctx.origin_user_input = content.origin_user_input
+        ctx.run.input, ctx.task_output = content.task_input, content.task_output
         return ctx
 
     def turn_to(self, agent_name: str) -> RunRecord:

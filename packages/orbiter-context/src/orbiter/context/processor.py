@@ -72,20 +72,18 @@ class PromptAugmenter(ContextProcessor):
 
     event = "pre_llm_call"
 
+    def __init__(self) -> None:
+        self._builder: PromptBuilder | None = None
+
     async def process(self, ctx: "Context", payload: dict[str, Any]) -> None:
         """Replace the system prompt."""
         ctx.turn_to(payload["agent_name"])
-        config = ctx.config
-        builder = PromptBuilder(ctx)
-        builder.add("instructions", payload["system_prompt"])
-        for name in config.neuron_names:
-            builder.add(name)
-        for name in AUTOMATIC[config.mode]:
-            if name not in config.neuron_names:
-                builder.add(name, **OPTIONS.get(name, {}))
-        if config.mode == "navigator" and config.enable_retrieval:
-            builder.add("knowledge")
-        payload["system_prompt"] = await builder.build()
+        if self._builder is None:
+            self._builder = _builder_of(ctx)
+        added = await self._builder.build()
+        if added:
+            prompt = payload["system_prompt"]
+            payload["system_prompt"] = f"{prompt}\n\n{added}" if prompt else added
 
 
 class ToolResultOffloader(ContextProcessor):
@@ -149,6 +147,20 @@ AUTOMATIC: dict[str, tuple[str, ...]] = {
     "navigator": ("task", "todo", "workspace", "facts", "entities"),
 }
 OPTIONS: dict[str, dict[str, Any]] = {"task": {"current": False}}
+
+
+def _builder_of(ctx: "Context") -> PromptBuilder:
+    """Return a builder of what a context's configuration adds to the instructions."""
+    config = ctx.config
+    builder = PromptBuilder(ctx)
+    for name in config.neuron_names:
+        builder.add(name)
+    for name in AUTOMATIC[config.mode]:
+        if name not in config.neuron_names:
+            builder.add(name, **OPTIONS.get(name, {}))
+    if config.mode == "navigator" and config.enable_retrieval:
+        builder.add("knowledge")
+    return builder
 
 
 def processors_of(config: "ContextConfig") -> list[ContextProcessor]:

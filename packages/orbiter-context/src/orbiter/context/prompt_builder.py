@@ -1,5 +1,6 @@
 """Composes a system prompt from neurons and texts, in the order of their priorities."""
 
+from bisect import insort
 from typing import TYPE_CHECKING, Any
 
 from orbiter.context.errors import ContextError
@@ -35,20 +36,20 @@ class PromptBuilder:
             ContextError: The neuron has no such option.
         """
         if text is not None and name not in neuron_registry:
-            self._parts.append((kwargs.get("priority", OWN_TEXT_PRIORITY), text, None))
+            insort(self._parts, (kwargs.get("priority", OWN_TEXT_PRIORITY), text, None), key=_place)
             return self
         neuron = neuron_registry.get(name)
         try:
             made = neuron(**kwargs)
         except TypeError as error:
             raise ContextError(f"neuron '{name}' cannot be made with {kwargs}: {error}") from error
-        self._parts.append((made.priority, text, made))
+        insort(self._parts, (made.priority, text, made), key=_place)
         return self
 
     async def build(self) -> str:
         """Return the parts that say something, smallest priority first, a blank line between."""
         sections = []
-        for _, text, neuron in sorted(self._parts, key=_priority):
+        for _, text, neuron in self._parts:
             if text:
                 sections.append(text)
             if neuron is not None:
@@ -58,5 +59,5 @@ class PromptBuilder:
         return "\n\n".join(sections)
 
 
-def _priority(part: tuple[int, str | None, Neuron | None]) -> int:
+def _place(part: tuple[int, str | None, Neuron | None]) -> int:
     return part[0]

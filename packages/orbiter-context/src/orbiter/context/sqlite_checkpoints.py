@@ -8,12 +8,12 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
 from orbiter.context._internal.checkpoint_json import from_json, to_json
-from orbiter.context.checkpoint import KEEP_AUTOMATIC, Checkpoint
+from orbiter.context.checkpoint import KEEP_AUTOMATIC, Checkpoint, CheckpointContent
 from orbiter.context.errors import CheckpointError
 
 T = TypeVar("T")
@@ -22,14 +22,18 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS checkpoints (
   task_id TEXT NOT NULL,
   version INTEGER NOT NULL,
+  created_at TEXT NOT NULL,
   automatic INTEGER NOT NULL,
   content TEXT NOT NULL,
   PRIMARY KEY (task_id, version)
 )"""
 ADD = """
 INSERT INTO checkpoints
-SELECT ?1, coalesce(max(version), 0) + 1, ?2, ?3 FROM checkpoints WHERE task_id = ?1
+SELECT ?1, coalesce(max(version), 0) + 1, ?2, ?3, ?4 FROM checkpoints WHERE task_id = ?1
 RETURNING version"""
+READ = """
+SELECT version, created_at, automatic, content FROM checkpoints
+WHERE task_id = ? ORDER BY version"""
 PRUNE = """
 DELETE FROM checkpoints WHERE task_id = ?1 AND version IN (
   SELECT version FROM checkpoints WHERE task_id = ?1 AND automatic
@@ -44,21 +48,24 @@ class SqliteCheckpointStore:
         """Name the file; its directory must exist."""
         self.path = Path(path)
 
-    async def save(self, checkpoint: Checkpoint) -> Checkpoint:
-        """Keep a checkpoint and return it with its version.
+    async def save(
+        self, task_id: str, content: CheckpointContent, *, created_at: datetime, automatic: bool
+    ) -> Checkpoint:
+        """Keep a checkpoint under the task's next version and return it.
 
         Raises:
             CheckpointError: The state holds what JSON cannot, or the file cannot be written.
         """
-        content = to_json(checkpoint)
+        text = to_json(task_id, content)
 
         def add(db: sqlite3.Connection) -> int:
-            row = db.execute(ADD, (checkpoint.task_id, checkpoint.automatic, content)).fetchone()
-            db.execute(PRUNE, (checkpoint.task_id, KEEP_AUTOMATIC))
+            values = (task_id, created_at.isoformat(), automatic, text)
+            row = db.execute(ADD, values).fetchone()
+            db.execute(PRUNE, (task_id, KEEP_AUTOMATIC))
             return int(row[0])
 
-        version = await self._in_thread(checkpoint.task_id, add)
-        return replace(checkpoint, version=version, store=self)
+        version = await self._in_thread(task_id, add)
+        return Checkpoint(task_id, version, created_at, automatic, content, self)
 
     async def delete(self, task_id: str) -> int:
         """Delete the checkpoints of a task and return how many they were."""
@@ -93,9 +100,17 @@ class SqliteCheckpointStore:
     async def list(self, task_id: str) -> list[Checkpoint]:
         """Return the checkpoints of a task, oldest first."""
 
-        def read(db: sqlite3.Connection) -> list[tuple[int, str]]:
-            query = "SELECT version, content FROM checkpoints WHERE task_id = ? ORDER BY version"
-            return db.execute(query, (task_id,)).fetchall()
+        def read(db: sqlite3.Connection) -> list[tuple[int, str, int, str]]:
+            return db.execute(READ, (task_id,)).fetchall()
 
-        rows = await self._in_thread(task_id, read)
-        return [from_json(content, version=version, store=self) for version, content in rows]
+        return [
+            Checkpoint(
+                task_id,
+                version,
+                datetime.fromisoformat(created_at),
+                bool(automatic),
+                from_json(text),
+                self,
+            )
+            for version, created_at, automatic, text in await self._in_thread(task_id, read)
+        ]

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 MAX_FACT_CHARS = 300
 MAX_SUMMARY_CHARS = 1_500
+MAX_GIST_CHARS = 160
 EXTRACTION_PROMPT = """\
 You keep the long-term memory of an assistant. From the conversation below take
 1. facts about the user and their world that will still matter in a later conversation, each one
@@ -70,7 +71,7 @@ async def extract(
         summary_so_far: The summary to go on from.
 
     Returns:
-        Facts, possibly none, and the new summary.
+        Facts, possibly none, and the summary that takes the place of the one so far.
     """
     if provider is not None:
         found = await _by_model(messages, provider, summary_so_far)
@@ -101,10 +102,11 @@ def heuristic_summary(messages: Iterable[Message], summary_so_far: str = "") -> 
     lines = summary_so_far.splitlines()
     for message in messages:
         if isinstance(message, (UserMessage, AssistantMessage)) and message.content.strip():
-            gist = sentences(message.content)[0][:160]
+            gist = sentences(message.content)[0][:MAX_GIST_CHARS]
             lines.append(f"{message.role}: {gist}")
-    while lines and sum(len(line) + 1 for line in lines) > MAX_SUMMARY_CHARS:
-        del lines[0]
+    too_long = sum(len(line) + 1 for line in lines) - MAX_SUMMARY_CHARS
+    while too_long > 0:
+        too_long -= len(lines.pop(0)) + 1
     return "\n".join(lines)
 
 

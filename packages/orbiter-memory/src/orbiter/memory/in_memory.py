@@ -67,10 +67,15 @@ class InMemoryStorage:
     async def select(self, where: RecordFilter, *, limit: int | None = None) -> list[MemoryRecord]:
         """Return the records that fit, oldest put first; with `limit` only the newest so many."""
         groups = self._matching_groups(where)
-        if len(groups) == 1:
+        if where.ids is not None:
+            ids = dict.fromkeys(where.ids)
+            named = (g.records[key] for key in ids for g in groups if key in g.records)
+            found = [record for record in named if _fits(record, where)]
+        elif len(groups) == 1:
             newest_first = (r for r in reversed(groups[0].records.values()) if _fits(r, where))
             return list(islice(newest_first, limit))[::-1]
-        found = [r for group in groups for r in group.records.values() if _fits(r, where)]
+        else:
+            found = [r for group in groups for r in group.records.values() if _fits(r, where)]
         found.sort(key=lambda record: record.created_at)
         return found if limit is None else found[max(0, len(found) - limit) :]
 
@@ -96,8 +101,8 @@ class InMemoryStorage:
 
     async def trim(self, where: RecordFilter, *, keep: int) -> None:
         """Delete all but the newest `keep` of the records that fit."""
-        groups = self._matching_groups(where)
-        if sum(len(group.records) for group in groups) > keep:
+        held = sum(len(group.records) for group in self._matching_groups(where))
+        if held > keep:
             found = await self.select(where)
             self._drop(found[: max(0, len(found) - keep)])
 

@@ -20,6 +20,8 @@ from orbiter.types import Message
 
 Visibility = Literal["user", "session", "agent"]
 HEADING = "What you remember:"
+# Without a model a session is summarised by the gist of its newest runs.
+KEPT_GISTS = 20
 
 
 class LongTermMemory:
@@ -107,15 +109,16 @@ class LongTermMemory:
             messages: What the run added to the conversation.
             agent_name: The agent that ran.
         """
-        summary_id = self._id("summary", agent_name, self.session_id)
-        so_far = await self.storage.select(
-            RecordFilter(ids=(summary_id,), user_id=self.user_id, alive_at=self._clock())
-        )
-        found = await extract(
-            messages,
-            provider=self.provider,
-            summary_so_far=so_far[0].text if so_far else "",
-        )
+        if self.provider is None:
+            found = await extract(messages)
+            # Each run's gist is a summary of its own: small to index, exact to find.
+            summary_id = self._id("summary", agent_name, f"{self.session_id} {found.summary}")
+        else:
+            summary_id = self._id("summary", agent_name, self.session_id)
+            where = RecordFilter(ids=(summary_id,), user_id=self.user_id, alive_at=self._clock())
+            known = await self.storage.select(where)
+            so_far = known[0].text if known else ""
+            found = await extract(messages, provider=self.provider, summary_so_far=so_far)
         records = [
             self._record(self._id("fact", agent_name, fact), "fact", fact, agent_name)
             for fact in found.facts
@@ -123,6 +126,8 @@ class LongTermMemory:
         if found.summary:
             records.append(self._record(summary_id, "summary", found.summary, agent_name))
         await self._put(records)
+        if self.provider is None:
+            await self.storage.trim(self._gists(), keep=KEPT_GISTS)
 
     async def add(self, fact: str, *, agent_name: str = "") -> str:
         """Keep a fact as it is; return its id. The same fact is kept once."""
@@ -187,6 +192,9 @@ class LongTermMemory:
 
     async def _newest_facts(self, agent_name: str) -> list[MemoryRecord]:
         return await self.storage.select(self._visible(agent_name, "fact"), limit=self.top_k)
+
+    def _gists(self) -> RecordFilter:
+        return RecordFilter(user_id=self.user_id, session_id=self.session_id, kinds=("summary",))
 
     def _visible(self, agent_name: str, *kinds: RecordKind) -> RecordFilter:
         return RecordFilter(

@@ -4,9 +4,9 @@ A program that hands `result.messages` to the next run carries the conversation 
 `Agent(memory=ShortTermMemory())` the agent carries it: the rounds come back in the system prompt.
 """
 
+import secrets
 import time
 from collections.abc import Iterator
-from uuid import uuid4
 
 from orbiter.memory.extraction import transcript
 from orbiter.memory.in_memory import InMemoryStorage
@@ -80,7 +80,7 @@ class ShortTermMemory:
         now = self._clock()
         records = [
             MemoryRecord(
-                id=uuid4().hex,
+                id=secrets.token_hex(12),
                 kind="message",
                 text=text,
                 user_id=self.user_id,

@@ -5,7 +5,7 @@ from copy import deepcopy
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from orbiter.context.checkpoint import Checkpoint
+from orbiter.context.checkpoint import Checkpoint, CheckpointContent
 from orbiter.context.errors import CheckpointError
 from orbiter.context.state import ContextState
 
@@ -15,22 +15,35 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-async def capture(ctx: "Context", *, automatic: bool = False) -> Checkpoint:
-    """Return a checkpoint of a context as it is now, not yet stored.
+async def save(ctx: "Context", *, automatic: bool = False) -> Checkpoint:
+    """Store a checkpoint of a context as it is now.
 
     Raises:
-        CheckpointError: The state holds what cannot be copied.
+        CheckpointError: The state holds what cannot be copied or stored.
     """
+    return await ctx.checkpoints.save(
+        ctx.task_id,
+        await _content(ctx),
+        created_at=datetime.fromtimestamp(ctx.clock(), UTC),
+        automatic=automatic,
+    )
+
+
+async def save_automatic(ctx: "Context") -> None:
+    """Store a checkpoint at the end of a run; one that cannot be taken must not fail the run."""
+    try:
+        await save(ctx, automatic=True)
+    except CheckpointError as error:
+        log.warning("no automatic checkpoint: %s", error)
+
+
+async def _content(ctx: "Context") -> CheckpointContent:
     inherited = ctx.state.parent
     directory = ctx.workspace.directory
     knowledge = await ctx.knowledge.snapshot()
     if ctx.archive is not ctx.knowledge:
         knowledge += await ctx.archive.snapshot()
-    return Checkpoint(
-        task_id=ctx.task_id,
-        version=0,
-        created_at=datetime.fromtimestamp(ctx.clock(), UTC),
-        automatic=automatic,
+    return CheckpointContent(
         config=ctx.config,
         state=_copied(ctx.task_id, ctx.state.local_dict()),
         inherited=None if inherited is None else _copied(ctx.task_id, inherited.to_dict()),
@@ -47,17 +60,9 @@ async def capture(ctx: "Context", *, automatic: bool = False) -> Checkpoint:
     )
 
 
-async def save_automatic(ctx: "Context") -> None:
-    """Store a checkpoint at the end of a run; one that cannot be taken must not fail the run."""
-    try:
-        await ctx.checkpoints.save(await capture(ctx, automatic=True))
-    except CheckpointError as error:
-        log.warning("no automatic checkpoint: %s", error)
-
-
-def state_of(checkpoint: Checkpoint) -> ContextState:
+def state_of(content: CheckpointContent) -> ContextState:
     """Return the state of a checkpoint, with what it inherited as its parent."""
-    state, inherited = deepcopy(checkpoint.state), deepcopy(checkpoint.inherited)
+    state, inherited = deepcopy(content.state), deepcopy(content.inherited)
     return ContextState(state, parent=None if inherited is None else ContextState(inherited))
 
 

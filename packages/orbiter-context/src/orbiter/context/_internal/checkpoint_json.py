@@ -5,14 +5,12 @@ as something else.
 """
 
 import json
-from dataclasses import fields
-from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from orbiter.context._internal.conversation import Ledger
-from orbiter.context.checkpoint import Checkpoint
+from orbiter.context.checkpoint import CheckpointContent
 from orbiter.context.config import ContextConfig
 from orbiter.context.errors import CheckpointError
 from orbiter.context.token_tracker import StepLog
@@ -22,23 +20,22 @@ from orbiter.types import Message
 _MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
 _RECORDS: TypeAdapter[list[MemoryRecord]] = TypeAdapter(list[MemoryRecord])
 _PLAIN = (
-    "task_id", "version", "automatic", "inherited", "origin_user_input", "task_input",
-    "task_output", "workspace_directory", "knowledge_task_id",
+    "inherited", "origin_user_input", "task_input", "task_output", "workspace_directory",
+    "knowledge_task_id",
 )  # fmt: skip
 
 
-def to_json(checkpoint: Checkpoint) -> str:
-    """Return a checkpoint as JSON text.
+def to_json(task_id: str, checkpoint: CheckpointContent) -> str:
+    """Return what a checkpoint of a task holds as JSON text.
 
     Raises:
         CheckpointError: A state value cannot be written, or would come back different.
     """
     for values in (checkpoint.state, checkpoint.inherited or {}):
         for key, value in values.items():
-            _check(checkpoint.task_id, key, value)
+            _check(task_id, key, value)
     content: dict[str, Any] = {name: getattr(checkpoint, name) for name in _PLAIN}
     content |= {
-        "created_at": checkpoint.created_at.isoformat(),
         "config": checkpoint.config.model_dump(),
         "state": checkpoint.state,
         "history": _MESSAGES.dump_python(list(checkpoint.history)),
@@ -50,26 +47,17 @@ def to_json(checkpoint: Checkpoint) -> str:
     return json.dumps(content)
 
 
-def from_json(text: str, **changes: Any) -> Checkpoint:
-    """Return the checkpoint of a JSON text.
-
-    Args:
-        text: What `to_json` returned.
-        changes: Fields to set instead, for example the version it got.
-    """
+def from_json(text: str) -> CheckpointContent:
+    """Return what `to_json` made a text of."""
     content = json.loads(text)
     content |= {
-        "created_at": datetime.fromisoformat(content["created_at"]),
         "config": ContextConfig.model_validate(content["config"]),
         "history": tuple(_MESSAGES.validate_python(content["history"])),
         "knowledge": tuple(_RECORDS.validate_python(content["knowledge"])),
         "steps": {name: StepLog(numbers) for name, numbers in content["steps"].items()},
         "ledgers": {name: _ledger_of(data) for name, data in content["ledgers"].items()},
     }
-    known = {field.name for field in fields(Checkpoint)}
-    return Checkpoint(
-        **{name: value for name, value in (content | changes).items() if name in known}
-    )
+    return CheckpointContent(**content)
 
 
 def _check(task_id: str, key: str, value: Any) -> None:
