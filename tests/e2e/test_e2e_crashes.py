@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support import history
 from support.cluster import CommandError
-from support.world import NAMESPACE, SYSTEM, World, echo_task, task
+from support.world import NAMESPACE, SYSTEM, World, busy, echo_task, task
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = ("--grace-period=0", "--force", "--wait=false")
@@ -75,12 +75,13 @@ def test_a_worker_pod_deleted_in_the_middle_is_replaced_by_the_next_attempt(worl
     world.apply(
         task(
             "evicted",
-            '[[attempt: 1]] [[bash: sleep 617]]\n[[attempt: 2]] [[result: {"summary": "again"}]]',
+            f"[[attempt: 1]] [[bash: {busy(617)}]]\n"
+            '[[attempt: 2]] [[result: {"summary": "again"}]]',
             retry={"limit": 1, "backoffSeconds": 1},
         )
     )
     world.wait("evicted", "Running")
-    world.until("the agent works", lambda: "sleep 617" in world.processes("evicted"))
+    world.until("the agent works", lambda: busy(617) in world.processes("evicted"))
     world.kubectl("-n", NAMESPACE, "delete", "pod", world.status("evicted")["podName"], *NOW)
     status = world.wait("evicted", "Completed", seconds=180)
     assert status["attempts"] == 2
@@ -90,9 +91,9 @@ def test_a_worker_pod_deleted_in_the_middle_is_replaced_by_the_next_attempt(worl
 
 @pytest.mark.timeout(600)
 def test_a_worker_pod_that_is_drained_says_so_before_it_goes(world: World) -> None:
-    world.apply(task("drained", "[[bash: sleep 618]]"))
+    world.apply(task("drained", f"[[bash: {busy(618)}]]"))
     world.wait("drained", "Running")
-    world.until("the agent works", lambda: "sleep 618" in world.processes("drained"))
+    world.until("the agent works", lambda: busy(618) in world.processes("drained"))
     pod = world.status("drained")["podName"]
     world.kubectl("-n", NAMESPACE, "delete", "pod", pod, "--wait=false")
     status = world.wait("drained", "Failed", seconds=90)

@@ -4,9 +4,12 @@ import json
 import subprocess
 import threading
 import time
+import uuid
 
 import pytest
 from support.world import CROWDED, NAMESPACE, World, echo_task, task
+
+ACTIVE = ("Pending", "Running")
 
 
 def test_a_task_starts_when_the_one_it_depends_on_is_completed(world: World) -> None:
@@ -44,8 +47,8 @@ def test_a_task_whose_dependency_failed_does_not_run(world: World) -> None:
 
 def test_an_entry_from_outside_becomes_a_task_and_is_answered(world: World) -> None:
     message = {
-        "request_id": "outside-1",
-        "task_id": "ticket-42",
+        "request_id": str(uuid.uuid4()),
+        "task_id": f"ticket-{uuid.uuid4().hex}",
         "project_id": "shop",
         "prompt": '[[result: {"summary": "from outside"}]]',
         "timeout": 60,
@@ -53,24 +56,21 @@ def test_an_entry_from_outside_becomes_a_task_and_is_answered(world: World) -> N
     with world.redis() as redis:
         redis.xadd("worker:developer:input", {"data": json.dumps(message)})
 
-        def answer() -> dict[str, object] | None:
-            for _, fields in redis.xrevrange("worker:developer:output", count=50):
-                output = json.loads(fields["data"])
-                if output["request_id"] == "outside-1":
-                    return dict(output)
-            return None
+    def answers() -> list[dict[str, object]]:
+        found = (json.loads(fields["data"]) for fields in world.outputs())
+        return [output for output in found if output["request_id"] == message["request_id"]]
 
-        output = world.until("an output with the entry's request id", answer)
-    assert output["task_id"] == "ticket-42"
+    output = world.until("an output with the entry's request id", answers)[0]
+    assert output["task_id"] == message["task_id"]
     assert output["status"] == "success"
     adopted = [
         item
         for item in world.cluster.list_all("agenttasks", NAMESPACE)
-        if item["spec"].get("taskId") == "ticket-42"
+        if item["spec"].get("taskId") == message["task_id"]
     ]
     assert len(adopted) == 1
     status = world.wait(adopted[0]["metadata"]["name"], "Completed")
-    assert status["requestId"] == "outside-1"
+    assert status["requestId"] == message["request_id"]
 
 
 def test_an_entry_nobody_can_read_is_set_aside_with_its_reason(world: World) -> None:
@@ -97,11 +97,11 @@ def test_fifty_tasks_run_five_at_a_time(world: World) -> None:
 
     def count() -> None:
         nonlocal most
+        workers = "app.kubernetes.io/managed-by=orbiter"
         while not done.is_set():
-            jobs = world.cluster.list_all("jobs", CROWDED)
-            active = [j for j in jobs if j["status"].get("active") and not ended(j)]
-            most = max(most, len(active))
-            done.wait(0.2)
+            pods = world.cluster.list_all("pods", CROWDED, workers)
+            most = max(most, sum(pod["status"]["phase"] in ACTIVE for pod in pods))
+            done.wait(0.1)
 
     counter = threading.Thread(target=count)
     counter.start()
@@ -124,13 +124,6 @@ def test_fifty_tasks_run_five_at_a_time(world: World) -> None:
         done.set()
         counter.join()
     assert most <= 5
-
-
-def ended(job: dict[str, object]) -> bool:
-    """Whether a Job is on its way out; its pod has answered already."""
-    status = job["status"]
-    assert isinstance(status, dict)
-    return bool(status.get("succeeded") or status.get("failed") or status.get("conditions"))
 
 
 def test_watching_shows_one_line_per_change_of_phase(world: World) -> None:

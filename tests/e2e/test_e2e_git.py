@@ -46,10 +46,7 @@ def test_a_commit_of_the_agent_is_pushed_to_its_branch(world: World) -> None:
     check = "[[bash: git log -1 --format=%H && cat change.txt]]\n[[say: {output}]]\n[[result]]"
     world.apply(git_task("git-check", check, "shop", ref="orbiter/change"))
     world.wait("git-check", "Completed")
-    with world.redis() as redis:
-        entries = redis.xrevrange("worker:developer:output", count=20)
-    mine = [f["data"] for _, f in entries if f.get("agenttask") == f"{NAMESPACE}/git-check"]
-    report = json.loads(mine[0])["workspace"]
+    report = json.loads(world.output_of("git-check"))["workspace"]
     assert report["base_sha"] == pushed
 
 
@@ -80,5 +77,4 @@ def test_the_agent_never_sees_the_git_password_in_its_environment(world: World) 
     prompt = f"[[bash: {look}]]\n[[say: {{output}}]]\n[[result]]"
     world.apply(git_task("git-nosy", prompt, "shop2"))
     world.wait("git-nosy", "Completed")
-    with world.redis() as redis:
-        assert PASSWORD not in json.dumps(redis.xrange("worker:developer:output"))
+    assert PASSWORD not in world.output_of("git-nosy")

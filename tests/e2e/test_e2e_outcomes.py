@@ -1,6 +1,6 @@
 """How single tasks end, with the real Claude Code CLI in a real pod."""
 
-from support.world import NAMESPACE, World, task, worker_container
+from support.world import NAMESPACE, World, busy, task, worker_container
 
 
 def test_a_task_is_done_by_the_real_claude_code_cli(world: World) -> None:
@@ -47,7 +47,7 @@ def test_a_refused_api_key_is_an_agent_error_with_the_clis_words(world: World) -
 
 
 def test_an_agent_that_takes_too_long_is_stopped(world: World) -> None:
-    world.apply(task("timeout", "[[bash: sleep 600]]", timeoutSeconds=4))
+    world.apply(task("timeout", f"[[bash: {busy(610)}]]", timeoutSeconds=4))
     status = world.wait("timeout", "Failed")
     assert status["reason"] == "AgentTimeout"
     assert status["result"]["status"] == "timeout"
@@ -56,11 +56,11 @@ def test_an_agent_that_takes_too_long_is_stopped(world: World) -> None:
 
 
 def test_cancelling_stops_the_agent_and_its_descendants_within_20_seconds(world: World) -> None:
-    world.apply(task("cancel", "[[bash: setsid sleep 613 & sleep 613]]"))
+    world.apply(task("cancel", f"[[bash: setsid {busy(612)} & {busy(613)}]]"))
     world.wait("cancel", "Running")
     world.until(
         "the agent runs its tool",
-        lambda: "sleep 613" in world.processes("cancel"),
+        lambda: busy(612) in world.processes("cancel"),
     )
     world.cluster.patch("agenttask", "cancel", {"spec": {"desiredState": "Cancelled"}}, NAMESPACE)
     status = world.wait("cancel", "Cancelled", seconds=20)
@@ -123,7 +123,7 @@ def test_a_pod_template_that_the_api_refuses_fails_with_its_words(world: World) 
 
 
 def test_deleting_a_task_stops_its_work_and_takes_its_entry_off_the_queue(world: World) -> None:
-    world.apply(task("deleted", "[[bash: sleep 611]]"))
+    world.apply(task("deleted", f"[[bash: {busy(611)}]]"))
     world.wait("deleted", "Running")
     world.cluster.delete("agenttask", "deleted", NAMESPACE)
     world.until("no pod of it is left", lambda: not world.pods("deleted"), 30)

@@ -30,21 +30,12 @@ def test_the_agent_sees_its_own_key_and_nothing_else(world: World) -> None:
         )
     )
     world.wait("nosy", "Completed")
-    output = agent_saw(world, "nosy")
+    output = world.output_of("nosy")
     assert "redis://" not in output
     assert "REDIS_URL" not in output
     assert "TASK_ENTRY_ID" not in output
     assert "Read-only file system" in output
     assert "1000" in output
-
-
-def agent_saw(world: World, name: str) -> str:
-    """The text of a task's agent, from its output on the stream."""
-    with world.redis() as redis:
-        for _, fields in redis.xrevrange("worker:developer:output", count=100):
-            if fields.get("agenttask") == f"{NAMESPACE}/{name}":
-                return str(fields["data"])
-    raise AssertionError(f"no output of {name}")
 
 
 def test_no_secret_in_logs_events_status_or_pods(world: World) -> None:

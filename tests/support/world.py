@@ -9,6 +9,7 @@ import json
 import subprocess
 import time
 import urllib.parse
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -31,12 +32,26 @@ _ASK_AGAIN_SECONDS = 0.2
 def task(name: str, prompt: str, *, namespace: str = NAMESPACE, **spec: Any) -> Object:
     """An AgentTask that the real Claude Code CLI works on, with the scripted model behind it."""
     agent = {"type": "claude", "credentialsSecretRef": {"name": "claude-credentials"}}
+    defaults = {"timeoutSeconds": 120}
     return {
         "apiVersion": "orbiter.dev/v1alpha1",
         "kind": "AgentTask",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"prompt": prompt, "agent": agent, "timeoutSeconds": 120, **spec},
+        "spec": {"prompt": f"{_unique()}\n{prompt}", "agent": agent, **defaults, **spec},
     }
+
+
+def _unique() -> str:
+    """A line that no other prompt has: the scripted model counts attempts by their prompt."""
+    return f"Run {uuid.uuid4().hex[:8]}."
+
+
+def busy(number: int) -> str:
+    """A shell command that runs for ten minutes and can be told by its number.
+
+    Not `sleep`: the real CLI refuses to wait for a plain one.
+    """
+    return f"tail -n {number} -f /dev/null"
 
 
 def worker_container(**fields: Any) -> Object:
@@ -114,6 +129,16 @@ class World:
                 return answer
             assert time.monotonic() < deadline, f"not within {seconds} s: {what}: {answer!r}"
             time.sleep(_ASK_AGAIN_SECONDS)
+
+    def outputs(self) -> list[dict[str, str]]:
+        """The fields of every entry on the output stream, the newest first."""
+        with self.redis() as redis:
+            return [fields for _, fields in reversed(redis.xrange("worker:developer:output"))]
+
+    def output_of(self, name: str) -> str:
+        """The newest output of a task of ours, as JSON text."""
+        mine = f"{NAMESPACE}/{name}"
+        return next(f["data"] for f in self.outputs() if f.get("agenttask") == mine)
 
     def story(self, name: str, namespace: str = NAMESPACE) -> str:
         """What an engineer would look at when a task does not do what it should."""

@@ -25,7 +25,8 @@ aclfile /etc/redis/users.acl
 # The append-only file alone is the durable copy: at most one second is lost when a node dies,
 # nothing when the process does.
 appendonly yes
-appendfsync everysec
+# What was answered is on the disk: with everysec, a kill can take a second of entries with it.
+appendfsync always
 save ""
 # A full queue must refuse new work, never forget old work.
 maxmemory {{ .Values.redis.maxMemory }}
