@@ -1,9 +1,7 @@
 """What a user might write; checked with mypy --strict against the installed packages."""
 
-import asyncio
-from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any, assert_type
+from typing import assert_type
 
 from pydantic import BaseModel
 
@@ -11,7 +9,6 @@ from orbiter import Agent, Swarm, Tool, run, tool
 from orbiter.config import TaskConfig
 from orbiter.hooks import Hook, HookEvent, HookPoint
 from orbiter.models import ModelProvider, ModelResponse, ScriptedModel, call, get_provider
-from orbiter.tool import FunctionTool
 from orbiter.types import Message, RunContext, RunResult, StreamEvent, TextEvent
 
 
@@ -38,7 +35,6 @@ async def add(a: int, b: int, where: RunContext[User]) -> int:
 
 
 assert_type(get_weather("Tokyo"), str)
-assert_type(add, FunctionTool[[int, int, RunContext[User]], Coroutine[Any, Any, int]])
 tools: list[Tool] = [get_weather, add]
 
 
@@ -94,13 +90,11 @@ async def main() -> None:
     model = ScriptedModel(call("get_weather", city="Oslo"), '{"title": "Sunny"}', repeat=True)
     result = await run(agent, "hi", provider=model, deps=User("ada"))
     assert_type(result, RunResult)
+    there = RunContext("assistant", "hi", [], None, User("ada"))
+    assert_type(await add(1, b=2, where=there), int)
     await run(swarm, "hi", messages=result.messages, provider=Echo(), deps=User("ada"))
     await run(agent, "hi", provider=get_provider("openai:gpt-4o"), config=TaskConfig(timeout=5))
     async for event in run.stream(agent, "hi", provider=model):
         show(event)
     async with run.stream(agent, "hi") as stream:
         assert_type(stream.result, RunResult | None)
-
-
-if __name__ == "__main__":
-    asyncio.run(main())
