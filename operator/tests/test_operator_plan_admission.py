@@ -3,10 +3,11 @@
 from datetime import timedelta
 
 import pytest
+from support.observed import NOW, decide, ended, job, observed, output, pod, record, running, spec
+
 from orbiter_operator.facts import Adopted, Dependencies, Refusal, Room
 from orbiter_operator.models import Result, TaskStatus
 from orbiter_operator.steps import DeleteJob, Publish, StartAttempt
-from support.observed import NOW, decide, ended, job, observed, output, pod, record, running, spec
 
 START = (StartAttempt(attempt=1, prompt="do it"),)
 FULL = Room(free=False, place=3, waiting=12, running=5, limit=5)

@@ -1,8 +1,9 @@
 """At the end of a task: it stays what it is, stops what lingers, and goes in time."""
 
 import pytest
-from orbiter_operator.steps import DeleteJob, DeleteTask
 from support.observed import decide, ended, job, output, record, running, spec
+
+from orbiter_operator.steps import DeleteJob, DeleteTask
 
 STOP = DeleteJob(name="fix-1")
 FINISHED_AT = 72  # seconds after NOW, as the output says

@@ -117,6 +117,10 @@ def why_ended_silently(
         return Explanation(
             reason="WorkerCrashed", message="the attempt's Job was deleted while the worker ran"
         )
+    if job.state == "complete":
+        return Explanation(
+            reason="WorkerCrashed", message="the worker ended without publishing an output"
+        )
     text = job.message or "its pod is gone, nothing says why"
     return Explanation(reason="WorkerCrashed", message=one_line(text), detail=text)
 

@@ -9,10 +9,11 @@ from orbiter_operator.labels import job_name, request_id, worker_id
 def current_attempt(observed: Observed) -> int:
     """The latest attempt that has begun; 0 before the first.
 
-    An attempt begins with its Job. The status learns of it a moment later, so the Jobs count too,
-    and an output counts when the Job is gone.
+    An attempt begins with its Job. The status learns of it a moment later, so Jobs and Pods count
+    too, and an output counts when they are gone.
     """
-    latest = max([observed.status.attempts, *(job.attempt for job in observed.jobs)])
+    children = [child.attempt for child in (*observed.jobs, *observed.pods)]
+    latest = max([observed.status.attempts, *children])
     record = observed.record_of(latest + 1)
     return latest + 1 if record and record.output else latest
 

@@ -16,6 +16,8 @@ from orbiter_operator.status import RETRYING, readable, write
 from orbiter_operator.steps import Announce, Plan
 
 _NOT_REPEATED = ("JobRejected", "InvalidMessage", "Cancelled")
+_NEVER_RAN = ("JobRejected", "ImagePullFailed")
+_CRASHED = "Worker crashed: "
 _DEFAULT_REASON = {
     "failed": "AgentError",
     "error": "AgentError",
@@ -59,7 +61,8 @@ def explain(output: DeveloperWorkerOutput) -> Explanation:
     reason = output.reason or _DEFAULT_REASON.get(output.status, "AgentError")
     lines = (output.error or _summary(output)).strip().splitlines()
     line = lines[0] if lines else f"the worker reported {output.status} and no reason"
-    if len(lines) > 1:
+    line = line.removeprefix(_CRASHED).removeprefix(f"{reason}: ")
+    if len(lines) > 1 and lines[-1] not in line:
         # The first line names the failure, the last one of stderr usually says why.
         line = f"{one_line(line, LINE // 2)} … {lines[-1]}"
     return Explanation(reason=reason, message=one_line(line), detail="\n".join(lines))
@@ -69,8 +72,10 @@ def substitute(
     observed: Observed, now: datetime, attempt: int, why: Explanation, status: str = "failed"
 ) -> DeveloperWorkerOutput:
     """The output of a worker that can no longer publish one."""
-    crashed = status == "failed" and why.reason not in ("JobRejected", "ImagePullFailed")
-    error = f"Worker crashed: {why.reason}: {why.message}" if crashed else why.message
+    error = why.message
+    if status == "failed" and why.reason not in _NEVER_RAN:
+        named = "" if why.reason == "WorkerCrashed" else f"{why.reason}: "
+        error = f"{_CRASHED}{named}{error}"
     extra = why.detail.strip()[-1024:]
     own = observed.adopted.request_id if observed.adopted and attempt == 1 else None
     return DeveloperWorkerOutput.model_validate(

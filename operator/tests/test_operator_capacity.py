@@ -1,0 +1,79 @@
+"""Places: never more than the limit, the oldest first, and a place in line that is true."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orbiter_operator.capacity import Capacity
+
+
+@pytest.fixture
+def capacity() -> Capacity:
+    return Capacity(lambda namespace: 2)
+
+
+def test_there_is_room_until_the_limit_is_reached(capacity):
+    assert capacity.room("team", "a", 1.0).free
+    capacity.take("team", "a")
+    capacity.take("team", "b")
+    room = capacity.room("team", "c", 3.0)
+    assert (room.free, room.place, room.waiting, room.running, room.limit) == (False, 1, 1, 2, 2)
+
+
+def test_who_has_a_place_keeps_it(capacity):
+    capacity.take("team", "a")
+    capacity.take("team", "b")
+    assert capacity.room("team", "a", 1.0).free
+
+
+def test_other_namespaces_have_places_of_their_own(capacity):
+    capacity.take("team", "a")
+    capacity.take("team", "b")
+    assert capacity.room("other", "c", 3.0).free
+
+
+def test_the_oldest_is_next_whoever_came_first(capacity):
+    capacity.take("team", "a")
+    capacity.take("team", "b")
+    capacity.wait("team", "late", 9.0)
+    capacity.wait("team", "early", 5.0)
+    assert capacity.room("team", "late", 9.0).place == 2
+    capacity.leave("team", "a")
+    assert capacity.next_up("team") == ["early"]
+    assert not capacity.room("team", "late", 9.0).free
+    assert capacity.room("team", "early", 5.0).free
+
+
+def test_a_newcomer_does_not_overtake_those_in_line(capacity):
+    capacity.take("team", "a")
+    capacity.wait("team", "early", 5.0)
+    assert not capacity.room("team", "newcomer", 6.0).free
+
+
+def test_what_waits_is_not_spare(capacity):
+    assert capacity.spare("team") == 2
+    capacity.take("team", "a")
+    capacity.wait("team", "b", 1.0)
+    assert capacity.spare("team") == 0
+
+
+def test_the_totals_count_all_namespaces(capacity):
+    capacity.take("team", "a")
+    capacity.take("other", "b")
+    capacity.wait("team", "c", 1.0)
+    assert capacity.totals() == (2, 1)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["take", "leave"]), st.integers(0, 8)), max_size=60))
+def test_whoever_asks_before_taking_never_exceeds_the_limit(moves):
+    capacity = Capacity(lambda namespace: 2)
+    for move, number in moves:
+        name = f"t{number}"
+        if move == "leave":
+            capacity.leave("team", name)
+        elif capacity.room("team", name, float(number)).free:
+            capacity.take("team", name)
+        else:
+            capacity.wait("team", name, float(number))
+        running, _ = capacity.totals()
+        assert running <= 2

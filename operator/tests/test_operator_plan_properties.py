@@ -1,0 +1,229 @@
+"""Whatever happens in whatever order: what must hold for every history of a task.
+
+A small model of the cluster plays random events against `plan` and carries its plans out, sometimes
+only in part, as a crash would.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.observed import NOW, PATIENCE, job, observed, output, pod, spec
+
+from orbiter_contracts import DeveloperWorkerOutput
+from orbiter_operator.facts import AttemptRecord, JobFacts, Observed, PodFacts, Room
+from orbiter_operator.identity import current_attempt, message_id
+from orbiter_operator.models import FINAL, TaskStatus
+from orbiter_operator.plan import plan
+from orbiter_operator.status import patch
+from orbiter_operator.steps import DeleteJob, Publish, StartAttempt
+
+LIMIT = 2
+EVENTS = [
+    "look",
+    "look",
+    "look",
+    "crash while acting",
+    "time",
+    "pod runs",
+    "worker succeeds",
+    "worker fails",
+    "worker dies",
+    "job deleted",
+    "pod gone",
+    "image stuck",
+    "redis down",
+    "redis up",
+    "redis flushed",
+    "no room",
+    "room",
+    "cancel",
+]
+
+
+class Model:
+    """The cluster and the queue, as far as one task is concerned."""
+
+    def __init__(self) -> None:
+        self.now: datetime = NOW
+        self.status = TaskStatus()
+        self.spec = spec(retry={"limit": LIMIT, "backoffSeconds": 10})
+        self.jobs: dict[int, JobFacts] = {}
+        self.pods: dict[int, PodFacts] = {}
+        self.entries: set[int] = set()
+        self.outputs: dict[int, DeveloperWorkerOutput] = {}
+        self.published: list[int] = []
+        self.redis_up = True
+        self.room = Room()
+        self.started: list[int] = []
+        self.written: list[TaskStatus] = []
+
+    def observe(self) -> Observed:
+        facts = observed(
+            spec=self.spec,
+            status=self.status,
+            jobs=tuple(self.jobs[number] for number in sorted(self.jobs)),
+            pods=tuple(self.pods[number] for number in sorted(self.pods)),
+            room=self.room,
+        )
+        attempt = current_attempt(facts)
+        if attempt + 1 in self.outputs and attempt + 1 not in self.jobs:
+            attempt += 1
+        update: dict[str, Any] = {}
+        if self.redis_up:
+            update["record"] = AttemptRecord(
+                entry="1-0" if attempt in self.entries else None,
+                output_id="2-0" if attempt in self.outputs else None,
+                output=self.outputs.get(attempt),
+            )
+            update["record_attempt"] = attempt
+        else:
+            update["queue_error"] = "away"
+        return facts.model_copy(update=update)
+
+    def look(self, steps_before_crash: int | None = None) -> None:
+        for _ in range(8):
+            facts = self.observe()
+            decision = plan(facts, self.now, image_patience=PATIENCE)
+            for done, step in enumerate(decision.steps):
+                if steps_before_crash is not None and done >= steps_before_crash:
+                    return
+                self.act(step)
+            if steps_before_crash is not None:
+                return
+            if decision.status is not None and patch(self.status, decision.status):
+                self.check_write(decision.status)
+                self.status = decision.status
+            if not decision.again:
+                self.check_quiet()
+                return
+        raise AssertionError("the plan goes in circles")
+
+    def act(self, step: object) -> None:
+        match step:
+            case StartAttempt(attempt=attempt):
+                assert self.redis_up
+                alive = [number for number, seen in self.pods.items() if seen.alive(self.now)]
+                assert not alive, f"attempt {attempt} while {alive} may still work"
+                if attempt not in self.outputs:
+                    self.entries.add(attempt)
+                    self.jobs.setdefault(attempt, job(attempt, created=self.now))
+                    self.pods.setdefault(attempt, pod(attempt))
+                    self.started.append(attempt)
+            case Publish(attempt=attempt, output=out):
+                assert self.redis_up
+                self.publish(attempt, out)
+            case DeleteJob(name=name):
+                number = int(name.rsplit("-", 1)[1])
+                self.jobs.pop(number, None)
+                if (seen := self.pods.get(number)) is not None and seen.deleted_at is None:
+                    gone = self.now + timedelta(seconds=60)
+                    self.pods[number] = seen.model_copy(update={"deleted_at": gone})
+
+    def publish(self, attempt: int, out: DeveloperWorkerOutput) -> None:
+        if attempt in self.entries or attempt not in self.published:
+            assert attempt not in self.published, "published twice"
+            self.published.append(attempt)
+            self.outputs[attempt] = out
+        self.entries.discard(attempt)
+
+    def check_write(self, status: TaskStatus) -> None:
+        assert self.status.phase not in FINAL, "a final phase was left"
+        assert status.attempts >= self.status.attempts
+        assert status.attempts <= LIMIT + 1
+        assert status.message
+        assert len(status.message) <= 120
+        assert {item.type for item in status.conditions} == {
+            "Admitted",
+            "Started",
+            "Finished",
+            "Succeeded",
+        }
+        self.written.append(status)
+
+    def check_quiet(self) -> None:
+        """A second look at the same facts must write nothing and start nothing."""
+        decision = plan(self.observe(), self.now, image_patience=PATIENCE)
+        if decision.status is not None:
+            assert patch(self.status, decision.status) == {}
+        assert not any(isinstance(step, StartAttempt | Publish) for step in decision.steps)
+
+    def happen(self, event: str) -> None:
+        live = [number for number, seen in self.pods.items() if not seen.over]
+        last = max(live, default=0)
+        match event:
+            case "look":
+                self.look()
+            case "crash while acting":
+                self.look(steps_before_crash=1)
+            case "time":
+                self.now += timedelta(seconds=20)
+            case "pod runs" if last:
+                update = {"phase": "Running", "running_since": self.now}
+                self.pods[last] = self.pods[last].model_copy(update=update)
+            case "worker succeeds" | "worker fails" if last:
+                self.worker_ends(last, "success" if event.endswith("succeeds") else "failed")
+            case "worker dies" if last:
+                self.end_job(last, "failed", {"exit_code": 1, "exit_reason": "Error"})
+            case "job deleted" if self.jobs:
+                self.act(DeleteJob(name=f"fix-{max(self.jobs)}"))
+            case "pod gone" if last:
+                del self.pods[last]
+                if last in self.jobs:
+                    self.jobs[last] = self.jobs[last].model_copy(update={"state": "failed"})
+            case "image stuck" if last:
+                stuck = {"waiting_reason": "ImagePullBackOff", "waiting_since": self.now}
+                self.pods[last] = self.pods[last].model_copy(update=stuck)
+            case "redis down":
+                self.redis_up = False
+            case "redis up":
+                self.redis_up = True
+            case "redis flushed":
+                self.entries.clear()
+                self.published = [n for n in self.published if n not in self.outputs]
+                self.outputs.clear()
+            case "no room":
+                self.room = Room(free=False, place=1, waiting=1, running=1, limit=1)
+            case "room":
+                self.room = Room()
+            case "cancel":
+                self.spec = self.spec.model_copy(update={"desired_state": "Cancelled"})
+
+    def worker_ends(self, attempt: int, status: str) -> None:
+        if attempt in self.entries and self.redis_up:
+            out = output(status, request_id=message_id(observed(), attempt))
+            self.publish(attempt, out)
+        self.end_job(attempt, "complete", {"exit_code": 0, "exit_reason": "Completed"})
+
+    def end_job(self, attempt: int, state: str, update: dict[str, Any]) -> None:
+        phase = "Succeeded" if state == "complete" else "Failed"
+        self.pods[attempt] = self.pods[attempt].model_copy(update=update | {"phase": phase})
+        if attempt in self.jobs:
+            self.jobs[attempt] = self.jobs[attempt].model_copy(update={"state": state})
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.sampled_from(EVENTS), min_size=3, max_size=40))
+def test_no_history_breaks_a_promise(events):
+    model = Model()
+    for event in events:
+        model.happen(event)
+    assert len(set(model.started)) <= LIMIT + 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(EVENTS), max_size=30))
+def test_every_history_comes_to_an_end_when_the_world_is_well_again(events):
+    model = Model()
+    for event in events:
+        model.happen(event)
+    model.happen("redis up")
+    model.happen("room")
+    for _ in range(60):
+        model.happen("look")
+        model.happen("worker succeeds")
+        model.happen("time")
+        if model.status.phase in FINAL:
+            return
+    raise AssertionError(f"still {model.status.phase}: {model.status.reason}")

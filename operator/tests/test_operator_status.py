@@ -1,0 +1,112 @@
+"""How a state of affairs is written down, and what a patch says of it."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from support.observed import NOW, observed
+
+from orbiter_operator.models import Agent, Result, TaskSpec, TaskStatus, TaskUsage, timestamp
+from orbiter_operator.status import patch, readable, write
+
+
+def written(facts, phase, reason, at=NOW, **flags):
+    settled = {"admitted": True, "started": False} | flags
+    return write(facts, at, phase, reason, f"{reason} it is", **settled)
+
+
+def test_a_condition_keeps_its_time_while_it_holds():
+    first = written(observed(), "Pending", "Starting")
+    later = NOW + timedelta(minutes=1)
+    second = written(observed(status=first), "Running", "Running", at=later, started=True)
+    assert second.condition("Admitted").last_transition_time == NOW
+    assert second.condition("Started").last_transition_time == later
+
+
+def test_every_condition_is_there_and_has_a_reason():
+    status = written(observed(), "Pending", "Starting")
+    assert {item.type: item.status for item in status.conditions} == {
+        "Admitted": "True",
+        "Started": "False",
+        "Finished": "False",
+        "Succeeded": "Unknown",
+    }
+    assert all(item.reason for item in status.conditions)
+
+
+@pytest.mark.parametrize(
+    ("phase", "succeeded"), [("Completed", "True"), ("Failed", "False"), ("Cancelled", "False")]
+)
+def test_a_final_phase_is_finished_and_says_whether_it_succeeded(phase, succeeded):
+    status = written(observed(), phase, "Because")
+    assert status.condition("Finished").status == "True"
+    assert status.condition("Succeeded").status == succeeded
+
+
+def test_the_status_says_which_generation_it_speaks_of():
+    assert written(observed(generation=4), "Pending", "Starting").observed_generation == 4
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(0, "0.0s"), (412, "0.4s"), (9_949, "9.9s"), (12_000, "12s"), (59_600, "1m00s"),
+     (72_000, "1m12s"), (3_725_000, "1h02m")],
+)  # fmt: skip
+def test_durations_read_well(milliseconds, text):
+    assert readable(milliseconds) == text
+
+
+def test_equal_statuses_need_no_patch():
+    status = written(observed(), "Pending", "Starting")
+    assert patch(status, TaskStatus.model_validate(status.to_api())) == {}
+
+
+def test_a_patch_names_what_has_changed_and_what_has_gone():
+    old = TaskStatus(phase="Pending", result=Result(status="failed", summary="no"), attempts=1)
+    new = TaskStatus(phase="Running", attempts=1)
+    assert patch(old, new) == {"phase": "Running", "result": None}
+
+
+def test_a_field_that_vanished_inside_an_object_is_nulled():
+    old = TaskStatus(result=Result(status="failed", summary="no"))
+    new = TaskStatus(result=Result(status="success"))
+    assert patch(old, new) == {"result": {"status": "success", "summary": None}}
+
+
+def test_the_status_has_the_names_of_the_crd():
+    status = TaskStatus(
+        usage=TaskUsage(cost_usd=0.5, cache_read_tokens=1),
+        result=Result(status="success", commit_sha="c", pr_url="p"),
+        duration_ms=1,
+    ).to_api()
+    assert status["usage"]["costUSD"] == 0.5
+    assert status["usage"]["cacheReadTokens"] == 1
+    assert status["result"] == {"status": "success", "commitSHA": "c", "prURL": "p"}
+    assert status["durationMs"] == 1
+
+
+def test_times_are_written_in_utc_with_milliseconds():
+    assert timestamp(NOW) == "2026-01-02T03:04:05.000Z"
+
+
+def crd_properties(part):
+    """The fields that the CRD gives the spec or the status."""
+    path = Path(__file__).parents[2] / "crds" / "agenttask.yaml"
+    version = yaml.safe_load(path.read_text())["spec"]["versions"][0]
+    return version["schema"]["openAPIV3Schema"]["properties"][part]["properties"]
+
+
+def aliases(model):
+    return {field.alias or name for name, field in model.model_fields.items()}
+
+
+def test_every_field_of_the_status_is_in_the_crd_and_the_other_way_round():
+    assert aliases(TaskStatus) == set(crd_properties("status"))
+    assert aliases(TaskUsage) == set(crd_properties("status")["usage"]["properties"])
+    assert aliases(Result) == set(crd_properties("status")["result"]["properties"])
+
+
+def test_every_field_of_the_spec_that_is_read_is_in_the_crd():
+    assert aliases(TaskSpec) <= set(crd_properties("spec"))
+    assert aliases(Agent) == set(crd_properties("spec")["agent"]["properties"])
