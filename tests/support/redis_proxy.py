@@ -30,7 +30,6 @@ class RedisProxy:
     port: int = 0
     fault: Fault | None = None
     commands: list[list[str]] = field(default_factory=list)
-    silent: bool = False
     _writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
     @property
@@ -81,8 +80,7 @@ class RedisProxy:
                     if self.fault:
                         self.fault.also()
                     break
-                if not self.silent:
-                    writer.write(data)
+                writer.write(data)
         writer.transport.abort()
 
 

@@ -160,11 +160,12 @@ class WrapperProcess:
         return self._log.read_text()
 
     def end(self) -> None:
-        """Be sure that it is gone."""
+        """Be sure that it is gone; pytest shows its log when the test fails."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
         self.process.wait()
+        print(self.output)
 
 
 class Wrappers:

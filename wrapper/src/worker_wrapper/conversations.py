@@ -1,59 +1,75 @@
 """What the CLI agent knows of each session: whether it began, the agent's own id for it, its cost.
 
 Kept in a file under HOME, where the CLIs keep their conversations too: the two live and die
-together, so that after a restart the wrapper resumes exactly what is still there.
+together, so that after a restart the wrapper (po.py) resumes exactly what is still there. The agent
+can write there, so that what is read is checked.
 """
 
-import contextlib
-import json
-from dataclasses import asdict
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
 
 from orbiter_contracts import Usage
 from worker_wrapper.agents.base import Session
 
-_KEPT: Final = 50
 FILE: Final = Path(".worker-wrapper", "conversations.json")
+_KEPT: Final = 50
+
+
+class _Known(BaseModel):
+    """One session as its last turn left it."""
+
+    model_config = ConfigDict(frozen=True)
+    agent: str
+    id: str
+    resumed: bool
+    totals: Usage | None = None
+    agent_session_id: str | None = None
+
+
+class _Stored(BaseModel):
+    """The file: the newest session last."""
+
+    model_config = ConfigDict(frozen=True)
+    sessions: list[_Known] = []
 
 
 class Conversations:
-    """The sessions of one agent, the newest last. A file that cannot be used costs memory only."""
+    """The sessions of one agent. A file that cannot be used costs only the memory of a restart."""
 
     def __init__(self, home: Path, agent: str) -> None:
         self._path = home / FILE
         self._agent = agent
-        self._known: dict[str, dict[str, Any]] = {}
-        with contextlib.suppress(OSError, ValueError):
-            stored = json.loads(self._path.read_text())
-            self._known = {key: dict(value) for key, value in dict(stored).items()}
+        self._stored = _Stored()
+        with suppress(OSError, ValueError):
+            self._stored = _Stored.model_validate_json(self._path.read_bytes())
 
     def session(self, session_id: str) -> Session:
         """The session as the next turn needs it; a new one when this agent never had it."""
-        known = self._known.get(self._key(session_id))
-        if known is None:
-            return Session(session_id)
-        totals = known.get("totals")
-        return Session(
-            session_id,
-            resumed=bool(known.get("resumed")),
-            totals=Usage.model_validate(totals) if totals else None,
-            agent_session_id=known.get("agent_session_id"),
-        )
+        for known in self._stored.sessions:
+            if (known.agent, known.id) == (self._agent, session_id):
+                return Session(known.id, known.resumed, known.totals, known.agent_session_id)
+        return Session(session_id)
 
     def keep(self, session: Session) -> None:
         """Remember a session as its last turn left it."""
-        fields = asdict(session) | {
-            "totals": session.totals.model_dump(mode="json") if session.totals else None
-        }
-        self._known.pop(self._key(session.id), None)
-        self._known[self._key(session.id)] = fields
-        self._known = dict(list(self._known.items())[-_KEPT:])
-        with contextlib.suppress(OSError):
+        newest = _Known(
+            agent=self._agent,
+            id=session.id,
+            resumed=session.resumed,
+            totals=session.totals,
+            agent_session_id=session.agent_session_id,
+        )
+        others = [
+            known
+            for known in self._stored.sessions
+            if (known.agent, known.id) != (newest.agent, newest.id)
+        ]
+        self._stored = _Stored(sessions=[*others, newest][-_KEPT:])
+        with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             draft = self._path.with_suffix(".new")
-            draft.write_text(json.dumps(self._known))
+            draft.write_text(self._stored.model_dump_json())
             draft.replace(self._path)
-
-    def _key(self, session_id: str) -> str:
-        return f"{self._agent} {session_id}"
