@@ -139,8 +139,10 @@ def test_head_requests_have_no_body_and_keep_the_connection(model_server: ModelS
 def test_codex_is_sent_from_its_web_socket_to_post(model_server: ModelServer) -> None:
     connection = connect(model_server)
     connection.request("GET", "/v1/responses", headers={"upgrade": "websocket"})
-    assert connection.getresponse().status == 426
+    answer = connection.getresponse()
+    answer.read()
     connection.close()
+    assert answer.status == 426
 
 
 def test_the_responses_api_streams_items(model_server: ModelServer) -> None:
