@@ -1,7 +1,9 @@
 {{/*
 The Redis users, one line each as in an ACL file; the password is given as its SHA-256.
 
-Nobody is `default`. Each program has the keys and the commands it uses and no others: a worker can
+Nobody can be `default`: it is off. It keeps its rights all the same, because Redis replays its
+append-only file in that user's name, and leaves out (with a line in its log) whatever transaction it
+may not do; without them a restart forgets the queue. Each program has the keys and the commands it uses and no others: a worker can
 take work and answer it but cannot create any (its XADD reaches outputs only), a developer worker
 cannot read conversations, nobody can list keys, read the configuration or flush the database.
 `+@connection -@dangerous` is PING, HELLO, CLIENT SETINFO and the like, without CLIENT KILL and LIST.
@@ -11,7 +13,7 @@ cannot read conversations, nobody can list keys, read the configuration or flush
 {{- $consume := "+xreadgroup +xack +xdel +xclaim +xpending +xrange +xinfo +xgroup|create +xgroup|delconsumer" -}}
 {{- $scripts := "+eval +evalsha +script|load +script|exists" -}}
 {{- $common := printf "-@all %s %s %s" $connection $consume $scripts -}}
-user default off sanitize-payload resetchannels -@all
+user default off resetpass sanitize-payload resetchannels ~* +@all
 user operator on #{{ .operator }} resetchannels ~worker:* ~agenttask:* {{ $common }} +xadd +xread +xlen +xtrim +exists +expire +hget +hmget +hset +hexists
 user developer on #{{ .developer }} resetchannels ~worker:developer:* ~worker:lifecycle ~agenttask:* {{ $common }} +exists +expire +hget +hset +hexists (+xadd ~worker:developer:output ~worker:developer:*:dead ~worker:lifecycle)
 user po on #{{ .po }} resetchannels ~worker:po:* ~worker:lifecycle ~session:* {{ $common }} +exists +expire +get +set +hgetall (+xadd ~worker:po:*:output ~worker:po:*:dead ~worker:lifecycle)
@@ -22,10 +24,9 @@ bind * -::*
 port 6379
 dir /data
 aclfile /etc/redis/users.acl
-# The append-only file alone is the durable copy: at most one second is lost when a node dies,
-# nothing when the process does.
+# The append-only file alone is the durable copy. What was answered is on the disk, also when the
+# node dies; with everysec that would cost the last second.
 appendonly yes
-# What was answered is on the disk: with everysec, a kill can take a second of entries with it.
 appendfsync always
 save ""
 # A full queue must refuse new work, never forget old work.

@@ -1,0 +1,77 @@
+"""What the bundled Redis has answered survives its kill, with the chart's own configuration."""
+
+import base64
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from redis import Redis
+from redis.backoff import ConstantBackoff
+from redis.exceptions import AuthenticationError, BusyLoadingError
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.retry import Retry
+from support.cluster import Cluster
+
+from orbiter_contracts import queues, scripts
+
+pytestmark = pytest.mark.e2e
+
+CHART = Path(__file__).resolve().parents[1] / "orbiter"
+Client = Callable[..., "Redis[str]"]
+
+
+def rendered(cluster: Cluster, name: str) -> list[dict[str, Any]]:
+    """The objects that one of the chart's templates makes."""
+    text = cluster.helm("template", "orbiter", str(CHART), "--show-only", f"templates/{name}.yaml")
+    return [found for found in yaml.safe_load_all(text) if found]
+
+
+@contextmanager
+def running(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The chart's Redis on a socket in a directory, until it is killed."""
+    command = ["redis-server", str(directory / "redis.conf")]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_queue_entries_written_by_scripts_and_transactions_survive_a_kill(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    data = next(s["data"] for s in rendered(cluster, "secrets") if "users.acl" in s["data"])
+    users = base64.b64decode(data["users.acl"]).decode()
+    password = base64.b64decode(data["operator-password"]).decode()
+    conf = next(o["data"]["redis.conf"] for o in rendered(cluster, "redis") if "data" in o)
+    (tmp_path / "users.acl").write_text(users)
+    socket = tmp_path / "socket"
+    (tmp_path / "redis.conf").write_text(
+        conf.replace("dir /data", f"dir {tmp_path}")
+        .replace("/etc/redis/users.acl", str(tmp_path / "users.acl"))
+        .replace("port 6379", f"port 0\nunixsocket {socket}")
+    )
+
+    def client(**login: str) -> "Redis[str]":
+        patience = Retry(ConstantBackoff(0.05), 200, (RedisConnectionError, BusyLoadingError, OSError))
+        return Redis(unix_socket_path=str(socket), decode_responses=True, retry=patience, **login)
+
+    record = queues.attempt_record("uid", 1)
+    arguments = [60, "data", "{}", queues.TASK_FIELD, "team/one"]
+    with running(tmp_path), client(username="operator", password=password) as redis:
+        entry = redis.eval(scripts.ADMIT_ATTEMPT, 2, record, queues.DEVELOPER_INPUT, *arguments)
+        with redis.pipeline(transaction=True) as transaction:
+            transaction.xadd(queues.LIFECYCLE, {"data": "{}"})
+            transaction.xadd(queues.DEVELOPER_OUTPUT, {"data": "{}"})
+            transaction.execute()
+    with running(tmp_path), client(username="operator", password=password) as redis:
+        assert redis.hget(record, "entry") == entry
+        assert redis.xlen(queues.DEVELOPER_INPUT) == 1
+        assert redis.xlen(queues.LIFECYCLE) == 1
+        assert redis.xlen(queues.DEVELOPER_OUTPUT) == 1
+        with client() as nobody, pytest.raises(AuthenticationError):
+            nobody.ping()
