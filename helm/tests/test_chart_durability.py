@@ -57,7 +57,8 @@ def test_queue_entries_written_by_scripts_and_transactions_survive_a_kill(
     )
 
     def client(**login: str) -> "Redis[str]":
-        patience = Retry(ConstantBackoff(0.05), 200, (RedisConnectionError, BusyLoadingError, OSError))
+        starting = (RedisConnectionError, BusyLoadingError, OSError)
+        patience = Retry(ConstantBackoff(0.05), 200, starting)
         return Redis(unix_socket_path=str(socket), decode_responses=True, retry=patience, **login)
 
     record = queues.attempt_record("uid", 1)
