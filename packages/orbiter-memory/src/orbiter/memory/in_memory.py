@@ -17,17 +17,19 @@ _GroupKey = tuple[str, str, str, str]
 
 
 class _Group:
-    __slots__ = ("index", "records", "unindexed")
+    __slots__ = ("index", "may_expire", "records", "unindexed")
 
     def __init__(self) -> None:
         self.records: dict[str, MemoryRecord] = {}
         self.unindexed: set[str] = set()
         self.index = TermIndex()
+        self.may_expire = False
 
     def put(self, record: MemoryRecord) -> None:
         self.remove(record.id)
         self.records[record.id] = record
         self.unindexed.add(record.id)
+        self.may_expire = self.may_expire or record.expires_at is not None
 
     def remove(self, record_id: str) -> None:
         if self.records.pop(record_id, None) is None:
@@ -36,6 +38,15 @@ class _Group:
             self.unindexed.remove(record_id)
         else:
             self.index.remove(record_id)
+
+    def must_look(self, where: RecordFilter) -> bool:
+        """Whether records of this group may not fit although the group does."""
+        timed = where.alive_at is not None or where.expired_at is not None
+        return (
+            where.sources is not None
+            or where.ids is not None
+            or (timed and (self.may_expire or where.expired_at is not None))
+        )
 
     def indexed(self) -> TermIndex:
         for record_id in self.unindexed:
@@ -72,7 +83,9 @@ class InMemoryStorage:
             named = (g.records[key] for key in ids for g in groups if key in g.records)
             found = [record for record in named if _fits(record, where)]
         elif len(groups) == 1:
-            newest_first = (r for r in reversed(groups[0].records.values()) if _fits(r, where))
+            newest_first: Iterator[MemoryRecord] = reversed(groups[0].records.values())
+            if groups[0].must_look(where):
+                newest_first = (record for record in newest_first if _fits(record, where))
             return list(islice(newest_first, limit))[::-1]
         else:
             found = [r for group in groups for r in group.records.values() if _fits(r, where)]
