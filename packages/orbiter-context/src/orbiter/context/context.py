@@ -206,7 +206,7 @@ class Context:
     ) -> list[Message]:
         """Begin a run; return the history the model is to see. Called by the run loop."""
         self.run = self._runs[agent_name] = RunRecord(agent_name, input, history)
-        self.history = history
+        self.history = self.run.history
         self.origin_user_input = self.origin_user_input or input
         if self.config.mode == "pilot" or len(history) < self.config.history_rounds:
             return history

@@ -136,11 +136,13 @@ def with_summary(shown: list[Round], summary: str, passages: list[str]) -> list[
     It becomes part of the first user message: a message of its own would make two in a row of the
     user's, which some models refuse.
     """
+    messages = [message for round_ in shown for message in round_]
+    if not summary:
+        return messages
     block = f"<conversation_summary>\n{summary}\n</conversation_summary>"
     if passages:
         quoted = "\n\n".join(passages)
         block += f"\n<earlier_passages>\n{quoted}\n</earlier_passages>"
-    messages = [message for round_ in shown for message in round_]
     if messages and isinstance(messages[0], UserMessage):
         first = UserMessage(content=f"{block}\n\n{messages[0].content}")
         return [first, *messages[1:]]

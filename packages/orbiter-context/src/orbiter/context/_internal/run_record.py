@@ -1,6 +1,6 @@
 """What a context notes about one run of one agent while it lasts."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from orbiter.context._internal.compactor import Shown
 from orbiter.types import Message
@@ -20,11 +20,11 @@ class RunRecord:
     __slots__ = ("_found", "active", "agent_name", "history", "input", "shown")
 
     def __init__(
-        self, agent_name: str = "", input: str = "", history: list[Message] | None = None
+        self, agent_name: str = "", input: str = "", history: Iterable[Message] = ()
     ) -> None:
         self.agent_name = agent_name
         self.input = input
-        self.history = history if history is not None else []
+        self.history = list(history)
         self.active = bool(agent_name)
         self.shown = Shown()
         self._found: dict[str, str] = {}
