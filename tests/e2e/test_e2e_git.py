@@ -1,6 +1,7 @@
 """A task works on a git repository: cloned with a mounted secret, committed, pushed."""
 
 import json
+import uuid
 
 from support.world import NAMESPACE, World, task
 
@@ -34,17 +35,18 @@ def give_credentials(world: World) -> None:
 
 def test_a_commit_of_the_agent_is_pushed_to_its_branch(world: World) -> None:
     give_credentials(world)
+    repository = f"shop-{uuid.uuid4().hex[:8]}"
     prompt = (
         "[[bash: cat README.md && echo changed > change.txt && git add change.txt && "
         'git commit -q -m "Add a change" && git log --oneline | wc -l]]\n'
         '[[result: {"summary": "committed"}]]'
     )
-    world.apply(git_task("git-push", prompt, "shop", branch="orbiter/change", push="Always"))
+    world.apply(git_task("git-push", prompt, repository, branch="orbiter/change", push="Always"))
     pushed = world.wait("git-push", "Completed")["result"]["commitSHA"]
     assert len(pushed) == 40
 
     check = "[[bash: git log -1 --format=%H && cat change.txt]]\n[[say: {output}]]\n[[result]]"
-    world.apply(git_task("git-check", check, "shop", ref="orbiter/change"))
+    world.apply(git_task("git-check", check, repository, ref="orbiter/change"))
     world.wait("git-check", "Completed")
     report = json.loads(world.output_of("git-check"))["workspace"]
     assert report["base_sha"] == pushed

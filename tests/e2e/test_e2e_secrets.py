@@ -5,10 +5,14 @@ import json
 
 from support.world import NAMESPACE, SYSTEM, World, task
 
+# The brackets keep the patterns from finding the command that looks for them.
 LOOK = (
-    "env; cat /proc/1/environ 2>&1 | tr '\\0' '\\n'; "
-    "cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' '; "
-    "ls /var/run/secrets/kubernetes.io 2>&1; id -u; touch /usr/x 2>&1"
+    "echo env:$(env | grep -cE 'REDI[S]|TASK[_]|WORKER[_]|redi[s]:') "
+    "pid1:$(tr '\\0' '\\n' 2>&1 < /proc/1/environ | grep -c 'redi[s]:') "
+    "args:$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c 'redi[s]:') "
+    "key:$(env | grep -c 'scripte[d]-key') uid:$(id -u) "
+    "token:$(ls /var/run/secrets/kubernetes.io 2>/dev/null | wc -l) "
+    "root:$(touch /usr/x 2>&1 | grep -c 'Read-only')"
 )
 KEY = "sk-scripted-key"
 
@@ -20,22 +24,11 @@ def redis_passwords(world: World) -> list[str]:
 
 
 def test_the_agent_sees_its_own_key_and_nothing_else(world: World) -> None:
-    world.apply(
-        task(
-            "nosy",
-            f"[[bash: ({LOOK}) > /workspace/seen; wc -l < /workspace/seen; "
-            "grep -c scripted-key /workspace/seen; grep -E "
-            "'REDIS|redis://|TASK_|WORKER_' /workspace/seen | head -5; tail -3 "
-            "/workspace/seen]]\n[[say: {output}]]\n[[result]]",
-        )
-    )
-    world.wait("nosy", "Completed")
-    output = world.output_of("nosy")
-    assert "redis://" not in output
-    assert "REDIS_URL" not in output
-    assert "TASK_ENTRY_ID" not in output
-    assert "Read-only file system" in output
-    assert "1000" in output
+    world.apply(task("nosy", f"[[bash: {LOOK}]]\n[[say: {{output}}]]\n[[result]]"))
+    status = world.wait("nosy", "Completed")
+    assert status["result"]["summary"]
+    seen = world.output_of("nosy")
+    assert "env:0 pid1:0 args:0 key:1 uid:1000 token:0 root:1" in seen, seen
 
 
 def test_no_secret_in_logs_events_status_or_pods(world: World) -> None:
