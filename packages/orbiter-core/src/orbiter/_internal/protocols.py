@@ -110,8 +110,9 @@ class ContextPayload(TypedDict, total=False):
 
     Only the keys that make sense for the event are present: `agent_name` always;
     pre_llm_call: `system_prompt` and `messages` (both replaceable, for this call only; `messages`
-    holds no system message); post_llm_call: `messages`, `response`; pre_tool_call: `tool_call`;
-    post_tool_call: `tool_call`, `tool_result` (the result's text, or its error's; replaceable).
+    holds no system message); post_llm_call: `messages` (read only), `response`;
+    pre_tool_call: `tool_call`; post_tool_call: `tool_call`, `tool_result` (the result's text, or
+    its error's; replaceable).
     """
 
     agent_name: str

@@ -53,7 +53,7 @@ async def take_step(turn: Turn) -> None:
     if HookPoint.POST_LLM_CALL in hooks:
         await hooks.run(turn.event(HookPoint.POST_LLM_CALL, response=reply))
     if context is not None:
-        payload = {"agent_name": agent.name, "messages": turn.view[:], "response": reply}
+        payload = {"agent_name": agent.name, "messages": turn.view, "response": reply}
         await context.process("post_llm_call", payload)
     if emit is not None:
         await emit(UsageEvent(usage=reply.usage, agent_name=agent.name))
