@@ -29,10 +29,11 @@ $(STAMP): requirements.lock $(addsuffix /pyproject.toml,$(LOCAL))
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ./,$(LOCAL))
 	@touch $@
 
-lock: ## Pin all dependencies anew in requirements.lock
+lock: ## Pin all dependencies anew: requirements.lock and the images' locks
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
 	  $(addprefix --no-emit-package ,orbiter-contracts $(notdir $(PACKAGES))) \
 	  --group dev $(addsuffix /pyproject.toml,$(LOCAL)) -o requirements.lock
+	@$(MAKE) -s lock-images
 
 lint: dev ## ruff, format check, mypy --strict, import rules
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(MAKE) -s types imports
@@ -42,6 +43,9 @@ format: dev ## Format the code
 
 types: dev
 	@for p in $(LOCAL); do $(BIN)/mypy $$p/src || exit 1; done
+	@cd cluster && ../$(BIN)/mypy localcluster orbiter.py demo.py
+	@cd images && ../$(BIN)/mypy orbiter_images
+	@cd tests && ../$(BIN)/mypy model_server
 
 imports: dev
 	@$(BIN)/lint-imports

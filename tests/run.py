@@ -8,6 +8,7 @@ up; one that this run brought up is taken down again (KEEP_CLUSTER=1 keeps it).
 
 import argparse
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,8 @@ LOGS = Path(os.environ.get("ORBITER_STATE", ROOT / ".orbiter")) / "log"
 PYTEST = [str(ROOT / ".venv/bin/python"), "-m", "pytest", "-q", "--durations=8"]
 CLUSTER = [sys.executable, str(ROOT / "cluster/cluster.py")]
 
+# What tests start as real servers, and the Debian package it comes from.
+SERVERS = {"redis-server": "redis-server", "postgres": "postgresql"}
 UNIT = "not integration and not cluster and not e2e"
 PREPARATION: list[tuple[str, Sequence[str]]] = [
     ("cluster up", [*CLUSTER, "up"]),
@@ -73,6 +76,13 @@ class Run:
             child.wait()
 
 
+def missing_packages() -> list[str]:
+    """Packages of servers that the tests need and this machine lacks."""
+    places = [os.environ.get("PATH", ""), *map(str, Path("/usr/lib/postgresql").glob("*/bin"))]
+    path = os.pathsep.join(places)
+    return [package for program, package in SERVERS.items() if not shutil.which(program, path=path)]
+
+
 def cluster_is_up() -> bool:
     """Whether a cluster of this checkout is running already."""
     return subprocess.run([*CLUSTER, "status"], capture_output=True, check=False).returncode == 0
@@ -88,6 +98,8 @@ def prepare(run: Run, ready: threading.Event) -> None:
 
 def everything(run: Run, selection: str | None) -> None:
     """Run all kinds of tests in the order that keeps the machine busy."""
+    if missing := missing_packages():
+        run.step(f"install {', '.join(missing)}", [*CLUSTER, "install", *missing])
     was_up = cluster_is_up()
     ready = threading.Event()
     preparation = threading.Thread(target=prepare, args=(run, ready), daemon=True)
