@@ -111,8 +111,13 @@ async def run_blocks(page: Path, namespace: dict[str, Any] | None = None) -> int
             where = f"{block.page}, line {block.line}"
             assert left <= 0, f"{where}: the model still had {left} replies to give"
             if block.prints is not None:
-                assert printed.rstrip() == block.prints.rstrip(), f"{where} prints:\n{printed}"
+                assert _lines(printed) == _lines(block.prints), f"{where} prints:\n{printed}"
     return len(blocks)
+
+
+def _lines(text: str) -> list[str]:
+    # editors strip what stands at the end of a line
+    return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
 async def _run(block: Block, names: dict[str, Any]) -> str:
