@@ -41,6 +41,8 @@ lint: dev ## ruff, format check, mypy --strict, import rules
 format: dev ## Format the code
 	@$(BIN)/ruff check --fix --exit-zero . && $(BIN)/ruff format .
 
+# The packages share the namespace `orbiter`, whose one __init__.py is core's: mypy finds the other
+# parts through mypy_path in pyproject.toml, users' mypy through each package's py.typed.
 types: dev
 	@for p in $(LOCAL); do $(BIN)/mypy $$p/src || exit 1; done
 	@cd cluster && ../$(BIN)/mypy localcluster orbiter.py demo.py

@@ -319,6 +319,30 @@ def test_a_parameter_without_a_json_form_is_refused_where_it_is_defined():
             return ""
 
 
+def test_a_subclass_with_a_sync_execute_is_refused_where_it_is_defined():
+    with pytest.raises(ToolDefinitionError, match="Tool 'Slow': write `async def execute`"):
+
+        class Slow(Tool):
+            def execute(self) -> str:
+                return ""
+
+
+async def test_a_tool_may_bring_a_schema_of_its_own():
+    class Remote(Tool):
+        def __init__(self, name: str, parameters: dict) -> None:
+            self.name = name
+            self.parameters = parameters
+
+        async def execute(self, **arguments) -> dict:
+            return arguments
+
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    remote = Remote("forecast", schema)
+    assert remote.to_schema()["function"]["parameters"] is schema
+    [result] = await results_of([remote], call("forecast", city="Oslo"))
+    assert result.content == '{"city":"Oslo"}'
+
+
 async def test_keyword_arguments_take_whatever_the_model_sends():
     @tool
     async def tag(name: str, **labels: str) -> str:

@@ -47,6 +47,8 @@ class Tool(ABC):
             return
         cls.name = cls.name or cls.__name__
         execute = cls.__dict__["execute"]
+        if not inspect.iscoroutinefunction(execute):
+            raise ToolDefinitionError(f"Tool '{cls.name}': write `async def execute`")
         cls._signature = Signature(execute, cls.name, method=True)
         if "parameters" not in cls.__dict__:
             cls.parameters = cls._signature.parameters
