@@ -6,14 +6,14 @@ context serves one task; subtasks and parallel runs of one agent work on forks.
 """
 
 import time
-from typing import Any
+from typing import Any, Unpack
 
-from orbiter.context._internal.capture import save, save_automatic, state_of
+from orbiter.context._internal.capture import refill, save, save_automatic
 from orbiter.context._internal.conversation import Ledger, fit
 from orbiter.context._internal.knowledge import KnowledgeStore
 from orbiter.context._internal.recall import passages
 from orbiter.context._internal.run_record import RunRecord
-from orbiter.context._internal.seams import Clock, Memory, Summarizing
+from orbiter.context._internal.seams import Clock, Memory, Services, Summarizing, service
 from orbiter.context.checkpoint import Checkpoint, CheckpointStore, MemoryCheckpointStore
 from orbiter.context.config import ContextConfig
 from orbiter.context.errors import ContextError
@@ -79,20 +79,19 @@ class Context:
         self.parent = parent
         self.config: ContextConfig = config or (parent.config if parent else DEFAULT_CONFIG)
         self.state: ContextState = ContextState(parent=parent.state if parent else None)
-        self.token_counter: TokenCounter = token_counter or (
-            parent.token_counter if parent else token_count
+        self.token_counter = service(token_counter, parent, "token_counter", lambda: token_count)
+        self.clock = service(clock, parent, "clock", lambda: time.time)
+        self.workspace = service(workspace, parent, "workspace", Workspace)
+        self.knowledge = service(
+            knowledge,
+            parent,
+            "knowledge",
+            lambda: KnowledgeStore(task_id=task_id, token_counter=self.token_counter),
         )
-        self.clock: Clock = clock or (parent.clock if parent else time.time)
-        self.workspace: Workspace = workspace or (parent.workspace if parent else Workspace())
-        self.knowledge: KnowledgeStore = knowledge or (
-            parent.knowledge
-            if parent
-            else KnowledgeStore(task_id=task_id, token_counter=self.token_counter)
-        )
-        self.archive = self.knowledge.for_task(task_id)
-        self.memory: Memory | None = memory or (parent.memory if parent else None)
-        self.checkpoints: CheckpointStore = checkpoints or (
-            parent.checkpoints if parent else MemoryCheckpointStore()
+        self.archive: KnowledgeStore = self.knowledge.for_task(task_id)
+        self.memory: Memory | None = parent.memory if memory is None and parent else memory
+        self.checkpoints: CheckpointStore = service(
+            checkpoints, parent, "checkpoints", MemoryCheckpointStore
         )
         self.tracker = TokenTracker()
         self.ledgers: dict[str, Ledger] = {}
@@ -157,17 +156,7 @@ class Context:
         return await self.checkpoints.list(self.task_id)
 
     @classmethod
-    async def restore(
-        cls,
-        checkpoint: Checkpoint,
-        *,
-        workspace: Workspace | None = None,
-        knowledge: KnowledgeStore | None = None,
-        memory: Memory | None = None,
-        checkpoints: CheckpointStore | None = None,
-        token_counter: TokenCounter | None = None,
-        clock: Clock | None = None,
-    ) -> "Context":
+    async def restore(cls, checkpoint: Checkpoint, **services: Unpack[Services]) -> "Context":
         """Return a new context as it was at a checkpoint.
 
         Services are those of the constructor; what is not given starts with what the checkpoint
@@ -175,25 +164,14 @@ class Context:
         read, though the parent itself is not restored.
         """
         content = checkpoint.content
-        directory = content.workspace_directory
-        ctx = cls(
-            checkpoint.task_id,
-            content.config,
-            workspace=workspace or Workspace(directory, artifacts=content.artifacts),
-            knowledge=knowledge or KnowledgeStore(task_id=content.knowledge_task_id),
-            memory=memory,
-            checkpoints=checkpoints or checkpoint.store,
-            token_counter=token_counter,
-            clock=clock,
+        given = Services(
+            workspace=Workspace(content.workspace_directory, artifacts=content.artifacts),
+            knowledge=KnowledgeStore(task_id=content.knowledge_task_id),
+            checkpoints=checkpoint.store,
         )
-        if content.knowledge:
-            await ctx.knowledge.restore(content.knowledge)
-        ctx.state = state_of(content)
-        ctx.tracker = TokenTracker(content.steps)
-        ctx.ledgers = {name: ledger.copy() for name, ledger in content.ledgers.items()}
-        ctx.history = list(content.history)
-        ctx.origin_user_input = content.origin_user_input
-        ctx.run.input, ctx.task_output = content.task_input, content.task_output
+        given.update(services)
+        ctx = cls(checkpoint.task_id, content.config, **given)
+        await refill(ctx, content)
         return ctx
 
     def turn_to(self, agent_name: str) -> RunRecord:

@@ -6,7 +6,8 @@ Give them to an agent that has a context; each finds it in the run it is called 
 from collections.abc import Mapping
 from typing import Literal
 
-from orbiter.context._internal.knowledge import KnowledgeStore, lines_of, matching_lines
+from orbiter.context._internal.knowledge import KnowledgeStore
+from orbiter.context._internal.lines import lines_of, matching_lines
 from orbiter.context.context import Context
 from orbiter.context.errors import ArtifactNotFoundError, ContextError
 from orbiter.context.neuron import todo_list

@@ -1,4 +1,4 @@
-"""Takes a checkpoint of a context, and reads a state back from one."""
+"""Takes a checkpoint of a context, and puts one back."""
 
 import logging
 from copy import deepcopy
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from orbiter.context.checkpoint import Checkpoint, CheckpointContent
 from orbiter.context.errors import CheckpointError
 from orbiter.context.state import ContextState
+from orbiter.context.token_tracker import TokenTracker
 
 if TYPE_CHECKING:
     from orbiter.context.context import Context
@@ -60,10 +61,18 @@ async def _content(ctx: "Context") -> CheckpointContent:
     )
 
 
-def state_of(content: CheckpointContent) -> ContextState:
-    """Return the state of a checkpoint, with what it inherited as its parent."""
+async def refill(ctx: "Context", content: CheckpointContent) -> None:
+    """Put what a checkpoint holds into a new context."""
+    if content.knowledge:
+        await ctx.knowledge.restore(content.knowledge)
     state, inherited = deepcopy(content.state), deepcopy(content.inherited)
-    return ContextState(state, parent=None if inherited is None else ContextState(inherited))
+    parent = None if inherited is None else ContextState(inherited)
+    ctx.state = ContextState(state, parent=parent)
+    ctx.tracker = TokenTracker(content.steps)
+    ctx.ledgers = {name: ledger.copy() for name, ledger in content.ledgers.items()}
+    ctx.history = list(content.history)
+    ctx.origin_user_input = content.origin_user_input
+    ctx.run.input, ctx.task_output = content.task_input, content.task_output
 
 
 def _copied(task_id: str, values: dict[str, Any]) -> dict[str, Any]:

@@ -5,13 +5,13 @@ their words and with an embedder their vectors, and a search ranks what both ind
 """
 
 import asyncio
-import re
 from collections.abc import Iterable
 from copy import copy
 from hashlib import blake2b
 
 from pydantic import BaseModel
 
+from orbiter.context._internal.lines import line_breaks, lines_of, matching_lines
 from orbiter.context._internal.retriever import TextChunk, chunks_of
 from orbiter.context.errors import ArtifactNotFoundError, ContextError
 from orbiter.context.tokens import TokenCounter, token_count
@@ -104,12 +104,12 @@ class KnowledgeStore:
         last = await self.storage.select(self._where(name), limit=1)
         line, first = 0, 0
         if last:
-            line = last[0].position + _breaks(last[0].text)
+            line = last[0].position + line_breaks(last[0].text)
             first = int(last[0].id.rpartition("-")[2], 16) + 1
         cut: list[TextChunk] = []
         for part in parts:
             cut += [TextChunk(text, line + start) for text, start in await self._cut(part)]
-            line += _breaks(part)
+            line += line_breaks(part)
         await self._put(name, cut, first)
 
     async def remove(self, name: str) -> None:
@@ -229,27 +229,6 @@ class KnowledgeStore:
     async def list(self) -> list[str]:
         """Return the names of all documents, sorted."""
         return sorted({record.source for record in await self.storage.select(self._where())})
-
-
-def lines_of(text: str, start: int, end: int) -> str:
-    """Return the lines `start` to `end` (from 0, without `end`) of a text."""
-    return "\n".join(text.splitlines()[max(0, start) : max(0, end)])
-
-
-def matching_lines(text: str, pattern: str) -> list[str]:
-    """Return the lines a pattern is found in, whatever their case.
-
-    In a pattern `|` separates alternatives and `.*` stands for anything; all else means itself. It
-    is no regular expression: models write patterns, and some expressions take forever.
-    """
-    alternatives = (re.escape(part).replace(r"\.\*", ".*") for part in pattern.split("|") if part)
-    wanted = re.compile("|".join(alternatives), re.IGNORECASE)
-    return [line for line in text.splitlines() if wanted.search(line)]
-
-
-def _breaks(text: str) -> int:
-    """Return how many line breaks a text has, of the kinds that `splitlines` knows."""
-    return len((text + ".").splitlines()) - 1
 
 
 def _check(name: str, content: object) -> None:
