@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = [ROOT / "packages" / name for name in ("orbiter-core", "orbiter-models")]
+PARTS = ("core", "models", "memory", "context")
+PACKAGES = [ROOT / "packages" / f"orbiter-{part}" for part in PARTS]
 IMPORTS = [
     "import orbiter",
     "import orbiter.tool",
@@ -45,14 +46,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_packages_share_one_namespace(installed):
-    where = command(
-        installed, "-c",
-        "import orbiter, orbiter.models, pydantic\n"
-        "print(orbiter.__file__, orbiter.models.__file__, orbiter.__version__, sep='\\n')",
-    ).splitlines()  # fmt: skip
+    program = (
+        "import orbiter, orbiter.context, orbiter.memory, orbiter.models, pydantic\n"
+        "for module in (orbiter, orbiter.context, orbiter.memory, orbiter.models, pydantic):\n"
+        "    print(module.__file__)\n"
+    )
     venv = str(installed.parents[1])
-    assert [path.startswith(venv) for path in where] == [True, True, False]
-    assert where[2] == "0.1.0"
+    where = command(installed, "-c", program).splitlines()
+    assert [path.startswith(venv) for path in where] == [True, True, True, True, False]
 
 
 @pytest.mark.parametrize("how", ["wheels", "checkout"])
