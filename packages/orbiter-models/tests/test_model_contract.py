@@ -10,6 +10,9 @@ from orbiter.models import ModelError
 from orbiter.models.openai import OpenAIProvider
 from orbiter.types import AssistantMessage, ToolCall, ToolResult, Usage, UserMessage
 
+# not a conftest: every package's tests are a package called `tests`, so there can be only one
+pytest_plugins = ["support.model_vendors"]
+
 
 @tool
 async def get_weather(city: str) -> str:
