@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 ROOT = Path(__file__).resolve().parents[2]
 LISTINGS = ROOT / "tests" / "framework" / "public_api"
-PACKAGES = ("orbiter-core", "orbiter-models")
+PACKAGES = ("orbiter-core", "orbiter-models", "orbiter-memory", "orbiter-context")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _MODULE = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Z])")
 
@@ -49,6 +49,7 @@ def _names(module: ModuleType) -> list[str]:
         name
         for name, value in vars(module).items()
         if not name.startswith("_")
+        and name != "TYPE_CHECKING"
         and not inspect.ismodule(value)
         and not isinstance(value, TypeVar)
         and getattr(value, "__module__", module.__name__) == module.__name__
