@@ -4,6 +4,7 @@ Taking one copies the state deeply and shares what never changes, so the automat
 the end of every run costs microseconds. Stores hand out checkpoints that `Context.restore` takes.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -97,7 +98,8 @@ class MemoryCheckpointStore:
 
     def __init__(self) -> None:
         self._versions: dict[str, int] = {}
-        self._by_task: dict[str, list[Checkpoint]] = {}
+        self._explicit: dict[str, list[Checkpoint]] = {}
+        self._automatic: dict[str, deque[Checkpoint]] = {}
 
     async def save(
         self, task_id: str, content: CheckpointContent, *, created_at: datetime, automatic: bool
@@ -105,20 +107,23 @@ class MemoryCheckpointStore:
         """Keep a checkpoint under the task's next version and return it."""
         version = self._versions[task_id] = self._versions.get(task_id, 0) + 1
         saved = Checkpoint(task_id, version, created_at, automatic, content, self)
-        kept = self._by_task.setdefault(task_id, [])
-        kept.append(saved)
-        if automatic and len(kept) > KEEP_AUTOMATIC:
-            places = [place for place, old in enumerate(kept) if old.automatic]
-            if len(places) > KEEP_AUTOMATIC:
-                del kept[places[0]]
+        if not automatic:
+            self._explicit.setdefault(task_id, []).append(saved)
+        elif (kept := self._automatic.get(task_id)) is not None:
+            kept.append(saved)
+        else:
+            self._automatic[task_id] = deque([saved], KEEP_AUTOMATIC)
         return saved
 
     async def delete(self, task_id: str) -> int:
         """Delete the checkpoints of a task and return how many they were."""
-        self._versions.pop(task_id, None)
-        return len(self._by_task.pop(task_id, ()))
+        deleted = len(await self.list(task_id))
+        for kept in (self._versions, self._explicit, self._automatic):
+            kept.pop(task_id, None)
+        return deleted
 
     # Annotations below this method would take `list` for it: keep it the last one.
     async def list(self, task_id: str) -> list[Checkpoint]:
         """Return the checkpoints of a task, oldest first."""
-        return list(self._by_task.get(task_id, ()))
+        kept = [*self._explicit.get(task_id, ()), *self._automatic.get(task_id, ())]
+        return sorted(kept, key=lambda checkpoint: checkpoint.version)

@@ -114,8 +114,11 @@ class InMemoryStorage:
 
     async def trim(self, where: RecordFilter, *, keep: int) -> None:
         """Delete all but the newest `keep` of the records that fit."""
-        held = sum(len(group.records) for group in self._matching_groups(where))
-        if held > keep:
+        groups = self._matching_groups(where)
+        if len(groups) == 1 and not groups[0].must_look(where):
+            records = groups[0].records
+            self._drop(list(islice(records.values(), max(0, len(records) - keep))))
+        else:
             found = await self.select(where)
             self._drop(found[: max(0, len(found) - keep)])
 
