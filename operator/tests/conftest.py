@@ -21,12 +21,11 @@ NAMESPACE = "team"
 class OperatorProcess:
     """The real program as a process of its own, to be killed at any moment."""
 
-    def __init__(self, api: FakeApi, redis_url: str, directory: Path, **settings: object) -> None:
+    def __init__(self, api: FakeApi, directory: Path, **settings: object) -> None:
         self._directory = directory
         self._environment = {
             "PATH": os.environ["PATH"],
             "KUBECONFIG": str(api.kubeconfig(directory)),
-            "ORBITER_REDIS_URL": redis_url,
             "ORBITER_LEASE_NAMESPACE": "orbiter-system",
             "ORBITER_IDENTITY": "operator-0",
             "ORBITER_HEALTH_PORT": "0",
@@ -75,7 +74,9 @@ class World:
         self.operators: list[OperatorProcess] = []
 
     async def start_operator(self, **settings: object) -> OperatorProcess:
-        operator = OperatorProcess(self.api, self.server.url, self.directory, **settings)
+        operator = OperatorProcess(
+            self.api, self.directory, **{"redis_url": self.server.url} | settings
+        )
         self.operators.append(operator)
         await operator.start()
         return operator

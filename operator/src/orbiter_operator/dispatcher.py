@@ -28,6 +28,7 @@ from orbiter_operator.kube import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.labels import ENTRY, MANAGED_BY, MANAGER, REQUEST
 from orbiter_operator.leader import NotLeadingError
 from orbiter_operator.streams import Entry, read_group, read_pending
+from orbiter_operator.together import run_together
 
 log = structlog.get_logger(__name__)
 RENEW_SECONDS = 20.0
@@ -75,9 +76,12 @@ class Dispatcher:
 
     async def run(self) -> None:
         """Adopt until cancelled, through every failure of Redis and the API server."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._persist(self._dispatch), name="dispatcher")
-            group.create_task(self._persist(self._renew), name="dispatcher claims")
+        await run_together(
+            {
+                "dispatch": self._persist(self._dispatch),
+                "renewal of claims": self._persist(self._renew),
+            }
+        )
 
     async def _persist(self, step: Callable[[], Any]) -> None:
         while True:

@@ -12,8 +12,9 @@ def current_attempt(observed: Observed) -> int:
     An attempt begins with its Job. The status learns of it a moment later, so Jobs and Pods count
     too, and an output counts when they are gone.
     """
-    children = [child.attempt for child in (*observed.jobs, *observed.pods)]
-    latest = max([observed.status.attempts, *children])
+    jobs = [job.attempt for job in observed.jobs]
+    pods = [pod.attempt for pod in observed.pods]
+    latest = max(observed.status.attempts, *jobs, *pods, 0)
     record = observed.record_of(latest + 1)
     return latest + 1 if record and record.output else latest
 

@@ -13,6 +13,7 @@ import structlog
 
 from orbiter_operator.children import Cache
 from orbiter_operator.kube import TRANSPORT_ERRORS, ApiError, Kube, Resource
+from orbiter_operator.together import run_together
 
 log = structlog.get_logger(__name__)
 _PAUSE_SECONDS = 0.2
@@ -64,9 +65,14 @@ class Informer:
 
     async def follow(self) -> None:
         """Follow the changes for ever, through every failure of the API server."""
-        async with asyncio.TaskGroup() as group:
-            for namespace in self._namespaces:
-                group.create_task(self._follow(namespace), name=f"{self._resource.plural} watch")
+        await run_together(
+            {
+                f"{self._resource.plural} in {namespace or 'all namespaces'}": self._follow(
+                    namespace
+                )
+                for namespace in self._namespaces
+            }
+        )
 
     async def _follow(self, namespace: str | None) -> None:
         pause = _PAUSE_SECONDS

@@ -104,7 +104,8 @@ class Leader:
         while True:
             await asyncio.sleep(self._renew)
             try:
-                holder = await asyncio.wait_for(self._try_once(), timeout=_SHORT_SECONDS)
+                async with asyncio.timeout(_SHORT_SECONDS):
+                    holder = await self._try_once()
             except (ApiError, *TRANSPORT_ERRORS) as error:
                 log.warning("cannot renew the lease", lease=self._name, error=str(error))
             else:

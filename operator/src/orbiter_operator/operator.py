@@ -31,6 +31,7 @@ from orbiter_operator.observe import Observer
 from orbiter_operator.reconcile import Reconciler
 from orbiter_operator.settings import Settings
 from orbiter_operator.store import Store
+from orbiter_operator.together import run_together
 from orbiter_operator.watch import run_kopf
 from orbiter_operator.worker_pod import WorkerDefaults
 from orbiter_operator.workqueue import WorkQueue
@@ -150,25 +151,30 @@ class Operator:
             take_signals: Sets the process's signal handlers again after kopf has set its own.
 
         Raises:
-            ExceptionGroup: A part has failed beyond repair; the process should end.
+            LeaseLostError: Another replica is the active one now.
+            Exception: A part has failed beyond repair; the process should end.
         """
         await self._housekeeping.list_everything()
-        async with asyncio.TaskGroup() as group:
-            spawn = group.create_task
-            spawn(self._leader.keep(), name="lease")
-            spawn(self.consumer.run(), name="consumer")
-            spawn(self._jobs.follow(), name="jobs")
-            spawn(self._pods.follow(), name="pods")
-            spawn(self._housekeeping.run(), name="housekeeping")
-            spawn(self._housekeeping.watch_lag(), name="lag")
-            for number in range(WORKERS):
-                spawn(self.queue.work(self._reconcile), name=f"reconcile {number}")
-            if self._settings.adopt_namespace:
-                spawn(self._dispatcher.run(), name="dispatcher")
-            # Give the tasks above a turn, so that kopf sees them as not its own.
-            await asyncio.sleep(0)
-            caches = {AGENT_TASKS.plural: self.store}
-            spawn(run_kopf(caches, self._settings.watch_namespaces, take_signals), name="kopf")
+        parts = {
+            "lease": self._leader.keep(),
+            "consumer": self.consumer.run(),
+            "jobs": self._jobs.follow(),
+            "pods": self._pods.follow(),
+            "housekeeping": self._housekeeping.run(),
+            "lag": self._housekeeping.watch_lag(),
+            "kopf": self._follow_tasks(take_signals),
+        }
+        for number in range(WORKERS):
+            parts[f"reconcile {number}"] = self.queue.work(self._reconcile)
+        if self._settings.adopt_namespace:
+            parts["dispatcher"] = self._dispatcher.run()
+        await run_together(parts)
+
+    async def _follow_tasks(self, take_signals: Callable[[], None]) -> None:
+        # Give the other parts a turn first, so that kopf does not take them for its own.
+        await asyncio.sleep(0)
+        caches = {AGENT_TASKS.plural: self.store}
+        await run_kopf(caches, self._settings.watch_namespaces, take_signals)
 
     def _measured(self, seconds: float, ok: bool) -> None:
         self._last_pass = time.monotonic()

@@ -13,10 +13,11 @@ from orbiter_operator.connect import BLOCKING_SECONDS, redis_client
 from orbiter_operator.credentials import Credentials, load_connection
 from orbiter_operator.health import Health, HealthServer
 from orbiter_operator.kube import Kube
-from orbiter_operator.leader import Leader, LeaseLostError
+from orbiter_operator.leader import Leader
 from orbiter_operator.metrics import Metrics
 from orbiter_operator.operator import Operator
 from orbiter_operator.settings import Settings
+from orbiter_operator.together import end
 
 log = structlog.get_logger(__name__)
 
@@ -54,12 +55,11 @@ async def run(
         stopping = asyncio.create_task(stop.wait(), name="stop")
         await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
         held = leader.leading
-        for task in (work, stopping):
-            task.cancel()
-        results = await asyncio.gather(work, stopping, return_exceptions=True)
+        await end((work, stopping))
         if held:
             await leader.release()
-        _raise_first(results[0])
+        if not work.cancelled():
+            work.result()
 
 
 async def _lead(
@@ -87,13 +87,3 @@ async def _lead(
     finally:
         await redis.aclose()
         await reader.aclose()
-
-
-def _raise_first(result: object) -> None:
-    if isinstance(result, BaseExceptionGroup):
-        lost = result.subgroup(LeaseLostError)
-        if lost is not None:
-            raise LeaseLostError(str(lost.exceptions[0]))
-        raise result
-    if isinstance(result, Exception):
-        raise result

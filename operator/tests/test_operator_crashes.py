@@ -1,0 +1,177 @@
+"""The operator is killed between any two steps: nothing lost, nothing twice, nothing run again."""
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+from support.eventually import eventually
+
+from orbiter_contracts import DeveloperWorkerInput, encode
+from orbiter_contracts.queues import (
+    DEVELOPER_GROUP,
+    DEVELOPER_INPUT,
+    DEVELOPER_OUTPUT,
+    OPERATOR_GROUP,
+    attempt_record,
+)
+from orbiter_operator.models import FINAL
+
+pytestmark = pytest.mark.integration
+NAMESPACE = "team"
+
+STEPS = [
+    ("before", "create", "jobs"),
+    ("after", "create", "jobs"),
+    ("before", "patch", "agenttasks"),
+    ("after", "patch", "agenttasks"),
+    ("before", "create", "events"),
+    ("after", "create", "events"),
+]
+
+
+class Killer:
+    """Kills the operator at the n-th request of one kind and starts it anew."""
+
+    def __init__(self, world, when, verb, plural, nth, **settings):
+        self.world = world
+        self.step = (verb, plural)
+        self.nth = nth
+        self.settings = settings
+        self.count = 0
+        self.operator = None
+        self.restarting = None
+        setattr(world.api, when, self)
+
+    async def start(self):
+        self.operator = await self.world.start_operator(**self.settings)
+
+    async def __call__(self, verb, plural, body):
+        if (verb, plural) != self.step or self.restarting is not None:
+            return
+        self.count += 1
+        if self.count == self.nth:
+            self.operator.kill_now()
+            self.restarting = asyncio.create_task(self.again())
+            await asyncio.sleep(0.05)
+
+    async def again(self):
+        await self.operator.end()
+        await self.operator.start()
+
+
+async def check_promises(world, names):
+    """What must hold after every crash."""
+    for name in names:
+        runs = [run for run in world.node.runs if run.task == f"team/{name}"]
+        for before, after in pairwise(runs):
+            assert before.ended is not None
+            assert before.ended <= after.began, "two attempts at once"
+        assert len([run for run in runs if run.published]) <= 1, "run again after its output"
+        final = [phase for phase in world.phases(name) if phase in FINAL]
+        assert final == world.phases(name)[-1:], "a final phase was left"
+
+    async def all_is_acknowledged():
+        pending = await world.redis.xpending(DEVELOPER_OUTPUT, OPERATOR_GROUP)
+        return pending["pending"] == 0 and await world.redis.xlen(DEVELOPER_INPUT) == 0
+
+    await eventually(all_is_acknowledged)
+    outputs = await world.redis.xrange(DEVELOPER_OUTPUT)
+    seen = [(fields["agenttask"], fields["attempt"]) for _, fields in outputs]
+    assert len(seen) == len(set(seen)), "an attempt was published twice"
+
+
+@pytest.mark.parametrize(("when", "verb", "plural"), STEPS)
+@pytest.mark.parametrize("nth", [1, 4])
+async def test_twenty_tasks_survive_a_kill_at_any_request(world, when, verb, plural, nth):
+    killer = Killer(world, when, verb, plural, nth, max_concurrent_jobs=6)
+    await killer.start()
+    names = [f"task-{number:02d}" for number in range(20)]
+    for name in names:
+        world.apply(name, "ok sleep=0.05")
+    for name in names:
+        await world.until(name, "Completed", seconds=60)
+    assert killer.restarting is not None, "the step never came"
+    await check_promises(world, names)
+    assert len(world.node.runs) == 20
+    for name in names:
+        await eventually(lambda name=name: world.events(name) == ["Completed"])
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+async def test_a_retry_survives_a_kill_at_every_write_of_the_status(world, nth):
+    killer = Killer(world, "after", "patch", "agenttasks", nth)
+    await killer.start()
+    world.apply("flaky", "flaky=1 sleep=0.1", retry={"limit": 3, "backoffSeconds": 1})
+    status = await world.until("flaky", "Completed", seconds=60)
+    assert status["attempts"] == 2
+    assert len(world.node.runs) == 2
+    assert status["usage"]["costUSD"] == 0.02
+
+
+@pytest.mark.parametrize(("when", "verb", "plural"), [
+    ("before", "delete", "jobs"),
+    ("after", "delete", "jobs"),
+    ("before", "patch", "agenttasks"),
+])  # fmt: skip
+async def test_cancelling_survives_a_kill(world, when, verb, plural):
+    operator = await world.start_operator()
+    world.apply("long", "hang")
+    await world.until("long", "Running")
+    killer = Killer(world, when, verb, plural, 1)
+    killer.operator = operator
+    world.api.patch("agenttasks", NAMESPACE, "long", {"spec": {"desiredState": "Cancelled"}})
+    await world.until("long", "Cancelled", seconds=60)
+    assert killer.restarting is not None
+    await eventually(lambda: world.api.get("jobs", NAMESPACE, "long-1") is None)
+    await eventually(lambda: not world.node.running)
+    await check_promises(world, ["long"])
+
+
+async def test_a_crash_of_a_worker_that_is_seen_by_two_operators_is_published_once(world):
+    killer = Killer(world, "before", "create", "events", 1)
+    await killer.start()
+    world.apply("dies", "oom sleep=0.1")
+    await world.until("dies", "Failed", seconds=60)
+    await check_promises(world, ["dies"])
+    assert world.status("dies")["reason"] == "OOMKilled"
+
+
+async def test_what_ended_while_no_operator_was_there_is_found_out(world):
+    operator = await world.start_operator()
+    world.apply("works", "ok sleep=0.4")
+    world.apply("dies", "crash sleep=0.4")
+    await world.until("works", "Running")
+    await world.until("dies", "Running")
+    await operator.end()
+    await eventually(lambda: not world.node.running)
+    world.api.remove("jobs", NAMESPACE, "works-1")
+    await operator.start()
+    await world.until("works", "Completed", seconds=30)
+    assert (await world.until("dies", "Failed", seconds=30))["reason"] == "WorkerCrashed"
+
+
+async def test_a_task_deleted_while_no_operator_was_there_leaves_no_entry(world):
+    operator = await world.start_operator()
+    obj = world.apply("gone", "hang")
+    await world.until("gone", "Running")
+    await operator.end()
+    world.api.remove("agenttasks", NAMESPACE, "gone")
+    await eventually(lambda: not world.node.running)
+    assert await world.redis.exists(attempt_record(obj["metadata"]["uid"], 1))
+    await operator.start()
+
+    async def the_queue_is_empty():
+        return await world.redis.xlen(DEVELOPER_INPUT) == 0
+
+    await eventually(the_queue_is_empty)
+
+
+async def test_an_entry_read_before_a_crash_becomes_a_task_after_it(world):
+    await world.redis.xgroup_create(DEVELOPER_INPUT, DEVELOPER_GROUP, id="0", mkstream=True)
+    message = DeveloperWorkerInput(task_id="t", prompt="ok", request_id="theirs")
+    await world.redis.xadd(DEVELOPER_INPUT, encode(message))
+    await world.redis.xreadgroup(DEVELOPER_GROUP, "operator", {DEVELOPER_INPUT: ">"})
+    await world.start_operator(adopt_namespace=NAMESPACE)
+    await eventually(lambda: world.api.objects["agenttasks"])
+    ((_, name),) = world.api.objects["agenttasks"]
+    assert (await world.until(name, "Completed"))["requestId"] == "theirs"
