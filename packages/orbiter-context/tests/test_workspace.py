@@ -66,10 +66,16 @@ async def test_files_in_a_directory_outlive_the_workspace(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["a.md"]
 
 
-async def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+async def test_a_write_that_fails_is_named_and_leaves_nothing(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
-    await workspace.write("a.md", content="old")
-    with pytest.raises(UnicodeEncodeError):
-        await workspace.write("a.md", content="\ud800")
-    assert await workspace.list() == ["a.md"]
-    assert await workspace.read("a.md") == "old"
+    await workspace.write("notes/a.md", content="old")
+    for name in ("notes", "notes/a.md/b"):
+        with pytest.raises(ContextError, match=f"'{name}' cannot be written"):
+            await workspace.write(name, content="new")
+    assert [path.name for path in tmp_path.rglob("*")] == ["notes", "a.md"]
+    assert await workspace.read("notes/a.md") == "old"
+
+
+async def test_any_text_comes_back_as_it_was(workspace: Workspace) -> None:
+    text = "half a pair \ud800, a nul \0, a return \r\n and é"
+    assert await workspace.read(await workspace.write_artifact(text)) == text

@@ -40,6 +40,12 @@ async def test_the_same_fact_is_kept_once(storage: MemoryStorage) -> None:
     assert await memory.facts() == ["I live in Bern."]
 
 
+async def test_a_fact_that_is_told_twice_in_one_run_is_kept_once(storage: MemoryStorage) -> None:
+    memory = LongTermMemory(storage)
+    await memory.remember(turn("I live in Bern.\ni live in  bern."), agent_name="a")
+    assert len(await memory.facts()) == 1
+
+
 async def test_users_never_share_memories(storage: MemoryStorage) -> None:
     ada = LongTermMemory(storage, user_id="ada")
     await ada.add("I live in Bern.")

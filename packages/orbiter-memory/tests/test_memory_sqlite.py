@@ -67,8 +67,9 @@ async def test_concurrent_writers_of_one_storage_take_turns(tmp_path: Path) -> N
 async def test_a_batch_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     storage = SqliteStorage(tmp_path / "memory.db")
     await storage.put([fact("a")])
-    with pytest.raises(MemoryStorageError, match=r"memory\.db.*UNIQUE"):
-        await storage.put([fact("b"), fact("b")])
+    timeless = fact("c").model_copy(update={"created_at": None})
+    with pytest.raises(MemoryStorageError, match=r"memory\.db.*NOT NULL"):
+        await storage.put([fact("b"), timeless])
     assert [record.id for record in await storage.select(RecordFilter())] == ["a"]
     await storage.put([fact("c")])
     await storage.close()

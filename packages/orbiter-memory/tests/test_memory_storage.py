@@ -191,3 +191,16 @@ async def test_a_closed_storage_opens_anew_with_what_it_held(
     assert sorted(await ids(second)) == ["a", "b"]
     await first.close()
     await second.close()
+
+
+async def test_of_equal_ids_in_one_batch_the_last_wins(storage: MemoryStorage) -> None:
+    await storage.put([record("a", "first"), record("b"), record("a", "last")])
+    found = await storage.select(EVERYTHING)
+    assert sorted((r.id, r.text) for r in found) == [("a", "last"), ("b", "some text")]
+    assert await storage.search_text("first", EVERYTHING, limit=5) == []
+
+
+async def test_text_that_is_no_proper_text_can_be_kept(storage: MemoryStorage) -> None:
+    await storage.put([record("a", "half a pair \ud800 and a nul \0 in a walrus")])
+    (hit,) = await storage.search_text("walrus", EVERYTHING, limit=5)
+    assert "in a walrus" in hit.text

@@ -34,6 +34,15 @@ async def test_only_what_was_said_is_kept_not_the_tools_noise() -> None:
     assert text.endswith("user: find it\nassistant: found")
 
 
+async def test_a_pasted_document_is_not_repeated_in_full() -> None:
+    memory = ShortTermMemory()
+    await memory.remember(turn("x" * 100_000, "Long."), agent_name="a")
+    text = await memory.recall("", agent_name="a")
+    assert text is not None
+    assert len(text) < 5_000
+    assert text.endswith("assistant: Long.")
+
+
 async def test_at_most_max_rounds_are_kept(storage: MemoryStorage) -> None:
     memory = ShortTermMemory(storage, max_rounds=2)
     for n in range(5):

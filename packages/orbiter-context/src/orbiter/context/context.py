@@ -8,6 +8,8 @@ context serves one task; subtasks and parallel runs of one agent work on forks.
 import time
 from typing import Any, Unpack
 
+from pydantic import BaseModel
+
 from orbiter.context._internal.capture import refill, save, save_automatic
 from orbiter.context._internal.conversation import Ledger, fit
 from orbiter.context._internal.knowledge import KnowledgeStore
@@ -213,7 +215,9 @@ class Context:
         run = self.turn_to(agent_name)
         run.active = False
         self.history = [*run.history, *messages]
-        self.task_output = output if isinstance(output, str) else str(output)
+        self.task_output = (
+            output.model_dump_json() if isinstance(output, BaseModel) else str(output)
+        )
         if self.memory is not None:
             await self.memory.remember(messages, agent_name=agent_name)
         if self.config.mode != "pilot":

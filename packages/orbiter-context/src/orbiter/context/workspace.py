@@ -13,6 +13,9 @@ from pathlib import Path, PurePosixPath
 
 from orbiter.context.errors import ArtifactNotFoundError, ContextError
 
+# Tools may return text with halves of surrogate pairs; it is written and read as it is.
+SURROGATES = "surrogatepass"
+
 
 class Workspace:
     """Text artifacts by name."""
@@ -54,12 +57,15 @@ class Workspace:
             )
         if self.directory is None:
             self._artifacts = {**self._artifacts, name: content}
-        else:
+            return
+        try:
             await asyncio.to_thread(_write_file, self.directory / name, content)
+        except OSError as error:
+            raise ContextError(f"workspace file '{name}' cannot be written: {error}") from error
 
     async def write_artifact(self, content: str) -> str:
         """Write a text under a name made of its content; return that name."""
-        digest = blake2b(content.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+        digest = blake2b(content.encode("utf-8", SURROGATES), digest_size=6).hexdigest()
         name = f"artifact-{digest}"
         await self.write(name, content)
         return name
@@ -110,7 +116,7 @@ def _write_file(path: Path, content: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", errors=SURROGATES, newline="") as file:
             file.write(content)
         Path(temporary).replace(path)
     except BaseException:
@@ -119,7 +125,7 @@ def _write_file(path: Path, content: str) -> None:
 
 
 def _read_file(path: Path) -> str:
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8", errors=SURROGATES, newline="") as file:
         return file.read()
 
 

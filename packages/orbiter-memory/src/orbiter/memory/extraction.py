@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 MAX_FACT_CHARS = 300
 MAX_SUMMARY_CHARS = 1_500
 MAX_GIST_CHARS = 160
+MAX_READ_CHARS = 20_000
 EXTRACTION_PROMPT = """\
 You keep the long-term memory of an assistant. From the conversation below take
 1. facts about the user and their world that will still matter in a later conversation, each one
@@ -110,10 +111,15 @@ def heuristic_summary(messages: Iterable[Message], summary_so_far: str = "") -> 
     return "\n".join(lines)
 
 
-def transcript(messages: Iterable[Message]) -> str:
-    """Return what user and assistant said as lines of `role: text`."""
+def transcript(messages: Iterable[Message], most_chars: int | None = None) -> str:
+    """Return what user and assistant said as lines of `role: text`.
+
+    Args:
+        messages: The conversation.
+        most_chars: How much of each text is kept; all of it when absent.
+    """
     return "\n".join(
-        f"{message.role}: {message.content}"
+        f"{message.role}: {message.content[:most_chars]}"
         for message in messages
         if isinstance(message, (UserMessage, AssistantMessage)) and message.content
     )
@@ -126,7 +132,7 @@ async def _by_model(
         SystemMessage(content=EXTRACTION_PROMPT),
         UserMessage(
             content=f"Summary so far:\n{summary_so_far or '(none)'}\n\n"
-            f"Conversation:\n{transcript(messages)}"
+            f"Conversation:\n{transcript(messages, MAX_READ_CHARS)}"
         ),
     ]
     try:

@@ -209,7 +209,9 @@ class LongTermMemory:
         """Make an id that is the same whenever the same is learnt within one visibility."""
         within = {"user": "", "session": self.session_id, "agent": agent_name}[self.visibility]
         parts = (kind, self.user_id, within, " ".join(text.lower().split()))
-        return blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest()
+        return blake2b(
+            "\x1f".join(parts).encode(errors="surrogatepass"), digest_size=16
+        ).hexdigest()
 
     def _record(self, id: str, kind: RecordKind, text: str, agent_name: str) -> MemoryRecord:
         now = self._clock()

@@ -9,7 +9,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from orbiter.memory._internal.sql import COLUMNS, READ_COLUMNS, REPLACED, conditions, record_of
+from orbiter.memory._internal.sql import (
+    COLUMNS,
+    READ_COLUMNS,
+    REPLACED,
+    conditions,
+    record_of,
+    rows_of,
+)
 from orbiter.memory._internal.turns import Turns
 from orbiter.memory.text import terms
 from orbiter.memory.types import MemoryHit, MemoryRecord, MemoryStorageError, RecordFilter
@@ -74,7 +81,7 @@ class PostgresStorage:
         async with self._transaction() as db, db.cursor() as cursor:
             await cursor.executemany(
                 PUT.encode(),
-                [_row(record) for record in records],
+                rows_of(records, list),
             )
 
     async def select(self, where: RecordFilter, *, limit: int | None = None) -> list[MemoryRecord]:
@@ -179,6 +186,7 @@ class PostgresStorage:
             raise MemoryStorageError(
                 "postgres", "psycopg is not installed; install orbiter-memory[postgres]"
             ) from error
+        db = None
         try:
             db = await psycopg.AsyncConnection.connect(self._dsn, autocommit=True)
             async with db.transaction():
@@ -186,6 +194,8 @@ class PostgresStorage:
                 await db.execute(SCHEMA)
             found = await db.execute("SELECT to_regtype('vector') IS NOT NULL")
         except psycopg.Error as error:
+            if db is not None:
+                await db.close()
             raise MemoryStorageError(
                 "postgres", f"cannot be opened: {error}; check the address and the user's rights"
             ) from error
@@ -200,23 +210,6 @@ def _membership(column: str) -> tuple[str, Callable[[Sequence[str]], Any]]:
 
 def _conditions(where: RecordFilter) -> tuple[str, list[Any]]:
     return conditions(where, "%s", _membership)
-
-
-def _row(record: MemoryRecord) -> tuple[Any, ...]:
-    return (
-        record.id,
-        record.kind,
-        record.text,
-        " ".join(terms(record.text)),
-        record.user_id,
-        record.session_id,
-        record.agent_name,
-        record.source,
-        record.position,
-        record.created_at,
-        record.expires_at,
-        None if record.vector is None else list(record.vector),
-    )
 
 
 def _hits(rows: Sequence[Any]) -> list[MemoryHit]:

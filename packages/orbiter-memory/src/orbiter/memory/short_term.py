@@ -14,6 +14,8 @@ from orbiter.memory.storage import MemoryStorage
 from orbiter.memory.types import Clock, MemoryRecord, RecordFilter
 from orbiter.types import Message, UserMessage
 
+# A pasted document is not repeated in the prompts of twenty runs.
+MAX_MESSAGE_CHARS = 4_000
 HEADING = "Earlier in this conversation:"
 
 
@@ -90,7 +92,7 @@ class ShortTermMemory:
                 expires_at=None if self.ttl_seconds is None else now + self.ttl_seconds,
             )
             for part in _rounds(messages)
-            if (text := transcript(part))
+            if (text := transcript(part, MAX_MESSAGE_CHARS))
         ]
         if records:
             await self.storage.put(records)

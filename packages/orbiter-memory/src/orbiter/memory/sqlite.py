@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orbiter.memory._internal.sql import COLUMNS, READ_COLUMNS, conditions, record_of
+from orbiter.memory._internal.sql import COLUMNS, READ_COLUMNS, conditions, record_of, rows_of
 from orbiter.memory._internal.turns import Turns
 from orbiter.memory.embedding import dot
 from orbiter.memory.text import terms
@@ -71,7 +71,7 @@ class SqliteStorage:
 
     async def put(self, records: Sequence[MemoryRecord]) -> None:
         """Keep records, all or none; one with a known id replaces the old one."""
-        rows = [_row(record) for record in records]
+        rows = rows_of(records, _blob)
         async with self._transaction() as db:
             # Deleting first moves a replaced record to the newest place.
             await db.executemany(
@@ -205,23 +205,6 @@ def _membership(column: str) -> tuple[str, Callable[[Sequence[str]], Any]]:
 
 def _conditions(where: RecordFilter) -> tuple[str, list[Any]]:
     return conditions(where, "?", _membership)
-
-
-def _row(record: MemoryRecord) -> tuple[Any, ...]:
-    return (
-        record.id,
-        record.kind,
-        record.text,
-        " ".join(terms(record.text)),
-        record.user_id,
-        record.session_id,
-        record.agent_name,
-        record.source,
-        record.position,
-        record.created_at,
-        record.expires_at,
-        None if record.vector is None else _blob(record.vector),
-    )
 
 
 def _blob(vector: Sequence[float]) -> bytes:

@@ -196,9 +196,9 @@ async def fit(
     leaving = left[ledger.left :]
     for round_ in leaving:
         ledger.take(round_)
+    ledger.last = fingerprint((left + shown)[ledger.left - 1])
     if leaving:
         await file(document, [transcript(round_) + "\n" for round_ in leaving])
-    ledger.last = fingerprint((left + shown)[ledger.left - 1])
     if len(left) + config.history_rounds <= config.summary_threshold:
         return [message for round_ in shown for message in round_]
     if ledger.summary_due(config):

@@ -204,7 +204,9 @@ class KnowledgeStore:
         return chunks_of(content, self._token_counter)
 
     async def _put(self, name: str, cut: list[TextChunk], first: int) -> None:
-        document = blake2b(f"{self.task_id}\x1f{name}".encode(), digest_size=10).hexdigest()
+        document = blake2b(
+            f"{self.task_id}\x1f{name}".encode(errors="surrogatepass"), digest_size=10
+        ).hexdigest()
         records = [
             MemoryRecord(
                 id=f"{document}-{number:x}",

@@ -7,6 +7,7 @@ differ from one database to the other.
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from orbiter.memory.text import terms
 from orbiter.memory.types import MemoryRecord, RecordFilter
 
 COLUMNS = (
@@ -73,3 +74,32 @@ def record_of(row: Sequence[Any], vector: Callable[[Any], tuple[float, ...]]) ->
         expires_at=row[9],
         vector=None if row[10] is None else vector(row[10]),
     )
+
+
+def rows_of(
+    records: Sequence[MemoryRecord], vector: Callable[[Sequence[float]], Any]
+) -> list[tuple[Any, ...]]:
+    """Return rows of COLUMNS, one for each id (the last record wins); `vector` stores a vector."""
+    rows = {
+        record.id: (
+            record.id,
+            record.kind,
+            storable(record.text),
+            " ".join(terms(record.text)),
+            record.user_id,
+            record.session_id,
+            record.agent_name,
+            record.source,
+            record.position,
+            record.created_at,
+            record.expires_at,
+            None if record.vector is None else vector(record.vector),
+        )
+        for record in records
+    }
+    return list(rows.values())
+
+
+def storable(text: str) -> str:
+    """Return a text without what databases refuse: NUL characters and halves of surrogate pairs."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode()
