@@ -53,6 +53,15 @@ async def test_task_shows_id_request_input_output_and_subtasks() -> None:
     )
 
 
+async def test_task_can_be_told_by_the_state() -> None:
+    ctx = Context(task_id="t")
+    ctx.state.update(origin_user_input="Write", task_input="Draft", task_output="Bees hum.")
+    assert await section(ctx, "task") == (
+        "## Task\nTask ID: t\nOriginal request: Write\nCurrent input: Draft\n"
+        "Output so far: Bees hum."
+    )
+
+
 async def test_task_without_the_current_turn_stays_the_same_over_a_conversation() -> None:
     ctx = Context(task_id="t")
     seen = set()

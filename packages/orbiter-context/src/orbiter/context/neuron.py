@@ -40,8 +40,8 @@ neuron_registry: Registry[type[Neuron]] = Registry("neuron")
 class TaskNeuron(Neuron):
     """What is being done: task id, the user's request, this agent's input, output, subtasks.
 
-    Reads the state keys `task_input`, `task_output` and `subtasks` (a list of texts) where they
-    are set, and what the run itself says where not.
+    Reads the state keys `origin_user_input`, `task_input`, `task_output` and `subtasks` (a list of
+    texts) where they are set, and what the run itself says where not.
     """
 
     priority = 1
@@ -58,11 +58,12 @@ class TaskNeuron(Neuron):
     async def format(self, ctx: "Context") -> str:
         """Return the task's section."""
         lines = ["## Task", f"Task ID: {ctx.task_id}"]
-        if ctx.origin_user_input:
-            lines.append(f"Original request: {ctx.origin_user_input}")
+        origin = ctx.state.get("origin_user_input") or ctx.origin_user_input
+        if origin:
+            lines.append(f"Original request: {origin}")
         if self._current:
             task_input = ctx.state.get("task_input") or ctx.task_input
-            if task_input and task_input != ctx.origin_user_input:
+            if task_input and task_input != origin:
                 lines.append(f"Current input: {task_input}")
             task_output = ctx.state.get("task_output") or ctx.task_output
             if task_output:

@@ -7,6 +7,7 @@ ranking.
 
 import time
 from collections.abc import Sequence
+from copy import copy
 from hashlib import blake2b
 from typing import Literal
 
@@ -69,18 +70,9 @@ class LongTermMemory:
 
     def scoped(self, *, user_id: str, session_id: str = "") -> "LongTermMemory":
         """Return the memory of another user or session in the same storage."""
-        return LongTermMemory(
-            self.storage,
-            user_id=user_id,
-            session_id=session_id,
-            visibility=self.visibility,
-            provider=self.provider,
-            embedder=self.embedder,
-            reranker=self.reranker,
-            top_k=self.top_k,
-            ttl_seconds=self.ttl_seconds,
-            clock=self._clock,
-        )
+        other = copy(self)
+        other.user_id, other.session_id = user_id, session_id
+        return other
 
     async def recall(self, query: str, *, agent_name: str) -> str | None:
         """Return the memories that matter for `query` as text for the system prompt, or None.

@@ -7,6 +7,7 @@ A program that hands `result.messages` to the next run carries the conversation 
 import secrets
 import time
 from collections.abc import Iterator
+from copy import copy
 
 from orbiter.memory.extraction import transcript
 from orbiter.memory.in_memory import InMemoryStorage
@@ -51,14 +52,9 @@ class ShortTermMemory:
 
     def scoped(self, *, user_id: str, session_id: str = "") -> "ShortTermMemory":
         """Return the memory of another user or session in the same storage."""
-        return ShortTermMemory(
-            self.storage,
-            user_id=user_id,
-            session_id=session_id,
-            max_rounds=self.max_rounds,
-            ttl_seconds=self.ttl_seconds,
-            clock=self._clock,
-        )
+        other = copy(self)
+        other.user_id, other.session_id = user_id, session_id
+        return other
 
     async def recall(self, query: str, *, agent_name: str) -> str | None:
         """Return the last rounds as text for the system prompt, oldest first, or None.
