@@ -35,7 +35,8 @@ from orbiter_contracts.queues import (
 )
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
 from orbiter_operator.credentials import Credentials, load_connection
-from orbiter_operator.kube import AGENT_TASKS, JOBS, Kube
+from orbiter_operator.kube import AGENT_TASKS, JOBS, PODS, Kube
+from orbiter_operator.labels import request_id
 
 NAMESPACE = "e2e-bench"
 TASKS_PER_NAMESPACE = 500
@@ -155,9 +156,13 @@ class Bench:
 
     async def empty(self) -> None:
         """Delete all tasks and Jobs and wait until they are gone."""
-        for kind in ("agenttasks", "jobs", "pods"):
-            words = ("-n", NAMESPACE, "delete", kind, "--all", "--wait=true", "--timeout=300s")
-            await asyncio.to_thread(self.world.kubectl, *words)
+        for resource in (AGENT_TASKS, JOBS, PODS):
+            path = f"{resource.path(NAMESPACE)}?propagationPolicy=Background"
+            await asyncio.to_thread(self.world.kubectl, "delete", "--raw", path)
+        async with asyncio.timeout(300):
+            for resource in (AGENT_TASKS, JOBS, PODS):
+                while (await self.kube.list(resource, NAMESPACE))[0]:
+                    await asyncio.sleep(0.5)
 
     async def single(self, count: int) -> Object:
         """AgentTask created → Job exists, one at a time; then output added → Completed."""
@@ -184,7 +189,9 @@ class Bench:
         record = attempt_record(meta["uid"], 1)
         entry = redis.hget(record, "entry")
         output = DeveloperWorkerOutput(
-            request_id="bench", task_id="bench", verdict=AgentVerdict(summary="bench")
+            request_id=request_id(meta["uid"], 1),
+            task_id="bench",
+            verdict=AgentVerdict(summary="bench"),
         )
         event = WorkerLifecycleEvent(worker_id="bench", event="completed")
         publish = redis.register_script(PUBLISH_ATTEMPT)
@@ -318,7 +325,9 @@ class Bench:
 
     def metrics(self) -> dict[str, float]:
         """The active operator's metrics."""
-        for pod in self.world.cluster.list_all("pods", SYSTEM, "app.kubernetes.io/component=operator"):
+        for pod in self.world.cluster.list_all(
+            "pods", SYSTEM, "app.kubernetes.io/component=operator"
+        ):
             with self.world.forward(f"pod/{pod['metadata']['name']}", 9090) as port:
                 url = f"http://127.0.0.1:{port}/metrics"
                 with urllib.request.urlopen(url, timeout=10) as answer:
@@ -370,6 +379,8 @@ async def measure(arguments: argparse.Namespace) -> Object:
             began = time.perf_counter()
             result[name] = await step()
             print(f"{name}: measured in {time.perf_counter() - began:.0f} s", flush=True)
+            for row, value in flat(result[name], f"{name}.").items():
+                print(f"  {row:56} {value!s:>10}  {PEERS.get(row, '')}", flush=True)
         await bench.empty()
         return result
 
@@ -388,8 +399,6 @@ def main() -> None:
     result = asyncio.run(measure(arguments))
     arguments.out.parent.mkdir(exist_ok=True)
     arguments.out.write_text(json.dumps(result, indent=1) + "\n")
-    for name, value in flat(result).items():
-        print(f"{name:58} {value!s:>10}  {PEERS.get(name, '')}")
 
 
 if __name__ == "__main__":
