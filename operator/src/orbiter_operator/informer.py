@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import aiohttp
 import structlog
 
 from orbiter_operator.children import Cache
@@ -78,14 +79,20 @@ class Informer:
         pause = _PAUSE_SECONDS
         while True:
             try:
-                if not self._in_step[namespace]:
+                if namespace not in self._versions:
                     await self._list(namespace)
-                pause = _PAUSE_SECONDS
+                self._in_step[namespace] = True
                 await self._watch(namespace)
+                pause = _PAUSE_SECONDS
+                await asyncio.sleep(pause)
+            except aiohttp.SocketTimeoutError:
+                # Nothing was said for longer than bookmarks leave: the connection may be dead.
+                log.debug("watch was silent", kind=self._resource.plural)
             except (ApiError, *TRANSPORT_ERRORS, ValueError) as error:
-                gone = isinstance(error, ApiError) and error.status == _GONE
                 self._in_step[namespace] = False
-                if not gone:
+                if isinstance(error, ApiError) and error.status == _GONE:
+                    del self._versions[namespace]
+                else:
                     log.warning("watch interrupted", kind=self._resource.plural, error=repr(error))
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
@@ -99,7 +106,6 @@ class Informer:
         for obj in items:
             self._cache.put(obj)
         self._versions[namespace] = version
-        self._in_step[namespace] = True
 
     async def _watch(self, namespace: str | None) -> None:
         events = self._kube.watch(

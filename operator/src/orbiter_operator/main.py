@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 from pydantic_core import PydanticUndefined
+from pydantic_settings import SettingsError
 
 from orbiter_operator.settings import PREFIX, Settings
 
@@ -35,8 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.parse_args(arguments)
     try:
         settings = Settings()
-    except (ValidationError, ValueError) as error:
-        sys.exit(_usage_error(error))
+    except (ValidationError, SettingsError) as error:
+        for line in _explain(error):
+            print(f"orbiter-operator: {line}", file=sys.stderr)  # noqa: T201 - for a person
+        sys.exit(_EXIT_USAGE)
     sys.exit(asyncio.run(_run(settings)))
 
 
@@ -88,14 +91,16 @@ def _settings_help() -> str:
     return "\n".join(lines)
 
 
-def _usage_error(error: Exception) -> str:
-    if not isinstance(error, ValidationError):
-        print(f"orbiter-operator: {error}", file=sys.stderr)  # noqa: T201 - for a person
-        raise SystemExit(_EXIT_USAGE)
-    for item in error.errors(include_url=False, include_input=False):
-        name = PREFIX + str(item["loc"][0]).upper() if item["loc"] else PREFIX
-        print(f"orbiter-operator: {name}: {item['msg']}", file=sys.stderr)  # noqa: T201
-    raise SystemExit(_EXIT_USAGE)
+def _explain(error: ValidationError | SettingsError) -> list[str]:
+    """One line for each setting that is wrong; values are not repeated, they may be secret."""
+    if isinstance(error, SettingsError):
+        # pydantic-settings names the field in the middle of a sentence, and not the variable.
+        field = str(error).partition('field "')[2].partition('"')[0]
+        return [f"{PREFIX}{field.upper()}: must be JSON; --help has an example"]
+    return [
+        f"{PREFIX}{str(item['loc'][0]).upper()}: {item['msg'].removeprefix('Value error, ')}"
+        for item in error.errors(include_url=False, include_input=False)
+    ]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,164 @@
+"""Attempts in a real Redis: once on the queue, once published, and taken off when withdrawn."""
+
+import time
+
+import pytest
+from support.observed import UID, output
+
+from orbiter_contracts import DeveloperWorkerInput, WorkerLifecycleEvent, encode
+from orbiter_contracts.queues import (
+    DEVELOPER_GROUP,
+    DEVELOPER_INPUT,
+    DEVELOPER_OUTPUT,
+    LIFECYCLE,
+)
+from orbiter_operator.attempts import CONSUMER, Attempt, Attempts
+from orbiter_operator.children import Key
+from orbiter_operator.store import Store
+from orbiter_operator.sweep import lag, sweep
+
+
+def now_ms():
+    return time.time_ns() // 1_000_000
+
+
+pytestmark = pytest.mark.integration
+FIRST = Attempt("team/fix", UID, 1)
+MESSAGE = DeveloperWorkerInput(request_id="r", task_id="t", prompt="do it")
+EVENT = WorkerLifecycleEvent(worker_id="team.fix-1", event="failed")
+
+
+@pytest.fixture
+async def attempts(redis):
+    made = Attempts(redis)
+    await made.create_groups()
+    return made
+
+
+async def test_an_attempt_is_one_entry_however_often_it_is_admitted(redis, attempts):
+    first = await attempts.admit(FIRST, MESSAGE)
+    second = await attempts.admit(FIRST, MESSAGE)
+    assert first == second
+    ((entry, fields),) = await redis.xrange(DEVELOPER_INPUT)
+    assert entry == first.entry
+    assert (fields["agenttask"], fields["attempt"]) == ("team/fix", "1")
+
+
+async def test_an_output_is_published_once_and_takes_the_entry_off_the_queue(redis, attempts):
+    record = await attempts.admit(FIRST, MESSAGE)
+    assert await attempts.publish(FIRST, record.entry, output("failed"), EVENT)
+    assert await attempts.publish(FIRST, record.entry, output("failed"), EVENT) is None
+    assert await redis.xlen(DEVELOPER_INPUT) == 0
+    assert await redis.xlen(DEVELOPER_OUTPUT) == 1
+    assert await redis.xlen(LIFECYCLE) == 1
+
+
+async def test_what_was_published_can_be_read_whoever_consumed_it(attempts):
+    record = await attempts.admit(FIRST, MESSAGE)
+    await attempts.publish(FIRST, record.entry, output("failed", error="because"), EVENT)
+    found = await attempts.read(FIRST)
+    assert found.output.error == "because"
+    assert (await attempts.admit(FIRST, MESSAGE)).output.error == "because"
+
+
+async def test_an_unknown_attempt_has_an_empty_record(attempts):
+    found = await attempts.read(FIRST)
+    assert (found.entry, found.output) == (None, None)
+
+
+async def test_an_output_that_was_trimmed_or_is_nonsense_is_reported_as_such(redis, attempts):
+    await redis.hset(FIRST.record, mapping={"entry": "1-0", "output": "2-0"})
+    assert (await attempts.read(FIRST)).output.reason == "InvalidMessage"
+    entry = await redis.xadd(DEVELOPER_OUTPUT, {"data": "nonsense"})
+    await redis.hset(FIRST.record, "output", entry)
+    assert (await attempts.read(FIRST)).output.reason == "InvalidMessage"
+
+
+async def test_a_withdrawn_attempt_is_off_the_queue_and_its_worker_is_superseded(redis, attempts):
+    record = await attempts.admit(FIRST, MESSAGE)
+    await attempts.withdraw(FIRST)
+    assert await redis.xlen(DEVELOPER_INPUT) == 0
+    assert await attempts.publish(FIRST, record.entry, output(), EVENT) is None
+
+
+async def test_creating_the_groups_again_changes_nothing(attempts):
+    await attempts.create_groups()
+
+
+async def foreign(redis, consumer=None):
+    """An entry from outside, read by a consumer."""
+    entry = await redis.xadd(DEVELOPER_INPUT, encode(MESSAGE))
+    if consumer:
+        await redis.xreadgroup(DEVELOPER_GROUP, consumer, {DEVELOPER_INPUT: ">"})
+    return entry
+
+
+async def test_an_entry_we_hold_becomes_the_attempts_entry(redis, attempts):
+    entry = await foreign(redis, CONSUMER)
+    assert await attempts.adopt(FIRST, entry, "team.fix-1") is None
+    assert (await attempts.read(FIRST)).entry == entry
+
+
+async def test_an_entry_a_living_worker_holds_is_left_to_it(redis, attempts):
+    entry = await foreign(redis, "worker-7")
+    assert "worker-7" in await attempts.adopt(FIRST, entry, "team.fix-1")
+    (pending,) = await redis.xpending_range(DEVELOPER_INPUT, DEVELOPER_GROUP, "-", "+", 10)
+    assert pending["consumer"] == "worker-7"
+
+
+async def test_an_entry_our_own_worker_holds_stays_with_it(redis, attempts):
+    entry = await foreign(redis, "team.fix-1")
+    assert await attempts.adopt(FIRST, entry, "team.fix-1") is None
+    (pending,) = await redis.xpending_range(DEVELOPER_INPUT, DEVELOPER_GROUP, "-", "+", 10)
+    assert pending["consumer"] == "team.fix-1"
+
+
+async def test_an_entry_that_was_answered_meanwhile_is_not_run_again(redis, attempts):
+    entry = await foreign(redis)
+    await redis.xdel(DEVELOPER_INPUT, entry)
+    assert "answered by another worker" in await attempts.adopt(FIRST, entry, "team.fix-1")
+
+
+def known(phase="Running"):
+    """A store with the task that the attempts here belong to."""
+    store = Store(lambda key: None)
+    meta = {"namespace": "team", "name": "fix", "uid": UID, "resourceVersion": "1"}
+    store.put({"metadata": meta, "spec": {}, "status": {"phase": phase}})
+    assert store.get(Key("team", "fix"))
+    return store
+
+
+@pytest.mark.parametrize(
+    ("store", "left"),
+    [(known(), 1), (known("Completed"), 0), (Store(lambda key: None), 0)],
+)
+async def test_entries_whose_task_is_gone_or_done_are_swept(redis, attempts, store, left):
+    await attempts.admit(FIRST, MESSAGE)
+    assert await sweep(redis, store, now_ms) == 1 - left
+    assert await redis.xlen(DEVELOPER_INPUT) == left
+
+
+async def test_entries_of_an_earlier_task_of_the_same_name_are_swept(redis, attempts):
+    await attempts.admit(Attempt("team/fix", "earlier", 1), MESSAGE)
+    assert await sweep(redis, known(), now_ms) == 1
+
+
+async def test_entries_from_outside_are_not_swept(redis, attempts):
+    await foreign(redis)
+    assert await sweep(redis, known(), now_ms) == 0
+
+
+async def test_old_answers_go_and_recent_ones_stay(redis, attempts):
+    day = 24 * 3600 * 1000
+    for number in range(300):
+        await redis.xadd(DEVELOPER_OUTPUT, {"data": "x"}, id=f"{number + 1}-0")
+    await redis.xadd(DEVELOPER_OUTPUT, {"data": "x"}, id=f"{9 * day}-0")
+    await sweep(redis, known(), lambda: 10 * day)
+    left = await redis.xrange(DEVELOPER_OUTPUT)
+    assert left[-1][0] == f"{9 * day}-0"
+    assert len(left) <= 101
+
+
+async def test_what_nobody_has_read_is_the_lag(redis, attempts):
+    await redis.xadd(LIFECYCLE, {"data": "x"})
+    assert await lag(redis) == 1

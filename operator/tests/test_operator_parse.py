@@ -1,0 +1,95 @@
+"""Pods as the API server has them, and the facts they come to."""
+
+from typing import Any
+
+import pytest
+
+from orbiter_operator.parse import pod_facts
+
+
+def pod(status: dict[str, Any], **meta: Any) -> dict[str, Any]:
+    labels = {"orbiter.dev/agenttask-uid": "u", "orbiter.dev/attempt": "2"}
+    return {
+        "metadata": {
+            "name": "p",
+            "labels": labels,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            **meta,
+        },
+        "spec": {"nodeName": "n1"},
+        "status": status,
+    }
+
+
+def container(state: dict[str, Any], name: str = "worker") -> dict[str, Any]:
+    return {"name": name, "state": state}
+
+
+RUNNING = {"running": {"startedAt": "2026-01-01T00:00:05Z"}}
+
+
+def test_a_running_worker_has_a_time_since_when():
+    facts = pod_facts(pod({"phase": "Running", "containerStatuses": [container(RUNNING)]}))
+    assert facts.running_since.second == 5
+    assert (facts.attempt, facts.owner, facts.node) == (2, "u", "n1")
+
+
+@pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
+def test_the_ordinary_course_of_things_is_no_waiting(reason):
+    state = {"waiting": {"reason": reason}}
+    facts = pod_facts(pod({"phase": "Pending", "containerStatuses": [container(state)]}))
+    assert facts.waiting_reason == ""
+
+
+def test_what_a_container_waits_for_is_a_fact():
+    state = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
+    status = {
+        "phase": "Pending",
+        "startTime": "2026-01-01T00:00:01Z",
+        "containerStatuses": [container(state)],
+    }
+    facts = pod_facts(pod(status))
+    assert (facts.waiting_reason, facts.waiting_message) == ("ErrImagePull", "not found")
+    assert facts.waiting_since.second == 1
+
+
+def test_a_helper_that_waits_is_a_fact_but_one_that_ends_is_not():
+    waits = container({"waiting": {"reason": "ErrImagePull"}}, "helper")
+    ended = container({"terminated": {"exitCode": 3, "reason": "Error"}}, "helper")
+    status = {"phase": "Running", "containerStatuses": [container(RUNNING), waits]}
+    assert pod_facts(pod(status)).waiting_reason == "ErrImagePull"
+    status = {"phase": "Running", "containerStatuses": [ended, container(RUNNING)]}
+    assert pod_facts(pod(status)).exit_code is None
+
+
+def test_how_the_worker_ended_is_a_fact():
+    ended = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "message": "last words"}}
+    facts = pod_facts(pod({"phase": "Failed", "containerStatuses": [container(ended)]}))
+    assert (facts.exit_reason, facts.exit_code) == ("OOMKilled", 137)
+    assert facts.exit_message == "last words"
+    assert facts.over
+
+
+def test_an_init_container_that_failed_is_how_the_pod_ended():
+    ended = {"terminated": {"exitCode": 2, "reason": "Error"}}
+    status = {
+        "phase": "Failed",
+        "initContainerStatuses": [container(ended, "init")],
+        "containerStatuses": [container({"waiting": {"reason": "PodInitializing"}})],
+    }
+    assert pod_facts(pod(status)).exit_code == 2
+
+
+def test_no_node_is_a_fact():
+    told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}
+    assert pod_facts(pod({"phase": "Pending", "conditions": [told]})).unschedulable == "m"
+
+
+def test_a_disruption_is_a_fact():
+    told = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    facts = pod_facts(pod({"phase": "Running", "conditions": [told]}))
+    assert facts.disruption == "EvictionByEvictionAPI"
+
+
+def test_a_pod_without_our_labels_is_not_ours():
+    assert pod_facts({"metadata": {"name": "p", "labels": {}}, "status": {}}) is None
