@@ -145,7 +145,6 @@ def test_a_failed_attempt_with_retries_left_waits_for_its_backoff():
     assert (decision.status.phase, decision.status.reason) == ("Pending", "Retrying")
     assert decision.status.attempts == 1
     assert decision.due == 10
-    assert decision.place == "leave"
     assert decide(ended(facts), after=4).steps == ()
     assert decide(ended(facts), after=4).due == 6
 
@@ -159,8 +158,8 @@ def test_the_next_attempt_starts_when_the_backoff_is_over():
 def test_the_next_attempt_waits_until_the_pod_of_the_last_is_gone():
     facts = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))))
     decision = decide(facts, after=11)
-    assert decision.steps == (DeleteJob(name="fix-1"),)
-    assert decision.place == "leave"
+    assert (decision.steps, decision.place) == ((), "take")
+    assert decide(facts, after=121).steps == (DeleteJob(name="fix-1"),)
 
 
 def test_waiting_for_room_before_a_retry_does_not_forget_that_the_last_attempt_is_over():
@@ -201,3 +200,14 @@ def test_a_result_of_the_last_attempt_does_not_outlive_the_start_of_the_next():
     status = TaskStatus(phase="Pending", attempts=1, result=Result(status="failed"))
     facts = observed(status=status, jobs=(job(2),), pods=(pod(2, running_since=NOW),))
     assert decide(facts).status.result is None
+
+
+def test_what_keeps_a_task_from_starting_is_announced_once():
+    facts = observed(prompt=None, prompt_error="ConfigMap p does not exist")
+    assert decide(facts).event.reason == "PromptMissing"
+    assert decide(ended(facts)).event is None
+
+
+def test_waiting_in_line_or_for_others_is_nothing_to_announce():
+    assert decide(observed(room=FULL)).event is None
+    assert decide(observed(dependencies=Dependencies(waiting=("a",)))).event is None

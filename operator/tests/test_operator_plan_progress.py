@@ -134,7 +134,15 @@ def test_a_success_completes_the_task_with_everything_it_reported():
     assert (status.duration_ms, status.duration) == (72_000, "1m12s")
     assert status.condition("Succeeded").status == "True"
     assert decision.event.reason == "Completed"
-    assert decision.place == "leave"
+
+
+def test_a_place_is_free_when_the_container_has_ended_not_when_the_answer_is_there():
+    facts = running(**record(output("success")))
+    gone = facts.model_copy(update={"pods": (pod(phase="Succeeded"),)})
+    assert decide(facts).place == "take"
+    assert decide(ended(facts)).place == "take"
+    assert decide(gone).place == "leave"
+    assert decide(ended(gone)).place == "leave"
 
 
 @pytest.mark.parametrize(
@@ -159,7 +167,7 @@ def test_an_output_that_is_no_success_fails_the_task_with_its_reason(status, rea
 def test_the_line_for_people_is_short_and_the_end_of_the_text_is_kept():
     out = output("error", error="x" * 500 + "\n" + "y" * 3000)
     status = decide(running(**record(out))).status
-    assert len(status.message) <= 120
+    assert len(status.message) <= 140
     assert "\n" not in status.message
     assert len(status.condition("Succeeded").message) == 1024
 
@@ -170,7 +178,6 @@ def test_an_agent_that_asks_makes_the_task_wait_for_input():
     decision = decide(running(**record(out)))
     assert decision.status.phase == "InputRequired"
     assert decision.status.input_request.question == "which branch?"
-    assert decision.place == "leave"
 
 
 def test_cancelling_a_running_task_answers_for_the_worker_first_and_stops_it_then():
@@ -305,3 +312,15 @@ def test_the_start_of_the_first_attempt_is_the_start_of_the_task():
     late = running_pod(2, running_since=NOW + timedelta(hours=1))
     second = first.model_copy(update={"jobs": (job(2),), "pods": (late,), "record": None})
     assert decide(second).status.start_time == NOW
+
+
+def test_a_pod_that_cannot_start_is_announced_once():
+    stuck = pod(waiting_reason="ImagePullBackOff", waiting_message="no", waiting_since=NOW)
+    facts = STARTING.model_copy(update={"pods": (stuck,)})
+    assert decide(facts).event.reason == "ImagePullFailed"
+    assert decide(ended(facts)).event is None
+
+
+def test_the_pod_of_an_attempt_is_remembered_when_it_is_gone():
+    out = output("cancelled", reason="Cancelled", error="cancelled")
+    assert decide(running(pods=(), **record(out))).status.pod_name == "fix-1-x"

@@ -4,11 +4,12 @@ from datetime import datetime
 from typing import Literal
 
 from orbiter_operator.dependencies import list_names
-from orbiter_operator.ending import leftovers
+from orbiter_operator.ending import LINGERING, leftovers
 from orbiter_operator.facts import Observed, Refusal
-from orbiter_operator.failures import Explanation
+from orbiter_operator.failures import Explanation, one_line
 from orbiter_operator.labels import job_name
-from orbiter_operator.outcome import give_up, substitute
+from orbiter_operator.outcome import give_up, substitute, trouble
+from orbiter_operator.places import place_after
 from orbiter_operator.progress import SETTLING, pending_status
 from orbiter_operator.retry import backoff
 from orbiter_operator.status import dependencies_met, ended_at, write
@@ -68,11 +69,15 @@ def _previous_holds(observed: Observed, now: datetime, previous: int) -> Plan | 
     if previous == 0:
         return None
     ended = ended_at(observed.status) or now
+    place = place_after(observed, now)
     wait = (ended + backoff(observed.spec.retry, previous) - now).total_seconds()
     if wait > 0:
-        return Plan(due=wait)
+        return Plan(place=place, due=wait)
     if any(pod.alive(now) for pod in observed.pods_of(previous)):
-        return Plan(steps=leftovers(observed), due=LOOK_AGAIN_SECONDS)
+        # It has answered and will leave by itself; its log stays readable as long as its Job does.
+        lingers = now - ended >= LINGERING
+        steps = leftovers(observed) if lingers else ()
+        return Plan(steps=steps, place=place, due=LOOK_AGAIN_SECONDS)
     return None
 
 
@@ -109,8 +114,10 @@ def _in_line(observed: Observed, now: datetime) -> Plan:
 def _refused(observed: Observed, now: datetime, attempt: int, refusal: Refusal) -> Plan:
     if refusal.status in _TRY_LATER:
         return _wait(observed, now, refusal.reason, refusal.message, due=REFUSED_AGAIN_SECONDS)
+    # "Job.batch "x" is invalid: spec…" says nothing before the colon that the reason does not.
+    what = refusal.message.partition(" is invalid: ")[2] or refusal.message
     text = f"the API server refused Job {job_name(observed.name, attempt)}: {refusal.message}"
-    why = Explanation(reason="JobRejected", message=text, detail=text)
+    why = Explanation(reason="JobRejected", message=one_line(what), detail=text)
     output = substitute(observed, now, attempt, why)
     return Plan(steps=(Publish(attempt=attempt, output=output),), place="take", again=True)
 
@@ -127,4 +134,5 @@ def _wait(
     status = write(
         observed, now, "Pending", reason, message, admitted=False, started=False, detail=message
     )
-    return Plan(status=status, place=place, due=due)
+    event = trouble(observed, reason, message, observed.status.attempts)
+    return Plan(status=status, event=event, place=place, due=due)

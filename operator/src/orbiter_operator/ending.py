@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from orbiter_operator.facts import Observed
 from orbiter_operator.models import FINAL
 from orbiter_operator.outcome import announcement, give_up
+from orbiter_operator.places import place_after
 from orbiter_operator.steps import DeleteJob, DeleteTask, Plan
 
 LINGERING = timedelta(seconds=120)
@@ -39,7 +40,8 @@ def at_the_end(observed: Observed, now: datetime) -> Plan:
         else:
             steps = (*steps, DeleteTask())
     event = announcement(status) if observed.news else None
-    return Plan(steps=steps, event=event, due=min(dues, default=None))
+    place = place_after(observed, now)
+    return Plan(steps=steps, event=event, place=place, due=min(dues, default=None))
 
 
 def leftovers(observed: Observed) -> tuple[DeleteJob, ...]:

@@ -54,6 +54,7 @@ class PodFacts(Facts):
     deleted_at: datetime | None = None
     node: str = ""
     unschedulable: str | None = None
+    image: str = ""
     waiting_reason: str = ""
     waiting_message: str = ""
     waiting_since: datetime | None = None

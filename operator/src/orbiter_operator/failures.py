@@ -19,8 +19,10 @@ _IMAGE_PROBLEMS = IMAGE_NEVER_COMES | {
 }
 _CONFIG_PROBLEMS = frozenset({"CreateContainerConfigError", "CreateContainerError"})
 NO_POD_AFTER = timedelta(seconds=10)
-LINE = 120
+LINE = 140
 _SIGKILL = 137
+_MISCONFIGURED = 2
+"""Exit code of a wrapper that lacks a variable, for instance the agent's key; its line names it."""
 
 
 class Explanation(KubeModel):
@@ -55,7 +57,7 @@ def why_not_running(job: JobFacts, pods: tuple[PodFacts, ...], now: datetime) ->
     if pod.waiting_reason in _IMAGE_PROBLEMS:
         return Explanation(
             reason="ImagePullFailed",
-            message=one_line(f"{pod.waiting_reason}: {pod.waiting_message}"),
+            message=one_line(f"image {pod.image} cannot be pulled: {pod.waiting_message}"),
             detail=pod.waiting_message,
         )
     if pod.waiting_reason in _CONFIG_PROBLEMS:
@@ -143,6 +145,8 @@ def _from_pod(pod: PodFacts) -> Explanation | None:
     if pod.exit_code is not None and pod.exit_code != 0:
         killed = " (SIGKILL)" if pod.exit_code == _SIGKILL else ""
         last = detail.strip().splitlines()[-1] if detail.strip() else pod.exit_reason
+        if pod.exit_code == _MISCONFIGURED:
+            return Explanation(reason="WorkerMisconfigured", message=one_line(last), detail=detail)
         return Explanation(
             reason="WorkerCrashed",
             message=one_line(f"the worker ended with exit code {pod.exit_code}{killed}: {last}"),

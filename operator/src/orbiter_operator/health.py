@@ -75,7 +75,8 @@ class HealthServer:
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         self._runners.append(runner)
-        site = web.TCPSite(runner, "0.0.0.0", port)  # noqa: S104 - the kubelet asks from outside
+        # On every address, because the kubelet asks from outside; a free port on one of them only.
+        site = web.TCPSite(runner, None if port else "127.0.0.1", port)
         await site.start()
         bound: int = runner.addresses[0][1]
         return bound

@@ -30,11 +30,12 @@ def identity(observed: Observed, attempt: int) -> dict[str, Any]:
     """The fields of the status that say which attempt it speaks of."""
     pods = observed.pods_of(attempt)
     job = job_name(observed.name, attempt)
+    same = observed.status.attempts == attempt
     return {
         "attempts": attempt,
         "request_id": message_id(observed, attempt),
         "job_name": job,
         "worker_id": worker_id(observed.namespace, job),
-        "pod_name": pods[-1].name if pods else None,
+        "pod_name": pods[-1].name if pods else observed.status.pod_name if same else None,
         "result": None,
     }

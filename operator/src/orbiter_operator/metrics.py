@@ -12,6 +12,7 @@ from prometheus_client import (
     Histogram,
     PlatformCollector,
     ProcessCollector,
+    disable_created_metrics,
 )
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -28,6 +29,7 @@ class Metrics:
     """Counters and histograms that the other modules are handed as callbacks."""
 
     def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -39,7 +41,7 @@ class Metrics:
             "reason",
         )
         self._retries = self._counter(
-            "orbiter_task_attempts_failed_total", "Attempts that another one follows", "reason"
+            "orbiter_task_retries_total", "Attempts that another one follows", "status"
         )
         self._start = self._histogram(
             "orbiter_task_start_seconds", "From creation to Running", _SLOW

@@ -102,7 +102,8 @@ class Observer:
             ApiError: The API server was needed and refused.
         """
         base = self._base(key, obj)
-        if base.status.phase not in FINAL:
+        at_work = base.status.phase not in FINAL and base.status.phase != "InputRequired"
+        if at_work:
             base = await self._with_record(key, base, queue_error)
         update: dict[str, Any] = {
             "refusal": refusal,
@@ -111,7 +112,7 @@ class Observer:
         }
         attempt = current_attempt(base)
         update["busy_since"] = self._news.busy_since(key, attempt, base.created)
-        if base.status.phase not in FINAL and (attempt == 0 or ended_at(base.status)):
+        if at_work and (attempt == 0 or ended_at(base.status)):
             update |= await self._prompt(base)
             update["dependencies"] = self._dependencies(key)
             room = self._capacity.room(key.namespace, key.name, base.created.timestamp())

@@ -11,13 +11,15 @@ from orbiter_operator.facts import Observed
 from orbiter_operator.failures import LINE, Explanation, one_line
 from orbiter_operator.labels import request_id
 from orbiter_operator.models import InputRequest, Phase, Result, TaskStatus, TaskUsage
+from orbiter_operator.places import place_after
 from orbiter_operator.retry import attempts_allowed, backoff
 from orbiter_operator.status import RETRYING, readable, write
 from orbiter_operator.steps import Announce, Plan
 
 _NOT_REPEATED = ("JobRejected", "InvalidMessage", "Cancelled")
-_NEVER_RAN = ("JobRejected", "ImagePullFailed")
+_ORDINARY = ("ConcurrencyLimit", "WaitingForDependencies", "Suspended", "Starting")
 _CRASHED = "Worker crashed: "
+_NEVER_RAN = ("JobRejected", "ImagePullFailed", "WorkerMisconfigured")
 _DEFAULT_REASON = {
     "failed": "AgentError",
     "error": "AgentError",
@@ -121,6 +123,13 @@ def announcement(status: TaskStatus) -> Announce:
     )
 
 
+def trouble(observed: Observed, reason: str, message: str, attempt: int) -> Announce | None:
+    """The Event of something that keeps a task from starting; None when it was told before."""
+    if observed.status.reason == reason or reason in _ORDINARY:
+        return None
+    return Announce(kind="Warning", reason=reason, message=message, attempt=attempt)
+
+
 def _finish(
     observed: Observed,
     now: datetime,
@@ -148,7 +157,7 @@ def _finish(
         duration=None if took is None else readable(took),
         **facts,
     )
-    return Plan(status=status, event=announcement(status), place="leave")
+    return Plan(status=status, event=announcement(status), place=place_after(observed, now))
 
 
 def _again(
@@ -173,7 +182,7 @@ def _again(
         message=f"attempt {attempt}: {why.reason}: {why.message}",
         attempt=attempt,
     )
-    return Plan(status=status, event=event, place="leave", due=wait)
+    return Plan(status=status, event=event, place=place_after(observed, now), due=wait)
 
 
 def _ask(
@@ -192,7 +201,7 @@ def _ask(
         input_request=InputRequest(id=output.request_id, question=question),
         **facts,
     )
-    return Plan(status=status, event=announcement(status), place="leave")
+    return Plan(status=status, event=announcement(status), place=place_after(observed, now))
 
 
 def _summary(output: DeveloperWorkerOutput) -> str:

@@ -63,8 +63,8 @@ def pod_facts(obj: dict[str, Any]) -> PodFacts | None:
             facts["unschedulable"] = condition.get("message", "")
         if condition["type"] == "DisruptionTarget" and condition.get("status") == "True":
             facts["disruption"] = condition.get("reason", "")
-    for state in _container_states(status):
-        facts.update(_state_facts(state))
+    for state, image in _container_states(status):
+        facts.update(_state_facts(state, image))
     if facts.get("waiting_reason"):
         facts["waiting_since"] = parse_time(status.get("startTime") or meta["creationTimestamp"])
     return PodFacts(
@@ -80,27 +80,28 @@ def pod_facts(obj: dict[str, Any]) -> PodFacts | None:
     )
 
 
-def _container_states(status: dict[str, Any]) -> list[dict[str, Any]]:
-    """States that matter: whatever waits, init containers that failed, and the worker's."""
+def _container_states(status: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
+    """States that matter, with their image: what waits, failed init containers, the worker's."""
     states = []
     for item in status.get("initContainerStatuses") or ():
         state = item.get("state") or {}
         if "running" not in state and (state.get("terminated") or {}).get("exitCode") != 0:
-            states.append(state)
+            states.append((state, item.get("image", "")))
     for item in status.get("containerStatuses") or ():
         state = item.get("state") or {}
         if item["name"] == WORKER or "waiting" in state:
-            states.append(state)
+            states.append((state, item.get("image", "")))
     return states
 
 
-def _state_facts(state: dict[str, Any]) -> dict[str, Any]:
+def _state_facts(state: dict[str, Any], image: str) -> dict[str, Any]:
     if waiting := state.get("waiting"):
         # PodInitializing and ContainerCreating are the ordinary course of things.
         if waiting.get("reason") in ("PodInitializing", "ContainerCreating", None):
             return {}
         return {
             "waiting_reason": waiting["reason"],
+            "image": image,
             "waiting_message": waiting.get("message", ""),
         }
     if running := state.get("running"):

@@ -19,7 +19,7 @@ from orbiter_operator.failures import (
 from orbiter_operator.identity import identity
 from orbiter_operator.labels import job_name
 from orbiter_operator.models import TaskStatus
-from orbiter_operator.outcome import settle, substitute
+from orbiter_operator.outcome import settle, substitute, trouble
 from orbiter_operator.status import write
 from orbiter_operator.steps import DeleteJob, Plan, Publish
 
@@ -136,4 +136,6 @@ def _on_its_way(
     due = NO_POD_AFTER.total_seconds() if pod is None else None
     if pod and pod.waiting_since:
         due = max((pod.waiting_since + image_patience - now).total_seconds(), 1.0)
-    return Plan(status=pending_status(observed, now, attempt, why), place="take", due=due)
+    status = pending_status(observed, now, attempt, why)
+    event = trouble(observed, why.reason, why.message, attempt) if why else None
+    return Plan(status=status, event=event, place="take", due=due)

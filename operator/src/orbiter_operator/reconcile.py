@@ -16,6 +16,7 @@ from orbiter_operator.attempts import Attempt, Attempts
 from orbiter_operator.capacity import Capacity
 from orbiter_operator.children import Key
 from orbiter_operator.executor import Executor, RefusedError, TakenError
+from orbiter_operator.failures import one_line
 from orbiter_operator.kube import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.leader import NotLeadingError
 from orbiter_operator.models import FINAL, TaskStatus
@@ -28,6 +29,7 @@ from orbiter_operator.workqueue import WorkQueue
 
 log = structlog.get_logger(__name__)
 _LOOKS = 8
+_SHOWN = 80
 
 
 class Reconciler:
@@ -141,7 +143,8 @@ class Reconciler:
         return trouble or f"still not settled after {_LOOKS} looks"
 
     def _queue_error(self, error: RedisError) -> str:
-        return f"Redis at {self._queue_address} does not answer ({type(error).__name__})"
+        why = one_line(str(error), _SHOWN) or type(error).__name__
+        return f"Redis at {self._queue_address} cannot be used: {why}"
 
     def _due(self, decision: Plan) -> float | None:
         return None if decision.due is None else time.monotonic() + decision.due

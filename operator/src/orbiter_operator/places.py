@@ -1,0 +1,20 @@
+"""Whether a task still holds its place in the namespace. Pure; part of `plan`.
+
+A place is memory and CPU of the cluster's, so it is free again when the worker's container has
+ended, a moment after the worker has published its output.
+"""
+
+from datetime import datetime
+from typing import Literal
+
+from orbiter_operator.facts import Observed
+
+
+def still_there(observed: Observed, now: datetime) -> bool:
+    """Whether a pod of any attempt may still be working."""
+    return any(pod.alive(now) for pod in observed.pods)
+
+
+def place_after(observed: Observed, now: datetime) -> Literal["take", "leave"]:
+    """The place of a task whose attempt has been answered."""
+    return "take" if still_there(observed, now) else "leave"
