@@ -4,6 +4,7 @@ import random
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from support.world import NAMESPACE, SYSTEM, World, busy, echo_task, task
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = ("--grace-period=0", "--force", "--wait=false")
+RUN = uuid.uuid4().hex[:4]
+"""Part of every name: the streams still hold what earlier runs did under theirs."""
 OPERATOR = "app.kubernetes.io/component=operator"
 
 
@@ -60,7 +63,7 @@ def judge(world: World, names: list[str]) -> None:
 
 @pytest.mark.timeout(600)
 def test_an_operator_killed_again_and_again_loses_nothing(world: World) -> None:
-    names = [f"killed-{n:02d}" for n in range(20)]
+    names = [f"killed-{RUN}-{n:02d}" for n in range(20)]
     world.apply(*(echo_task(name, "work\nsleep 2") for name in names))
     chance = random.Random(7)
     for _ in range(6):
@@ -74,36 +77,36 @@ def test_an_operator_killed_again_and_again_loses_nothing(world: World) -> None:
 def test_a_worker_pod_deleted_in_the_middle_is_replaced_by_the_next_attempt(world: World) -> None:
     world.apply(
         task(
-            "evicted",
+            f"evicted-{RUN}",
             f"[[attempt: 1]] [[bash: {busy(617)}]]\n"
             '[[attempt: 2]] [[result: {"summary": "again"}]]',
             retry={"limit": 1, "backoffSeconds": 1},
         )
     )
-    world.wait("evicted", "Running")
-    world.until("the agent works", lambda: busy(617) in world.processes("evicted"))
-    world.kubectl("-n", NAMESPACE, "delete", "pod", world.status("evicted")["podName"], *NOW)
-    status = world.wait("evicted", "Completed", seconds=180)
+    world.wait(f"evicted-{RUN}", "Running")
+    world.until("the agent works", lambda: busy(617) in world.processes(f"evicted-{RUN}"))
+    world.kubectl("-n", NAMESPACE, "delete", "pod", world.status(f"evicted-{RUN}")["podName"], *NOW)
+    status = world.wait(f"evicted-{RUN}", "Completed", seconds=180)
     assert status["attempts"] == 2
     assert status["result"]["summary"] == "again"
-    judge(world, ["evicted"])
+    judge(world, [f"evicted-{RUN}"])
 
 
 @pytest.mark.timeout(600)
 def test_a_worker_pod_that_is_drained_says_so_before_it_goes(world: World) -> None:
-    world.apply(task("drained", f"[[bash: {busy(618)}]]"))
-    world.wait("drained", "Running")
-    world.until("the agent works", lambda: busy(618) in world.processes("drained"))
-    pod = world.status("drained")["podName"]
+    world.apply(task(f"drained-{RUN}", f"[[bash: {busy(618)}]]"))
+    world.wait(f"drained-{RUN}", "Running")
+    world.until("the agent works", lambda: busy(618) in world.processes(f"drained-{RUN}"))
+    pod = world.status(f"drained-{RUN}")["podName"]
     world.kubectl("-n", NAMESPACE, "delete", "pod", pod, "--wait=false")
-    status = world.wait("drained", "Failed", seconds=90)
+    status = world.wait(f"drained-{RUN}", "Failed", seconds=90)
     assert status["reason"] == "Terminated"
-    judge(world, ["drained"])
+    judge(world, [f"drained-{RUN}"])
 
 
 @pytest.mark.timeout(600)
 def test_redis_killed_and_restarted_with_its_volume_loses_nothing(world: World) -> None:
-    names = [f"redis-{n:02d}" for n in range(10)]
+    names = [f"redis-{RUN}-{n:02d}" for n in range(10)]
     world.apply(*(echo_task(name, "work\nsleep 3") for name in names))
     world.wait(names[0], "Running")
     kill_redis(world)
@@ -113,7 +116,7 @@ def test_redis_killed_and_restarted_with_its_volume_loses_nothing(world: World) 
 
 @pytest.mark.timeout(600)
 def test_redis_flushed_loses_no_task(world: World) -> None:
-    names = [f"flushed-{n:02d}" for n in range(6)]
+    names = [f"flushed-{RUN}-{n:02d}" for n in range(6)]
     retry = {"limit": 2, "backoffSeconds": 1}
     world.apply(*(echo_task(name, "work\nsleep 3", retry=retry) for name in names))
     world.wait(names[0], "Running")
@@ -127,7 +130,7 @@ def test_redis_flushed_loses_no_task(world: World) -> None:
 
 @pytest.mark.timeout(600)
 def test_an_api_server_that_restarts_loses_nothing(world: World) -> None:
-    names = [f"api-{n:02d}" for n in range(10)]
+    names = [f"api-{RUN}-{n:02d}" for n in range(10)]
     world.apply(*(echo_task(name, "work\nsleep 3") for name in names))
     world.wait(names[0], "Running")
     tool = [sys.executable, str(ROOT / "cluster" / "cluster.py")]
