@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from install import built, ensure_namespace, install, kubectl
 from localcluster.errors import ClusterError
 from localcluster.layout import REPOSITORY, Layout, from_environment
 from localcluster.report import Reporter
-from orbiter import ensure_namespace, install, kubectl
 
 NAMESPACE = "default"
 MODEL_NAMESPACE = "orbiter-test"
@@ -29,6 +29,15 @@ SETTINGS = [
     "networkPolicy.modelServer.enabled=true",
     f"networkPolicy.modelServer.namespace={MODEL_NAMESPACE}",
 ]
+SCRIPT = """\
+[[say: I will write the program and run it.]]
+[[bash: cat > primes.py <<'END'
+primes = [n for n in range(2, 30) if all(n % d for d in range(2, n))]
+print(*primes)
+END
+python3 primes.py]]
+[[result: {"summary": "primes.py prints 2 3 5 7 11 13 17 19 23 29", "data": {"file": "primes.py"}}]]
+"""
 TASK = REPOSITORY / "examples" / "task.yaml"
 ENDED = {"Completed", "Failed", "Cancelled"}
 PATIENCE_SECONDS = 600
@@ -41,11 +50,17 @@ def credentials(layout: Layout, report: Reporter) -> None:
         data = {"ANTHROPIC_API_KEY": key}
         report.say("ANTHROPIC_API_KEY is set: the agent uses the real API, and this costs money")
     else:
-        data = {"ANTHROPIC_API_KEY": "scripted", "ANTHROPIC_BASE_URL": MODEL_URL}
+        data = {"ANTHROPIC_API_KEY": "sk-not-a-key", "ANTHROPIC_BASE_URL": MODEL_URL}
         report.say("no ANTHROPIC_API_KEY is set: the agent talks to a scripted model server")
         with report.step("starting the scripted model server"):
             ensure_namespace(layout, MODEL_NAMESPACE)
             kubectl(layout, "-n", MODEL_NAMESPACE, "apply", "-f", str(MODEL_SERVER))
+            kubectl(
+                layout,
+                *("-n", MODEL_NAMESPACE, "set", "env", "deployment/model-server"),
+                f"MODEL_SCRIPT={SCRIPT}",
+                f"BUILT={built(layout, 'model-server')}",
+            )
             kubectl(
                 layout,
                 *("-n", MODEL_NAMESPACE, "rollout", "status", "deployment/model-server"),

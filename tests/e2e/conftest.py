@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def world(cluster: Cluster) -> Iterator[World]:
     """Orbiter installed with the tests' settings, the servers it talks to, and empty namespaces."""
-    command = [sys.executable, str(ROOT / "cluster" / "orbiter.py"), "install"]
+    command = [sys.executable, str(ROOT / "cluster" / "install.py"), "install"]
     for name in ("default", NAMESPACE, CROWDED):
         command += ["--namespace", name]
     for setting in SETTINGS:
@@ -46,6 +46,8 @@ def world(cluster: Cluster) -> Iterator[World]:
     for manifest in ("model-server.yaml", "git-server.yaml"):
         cluster.apply(MANIFESTS / manifest, namespace=SERVERS)
     for name in ("model-server", "git-server"):
+        # Their tag is always the same; a new image needs new pods.
+        world.kubectl("-n", SERVERS, "rollout", "restart", f"deployment/{name}")
         world.kubectl("-n", SERVERS, "rollout", "status", f"deployment/{name}", "--timeout=120s")
     for namespace in (NAMESPACE, CROWDED):
         credentials(world, namespace)

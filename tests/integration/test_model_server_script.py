@@ -104,3 +104,10 @@ def test_an_auxiliary_request_never_runs_the_script() -> None:
     journal = Journal()
     assert json.loads(decide(conversation, journal).text) == {"title": "Scripted task"}
     assert journal.report()["prompts"] == []
+
+
+def test_a_prompt_without_directives_follows_the_servers_own_script() -> None:
+    script = "[[bash: echo 2]]\n[[result]]"
+    (call,) = decide(ask(Turn("add 1 and 1", ())), Journal(), script).parts
+    assert isinstance(call, ToolCall)
+    assert decide(ask(Turn("[[say: mine]]", ())), Journal(), script).text == "mine"

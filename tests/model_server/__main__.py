@@ -1,7 +1,11 @@
-"""`python -m model_server [--host H] [--port P]`: prints its address and serves until stopped."""
+"""`python -m model_server [--host H] [--port P]`: prints its address and serves until stopped.
+
+MODEL_SCRIPT in the environment is the script of prompts that contain no directive.
+"""
 
 import argparse
 import asyncio
+import os
 import signal
 
 from .server import start
@@ -12,7 +16,7 @@ async def run(host: str, port: int) -> None:
     stopped = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stopped.set)
-    server = await start(host, port)
+    server = await start(host, port, os.environ.get("MODEL_SCRIPT", ""))
     address, bound = server.sockets[0].getsockname()[:2]
     print(f"model server: http://{address}:{bound}", flush=True)
     await stopped.wait()

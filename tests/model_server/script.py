@@ -87,8 +87,13 @@ class Reply:
         return any(isinstance(part, ToolCall) for part in self.parts)
 
 
-def decide(conversation: Conversation, journal: Journal) -> Reply:
+def decide(conversation: Conversation, journal: Journal, otherwise: str = "") -> Reply:
     """Return the reply to a conversation.
+
+    Args:
+        conversation: What the agent sent.
+        journal: What was answered before.
+        otherwise: The script of prompts without a directive; empty for a greeting.
 
     Raises:
         DirectiveError: The prompt's script cannot be understood.
@@ -97,7 +102,7 @@ def decide(conversation: Conversation, journal: Journal) -> Reply:
         journal.auxiliary += 1
         return Reply((Text(SIDE_ANSWER),))
     attempt = journal.attempt(conversation)
-    script = d.of_attempt(d.parse(conversation.turn.prompt), attempt)
+    script = d.of_attempt(d.parse(conversation.turn.prompt) or d.parse(otherwise), attempt)
     if not script:
         return Reply((Text(f"{GREETING}\n\n{result_block(None, GREETING)}"),))
     steps = steps_of_reply(script, len(conversation.turn.outputs))

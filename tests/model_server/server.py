@@ -44,8 +44,9 @@ PROTOCOLS: dict[str, Wire] = {
 class ModelServer:
     """The scripted model behind HTTP."""
 
-    def __init__(self) -> None:
+    def __init__(self, otherwise: str = "") -> None:
         self.journal = Journal()
+        self._otherwise = otherwise
 
     async def handle(self, request: Request) -> Response:
         """Answer one request and count it."""
@@ -83,7 +84,7 @@ class ModelServer:
         try:
             data = request.json()
             conversation = protocol.read(data, request.headers, len(request.body))
-            reply = decide(conversation, self.journal)
+            reply = decide(conversation, self.journal, self._otherwise)
         except (DirectiveError, ValueError) as error:
             return json_response(protocol.error(400, f"scripted model: {error}"), 400)
         if reply.error is not None:
@@ -110,8 +111,8 @@ class ModelServer:
             self.journal.active -= 1
 
 
-async def start(host: str, port: int) -> asyncio.Server:
+async def start(host: str, port: int, otherwise: str = "") -> asyncio.Server:
     """Listen on `host:port`; port 0 takes a free one."""
-    server = ModelServer()
+    server = ModelServer(otherwise)
     loop = asyncio.get_running_loop()
     return await loop.create_server(lambda: Connection(server.handle), host, port, backlog=1024)

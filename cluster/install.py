@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts Orbiter on the cluster of this checkout: `python3 cluster/orbiter.py install`.
+"""Puts Orbiter on the cluster of this checkout: `python3 cluster/install.py install`.
 
 A thin layer over `helm upgrade --install` with the images that `make images` built; the same chart
 and the same flags work on any cluster. Runs on the system's own Python.
