@@ -17,4 +17,5 @@ pytest_plugins = [
     "support.cluster",
     "support.redis_server",
     "support.wrapper",
+    "support.real_agents",
 ]

@@ -87,6 +87,13 @@ class Queues:
         await eventually(lambda: self._has(DEVELOPER_OUTPUT, count))
         return (await self.outputs())[count - 1]
 
+    async def converse(self, *prompts: str) -> list[POWorkerOutput]:
+        """Send a user's messages all at once; wait until all are answered; return all answers."""
+        before = await self.redis.xlen(po_output("po-1"))
+        for prompt in prompts:
+            await self.message(prompt)
+        return await self.answers(before + len(prompts))
+
     async def answers(self, count: int, *, worker: str = "po-1") -> list[POWorkerOutput]:
         """Wait for that many answers of a PO worker; return them all."""
         await eventually(lambda: self._has(po_output(worker), count))

@@ -1,0 +1,151 @@
+"""Whole workers with the real CLI agents, which talk to the scripted model.
+
+`claude_workers` and `codex_workers` start `python -m worker_wrapper` with nothing faked but the
+model. The scripts here (docs/model-server.md) are for looking at a turn from within.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+from support.agent_clis import ModelServer
+from support.eventually import eventually
+from support.redis_server import RedisServer
+from support.wrapper import API_KEY, WrapperProcess
+
+SESSION_FLAG = (
+    r"[[bash: tr '\0' '\n' < /proc/$PPID/cmdline | grep -E -A1 '^(--session-id|--resume)$']]"
+    " [[say: {output}]]"
+)
+"""Answers with the session flag that the agent was given, and its value on the next line."""
+HOLD = "[[bash: touch held; while [ ! -e released ]; do sleep 0.05; done]]"
+"""Stays in a tool call until `release`."""
+
+
+class RealWorkers:
+    """Starts wrappers whose agent is a real CLI, and knows where that one works.
+
+    Attributes:
+        home: HOME of the worker and its agent.
+        work: Where the agent works.
+    """
+
+    def __init__(self, directory: Path, environ: dict[str, str]) -> None:
+        self.home = directory / "home"
+        self.work = directory / "work"
+        self._spill = directory / "spill"
+        self._directory = directory
+        self._environ = environ
+        self._started: list[WrapperProcess] = []
+        for path in (self.home, self.work, self._spill):
+            path.mkdir()
+
+    def start(self, worker_id: str = "w-1", **env: str) -> WrapperProcess:
+        """Start a standalone developer, or what `env` makes of it."""
+        environ = {
+            "HOME": str(self.home),
+            "WORKSPACE_DIR": str(self.work),
+            "SPILL_DIR": str(self._spill),
+            "WORKER_ID": worker_id,
+            "WORKER_TYPE": "developer",
+            **self._environ,
+            **env,
+        }
+        process = WrapperProcess(environ, self._directory / f"wrapper-{len(self._started)}.log")
+        self._started.append(process)
+        return process
+
+    def start_po(self, **env: str) -> WrapperProcess:
+        """Start the PO worker po-1."""
+        return self.start("po-1", WORKER_TYPE="po", **env)
+
+    async def held(self) -> int:
+        """Wait until the agent is in the tool call of HOLD; return the agent's pid."""
+        await eventually((self.work / "held").exists)
+        children = [
+            pid for pid in self.left_behind() if _parent(pid) == self._started[-1].process.pid
+        ]
+        assert len(children) == 1, f"more than one agent: {children}"
+        return children[0]
+
+    def release(self) -> None:
+        """Let HOLD go on."""
+        (self.work / "released").touch()
+
+    def left_behind(self) -> list[int]:
+        """Pids of what runs in the workspace: the agent and its tools, as long as they are."""
+        found = []
+        for path in Path("/proc").iterdir():
+            with suppress(OSError):
+                if path.name.isdecimal() and (path / "cwd").readlink() == self.work:
+                    found.append(int(path.name))
+        return found
+
+    def end(self) -> None:
+        """End all that still run, with what their agents started."""
+        for process in self._started:
+            process.end()
+        for pid in self.left_behind():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def claude_workers(
+    tmp_path: Path,
+    redis: Redis,
+    redis_server: RedisServer,
+    model_server: ModelServer,
+    claude_cli: Path,
+) -> Iterator[RealWorkers]:
+    """Workers with Claude Code, on the Redis of this run, empty at the start."""
+    yield from _workers(
+        tmp_path,
+        {
+            "PATH": f"{claude_cli.parent}:{os.environ['PATH']}",
+            "REDIS_URL": redis_server.url,
+            "AGENT_TYPE": "claude",
+            "ANTHROPIC_API_KEY": API_KEY,
+            "ANTHROPIC_BASE_URL": model_server.url,
+            # As root the CLI refuses to skip permissions unless it is told that it is contained.
+            "AGENT_ENV": "IS_SANDBOX",
+            "IS_SANDBOX": "1",
+        },
+    )
+
+
+@pytest.fixture
+def codex_workers(
+    tmp_path: Path,
+    redis: Redis,
+    redis_server: RedisServer,
+    model_server: ModelServer,
+    codex_cli: Path,
+) -> Iterator[RealWorkers]:
+    """Workers with codex, on the Redis of this run, empty at the start."""
+    yield from _workers(
+        tmp_path,
+        {
+            "PATH": f"{codex_cli.parent}:{os.environ['PATH']}",
+            "REDIS_URL": redis_server.url,
+            "AGENT_TYPE": "codex",
+            "OPENAI_API_KEY": API_KEY,
+            "OPENAI_BASE_URL": f"{model_server.url}/v1",
+        },
+    )
+
+
+def _workers(directory: Path, environ: dict[str, str]) -> Iterator[RealWorkers]:
+    workers = RealWorkers(directory, environ)
+    yield workers
+    workers.end()
+
+
+def _parent(pid: int) -> int:
+    with suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
