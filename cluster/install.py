@@ -54,7 +54,12 @@ def built(layout: Layout, image: str) -> str:
 
 
 def ensure_namespace(layout: Layout, name: str) -> None:
-    """Create a namespace that enforces the restricted Pod Security Standard, or leave it."""
+    """Create a namespace that enforces the restricted Pod Security Standard.
+
+    One that exists already is somebody's, and stays as it is.
+    """
+    if kubectl(layout, "get", "namespace", name, "--ignore-not-found", "-o", "name"):
+        return
     manifest = {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -63,7 +68,7 @@ def ensure_namespace(layout: Layout, name: str) -> None:
             "labels": {"pod-security.kubernetes.io/enforce": "restricted"},
         },
     }
-    kubectl(layout, "apply", "--server-side", "-f", "-", stdin=json.dumps(manifest))
+    kubectl(layout, "create", "-f", "-", stdin=json.dumps(manifest))
 
 
 def install(layout: Layout, report: Reporter, namespaces: Sequence[str], values: list[str]) -> None:
