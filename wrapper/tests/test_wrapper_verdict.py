@@ -182,15 +182,27 @@ def test_the_answer_of_a_po_is_what_its_block_or_the_text_beside_it_says(
     assert judged(text, developer=False).text == answer
 
 
-def test_a_crash_is_an_error_with_the_end_of_stderr(judged: Judged) -> None:
+def test_a_crash_is_an_error_with_its_one_line_of_stderr_beside_it(judged: Judged) -> None:
     judgement = judged(
-        result=AgentResult(is_error=True, error="claude printed no result"),
-        exit_code=3,
-        stderr_tail=b"Segfault at 0\n",
+        result=AgentResult(is_error=True), exit_code=3, stderr_tail=b"Segfault at 0\n"
     )
 
     assert (judgement.status, judgement.reason) == ("error", "AgentError")
-    assert judgement.error == ("claude exited with code 3: claude printed no result\nSegfault at 0")
+    assert judgement.error == "claude exited with code 3: Segfault at 0"
+
+
+def test_a_crash_with_more_to_say_has_the_end_of_stderr_below_it(judged: Judged) -> None:
+    judgement = judged(
+        result=AgentResult(is_error=True), exit_code=3, stderr_tail=b"Segfault\n  at 0\n"
+    )
+
+    assert judgement.error == "claude exited with code 3\nSegfault\n  at 0"
+
+
+def test_an_agent_that_ends_without_a_word_is_an_error_that_says_so(judged: Judged) -> None:
+    judgement = judged(result=AgentResult(is_error=True))
+
+    assert judgement.error == "claude ended without a result"
 
 
 def test_a_success_that_exits_with_an_error_is_none(judged: Judged) -> None:
@@ -236,7 +248,7 @@ def test_an_early_end_is_told_apart_by_its_reason(
 
 
 def test_an_agent_killed_for_lack_of_memory_is_told_so(judged: Judged) -> None:
-    nothing = AgentResult(is_error=True, error="claude printed no result")
+    nothing = AgentResult(is_error=True)
 
     judgement = judged(result=nothing, exit_code=None, signal=9, oom_killed=True)
 

@@ -14,6 +14,7 @@ import pytest
 
 from orbiter_contracts import GitWorkspace, Workspace, WorkspaceReport
 from worker_wrapper.askpass import answer
+from worker_wrapper.git import reason
 from worker_wrapper.prctl import become_subreaper
 from worker_wrapper.repository import (
     Remote,
@@ -174,7 +175,7 @@ async def test_a_missing_ref_is_named(task: Task, origin: Path) -> None:
 
 
 async def test_a_missing_repository_is_named(task: Task, tmp_path: Path) -> None:
-    with pytest.raises(WorkspaceError, match=r"could not be prepared: git ls-remote: .*nowhere"):
+    with pytest.raises(WorkspaceError, match=r"^git ls-remote: '.*nowhere\.git' does not"):
         await task.begin((tmp_path / "nowhere.git").as_uri())
 
 
@@ -268,7 +269,12 @@ async def test_a_push_that_is_refused_is_an_error(task: Task, origin: Path, tmp_
     report = (await task.end()).report
 
     assert not report.pushed
-    assert "the work was not pushed: git push: " in (report.error or "")
+    why, _, details = (report.error or "").partition("\n")
+    assert (
+        why == f"the work was not pushed: git push: failed to push some refs to '{origin.as_uri()}'"
+    )
+    assert "[rejected]" in details
+    assert "hint" not in details
 
 
 async def test_pushing_needs_a_branch_to_push_to(task: Task, origin: Path) -> None:
@@ -430,13 +436,32 @@ async def test_without_credentials_a_private_repository_is_an_error_not_a_questi
         await task.begin(server[0])
 
 
+def test_what_git_says_first_is_why_it_failed() -> None:
+    complaint = (
+        "ssh: connect to host example.org port 22: Connection refused\n"
+        "fatal: Could not read from remote repository.\n\n"
+        "Please make sure you have the correct access rights\nand the repository exists.\n"
+    )
+
+    assert reason(complaint) == "ssh: connect to host example.org port 22: Connection refused"
+    assert reason("remote: No.\nerror: nothing pushed\nhint: Ask.") == "nothing pushed\nremote: No."
+
+
+async def test_a_workspace_that_cannot_be_made_is_named(task: Task) -> None:
+    task.directory.touch()
+
+    with pytest.raises(WorkspaceError, match=f"^{task.directory}: File exists$"):
+        await task.begin("https://example.org/repo.git")
+
+
 async def test_wrong_credentials_are_an_error_that_does_not_repeat_them(
     task: Task, server: tuple[str, list[str]], secret: Path
 ) -> None:
     (secret / "password").write_text("wrong-secret")
     task.credentials = secret
 
-    with pytest.raises(WorkspaceError, match="Authentication failed") as raised:
+    why = f"^git ls-remote: Authentication failed for '{server[0]}/?'$"
+    with pytest.raises(WorkspaceError, match=why) as raised:
         await task.begin(server[0])
     assert "wrong-secret" not in str(raised.value)
 

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -43,11 +44,16 @@ _SAFE_ENV = {
     "GIT_ALLOW_PROTOCOL": "https:http:ssh:git:file",
     "LC_ALL": "C",
 }
+_BLAME = ("fatal: ", "error: ")
+_NO_NEWS = (
+    *("hint:", "fatal: Could not read from remote repository.", "and the repository exists."),
+    "Please make sure you have the correct access rights",
+)
 _CERTIFICATES = ("GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 class GitError(Exception):
-    """A git command failed; the text is what git said about it."""
+    """A git command failed; the first line says why, further ones what else git said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +154,19 @@ def _why(outcome: Outcome) -> str:
         return "stopped"
     if outcome.timed_out:
         return "took too long"
-    return outcome.complaint or f"failed without a word (exit code {outcome.exit_code})"
+    return reason(outcome.complaint) or f"failed without a word (exit code {outcome.exit_code})"
+
+
+def reason(complaint: str) -> str:
+    r"""What git complains of, the line that says why first, and no advice.
+
+    >>> reason("remote: No.\nfatal: Authentication failed for 'URL'")
+    "Authentication failed for 'URL'\nremote: No."
+    """
+    lines = [line.strip() for line in complaint.splitlines()]
+    news = [line for line in lines if line and not line.startswith(_NO_NEWS)]
+    news.sort(key=lambda line: not line.startswith(_BLAME))
+    return "\n".join(reduce(str.removeprefix, _BLAME, line) for line in news)
 
 
 def _ssh_command(key: Path, known_hosts: Path) -> str:

@@ -13,6 +13,7 @@ from worker_wrapper.verdict import Finding, find_verdict
 
 TEXT_CHARACTERS = 256 * 1024
 """How much of an agent's text is published: its end."""
+_BESIDE_CHARACTERS = 200
 _STATUS: dict[str, OutputStatus] = {
     "success": "success",
     "failure": "failed",
@@ -81,7 +82,8 @@ def _failure(
         said = f": {result.error}" if result.error else ""
         return "error", "AgentError", _with_stderr(f"{name} {crash}{said}", outcome)
     if result.is_error:
-        return "error", "AgentError", _with_stderr(result.error or f"{name} failed", outcome)
+        error = result.error or f"{name} ended without a result"
+        return "error", "AgentError", _with_stderr(error, outcome)
     if result.turns < 1:
         return "error", "AgentError", f"{name} did not ask the model: {result.text[:200]!r}"
     return None
@@ -136,7 +138,10 @@ def _warnings(outcome: Outcome, result: AgentResult) -> list[str]:
 
 
 def _with_stderr(error: str, outcome: Outcome) -> str:
-    return f"{error}\n{outcome.complaint}".strip()
+    """The error with the end of stderr: beside it when that fits in one line, else below."""
+    complaint = outcome.complaint
+    beside = complaint and "\n" not in complaint and len(complaint) <= _BESIDE_CHARACTERS
+    return f"{error}: {complaint}" if beside else f"{error}\n{complaint}".strip()
 
 
 def _printable(text: str) -> str:

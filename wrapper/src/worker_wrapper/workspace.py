@@ -79,8 +79,10 @@ async def prepare(
         with git.credentials(workspace.git.url, credentials_dir) as env:
             start = await _clone(git, workspace.git, directory, env)
         base = await git("rev-parse", "--verify", "HEAD", workdir=directory)
-    except (GitError, OSError) as error:
-        raise WorkspaceError(f"the workspace could not be prepared: {error}") from None
+    except GitError as error:
+        raise WorkspaceError(str(error)) from None
+    except OSError as error:
+        raise WorkspaceError(f"{error.filename or directory}: {error.strerror}") from None
     return WorkspaceReport(base_sha=base.strip(), head_sha=base.strip(), branch=start.branch)
 
 

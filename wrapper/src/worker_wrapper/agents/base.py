@@ -112,7 +112,7 @@ class AgentResult:
         usage: What this turn cost, as far as the CLI says so by itself.
         totals: What the conversation has cost so far, from CLIs that only add up.
         is_error: The CLI says, or its output shows, that the turn failed.
-        error: Why, in words.
+        error: Why, in the CLI's words; None when it had none.
         turns: How often the model was asked; 0 means that it never was.
         permission_denials: Tools the agent wanted and was not allowed.
         session_conflict: The CLI refused the session: its id is `in_use` already, or `unknown`.

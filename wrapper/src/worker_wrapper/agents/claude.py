@@ -62,11 +62,7 @@ class Claude:
         """Read the one JSON object that it ends with."""
         said = find_result(outcome.stdout)
         if said is None:
-            return AgentResult(
-                is_error=True,
-                error="claude printed no result",
-                session_conflict=_conflict(outcome.complaint),
-            )
+            return AgentResult(is_error=True, session_conflict=_conflict(outcome.complaint))
         result = read_result(said)
         result.totals = _totals(said)
         result.permission_denials = _denials(said)

@@ -56,8 +56,6 @@ class Codex:
             elif kind in ("error", "turn.failed"):
                 result.error = _message(event)
                 result.is_error = True
-        if result.is_error and result.error is None:
-            result.error = "codex did not complete its turn"
         if _UNKNOWN in outcome.complaint:
             result.session_conflict = "unknown"
         return result

@@ -39,11 +39,7 @@ class Factory:
             return read_result(said)
         # An unknown session is refused in silence.
         silent = outcome.exit_code == 1 and not outcome.stdout.size and not outcome.complaint
-        return AgentResult(
-            is_error=True,
-            error="droid printed no result",
-            session_conflict="unknown" if silent else None,
-        )
+        return AgentResult(is_error=True, session_conflict="unknown" if silent else None)
 
 
 AGENT = Factory()
