@@ -7,6 +7,7 @@ from pydantic import BaseModel, ValidationError
 from orbiter._internal.protocols import ContextEngine, MemoryStore, Provider
 from orbiter.config import DEFAULT_MAX_STEPS, DEFAULT_MODEL, AgentConfig
 from orbiter.hooks import Hook, HookFunction, HookManager, HookPoint
+from orbiter.observer import Observer
 from orbiter.tool import Tool
 from orbiter.types import OrbiterError, RunContext
 
@@ -30,7 +31,7 @@ class Agent:
         instructions: Instructions = "",
         tools: Sequence[Tool] = (),
         handoffs: Sequence["Agent"] = (),
-        hooks: Sequence[Hook | tuple[HookPoint, HookFunction]] = (),
+        hooks: Sequence[Hook | Observer | tuple[HookPoint, HookFunction]] = (),
         output_type: type[BaseModel] | None = None,
         max_steps: int = DEFAULT_MAX_STEPS,
         temperature: float = 1.0,
@@ -47,7 +48,7 @@ class Agent:
                 RunContext before each model call.
             tools: What the model may call.
             handoffs: Agents this one may pass the conversation to, by `transfer_to_<name>`.
-            hooks: Functions called at points of the run.
+            hooks: Functions called at points of the run, and at most one Observer.
             output_type: Makes `result.output` an instance of it; a model's answer that does not
                 fit is sent back for correction.
             max_steps: Model calls the agent may make in one run.

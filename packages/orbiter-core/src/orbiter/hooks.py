@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from orbiter._internal.protocols import ModelReply
+from orbiter.observer import Observer
 from orbiter.types import Message, OrbiterError, RunContext, ToolCall, ToolResult
 
 
@@ -73,15 +74,25 @@ class Hook:
 
 
 class HookManager:
-    """The hooks of one agent, by point."""
+    """The hooks of one agent, by point.
 
-    def __init__(self, hooks: Iterable[Hook | tuple[HookPoint, HookFunction]] = ()) -> None:
+    Attributes:
+        observer: What was added as an Observer; the last one counts.
+    """
+
+    def __init__(
+        self, hooks: Iterable[Hook | Observer | tuple[HookPoint, HookFunction]] = ()
+    ) -> None:
+        self.observer: Observer | None = None
         self._by_point: dict[HookPoint, list[tuple[HookFunction, bool]]] = {}
         for hook in hooks:
             self.add(hook)
 
-    def add(self, hook: Hook | tuple[HookPoint, HookFunction]) -> None:
+    def add(self, hook: Hook | Observer | tuple[HookPoint, HookFunction]) -> None:
         """Add a hook; those of the same point run in the order they were added."""
+        if isinstance(hook, Observer):
+            self.observer = hook
+            return
         point, fn = (hook.point, hook.fn) if isinstance(hook, Hook) else _pair(hook)
         self._by_point.setdefault(point, []).append((fn, _takes_event(fn)))
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from orbiter._internal.message_builder import close_calls
+from orbiter._internal.observed import observed_run
 from orbiter._internal.output_parser import OutputValidationError
 from orbiter._internal.protocols import Provider
 from orbiter._internal.providers import close_providers, provider_for
@@ -51,7 +52,7 @@ class Runner:
             OrbiterError: The model could not be called or gave no valid output.
         """
         begin = _beginning(messages, provider or _provider, deps, config)
-        return await _execute(agent, input, begin(None))
+        return await _begun(agent, input, begin(None))
 
     def sync(
         self,
@@ -109,7 +110,7 @@ class Runner:
         """
         return RunStream(
             _beginning(messages, provider or _provider, deps, config),
-            lambda state: _execute(agent, input, state),
+            lambda state: _begun(agent, input, state),
         )
 
     def __repr__(self) -> str:
@@ -132,6 +133,12 @@ def _beginning(
         )
 
     return begin
+
+
+async def _begun(target: Agent | Swarm, input: str, state: RunState) -> RunResult:
+    if state.observer is None:
+        return await _execute(target, input, state)
+    return await observed_run(state.observer, target, input, lambda: _execute(target, input, state))
 
 
 async def _execute(target: Agent | Swarm, input: str, state: RunState) -> RunResult:

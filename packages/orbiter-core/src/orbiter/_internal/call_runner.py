@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from orbiter._internal.observed import observed_step
 from orbiter._internal.output_parser import schema_request
 from orbiter._internal.plan import Plan
 from orbiter._internal.state import RunState
@@ -53,18 +55,30 @@ async def run_agent(
     while True:
         turn = Turn(agent, input, Plan(agent, extra, peers), state, log, start)
         state.last_agent = agent.name
-        try:
-            await _begin(turn, shown, fresh)
-            reason = await _steps(turn, steps)
-            await _finish(turn)
-        except BaseException as error:
-            if HookPoint.ERROR in agent.hooks:
-                await agent.hooks.run(turn.event(HookPoint.ERROR, error=error))
-            raise
+        if turn.observer is None:
+            reason = await _take_turn(turn, shown, fresh, steps)
+        else:
+            with turn.observer.agent(agent, turn.run) as scope:
+                reason = await _take_turn(turn, shown, fresh, steps)
+                scope.done(turn.output)
         if turn.target is None or reason != "completed":
             return Outcome(turn.output, agent.name, reason)
         agent, extra, start = turn.target, (), len(log)
         shown, fresh = [*history, *log], []
+
+
+async def _take_turn(
+    turn: Turn, shown: list[Message], fresh: list[Message], steps: dict[str, int]
+) -> StopReason:
+    try:
+        await _begin(turn, shown, fresh)
+        reason = await _steps(turn, steps)
+        await _finish(turn)
+    except BaseException as error:
+        if HookPoint.ERROR in turn.agent.hooks:
+            await turn.agent.hooks.run(turn.event(HookPoint.ERROR, error=error))
+        raise
+    return reason
 
 
 async def _begin(turn: Turn, history: list[Message], fresh: list[Message]) -> None:
@@ -100,6 +114,7 @@ async def _finish(turn: Turn) -> None:
 async def _steps(turn: Turn, steps: dict[str, int]) -> StopReason:
     """Take steps until the turn is over and say why it is."""
     name, state = turn.agent.name, turn.state
+    step = take_step if turn.observer is None else partial(observed_step, take_step=take_step)
     made = steps.get(name, 0)
     while not turn.done and turn.target is None:
         reason = "max_steps" if made >= turn.agent.max_steps else state.limit_met()
@@ -108,11 +123,11 @@ async def _steps(turn: Turn, steps: dict[str, int]) -> StopReason:
         made += 1
         steps[name] = made
         if state.deadline is None:
-            await take_step(turn)
+            await step(turn)
             continue
         try:
             async with asyncio.timeout_at(state.deadline) as limit:
-                await take_step(turn)
+                await step(turn)
         except TimeoutError:
             if not limit.expired():
                 raise

@@ -7,6 +7,7 @@ from typing import Any
 
 from orbiter._internal.protocols import Provider
 from orbiter.config import TaskConfig
+from orbiter.observer import observer_of_all_runs
 from orbiter.types import Message, RunResult, StopReason, StreamEvent, Usage
 
 Emit = Callable[[StreamEvent], Awaitable[None]]
@@ -22,11 +23,12 @@ class RunState:
         steps: Model calls of all agents.
         deadline: Event loop time at which the run ends, or None.
         last_agent: Name of the agent that ran last.
+        observer: What encloses the pieces of the run, if anything does.
     """
 
     __slots__ = (
         "_cached", "_input", "_limits", "_logs", "_output", "_total",
-        "deadline", "deps", "emit", "history", "last_agent", "provider_for", "steps",
+        "deadline", "deps", "emit", "history", "last_agent", "observer", "provider_for", "steps",
     )  # fmt: skip
 
     def __init__(
@@ -41,6 +43,7 @@ class RunState:
         self.provider_for = provider_for
         self.deps = deps
         self.emit = emit
+        self.observer = observer_of_all_runs()
         self.steps = 0
         self.last_agent = ""
         self.history = history

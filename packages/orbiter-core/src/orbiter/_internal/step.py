@@ -9,6 +9,7 @@ from typing import Any
 
 from orbiter._internal.message_builder import NO_RESULT, build_messages
 from orbiter._internal.model_call import call_model
+from orbiter._internal.observed import observed_model_call
 from orbiter._internal.output_parser import (
     OUTPUT_RETRIES,
     MisfitError,
@@ -46,7 +47,8 @@ async def take_step(turn: Turn) -> None:
     if emit is not None:
         await emit(StepEvent(step=state.steps, agent_name=agent.name))
     messages = await _prompt(turn)
-    reply = await call_model(turn, messages)
+    ask = call_model if turn.observer is None else observed_model_call
+    reply = await ask(turn, messages)
     state.count(reply.usage)
     if context is not None:
         context.record_step(agent.name, reply.usage)
@@ -97,6 +99,8 @@ async def _act(turn: Turn, calls: list[ToolCall]) -> None:
             work.append(call)
         elif target is None:
             target = handoffs[call.name]
+            if turn.observer is not None:
+                turn.observer.handoff(turn.agent, target, call)
             results[call.id] = _answer(call, content=f"Transferred to {target.name}.")
         else:
             problem = f"The conversation was already transferred to {target.name}."

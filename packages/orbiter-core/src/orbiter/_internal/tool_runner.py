@@ -9,7 +9,7 @@ from orbiter._internal.text import as_text
 from orbiter._internal.turn import Turn
 from orbiter.hooks import HookPoint
 from orbiter.tool import ToolArgumentsError
-from orbiter.types import ToolCall, ToolExecutionError, ToolResult, ToolResultEvent
+from orbiter.types import OrbiterError, ToolCall, ToolExecutionError, ToolResult, ToolResultEvent
 
 logger = logging.getLogger("orbiter")
 
@@ -38,8 +38,12 @@ async def _run_call(turn: Turn, call: ToolCall, results: dict[str, ToolResult]) 
         await context.process("pre_tool_call", {"agent_name": agent.name, "tool_call": call})
     if HookPoint.PRE_TOOL_CALL in hooks:
         await hooks.run(turn.event(HookPoint.PRE_TOOL_CALL, tool_call=call))
-    content, error = await _execute(turn, call)
-    result = ToolResult(tool_call_id=call.id, tool_name=call.name, content=content, error=error)
+    if turn.observer is None:
+        result, _ = await _execute(turn, call)
+    else:
+        with turn.observer.tool_call(agent, call, turn.plan.tools.get(call.name)) as scope:
+            result, cause = await _execute(turn, call)
+            scope.done(result, cause)
     results[call.id] = result
     if HookPoint.POST_TOOL_CALL in hooks:
         await hooks.run(turn.event(HookPoint.POST_TOOL_CALL, tool_call=call, tool_result=result))
@@ -73,19 +77,21 @@ async def _process_result(
     return result if after is before else result.model_copy(update={field: as_text(after)})
 
 
-async def _execute(turn: Turn, call: ToolCall) -> tuple[str, str | None]:
-    """Return the result's content and its error."""
+async def _execute(turn: Turn, call: ToolCall) -> tuple[ToolResult, Exception | None]:
+    """Return the result, and what was raised when it is an error."""
     tool = turn.plan.tools.get(call.name)
     if tool is None:
         names = ", ".join([*turn.plan.tools, *turn.plan.handoffs]) or "none"
-        return "", f"There is no tool '{call.name}'; the tools are: {names}"
+        problem = f"There is no tool '{call.name}'; the tools are: {names}"
+        return _failed(call, problem), OrbiterError(problem)
     try:
         arguments = tool.parse(call.arguments)
         if tool.context_parameter is not None:
             arguments[tool.context_parameter] = turn.run
-        return as_text(await tool.execute(**arguments)), None
+        content = as_text(await tool.execute(**arguments))
+        return ToolResult(tool_call_id=call.id, tool_name=call.name, content=content), None
     except ToolArgumentsError as error:
-        return "", f"Tool '{call.name}' was not called, arguments: {error}"
+        return _failed(call, f"Tool '{call.name}' was not called, arguments: {error}"), error
     except ToolExecutionError as error:
         failure = error
     except asyncio.CancelledError as error:
@@ -97,4 +103,8 @@ async def _execute(turn: Turn, call: ToolCall) -> tuple[str, str | None]:
     except Exception as error:
         failure = ToolExecutionError(call.name, error)
     logger.info("%s", failure, exc_info=failure)
-    return "", str(failure)
+    return _failed(call, str(failure)), failure.cause
+
+
+def _failed(call: ToolCall, error: str) -> ToolResult:
+    return ToolResult(tool_call_id=call.id, tool_name=call.name, error=error)

@@ -19,13 +19,14 @@ class Turn:
         start: Where this turn's part of the log begins.
         suffix: What memory and output type add to the instructions.
         misfits: Final answers that did not fit the output type.
+        observer: The agent's own, else the run's, if any.
         done: Whether `output` is final.
         target: The agent to hand off to.
     """
 
     __slots__ = (
-        "agent", "done", "input", "log", "misfits", "output", "plan", "provider", "run", "start",
-        "state", "suffix", "target", "view",
+        "agent", "done", "input", "log", "misfits", "observer", "output", "plan", "provider", "run",
+        "start", "state", "suffix", "target", "view",
     )  # fmt: skip
 
     def __init__(
@@ -35,6 +36,7 @@ class Turn:
         self.input = input
         self.plan = plan
         self.state = state
+        self.observer = agent.hooks.observer or state.observer
         self.provider: Provider = state.provider_for(agent.model)
         self.log = log
         self.start = start

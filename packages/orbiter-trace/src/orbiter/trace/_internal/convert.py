@@ -1,0 +1,65 @@
+"""Makes OpenTelemetry spans of notes."""
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.attributes import BoundedAttributes
+from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode
+
+from orbiter.trace._internal.failure import Failure
+from orbiter.trace._internal.span import SAMPLED, NoteSpan
+
+if TYPE_CHECKING:
+    from orbiter.trace._internal.pipeline import Pipeline
+
+logger = logging.getLogger("orbiter.trace")
+SCOPE = InstrumentationScope("orbiter.trace", "0.1.0")
+_UNSET = Status()
+
+
+def readable(note: NoteSpan, pipeline: "Pipeline") -> ReadableSpan:
+    """Make the span of a note."""
+    attributes = described(note.piece.attributes, note.subject, note.outcome, pipeline.settings)
+    events = [Event(name, given, at) for name, given, at in note.events or ()]
+    status = note.status or _UNSET
+    if note.failure is not None:
+        attributes["error.type"] = note.failure.type
+        events.append(Event("exception", note.failure.attributes(), note.ended))
+        status = failed(note.failure)
+    if note.extra:
+        # leaves out, with a warning in the log, what is no value of an attribute
+        attributes.update(BoundedAttributes(attributes=note.extra))
+    parent = None
+    if note.parent_id:
+        parent = SpanContext(note.trace_id, note.parent_id, note.remote, SAMPLED)
+    return ReadableSpan(
+        name=note.name or note.piece.name(note.subject),
+        context=SpanContext(note.trace_id, note.span_id, False, SAMPLED),
+        parent=parent,
+        resource=pipeline.resource,
+        attributes=attributes,
+        events=events,
+        kind=SpanKind.CLIENT if note.piece.client else SpanKind.INTERNAL,
+        status=status,
+        start_time=note.started,
+        end_time=note.ended,
+        instrumentation_scope=SCOPE,
+    )
+
+
+def described(make: Any, subject: Any, outcome: Any, settings: Any) -> dict[str, Any]:
+    """Return the attributes of a piece, without those that have no value."""
+    try:
+        made = make(subject, outcome, settings)
+    except Exception:
+        # a provider's reply may be anything; a span without attributes beats a failed run
+        logger.exception("a span could not be described")
+        return {}
+    return {key: value for key, value in made.items() if value is not None}
+
+
+def failed(failure: Failure) -> Status:
+    """Return the status of a span that ended with an error."""
+    return Status(StatusCode.ERROR, failure.message)

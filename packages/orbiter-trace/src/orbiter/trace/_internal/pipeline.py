@@ -1,0 +1,129 @@
+"""From notes to exporters, in a thread of its own: the agent pays for an append to a queue."""
+
+import atexit
+import logging
+import os
+import threading
+from collections import deque
+from random import random
+from typing import Any
+from weakref import WeakMethod
+
+from opentelemetry.context import attach, detach, set_value
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+
+from orbiter.trace._internal.convert import readable
+from orbiter.trace._internal.pieces import Settings
+from orbiter.trace._internal.span import NoteSpan, ids
+from orbiter.trace.config import TraceConfig
+
+logger = logging.getLogger("orbiter.trace")
+BATCH = 512
+
+
+class Pipeline:
+    """A bounded queue of ended spans and the thread that empties it.
+
+    Attributes:
+        settings: What spans tell.
+        dropped: Spans lost because the queue was full.
+    """
+
+    def __init__(self, config: TraceConfig, exporters: list[Any]) -> None:
+        self.settings = Settings(config.capture_content, config.costs)
+        self.dropped = 0
+        self._ratio = config.sample_ratio
+        self._exporters = exporters
+        self._interval = config.export_interval
+        self._limit = config.max_queue
+        self._resource = Resource.create({"service.name": config.service_name})
+        self._queue: deque[NoteSpan] = deque()
+        self._closed = False
+        self._renew()
+        atexit.register(self.shutdown)
+        forked = WeakMethod(self._after_fork)
+        os.register_at_fork(after_in_child=lambda: (method := forked()) and method())
+
+    def _renew(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._exporting = threading.Lock()
+        self._starting = threading.Lock()
+        self._wake = threading.Event()
+
+    def _after_fork(self) -> None:
+        # threads do not survive a fork, and the parent exports what was in the queue
+        self._queue.clear()
+        self._renew()
+        ids.seed()
+
+    def sample(self) -> bool:
+        """Decide on a new trace."""
+        return self._ratio >= 1.0 or random() < self._ratio  # noqa: S311
+
+    def add(self, span: NoteSpan) -> None:
+        """Take an ended span; never waits."""
+        waiting = len(self._queue)
+        if waiting >= self._limit:
+            self.dropped += 1
+            return
+        self._queue.append(span)
+        if self._thread is None:
+            self._start()
+        elif waiting == self._limit // 2:
+            self._wake.set()
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(
+                    target=self._work, name="orbiter-trace", daemon=True
+                )
+                self._thread.start()
+
+    def _work(self) -> None:
+        told = 0
+        while not self._closed:
+            self._wake.wait(self._interval)
+            self._wake.clear()
+            self.flush()
+            if self.dropped > told:
+                logger.warning("%d spans were dropped: max_queue is full", self.dropped - told)
+                told = self.dropped
+
+    def flush(self) -> None:
+        """Export what has ended so far; returns when the exporters have it."""
+        with self._exporting:
+            while self._queue:
+                size = min(BATCH, len(self._queue))
+                self._export([readable(self._queue.popleft(), self) for _ in range(size)])
+
+    @property
+    def resource(self) -> Resource:
+        """What all spans of this process say of it."""
+        return self._resource
+
+    def _export(self, spans: list[ReadableSpan]) -> None:
+        # the exporters' own requests are not to be traced
+        token = attach(set_value("suppress_instrumentation", True))
+        try:
+            for exporter in self._exporters:
+                try:
+                    exporter.export(spans)
+                except Exception:
+                    logger.exception("%s lost %d spans", type(exporter).__name__, len(spans))
+        finally:
+            detach(token)
+
+    def shutdown(self) -> None:
+        """Export what is left and close the exporters; once."""
+        if self._closed:
+            return
+        self._closed = True
+        self._wake.set()
+        self.flush()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        atexit.unregister(self.shutdown)
+        for exporter in self._exporters:
+            exporter.shutdown()

@@ -1,0 +1,35 @@
+"""What a model call costs, by the price table that the extra `prices` installs."""
+
+import importlib
+from functools import cache, lru_cache
+from typing import Any
+
+from orbiter.types import Usage
+
+
+def cost(provider: str, model: str, usage: Usage) -> float | None:
+    """Return the price of a call in US dollars; None for models the table does not know."""
+    if not (usage.input_tokens or usage.output_tokens):
+        return None
+    return _cost(provider, model, usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+
+
+@lru_cache(maxsize=1024)
+def _cost(provider: str, model: str, sent: int, received: int, cached: int) -> float | None:
+    table = _table()
+    if table is None:
+        return None
+    usage = table.Usage(input_tokens=sent, output_tokens=received, cache_read_tokens=cached)
+    try:
+        return float(table.calc_price(usage, model, provider_id=provider).total_price)
+    except (LookupError, ValueError):
+        return None
+
+
+@cache
+def _table() -> Any:
+    # the table comes with the package; nothing is fetched unless a program asks that of it
+    try:
+        return importlib.import_module("genai_prices")
+    except ModuleNotFoundError:
+        return None
