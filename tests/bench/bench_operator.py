@@ -41,6 +41,8 @@ from orbiter_operator.labels import request_id
 NAMESPACE = "e2e-bench"
 TASKS_PER_NAMESPACE = 500
 Object = dict[str, Any]
+SMALL = {"requests": {"cpu": "5m", "memory": "32Mi"}}
+"""So that every task of a bench fits on a small node at once."""
 GATE = {"schedulingGates": [{"name": "orbiter.dev/bench"}]}
 CONCURRENCY = 16
 
@@ -246,7 +248,7 @@ class Bench:
     async def on_the_node(self, count: int) -> Object:
         """Create → Completed of an echo task and create → Complete of a bare Job, in turn."""
         tasks, bare = [], []
-        container = [{"name": "worker", "image": ECHO_IMAGE}]
+        container = [{"name": "worker", "image": ECHO_IMAGE, "resources": SMALL}]
         async with (
             watching(self.kube, JOBS, finished) as jobs,
             watching(self.kube, AGENT_TASKS, completed) as done,
@@ -275,7 +277,7 @@ class Bench:
     async def cost(self, count: int) -> Object:
         """API writes and CPU of the operator per plain task."""
         before = self.metrics()
-        container = [{"name": "worker", "image": ECHO_IMAGE}]
+        container = [{"name": "worker", "image": ECHO_IMAGE, "resources": SMALL}]
         names = {f"cost-{n}" for n in range(count)}
         async with (
             watching(self.kube, AGENT_TASKS, completed) as done,
@@ -375,6 +377,8 @@ async def measure(arguments: argparse.Namespace) -> Object:
             ("cost", lambda: bench.cost(arguments.cost)),
             ("rest", lambda: bench.at_rest(arguments.finished, arguments.idle_seconds)),
         ):
+            if arguments.only and name not in arguments.only:
+                continue
             await bench.empty()
             began = time.perf_counter()
             result[name] = await step()
@@ -394,6 +398,7 @@ def main() -> None:
     parser.add_argument("--cost", type=int, default=40)
     parser.add_argument("--finished", type=int, default=1000)
     parser.add_argument("--idle-seconds", type=float, default=30.0)
+    parser.add_argument("--only", nargs="*", help="only these: single, burst, node, cost, rest")
     parser.add_argument("--out", type=Path, default=Path("bench/operator.json"))
     arguments = parser.parse_args()
     result = asyncio.run(measure(arguments))
