@@ -5,7 +5,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PACKAGES := $(addprefix packages/orbiter-,core models memory context trace)
+PACKAGES := $(addprefix packages/orbiter-,core models memory context trace tasks)
 LOCAL := contracts wrapper operator $(PACKAGES)
 STAMP := $(VENV)/.installed
 

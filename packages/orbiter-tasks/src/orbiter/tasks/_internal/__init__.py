@@ -1,0 +1,1 @@
+"""What holds orbiter.tasks together; nothing here is public."""

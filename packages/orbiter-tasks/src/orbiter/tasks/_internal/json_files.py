@@ -1,0 +1,196 @@
+"""The files of TaskStoreJson: a JSON file a task, and markers that tell which ones are active.
+
+Every write happens under one lock of the directory and replaces a whole file. A marker is an empty
+file in `.pending` or `.running`; it is there before the task's file says so and stays a little
+longer, so after a SIGKILL at any moment no active task lacks one. The lock's file holds a counter
+of changes to the markers: while it stands still, what this process knows of them is true.
+"""
+
+import fcntl
+import heapq
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from pydantic import ValidationError
+
+from orbiter.tasks.models import Task
+from orbiter.tasks.state import TaskError, TaskState
+
+logger = logging.getLogger("orbiter.tasks")
+ACTIVE = (TaskState.PENDING, TaskState.RUNNING)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class TaskFiles:
+    """Blocking operations on the directory; each is whole or did not happen."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._markers = {state: Markers(directory / f".{state}") for state in ACTIVE}
+        self._opened = False
+        self._generation = 0
+
+    def insert(self, task: Task) -> None:
+        """Write a new task.
+
+        Raises:
+            TaskError: Its id is taken.
+        """
+        with self._locked() as lock:
+            if self._path(task.id).exists():
+                raise TaskError(f"there is a task {task.id} already; give the new one another id")
+            self._mark(lock, task)
+            self._write(task)
+
+    def load(self, task_id: str) -> Task | None:
+        """Read a task; None when there is none."""
+        try:
+            return Task.model_validate_json(self._path(task_id).read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError as error:
+            raise TaskError(f"{self._path(task_id)} holds no task: {error}") from error
+
+    def swap(self, old: Task, new: Task) -> bool:
+        """Write `new` if the file still has the version of `old`."""
+        with self._locked() as lock:
+            now = self.load(old.id)
+            if now is None or now.version != old.version:
+                return False
+            changes_state = new.state is not old.state
+            if changes_state:
+                self._mark(lock, new)
+            self._write(new)
+            if changes_state and old.state in ACTIVE:
+                self._markers[old.state].discard(_marker(old))
+            return True
+
+    def first_pending(self) -> Task | None:
+        """Return the oldest PENDING task."""
+        with self._locked() as lock:
+            markers = self._markers[TaskState.PENDING]
+            while (name := markers.first()) is not None:
+                task = self.load(_task_id(name))
+                if task is not None and task.state is TaskState.PENDING:
+                    return task
+                self._announce(lock)
+                markers.discard(name)
+            return None
+
+    def in_state(self, state: TaskState) -> list[Task]:
+        """Return the tasks in a state, oldest first."""
+        if state in ACTIVE:
+            with self._locked():
+                ids = [_task_id(name) for name in self._markers[state].names()]
+            found = [task for task_id in ids if (task := self.load(task_id)) is not None]
+        else:
+            found = self._all()
+        return sorted((t for t in found if t.state is state), key=lambda t: (t.created_at, t.id))
+
+    def _all(self) -> list[Task]:
+        tasks = []
+        for file in self.directory.glob("*.json"):
+            try:
+                tasks.append(Task.model_validate_json(file.read_bytes()))
+            except (OSError, ValidationError) as error:
+                logger.warning("%s is left aside, it holds no task: %s", file, error)
+        return tasks
+
+    def _path(self, task_id: str) -> Path:
+        return self.directory / f"{quote(task_id, safe='')}.json"
+
+    def _write(self, task: Task) -> None:
+        path = self._path(task.id)
+        # only one writer at a time, so one name will do; what a killed one left is overwritten
+        unfinished = self.directory / ".unfinished"
+        unfinished.write_bytes(task.model_dump_json().encode())
+        unfinished.replace(path)
+
+    def _mark(self, lock: int, task: Task) -> None:
+        self._announce(lock)
+        if task.state in ACTIVE:
+            self._markers[task.state].add(_marker(task))
+
+    def _announce(self, lock: int) -> None:
+        """Tell other processes that the markers change; before they do, lest we die between."""
+        self._generation += 1
+        os.pwrite(lock, self._generation.to_bytes(8, "big"), 0)
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        if not self._opened:
+            for markers in self._markers.values():
+                markers.directory.mkdir(parents=True, exist_ok=True)
+        lock = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            generation = int.from_bytes(os.pread(lock, 8, 0), "big")
+            if generation != self._generation:
+                self._generation = generation
+                for markers in self._markers.values():
+                    markers.forget()
+            if not self._opened:
+                self._mark_all(lock)
+                self._opened = True
+            yield lock
+        finally:
+            os.close(lock)
+
+    def _mark_all(self, lock: int) -> None:
+        # files may have been put here by other means
+        for task in self._all():
+            if task.state in ACTIVE and _marker(task) not in self._markers[task.state].names():
+                self._mark(lock, task)
+
+
+class Markers:
+    """The names in one directory, the oldest task's first."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._names: set[str] | None = None
+        self._queue: list[str] = []
+
+    def forget(self) -> None:
+        """Look into the directory anew the next time."""
+        self._names = None
+
+    def names(self) -> set[str]:
+        """Return all names."""
+        if self._names is None:
+            self._names = {entry.name for entry in os.scandir(self.directory)}
+            self._queue = sorted(self._names)
+        return self._names
+
+    def first(self) -> str | None:
+        """Return the oldest name."""
+        names = self.names()
+        while self._queue and self._queue[0] not in names:
+            heapq.heappop(self._queue)
+        return self._queue[0] if self._queue else None
+
+    def add(self, name: str) -> None:
+        """Add a name."""
+        if name not in self.names():
+            (self.directory / name).touch()
+            self.names().add(name)
+            heapq.heappush(self._queue, name)
+
+    def discard(self, name: str) -> None:
+        """Remove a name if it is there."""
+        (self.directory / name).unlink(missing_ok=True)
+        self.names().discard(name)
+
+
+def _marker(task: Task) -> str:
+    age = (task.created_at - _EPOCH).total_seconds()
+    return f"{round(age * 1_000_000):020d}-{quote(task.id, safe='')}"
+
+
+def _task_id(marker: str) -> str:
+    return unquote(marker[21:])

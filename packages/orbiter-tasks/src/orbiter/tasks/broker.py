@@ -1,0 +1,249 @@
+"""The TaskBroker: takes tasks in, has them run, and lets anybody watch them.
+
+All it knows is in its store. Several brokers, also of several processes, may share a store.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from orbiter.agent import Provider
+from orbiter.tasks._internal.adapter import full
+from orbiter.tasks._internal.callbacks import Callback, Callbacks
+from orbiter.tasks._internal.dispatcher import Dispatcher, Rules
+from orbiter.tasks._internal.readers import Readers
+from orbiter.tasks._internal.signals import Signals
+from orbiter.tasks.agents import TaskAgent
+from orbiter.tasks.contract import LEASE_SECONDS, Change, TaskStore
+from orbiter.tasks.models import EventType, Task, TaskEvent
+from orbiter.tasks.state import TERMINAL_STATES, TaskNotFoundError, TaskState, TransitionError
+from orbiter.tasks.store import TaskStoreMemory
+from orbiter.tasks.worker import Worker, new_owner
+
+logger = logging.getLogger("orbiter.tasks")
+# where a task stands still until somebody does something
+RESTING_STATES = TERMINAL_STATES | {TaskState.INPUT_REQUIRED}
+
+
+class TaskBroker:
+    """Use it as `async with TaskBroker() as broker`: tasks run while you are inside."""
+
+    def __init__(
+        self,
+        store: TaskStore | None = None,
+        poll_interval: float = 0.5,
+        model: Provider | str | None = None,
+        activity: Callable[[TaskEvent], object] | None = None,
+        *,
+        agent_specs: Mapping[str, TaskAgent] | Iterable[TaskAgent] | None = None,
+        concurrency: int = 16,
+        lease_seconds: float = LEASE_SECONDS,
+        orphan_retries: int = 0,
+        on_exit: Literal["finish", "requeue"] = "finish",
+        exit_timeout: float = 10.0,
+    ) -> None:
+        """Create a broker; nothing runs before `async with`.
+
+        Args:
+            store: Where the tasks are; None keeps them in memory.
+            poll_interval: Seconds between two looks into the store, for what it cannot tell by
+                itself: changes made by other processes.
+            model: A ModelProvider, used for all agents, or "provider:name" for those without one.
+            activity: Called with each event of a task that this process causes.
+            agent_specs: What can run tasks, by the `config_name` they ask for.
+            concurrency: Tasks that run at the same time.
+            lease_seconds: A task whose process was not heard of for so long is an orphan.
+            orphan_retries: How often an orphan is run again; then it fails. By default at once:
+                its agent may have done half of its work.
+            on_exit: `finish` lets running tasks end, `requeue` stops them and puts them back.
+                Leaving by an exception re-queues. What has not begun stays PENDING.
+            exit_timeout: Seconds running tasks have to finish before they are re-queued.
+        """
+        self.store: TaskStore = store if store is not None else TaskStoreMemory()
+        self._store = full(self.store)
+        self._worker = Worker(self._store, model, agent_specs)
+        self._poll_interval = poll_interval
+        self._activity = activity
+        self._exit_seconds = exit_timeout if on_exit == "finish" else 0.0
+        self._callbacks = Callbacks(self._store)
+        self._signals = Signals()
+        self._readers = Readers(self._store, self._signals, poll_interval)
+        self._dispatcher = Dispatcher(
+            self._store,
+            self._worker.run,
+            new_owner(),
+            Rules(poll_interval, concurrency, lease_seconds, orphan_retries),
+        )
+        self._background: set[asyncio.Future[Any]] = set()
+        self._observer: asyncio.Task[None] | None = None
+        self._unwatch = self._store.watch(self._changed)
+
+    def register_agents(self, agents: Mapping[str, TaskAgent] | Iterable[TaskAgent]) -> None:
+        """Add what can run tasks: by name, or several that have a name."""
+        self._worker.register_agents(agents)
+
+    async def __aenter__(self) -> Self:
+        """Begin to run tasks."""
+        if self._observer is not None:
+            # back again: leaving had stopped the watch
+            self._unwatch = self._store.watch(self._changed)
+        self._dispatcher.start()
+        self._observer = asyncio.create_task(self._observe())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop running tasks, as `on_exit` says."""
+        try:
+            await self._dispatcher.stop(self._exit_seconds if kind is None else 0.0)
+            for task_id in self._callbacks.ids():
+                await self._callbacks.catch_up(task_id)
+        finally:
+            self._unwatch()
+            await self._end_background()
+
+    async def submit(self, input: str, **metadata: Any) -> str:
+        """Take a task in and return its id.
+
+        Args:
+            input: What the agent is asked.
+            **metadata: `system_prompt` and `config_name` configure the agent; the rest is yours.
+        """
+        return (await self._store.create(Task(input=input, metadata=metadata))).id
+
+    async def poll(self, task_id: str) -> Task | None:
+        """Return the task as it is now; None when it is unknown."""
+        return await self._store.get(task_id)
+
+    async def wait(
+        self,
+        task_id: str,
+        *,
+        until: Collection[TaskState] = RESTING_STATES,
+        timeout: float | None = None,
+    ) -> Task:
+        """Wait until the task is in one of the states, or over.
+
+        Args:
+            task_id: The task.
+            until: By default the terminal states and INPUT_REQUIRED.
+            timeout: Seconds to wait at most; the task goes on.
+
+        Raises:
+            TimeoutError: It took longer.
+            TaskNotFoundError: The task is unknown.
+        """
+        states = TERMINAL_STATES | ({until} if isinstance(until, TaskState) else set(until))
+        try:
+            async with asyncio.timeout(timeout):
+                task = await self._readers.until(task_id, states)
+                await self._callbacks.catch_up(task_id)
+                return task
+        except TimeoutError:
+            raise TimeoutError(f"task {task_id} took longer than {timeout} s") from None
+
+    def stream(self, task_id: str, *, after: int = 0) -> AsyncIterator[TaskEvent]:
+        """Yield the events of the task from its first on, then live, up to its terminal state.
+
+        Args:
+            task_id: The task.
+            after: The `seq` of the last event already seen.
+
+        Raises:
+            TaskNotFoundError: The task is unknown.
+        """
+        return self._readers.events(task_id, after)
+
+    async def cancel(self, task_id: str) -> Task:
+        """Cancel the task and return it; one that is over stays as it is.
+
+        Raises:
+            TaskNotFoundError: The task is unknown.
+        """
+        try:
+            task = await self._store.move(task_id, TaskState.CANCELLED)
+        except TransitionError:
+            task = await self._store.get(task_id)
+        if task is None:
+            raise TaskNotFoundError(task_id)
+        if task.state is TaskState.CANCELLED:
+            await self._dispatcher.cancelled(task_id)
+        await self._callbacks.catch_up(task_id)
+        return task
+
+    async def cancel_all(self) -> list[Task]:
+        """Cancel every task of the store that is not over, and return them."""
+        ids = [
+            task.id
+            for state in (TaskState.PENDING, TaskState.INPUT_REQUIRED, TaskState.RUNNING)
+            for task in await self._store.list_by_state(state)
+        ]
+        return [await self.cancel(task_id) for task_id in dict.fromkeys(ids)]
+
+    async def answer(self, task_id: str, text: str) -> Task:
+        """Answer the question of an INPUT_REQUIRED task; its agent goes on where it was.
+
+        Raises:
+            TransitionError: The task asks nothing.
+            TaskNotFoundError: The task is unknown.
+        """
+        task = await self._readers.found(task_id)
+        if task.state is not TaskState.INPUT_REQUIRED:
+            raise TransitionError(task_id, f"it is {task.state} and has asked nothing")
+        answer = TaskEvent(task_id=task_id, event_type=EventType.LOG, payload={"answer": text})
+        return await self._store.move(task_id, TaskState.PENDING, events=[answer]) or task
+
+    async def notify(self, task_id: str, states: Collection[TaskState], callback: Callback) -> None:
+        """Call `callback(task)` each time the task comes into one of the states.
+
+        It is called at once if the task is in one of them already. What it raises is logged.
+        When `wait` or `cancel` return, the callbacks of what they waited for have run.
+
+        Raises:
+            TaskNotFoundError: The task is unknown.
+        """
+        wanted = frozenset({states} if isinstance(states, TaskState) else states)
+        await self._callbacks.add(task_id, wanted, callback)
+
+    def _changed(self, change: Change) -> None:
+        if change.state is TaskState.PENDING:
+            self._dispatcher.ring()
+        elif change.state is TaskState.CANCELLED:
+            self._dispatcher.cancel(change.task_id)
+        self._signals.tell(change.task_id)
+        if change.task_id in self._callbacks and self._observer is not None:
+            self._spawn(self._callbacks.catch_up(change.task_id))
+        if self._activity is not None:
+            for event in change.events:
+                told = self._activity(event)
+                if inspect.isawaitable(told):
+                    self._spawn(told)
+
+    def _spawn(self, work: Any) -> None:
+        future = asyncio.ensure_future(work)
+        self._background.add(future)
+        future.add_done_callback(self._finished)
+
+    def _finished(self, future: asyncio.Future[Any]) -> None:
+        self._background.discard(future)
+        if not future.cancelled() and future.exception() is not None:
+            logger.error("work in the background failed", exc_info=future.exception())
+
+    async def _end_background(self) -> None:
+        if self._observer is not None:
+            self._observer.cancel()
+            await asyncio.wait({self._observer, *self._background}, timeout=self._poll_interval)
+
+    async def _observe(self) -> None:
+        # transitions made by other processes reach callbacks this way
+        while True:
+            await asyncio.sleep(self._poll_interval)
+            for task_id in self._callbacks.ids():
+                self._spawn(self._callbacks.catch_up(task_id))

@@ -1,0 +1,217 @@
+"""Tasks in one SQLite file: survives the process, and the processes of one machine may share it.
+
+Every change is a single statement that compares the version and sets; triggers put the events
+that came with it into their own table. Write-ahead logging lets readers read while one writes.
+"""
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orbiter.tasks._internal.changes import over
+from orbiter.tasks.contract import Change
+from orbiter.tasks.models import Task, TaskEvent, utc_now
+from orbiter.tasks.state import TERMINAL_STATES, TaskError, TaskState, TransitionError
+from orbiter.tasks.versioned import VersionedStore
+
+if TYPE_CHECKING:
+    import aiosqlite
+
+BUSY_TIMEOUT_MS = 10_000
+# `news` are the events that came with the last change, on their way into task_events.
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS tasks (
+  place INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  created_at REAL NOT NULL,
+  state TEXT NOT NULL,
+  owner TEXT,
+  lease_until TEXT,
+  version INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  news TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS tasks_by_state ON tasks (state, created_at, place);
+CREATE TABLE IF NOT EXISTS task_events (
+  task_id TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (task_id, seq)
+) WITHOUT ROWID;
+CREATE TRIGGER IF NOT EXISTS tasks_created AFTER INSERT ON tasks BEGIN
+  INSERT INTO task_events SELECT new.id, key + 1, value FROM json_each(new.news);
+END;
+CREATE TRIGGER IF NOT EXISTS tasks_changed AFTER UPDATE OF news ON tasks BEGIN
+  INSERT INTO task_events
+  SELECT new.id, key + 1 + coalesce(
+    (SELECT max(seq) FROM task_events WHERE task_id = new.id), 0
+  ), value
+  FROM json_each(new.news);
+END;
+"""
+_TASK = """
+SELECT body, state, owner, lease_until, version,
+  (SELECT json_group_array(json(body)) FROM
+    (SELECT body FROM task_events WHERE task_id = tasks.id ORDER BY seq))
+FROM tasks
+"""
+_IN_COLUMNS = {"state", "owner", "lease_until", "version", "events"}
+_ENDED = ", ".join(f"'{state.value}'" for state in sorted(TERMINAL_STATES))
+
+
+class TaskStoreSqlite(VersionedStore):
+    """Keeps tasks in a SQLite file, which is made when it is first used. Close it in the end."""
+
+    def __init__(self, path: str | Path, *, clock: Callable[[], datetime] = utc_now) -> None:
+        """Name the file; nothing is opened yet.
+
+        Args:
+            path: The database file; its directory must exist.
+            clock: Tells the time, with its zone.
+        """
+        super().__init__(clock=clock)
+        self.path = Path(path)
+        self._connection: aiosqlite.Connection | None = None
+        self._opening = asyncio.Lock()
+
+    async def close(self) -> None:
+        """Close the file; the store opens it anew when it is used again."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    async def add_event(self, task_id: str, event: TaskEvent) -> None:
+        """Append an event; see TaskStore. What is there already is not read for it."""
+        rows = await self._rows(
+            "UPDATE tasks SET news = ?, version = version + 1 "  # noqa: S608
+            f"WHERE id = ? AND state NOT IN ({_ENDED}) "
+            "RETURNING state",
+            [_news([event]), task_id],
+        )
+        if rows:
+            self._watchers.tell(Change(task_id, TaskState(rows[0][0]), [event]))
+        elif (task := await self._load(task_id)) is not None:
+            raise TransitionError(task_id, over(task.state))
+
+    async def events_after(self, task_id: str, seq: int) -> list[TaskEvent]:
+        """Return the events with a higher `seq`; see EventLog."""
+        rows = await self._rows(
+            "SELECT body, seq FROM task_events WHERE task_id = ? AND seq > ? ORDER BY seq",
+            [task_id, seq],
+        )
+        return [TaskEvent.model_validate({**json.loads(body), "seq": seq}) for body, seq in rows]
+
+    async def renew(self, task_ids: Collection[str], owner: str, lease: float) -> set[str]:
+        """Extend leases; see LeasingStore."""
+        if not task_ids:
+            return set()
+        until = self._clock() + timedelta(seconds=lease)
+        rows = await self._rows(
+            "UPDATE tasks SET lease_until = ?, version = version + 1 WHERE owner = ? "
+            "AND state = 'running' AND id IN (SELECT value FROM json_each(?)) RETURNING id",
+            [until.isoformat(), owner, json.dumps(list(task_ids))],
+        )
+        return {row[0] for row in rows}
+
+    async def _insert(self, task: Task) -> None:
+        try:
+            await self._rows(
+                "INSERT INTO tasks (id, created_at, state, owner, lease_until, version, body, news)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                [task.id, task.created_at.timestamp(), *_columns(task), _news(task.events)],
+            )
+        except TaskError as error:
+            if isinstance(error.__cause__, sqlite3.IntegrityError):
+                raise TaskError(
+                    f"there is a task {task.id} already; give the new one another id"
+                ) from error
+            raise
+
+    async def _load(self, task_id: str) -> Task | None:
+        return _one(await self._rows(f"{_TASK} WHERE id = ?", [task_id]))
+
+    async def _swap(self, old: Task, new: Task) -> bool:
+        rows = await self._rows(
+            "UPDATE tasks SET state = ?, owner = ?, lease_until = ?, version = ?, body = ?, "
+            "news = ? WHERE id = ? AND version = ? RETURNING 1",
+            [*_columns(new), _news(new.events[len(old.events) :]), old.id, old.version],
+        )
+        return bool(rows)
+
+    async def _first_pending(self) -> Task | None:
+        return _one(
+            await self._rows(
+                f"{_TASK} WHERE state = 'pending' ORDER BY created_at, place LIMIT 1", []
+            )
+        )
+
+    async def _in_state(self, state: TaskState) -> list[Task]:
+        rows = await self._rows(
+            f"{_TASK} WHERE state = ? ORDER BY created_at, place", [state.value]
+        )
+        return [_task(row) for row in rows]
+
+    async def _rows(self, query: str, values: Iterable[Any]) -> list[Any]:
+        db = self._connection or await self._open()
+        try:
+            return list(await db.execute_fetchall(query, values))
+        except sqlite3.Error as error:
+            raise TaskError(f"{self.path}: {error}") from error
+
+    async def _open(self) -> "aiosqlite.Connection":
+        async with self._opening:
+            if self._connection is None:
+                self._connection = await _connect(self.path)
+            return self._connection
+
+
+async def _connect(path: Path) -> "aiosqlite.Connection":
+    import aiosqlite
+
+    connecting = aiosqlite.connect(path, isolation_level=None)
+    # A forgotten close() must not keep the interpreter from ending.
+    connecting._thread.daemon = True
+    try:
+        db = await connecting
+        await db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+        await db.execute("PRAGMA journal_mode = WAL")
+        await db.execute("PRAGMA synchronous = NORMAL")
+        await db.executescript(SCHEMA)
+    except sqlite3.Error as error:
+        await connecting.close()
+        raise TaskError(
+            f"{path} cannot be opened: {error}; does its directory exist and may we write there?"
+        ) from error
+    return db
+
+
+def _columns(task: Task) -> list[Any]:
+    until = task.lease_until and task.lease_until.isoformat()
+    body = task.model_dump_json(exclude=_IN_COLUMNS)
+    return [task.state.value, task.owner, until, task.version, body]
+
+
+def _news(events: Iterable[TaskEvent]) -> str:
+    return f"[{','.join(event.model_dump_json(exclude={'seq'}) for event in events)}]"
+
+
+def _one(rows: list[Any]) -> Task | None:
+    return _task(rows[0]) if rows else None
+
+
+def _task(row: Any) -> Task:
+    body, state, owner, lease_until, version, events = row
+    return Task.model_validate(
+        {
+            **json.loads(body),
+            "state": state,
+            "owner": owner,
+            "lease_until": lease_until,
+            "version": version,
+            "events": [{**event, "seq": seq} for seq, event in enumerate(json.loads(events), 1)],
+        }
+    )
