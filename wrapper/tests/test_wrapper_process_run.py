@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -147,6 +148,19 @@ async def test_at_the_time_limit_it_is_interrupted_and_may_still_say_something(
 
     assert outcome.timed_out
     assert outcome.exit_code == 0
+    assert printed(outcome) == "interrupted\n"
+
+
+async def test_a_wrapper_started_in_the_background_can_still_interrupt_its_agent(
+    shell: Shell,
+) -> None:
+    script = "trap 'echo interrupted; exit 0' INT; while :; do sleep 0.01; done"
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as `worker & ` in a script does
+    try:
+        outcome = await shell(script, seconds=0.1, grace=GRACE | {"timeout": Grace(20, 20)})
+    finally:
+        signal.signal(signal.SIGINT, before)
+
     assert printed(outcome) == "interrupted\n"
 
 

@@ -75,6 +75,7 @@ async def run(
     Raises:
         CannotStartError: The program or the directory is not there, or the arguments are too long.
     """
+    _stop_ignoring_sigint()
     kills_before = oom_kills()
     others = strangers()
     spill, tail = Spill(spill_dir), Tail(STDERR_BYTES)
@@ -101,6 +102,15 @@ async def run(
         finished_at=clock(),
         survivors=child.survivors,
     )
+
+
+def _stop_ignoring_sigint() -> None:
+    """Undo what a shell does to programs it starts in the background.
+
+    A signal that is ignored stays ignored in every child, so no agent could be interrupted.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class _Child:
