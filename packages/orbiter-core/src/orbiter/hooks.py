@@ -6,9 +6,9 @@ without hooks pays nothing for them.
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from orbiter._internal.protocols import ModelReply
 from orbiter.observer import Observer
@@ -27,8 +27,7 @@ class HookPoint(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class HookEvent:
+class HookEvent(NamedTuple):
     """What a hook learns; fields that mean nothing at a point are None.
 
     Attributes:
@@ -133,7 +132,7 @@ def _takes_event(fn: HookFunction) -> bool:
 
 
 def _by_name(fn: HookFunction, event: HookEvent) -> dict[str, Any]:
-    values = {field.name: getattr(event, field.name) for field in fields(event)}
+    values = event._asdict()
     parameters = inspect.signature(fn).parameters.values()
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters):
         return values

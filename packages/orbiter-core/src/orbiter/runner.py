@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from orbiter._internal.call_runner import Outcome
 from orbiter._internal.message_builder import close_calls
-from orbiter._internal.observed import observed_run
 from orbiter._internal.output_parser import OutputValidationError
 from orbiter._internal.protocols import Provider
 from orbiter._internal.providers import close_providers, provider_for
@@ -52,7 +52,7 @@ class Runner:
             OrbiterError: The model could not be called or gave no valid output.
         """
         begin = _beginning(messages, provider or _provider, deps, config)
-        return await _begun(agent, input, begin(None))
+        return await _execute(agent, input, begin(None))
 
     def sync(
         self,
@@ -110,7 +110,7 @@ class Runner:
         """
         return RunStream(
             _beginning(messages, provider or _provider, deps, config),
-            lambda state: _begun(agent, input, state),
+            lambda state: _execute(agent, input, state),
         )
 
     def __repr__(self) -> str:
@@ -135,13 +135,15 @@ def _beginning(
     return begin
 
 
-async def _begun(target: Agent | Swarm, input: str, state: RunState) -> RunResult:
-    if state.observer is None:
-        return await _execute(target, input, state)
-    return await observed_run(state.observer, target, input, lambda: _execute(target, input, state))
-
-
 async def _execute(target: Agent | Swarm, input: str, state: RunState) -> RunResult:
-    outcome = await run_target(target, input, state.history, state)
+    if state.observer is None:
+        return _result(await run_target(target, input, state.history, state), state)
+    with state.observer.run(target, input) as scope:
+        result = _result(await run_target(target, input, state.history, state), state)
+        scope.done(result)
+        return result
+
+
+def _result(outcome: Outcome, state: RunState) -> RunResult:
     state.last_agent = outcome.agent_name
     return state.result(outcome.output, outcome.stop_reason)

@@ -3,10 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from orbiter._internal.observed import observed_step
 from orbiter._internal.output_parser import schema_request
 from orbiter._internal.plan import Plan
 from orbiter._internal.state import RunState
@@ -114,7 +112,6 @@ async def _finish(turn: Turn) -> None:
 async def _steps(turn: Turn, steps: dict[str, int]) -> StopReason:
     """Take steps until the turn is over and say why it is."""
     name, state = turn.agent.name, turn.state
-    step = take_step if turn.observer is None else partial(observed_step, take_step=take_step)
     made = steps.get(name, 0)
     while not turn.done and turn.target is None:
         reason = "max_steps" if made >= turn.agent.max_steps else state.limit_met()
@@ -123,11 +120,19 @@ async def _steps(turn: Turn, steps: dict[str, int]) -> StopReason:
         made += 1
         steps[name] = made
         if state.deadline is None:
-            await step(turn)
+            if turn.observer is None:
+                await take_step(turn)
+            else:
+                with turn.observer.step(turn.agent, state.steps + 1):
+                    await take_step(turn)
             continue
         try:
             async with asyncio.timeout_at(state.deadline) as limit:
-                await step(turn)
+                if turn.observer is None:
+                    await take_step(turn)
+                else:
+                    with turn.observer.step(turn.agent, state.steps + 1):
+                        await take_step(turn)
         except TimeoutError:
             if not limit.expired():
                 raise

@@ -9,7 +9,6 @@ from typing import Any
 
 from orbiter._internal.message_builder import NO_RESULT, build_messages
 from orbiter._internal.model_call import call_model
-from orbiter._internal.observed import observed_model_call
 from orbiter._internal.output_parser import (
     OUTPUT_RETRIES,
     MisfitError,
@@ -47,8 +46,13 @@ async def take_step(turn: Turn) -> None:
     if emit is not None:
         await emit(StepEvent(step=state.steps, agent_name=agent.name))
     messages = await _prompt(turn)
-    ask = call_model if turn.observer is None else observed_model_call
-    reply = await ask(turn, messages)
+    if turn.observer is None:
+        reply = await call_model(turn, messages)
+    else:
+        streamed = emit is not None
+        with turn.observer.model_call(agent, messages, turn.provider, streamed=streamed) as scope:
+            reply = await call_model(turn, messages)
+            scope.done(reply)
     state.count(reply.usage)
     if context is not None:
         context.record_step(agent.name, reply.usage)

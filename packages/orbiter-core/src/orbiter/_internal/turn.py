@@ -1,5 +1,6 @@
 """One agent's part of a run: what it sees, what it may do, how far it is."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from orbiter._internal.plan import Plan
@@ -53,7 +54,9 @@ class Turn:
         self.log.append(message)
         self.view.append(message)
 
-    def event(self, point: HookPoint, **fields: Any) -> HookEvent:
+    def event(
+        self, point: HookPoint, messages: Sequence[Message] | None = None, **fields: Any
+    ) -> HookEvent:
         """Build what the hooks of `point` receive."""
-        fields.setdefault("messages", self.view)
-        return HookEvent(point, self.agent.name, self.run, self.state.steps, **fields)
+        shown = self.view if messages is None else messages
+        return HookEvent(point, self.agent.name, self.run, self.state.steps, shown, **fields)

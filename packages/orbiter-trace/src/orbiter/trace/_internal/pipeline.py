@@ -37,6 +37,7 @@ class Pipeline:
         self._exporters = exporters
         self._interval = config.export_interval
         self._limit = config.max_queue
+        self._half = config.max_queue // 2
         self._resource = Resource.create({"service.name": config.service_name})
         self._queue: deque[NoteSpan] = deque()
         self._closed = False
@@ -63,15 +64,16 @@ class Pipeline:
 
     def add(self, span: NoteSpan) -> None:
         """Take an ended span; never waits."""
-        waiting = len(self._queue)
-        if waiting >= self._limit:
+        queue = self._queue
+        waiting = len(queue)
+        if waiting < self._limit:
+            queue.append(span)
+            if not waiting and self._thread is None:
+                self._start()
+            elif waiting == self._half:
+                self._wake.set()
+        else:
             self.dropped += 1
-            return
-        self._queue.append(span)
-        if self._thread is None:
-            self._start()
-        elif waiting == self._limit // 2:
-            self._wake.set()
 
     def _start(self) -> None:
         with self._starting:
@@ -82,14 +84,14 @@ class Pipeline:
                 self._thread.start()
 
     def _work(self) -> None:
-        told = 0
+        told = False
         while not self._closed:
             self._wake.wait(self._interval)
             self._wake.clear()
             self.flush()
-            if self.dropped > told:
-                logger.warning("%d spans were dropped: max_queue is full", self.dropped - told)
-                told = self.dropped
+            if self.dropped and not told:
+                logger.warning("spans are dropped: more than max_queue=%d wait", self._limit)
+                told = True
 
     def flush(self) -> None:
         """Export what has ended so far; returns when the exporters have it."""

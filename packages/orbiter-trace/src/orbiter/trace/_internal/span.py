@@ -10,10 +10,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Self
 
 from opentelemetry import trace
-from opentelemetry.context import attach, detach, get_current
-from opentelemetry.trace import set_span_in_context
+from opentelemetry.context import Context
 
 from orbiter.observer import Scope
+from orbiter.trace._internal.current import KEY, get_context, reset_context, set_context
 from orbiter.trace._internal.failure import Failure, failure_of
 from orbiter.trace._internal.pieces import Piece
 
@@ -25,33 +25,31 @@ SAMPLED = trace.TraceFlags(trace.TraceFlags.SAMPLED)
 UNSAMPLED = trace.TraceFlags(trace.TraceFlags.DEFAULT)
 # not the module's functions: a program that seeds those would make the same ids again
 ids = Random()  # noqa: S311
+new_id = ids.getrandbits
 
 
 class NoteSpan(trace.Span, Scope):
     """A span that is described when it is exported."""
 
-    __slots__ = (
-        "ended", "events", "extra", "failure", "name", "outcome", "parent_id",
-        "piece", "pipeline", "remote", "sampled", "span_id", "started", "status", "subject",
-        "token", "trace_id",
-    )  # fmt: skip
-
     trace_id: int
-    parent_id: int
     span_id: int
+    parent_id: int
     sampled: bool
+    started: int
+    _token: Any
+    remote = False
+    ended = 0
+    outcome: Any = None
+    failure: Failure | None = None
+    name: str | None = None
+    status: trace.Status | None = None
+    extra: dict[str, Any] | None = None
+    events: list[tuple[str, Any, int]] | None = None
 
     def __init__(self, pipeline: "Pipeline", piece: Piece, subject: Any) -> None:
         self.pipeline = pipeline
         self.piece = piece
         self.subject = subject
-        self.outcome: Any = None
-        self.failure: Failure | None = None
-        self.extra: dict[str, Any] | None = None
-        self.events: list[tuple[str, Any, int]] | None = None
-        self.name: str | None = None
-        self.status: trace.Status | None = None
-        self.ended = 0
 
     @property
     def span(self) -> trace.Span:
@@ -60,35 +58,35 @@ class NoteSpan(trace.Span, Scope):
 
     def open(self) -> None:
         """Begin, under the current span."""
-        parent = trace.get_current_span()
+        parent = get_context().get(KEY)
         if parent.__class__ is NoteSpan:
             self.trace_id = parent.trace_id
             self.parent_id = parent.span_id
             self.sampled = parent.sampled
-            self.remote = False
         else:
-            self._open_under(parent.get_span_context())
-        self.span_id = ids.getrandbits(64) or 1
+            self._begin_under((parent or trace.INVALID_SPAN).get_span_context())
+        self.span_id = new_id(64)
         self.started = _now()
 
-    def _open_under(self, parent: trace.SpanContext) -> None:
+    def _begin_under(self, parent: trace.SpanContext) -> None:
         self.remote = parent.is_remote
         if parent.is_valid:
             self.trace_id = parent.trace_id
             self.parent_id = parent.span_id
             self.sampled = parent.trace_flags.sampled
         else:
-            self.trace_id = ids.getrandbits(128) or 1
+            self.trace_id = new_id(128)
             self.parent_id = 0
             self.sampled = self.pipeline.sample()
 
     def attach(self) -> None:
         """Become the current span."""
-        self.token = attach(set_span_in_context(self, get_current()))
+        self._token = set_context(Context({**get_context(), KEY: self}))
 
     def detach(self) -> None:
         """Give way to the span before."""
-        detach(self.token)
+        reset_context(self._token)
+        self._token = None
 
     def close(self, error: BaseException | None = None) -> None:
         """End, once, and wait to be exported."""
@@ -100,14 +98,31 @@ class NoteSpan(trace.Span, Scope):
         if self.sampled:
             self.pipeline.add(self)
 
+    # The two below are open + attach and close + detach once more, without the calls: they run
+    # several times in a step, and were half of what tracing costs.
+
     def __enter__(self) -> Self:
-        self.open()
-        self.token = attach(set_span_in_context(self))
+        around = get_context()
+        parent = around.get(KEY)
+        if parent.__class__ is NoteSpan:
+            self.trace_id = parent.trace_id
+            self.parent_id = parent.span_id
+            self.sampled = parent.sampled
+        else:
+            self._begin_under((parent or trace.INVALID_SPAN).get_span_context())
+        self.span_id = new_id(64)
+        self._token = set_context(Context({**around, KEY: self}))
+        self.started = _now()
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        self.close(error)
-        detach(self.token)
+        if error is None and not self.ended and self.sampled:
+            self.ended = _now()
+            self.pipeline.add(self)
+        else:
+            self.close(error)
+        reset_context(self._token)
+        self._token = None
 
     def done(self, outcome: Any, cause: BaseException | None = None) -> None:
         """Note the outcome; a tool's error makes the span an error."""
