@@ -1,6 +1,6 @@
 import asyncio
 
-from orbiter.tasks import TaskBroker, TaskEvent, TaskState
+from orbiter.tasks import TaskBroker, TaskEvent, TaskState, TaskStoreJson
 from orbiter.tasks.models import EventType
 
 QUICK = 0.02
@@ -118,3 +118,21 @@ async def test_a_broker_that_runs_nothing_still_sees_what_another_does(store, ga
         task = await watching.wait(task_id, timeout=5)
     assert task.result == "x!"
     assert seen == [TaskState.RUNNING, TaskState.COMPLETED]
+
+
+async def test_a_task_is_cancelled_and_followed_through_another_store_object(tmp_path, gate):
+    here, there = TaskStoreJson(tmp_path), TaskStoreJson(tmp_path)
+    elsewhere = TaskBroker(there, poll_interval=QUICK)
+    async with TaskBroker(here, agent_specs=gate.agents, poll_interval=QUICK):
+        task_id = await elsewhere.submit("x")
+        following = asyncio.create_task(collected(elsewhere.stream(task_id)))
+        await gate.began.wait()
+        await elsewhere.cancel(task_id)
+        await asyncio.wait_for(_until(lambda: gate.stopped == [task_id]), 5)
+    states = [event.payload["state"] for event in await following]
+    assert states == ["running", "cancelled"]
+
+
+async def _until(condition) -> None:
+    while not condition():
+        await asyncio.sleep(QUICK)

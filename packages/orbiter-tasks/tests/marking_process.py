@@ -1,0 +1,64 @@
+"""A process with a broker whose agent marks each run in a file; it is there to be killed.
+
+It ends by itself when the store has no unfinished task left.
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from orbiter.tasks import Task, TaskBroker, TaskState, TaskStore, TaskStoreJson, TaskStoreSqlite
+
+ACTIVE = (TaskState.PENDING, TaskState.RUNNING)
+
+
+def mark(directory: Path, word: str, task_id: str) -> None:
+    """Append a line in one write: a killed process leaves whole lines."""
+    file = os.open(directory / "marks", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(file, f"{word} {os.getpid()} {task_id}\n".encode())
+    os.close(file)
+
+
+async def unfinished(store: TaskStore) -> bool:
+    for state in ACTIVE:
+        if await store.list_by_state(state):
+            return True
+    return False
+
+
+async def main(kind: str, directory: Path, retries: int, submit: int, lease: float) -> None:
+    store: TaskStore
+    if kind == "json":
+        store = TaskStoreJson(directory / "tasks")
+    else:
+        store = TaskStoreSqlite(directory / "tasks.db")
+
+    async def agent(task: Task) -> str:
+        mark(directory, "began", task.id)
+        await asyncio.sleep(0.005)
+        mark(directory, "ended", task.id)
+        return "done"
+
+    broker = TaskBroker(
+        store,
+        poll_interval=0.02,
+        agent_specs={"default": agent},
+        concurrency=3,
+        lease_seconds=lease,
+        orphan_retries=retries,
+    )
+    async with broker:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        for n in range(submit):
+            mark(directory, "submitted", await broker.submit(str(n)))
+        while await unfinished(store):
+            await asyncio.sleep(0.02)
+    if isinstance(store, TaskStoreSqlite):
+        await store.close()
+
+
+if __name__ == "__main__":
+    _, kind, directory, retries, submit, lease = sys.argv
+    asyncio.run(main(kind, Path(directory), int(retries), int(submit), float(lease)))

@@ -1,0 +1,102 @@
+"""A process with a broker is killed at random moments, over and over, on the same store."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from orbiter.tasks import TaskBroker, TaskState, TaskStoreJson, TaskStoreSqlite
+
+PROGRAM = Path(__file__).with_name("marking_process.py")
+KILLS = 50
+LEASE = 0.6
+
+
+def opened(kind: str, directory: Path):
+    if kind == "json":
+        return TaskStoreJson(directory / "tasks")
+    return TaskStoreSqlite(directory / "tasks.db")
+
+
+def process(kind: str, directory: Path, retries: int, submit: int) -> subprocess.Popen[bytes]:
+    words = [sys.executable, PROGRAM, kind, directory, retries, submit, LEASE]
+    return subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE)
+
+
+def marks(directory: Path, word: str) -> list[tuple[str, str]]:
+    """The lines the agents wrote: (process, task)."""
+    file = directory / "marks"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [tuple(line.split()[1:]) for line in lines if line.startswith(word)]
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["json", "sqlite"])
+@pytest.mark.parametrize("retries", [0, 1000], ids=["orphans fail", "orphans run again"])
+async def test_kill_9_loses_no_task_and_runs_none_twice(kind, retries, tmp_path):
+    chance = random.Random(f"{kind} {retries}")
+    for _ in range(KILLS):
+        victim = process(kind, tmp_path, retries, submit=8)
+        assert victim.stdout is not None
+        victim.stdout.readline()
+        time.sleep(chance.uniform(0, 0.08))
+        victim.send_signal(signal.SIGKILL)
+        victim.wait()
+        victim.stdout.close()
+    last = process(kind, tmp_path, retries, submit=0)
+    assert last.wait(timeout=120) == 0
+    last.stdout.close()
+
+    store = opened(kind, tmp_path)
+    tasks = {task.id: task for state in TaskState for task in await store.list_by_state(state)}
+    if kind == "json":
+        assert len(tasks) == len(list((tmp_path / "tasks").glob("*.json")))
+    else:
+        await store.close()
+    submitted = {task_id for _, task_id in marks(tmp_path, "submitted")}
+    began, ended = marks(tmp_path, "began"), marks(tmp_path, "ended")
+    assert submitted <= set(tasks)
+    assert len(submitted) > KILLS
+    assert all(task.is_terminal for task in tasks.values())
+    orphaned = [t for t in tasks.values() if any("orphaned" in e.payload for e in t.events)]
+    assert len(orphaned) > KILLS // 5, "the kills came too early or too late to prove anything"
+    # within one life of a process a task runs once; one that was completed never runs again
+    assert len(began) == len(set(began))
+    completed = {t.id for t in tasks.values() if t.state is TaskState.COMPLETED}
+    if retries:
+        assert completed == set(tasks)
+        for task_id in completed:
+            runs = [who for who, which in began if which == task_id]
+            stored = [event for event in tasks[task_id].events if event.new_state]
+            starts = [e for e in stored if e.new_state is TaskState.RUNNING]
+            assert len(runs) <= len(starts), "a run without a claim"
+    else:
+        ids = [task_id for _, task_id in began]
+        assert len(ids) == len(set(ids)), "at most once, whatever happened"
+        assert completed <= {task_id for _, task_id in ended}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("kind", ["json", "sqlite"])
+async def test_two_processes_on_one_store_never_run_a_task_twice(kind, tmp_path):
+    store = opened(kind, tmp_path)
+    broker = TaskBroker(store)
+    ids = [await broker.submit(str(n)) for n in range(200)]
+    workers = [process(kind, tmp_path, 0, submit=0) for _ in range(3)]
+    assert [worker.wait(timeout=60) for worker in workers] == [0, 0, 0]
+    for worker in workers:
+        worker.stdout.close()
+    began = marks(tmp_path, "began")
+    assert sorted(task_id for _, task_id in began) == sorted(ids)
+    assert len({who for who, _ in began}) > 1
+    tasks = [await broker.poll(task_id) for task_id in ids]
+    assert {task.state for task in tasks} == {TaskState.COMPLETED}
+    if kind == "sqlite":
+        await store.close()
+    assert os.getpid() not in {who for who, _ in began}
