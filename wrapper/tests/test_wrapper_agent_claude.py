@@ -87,6 +87,7 @@ def test_it_neither_updates_itself_nor_reads_files_that_a_message_names() -> Non
         "DISABLE_AUTOUPDATER": "1",
         "CLAUDE_CODE_MAX_RETRIES": "3",
         "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
+        "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
     }
 
 

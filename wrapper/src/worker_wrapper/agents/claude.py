@@ -55,6 +55,8 @@ class Claude:
                 "CLAUDE_CODE_MAX_RETRIES": "3",
                 # Otherwise `@/path` in a message pulls that file into the conversation.
                 "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
+                # Otherwise a server left in the background keeps it from ending, answer or not.
+                "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
             },
         )
 
