@@ -305,6 +305,7 @@ async def test_a_quota_is_waited_for(world):
     status = await world.until_reason("patient", "QuotaExceeded")
     assert status["phase"] == "Pending"
     full[0] = False
+    world.api.patch("agenttasks", NAMESPACE, "patient", {"metadata": {"labels": {"look": "again"}}})
     await world.until("patient", "Completed", seconds=30)
 
 

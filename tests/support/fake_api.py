@@ -111,6 +111,7 @@ class FakeApi:
 
     def forget_history(self) -> None:
         """Watches from before now get 410 Gone, and those that run are ended."""
+        self._version += 1
         self._oldest = self._version
         self.history.clear()
         for event in self._changed:

@@ -37,6 +37,14 @@ WITHDRAWN_TTL_SECONDS = 3600
 PEER_IS_DEAD_MS = 60_000
 _NO_ENTRY = "0-0"
 
+_ADMIT_AND_LOOK = f"""
+local function admit()
+{ADMIT_ATTEMPT}
+end
+return {{admit(), redis.call('HGET', KEYS[1], 'output')}}
+"""
+"""ADMIT_ATTEMPT, and whether the attempt was over before: the output's id or nil."""
+
 _ADOPT_ENTRY = """
 if redis.call('HEXISTS', KEYS[1], 'output') == 1 then return 'ok' end
 if #redis.call('XRANGE', KEYS[2], ARGV[2], ARGV[2]) == 0 then
@@ -84,7 +92,7 @@ class Attempts:
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
-        self._admit = redis.register_script(ADMIT_ATTEMPT)
+        self._admit = redis.register_script(_ADMIT_AND_LOOK)
         self._publish = redis.register_script(PUBLISH_ATTEMPT)
         self._adopt = redis.register_script(_ADOPT_ENTRY)
 
@@ -105,11 +113,10 @@ class Attempts:
         """Put the attempt's entry on the queue unless it was before; say where it stands."""
         routing = {TASK_FIELD: attempt.task, ATTEMPT_FIELD: str(attempt.number)}
         fields = [text for pair in encode(message, **routing).items() for text in pair]
-        entry = await self._admit(
+        entry, *output = await self._admit(
             keys=[attempt.record, DEVELOPER_INPUT], args=[ATTEMPT_TTL_SECONDS, *fields]
         )
-        output_id = await self._redis.hget(attempt.record, "output")
-        if output_id is not None:
+        if output and output[0] is not None:
             return await self.read(attempt)
         return AttemptRecord(entry=str(entry))
 

@@ -37,6 +37,7 @@ log = structlog.get_logger(__name__)
 _BATCH = 200
 _BLOCK_MS = 5000
 _PAUSE_SECONDS = 0.2
+_GATHER_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 5.0
 _DEAD_LETTERS = 10_000
 
@@ -73,6 +74,8 @@ class Consumer:
         self._connected = connected
         self._dead = dead
         self.reachable = False
+        self._done: dict[str, list[str]] = {}
+        self._some_done = asyncio.Event()
 
     async def run(self) -> None:
         """Read until cancelled, through every failure of Redis."""
@@ -95,14 +98,30 @@ class Consumer:
                 else:
                     log.warning("redis has lost its data; the consumer groups are made anew")
 
-    async def acknowledge(self, letters: tuple[Letter, ...]) -> None:
-        """The status has these; a failure only means that they are read again one day."""
-        if letters:
-            ids = [letter.entry for letter in letters]
-            try:
-                await self._redis.xack(DEVELOPER_OUTPUT, OPERATOR_GROUP, *ids)
-            except (RedisError, OSError) as error:
-                log.info("not acknowledged", entries=ids, error=str(error))
+    def settled(self, letters: tuple[Letter, ...]) -> None:
+        """The status has these: they may be acknowledged."""
+        for letter in letters:
+            self._acknowledge(DEVELOPER_OUTPUT, letter.entry)
+
+    async def run_acknowledger(self) -> None:
+        """Acknowledge what is done for ever, many at a time.
+
+        What is lost here is read again one day and found to be done.
+        """
+        while True:
+            await self._some_done.wait()
+            await asyncio.sleep(_GATHER_SECONDS)
+            self._some_done.clear()
+            done, self._done = self._done, {}
+            for stream, entries in done.items():
+                try:
+                    await self._redis.xack(stream, OPERATOR_GROUP, *entries)
+                except (RedisError, OSError) as error:
+                    log.info("not acknowledged", entries=entries, error=str(error))
+
+    def _acknowledge(self, stream: str, entry: str) -> None:
+        self._done.setdefault(stream, []).append(entry)
+        self._some_done.set()
 
     async def _read_own_pending(self) -> None:
         for stream in (DEVELOPER_OUTPUT, LIFECYCLE):
@@ -126,7 +145,6 @@ class Consumer:
             await self._take(stream, entries)
 
     async def _take(self, stream: str, entries: list[Entry]) -> None:
-        done: list[str] = []
         for entry, fields in entries:
             key, attempt = _route(fields or {})
             try:
@@ -137,9 +155,7 @@ class Consumer:
                     continue
             except InvalidMessageError as error:
                 await self._bury(stream, fields, str(error))
-            done.append(entry)
-        if done:
-            await self._redis.xack(stream, OPERATOR_GROUP, *done)
+            self._acknowledge(stream, entry)
 
     def _lifecycle(self, key: Key | None, attempt: int, fields: dict[str, str]) -> None:
         if key is None:

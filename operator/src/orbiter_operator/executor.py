@@ -197,8 +197,10 @@ class Executor:
     async def _write(
         self, key: Key, obj: Object, observed: Observed, status: TaskStatus | None
     ) -> None:
-        changes = patch(observed.status, status) if status is not None else {}
-        if status is None or not changes:
+        if status is None or status == observed.status:
+            return
+        changes = patch(observed.status, status)
+        if not changes:
             return
         self._allowed()
         body = {

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from pydantic import ValidationError
-
 from orbiter_operator.attempts import Attempt, Attempts
 from orbiter_operator.capacity import Capacity
 from orbiter_operator.children import Key
@@ -19,15 +17,18 @@ from orbiter_operator.facts import (
     Adopted,
     AttemptRecord,
     Dependencies,
+    JobFacts,
     Observed,
+    PodFacts,
     Refusal,
 )
 from orbiter_operator.identity import current_attempt, message_id
-from orbiter_operator.kube import CONFIG_MAPS, JOBS, PODS, ApiError, Kube
+from orbiter_operator.kube import JOBS, PODS, ApiError, Kube
 from orbiter_operator.labels import ATTEMPT, ENTRY, REQUEST, TASK_UID, job_name
-from orbiter_operator.manifests import task_spec_error
 from orbiter_operator.models import FINAL, TaskSpec, TaskStatus
 from orbiter_operator.news import News
+from orbiter_operator.parse import read_spec
+from orbiter_operator.prompts import read_prompt
 from orbiter_operator.status import ended_at
 from orbiter_operator.store import Store, phase_of
 
@@ -68,6 +69,7 @@ class Observer:
         self._images = images
         self._clock = clock
         self._place_shown: dict[Key, float] = {}
+        self._parsed: dict[Key, tuple[str, tuple[TaskSpec, str | None, TaskStatus]]] = {}
 
     def place_was_written(self, key: Key) -> None:
         """The status of a waiting task has just been written."""
@@ -76,6 +78,7 @@ class Observer:
     def forget(self, key: Key) -> None:
         """The task is gone or at its end."""
         self._place_shown.pop(key, None)
+        self._parsed.pop(key, None)
 
     async def observe(
         self,
@@ -113,7 +116,8 @@ class Observer:
         attempt = current_attempt(base)
         update["busy_since"] = self._news.busy_since(key, attempt, base.created)
         if at_work and (attempt == 0 or ended_at(base.status)):
-            update |= await self._prompt(base)
+            prompt, error = await read_prompt(self._kube, base.namespace, base.spec)
+            update |= {"prompt": prompt, "prompt_error": error}
             update["dependencies"] = self._dependencies(key)
             room = self._capacity.room(key.namespace, key.name, base.created.timestamp())
             shown = self._clock() - self._place_shown.get(key, -PLACE_SHOWN_SECONDS)
@@ -126,9 +130,7 @@ class Observer:
         adopted = None
         if ENTRY in annotations and REQUEST in annotations:
             adopted = Adopted(entry=annotations[ENTRY], request_id=annotations[REQUEST])
-        spec, error = _read_spec(obj.get("spec") or {}, self._images)
-        jobs = self._store.jobs.of(key, meta["uid"])
-        pods = self._store.pods.of(key, meta["uid"])
+        spec, error, status = self._parse(key, obj)
         base = Observed(
             namespace=key.namespace,
             name=key.name,
@@ -138,13 +140,30 @@ class Observer:
             deleting="deletionTimestamp" in meta,
             spec=spec,
             spec_error=error,
-            status=TaskStatus.model_validate(obj.get("status") or {}),
-            jobs=tuple(sorted(jobs, key=lambda job: job.attempt)),
-            pods=tuple(sorted(pods, key=lambda pod: (pod.attempt, pod.name))),
+            status=status,
+            **self._children(key, meta["uid"]),
             dependents_waiting=self._dependents_wait(key),
             adopted=adopted,
         )
         return base.model_copy(update=self._known_record(key, base))
+
+    def _children(self, key: Key, uid: str) -> dict[str, Any]:
+        jobs: list[JobFacts] = self._store.jobs.of(key, uid)
+        pods: list[PodFacts] = self._store.pods.of(key, uid)
+        return {
+            "jobs": tuple(sorted(jobs, key=lambda job: job.attempt)),
+            "pods": tuple(sorted(pods, key=lambda pod: (pod.attempt, pod.name))),
+        }
+
+    def _parse(self, key: Key, obj: Object) -> tuple[TaskSpec, str | None, TaskStatus]:
+        """Spec and status of the task; the last answer is kept while the object is the same."""
+        version = obj["metadata"]["resourceVersion"]
+        known = self._parsed.get(key)
+        if known is None or known[0] != version:
+            spec, error = read_spec(obj.get("spec") or {}, self._images)
+            status = TaskStatus.model_validate(obj.get("status") or {})
+            known = self._parsed[key] = (version, (spec, error, status))
+        return known[1]
 
     def _known_record(self, key: Key, base: Observed) -> dict[str, Any]:
         """The record of the attempt at hand as far as it is in memory, and whether it is news."""
@@ -177,7 +196,9 @@ class Observer:
             await self._look_for_job(key, job_name(key.name, attempt))
         elif job.state == "failed" and not any(pod.over for pod in base.pods_of(attempt)):
             await self._look_for_pods(key.namespace, base.uid, attempt)
-        base = self._base(key, self._store.get(key) or {}) if self._store.get(key) else base
+        elif not job.over:
+            return base
+        base = base.model_copy(update=self._children(key, base.uid))
         job = base.job(attempt)
         if queue_error is None and (job is None or job.over):
             record = await self._attempts.read(Attempt(str(key), base.uid, attempt))
@@ -198,24 +219,6 @@ class Observer:
         for pod in pods:
             self._store.pods.put(pod)
 
-    async def _prompt(self, base: Observed) -> dict[str, Any]:
-        source = base.spec.prompt_from
-        if source is None:
-            return {"prompt": base.spec.prompt}
-        reference = source.config_map_key_ref
-        where = f"ConfigMap {reference.name}"
-        try:
-            found = await self._kube.get(CONFIG_MAPS, base.namespace, reference.name)
-        except ApiError as error:
-            if error.status not in (403, 404):
-                raise
-            why = "does not exist" if error.status == 404 else "may not be read by the operator"
-            return {"prompt_error": f"{where} with the prompt {why}"}
-        prompt = (found.get("data") or {}).get(reference.key, "")
-        if not prompt.strip():
-            return {"prompt_error": f"{where} has no prompt under key {reference.key!r}"}
-        return {"prompt": prompt}
-
     def _dependencies(self, key: Key) -> Dependencies:
         def phase(name: str) -> str | None:
             obj = self._store.get(Key(key.namespace, name))
@@ -230,13 +233,3 @@ class Observer:
     def _dependents_wait(self, key: Key) -> bool:
         dependents = (self._store.get(dependent) for dependent in self._store.dependents(key))
         return any(obj is not None and phase_of(obj) in ("", "Pending") for obj in dependents)
-
-
-def _read_spec(raw: Object, images: dict[str, str]) -> tuple[TaskSpec, str | None]:
-    try:
-        spec = TaskSpec.model_validate(raw)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        return TaskSpec(), f"spec.{where}: {first['msg']}"
-    return spec, task_spec_error(spec, images)

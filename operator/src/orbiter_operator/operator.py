@@ -108,7 +108,7 @@ class Operator:
             executor=executor,
             attempts=attempts,
             kube=kube,
-            settled=self.consumer.acknowledge,
+            settled=self.consumer.settled,
             measure=self._measured,
             image_patience=timedelta(seconds=settings.image_pull_timeout_seconds),
             queue_address=settings.redis_address,
@@ -158,6 +158,7 @@ class Operator:
         parts = {
             "lease": self._leader.keep(),
             "consumer": self.consumer.run(),
+            "acknowledger": self.consumer.run_acknowledger(),
             "jobs": self._jobs.follow(),
             "pods": self._pods.follow(),
             "housekeeping": self._housekeeping.run(),

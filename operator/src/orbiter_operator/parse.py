@@ -1,10 +1,14 @@
-"""Reduce Jobs and Pods, as the API server has them, to facts. Pure."""
+"""Reduce what the API server has of a task, its Jobs and Pods, to facts. Pure."""
 
 from datetime import datetime
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from orbiter_operator.facts import JobFacts, PodFacts
 from orbiter_operator.labels import ATTEMPT, TASK_UID, WORKER
+from orbiter_operator.manifests import task_spec_error
+from orbiter_operator.models import TaskSpec
 
 
 def parse_time(text: str | None) -> datetime | None:
@@ -119,3 +123,14 @@ def _state_facts(state: dict[str, Any], image: str) -> dict[str, Any]:
 def _attempt(meta: dict[str, Any]) -> int | None:
     text = (meta.get("labels") or {}).get(ATTEMPT, "")
     return int(text) if text.isdigit() else None
+
+
+def read_spec(raw: dict[str, Any], images: dict[str, str]) -> tuple[TaskSpec, str | None]:
+    """Read an AgentTask's spec; an empty one and why, when it cannot be read or run."""
+    try:
+        spec = TaskSpec.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return TaskSpec(), f"spec.{where}: {first['msg']}"
+    return spec, task_spec_error(spec, images)

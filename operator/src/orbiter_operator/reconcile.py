@@ -5,7 +5,7 @@ API server or Redis do not play along.
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -62,7 +62,7 @@ class Reconciler:
         executor: Executor,
         attempts: Attempts,
         kube: Kube,
-        settled: Callable[[tuple[Letter, ...]], Awaitable[None]],
+        settled: Callable[[tuple[Letter, ...]], None],
         measure: Callable[[float, bool], None],
         image_patience: timedelta,
         queue_address: str,
@@ -99,7 +99,7 @@ class Reconciler:
         if trouble is None:
             self._queue.succeeded(key)
             self._news.settle(key, letters)
-            await self._settled(letters)
+            self._settled(letters)
         else:
             pause = self._queue.failed(key)
             log.warning("will try again", task=str(key), seconds=pause, error=trouble)

@@ -1,0 +1,198 @@
+"""What the workers say, read from a real Redis: each once, none lost, nonsense put aside."""
+
+import asyncio
+
+import pytest
+from support.eventually import eventually
+from support.observed import NOW, output
+from support.redis_server import client_of
+
+from orbiter_contracts import (
+    DeveloperWorkerInput,
+    GitWorkspace,
+    WorkerLifecycleEvent,
+    Workspace,
+    encode,
+)
+from orbiter_contracts.queues import DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE, OPERATOR_GROUP
+from orbiter_operator import dispatcher as dispatching
+from orbiter_operator.attempts import Attempts
+from orbiter_operator.children import Key
+from orbiter_operator.consumer import Consumer
+from orbiter_operator.dispatcher import Dispatcher, build_task, task_name
+from orbiter_operator.news import News
+from orbiter_operator.together import end
+
+pytestmark = pytest.mark.integration
+TASK = Key("team", "fix")
+BOUND = {"agenttask": "team/fix", "attempt": "1"}
+
+
+class Bench:
+    """A consumer and what it has told."""
+
+    def __init__(self, redis, reader):
+        self.redis = redis
+        self.news = News()
+        self.keys = []
+        self.dead = []
+        self.connections = []
+        self.consumer = Consumer(
+            redis=redis,
+            reader=reader,
+            attempts=Attempts(redis),
+            news=self.news,
+            enqueue=self.keys.append,
+            connected=lambda: self.connections.append(1),
+            dead=self.dead.append,
+        )
+
+    async def pending(self, stream):
+        return (await self.redis.xpending(stream, OPERATOR_GROUP))["pending"]
+
+
+@pytest.fixture
+async def bench(redis_server, redis):
+    async with client_of(redis_server) as reader:
+        made = Bench(redis, reader)
+        parts = [
+            asyncio.create_task(made.consumer.run()),
+            asyncio.create_task(made.consumer.run_acknowledger()),
+        ]
+        await eventually(lambda: made.consumer.reachable)
+        yield made
+        await end(parts)
+
+
+async def test_an_output_is_a_letter_and_is_acknowledged_when_it_is_settled(bench):
+    await bench.redis.xadd(DEVELOPER_OUTPUT, encode(output(), **BOUND))
+    (letter,) = await eventually(lambda: bench.news.letters(TASK))
+    assert letter.output.request_id == output().request_id
+    assert bench.keys == [TASK]
+    assert await bench.pending(DEVELOPER_OUTPUT) == 1
+    bench.news.settle(TASK, (letter,))
+    bench.consumer.settled((letter,))
+
+    async def nothing_is_pending():
+        return await bench.pending(DEVELOPER_OUTPUT) == 0
+
+    await eventually(nothing_is_pending)
+    assert bench.news.letters(TASK) == ()
+
+
+async def test_an_output_of_a_standalone_worker_is_not_our_business(bench):
+    await bench.redis.xadd(DEVELOPER_OUTPUT, encode(output()))
+    await bench.redis.xadd(DEVELOPER_OUTPUT, encode(output(), **BOUND))
+    await eventually(lambda: bench.news.letters(TASK))
+
+    async def only_ours_is_pending():
+        return await bench.pending(DEVELOPER_OUTPUT) == 1
+
+    await eventually(only_ours_is_pending)
+
+
+async def test_an_output_that_cannot_be_read_still_has_its_task_looked_at(bench):
+    await bench.redis.xadd(DEVELOPER_OUTPUT, {"data": "nonsense", **BOUND})
+    (letter,) = await eventually(lambda: bench.news.letters(TASK))
+    assert letter.output is None
+    assert bench.dead == [DEVELOPER_OUTPUT]
+
+
+async def test_a_worker_that_says_it_is_busy_is_a_hint(bench):
+    event = WorkerLifecycleEvent(worker_id="team.fix-1", event="busy", timestamp=NOW)
+    await bench.redis.xadd(LIFECYCLE, encode(event, **BOUND))
+    await eventually(lambda: bench.keys)
+    assert bench.news.busy_since(TASK, 1, NOW) == NOW
+    assert bench.news.busy_since(TASK, 2, NOW) is None
+
+
+async def test_a_lifecycle_event_that_cannot_be_read_is_a_dead_letter(bench):
+    await bench.redis.xadd(LIFECYCLE, {"data": "{}", **BOUND})
+
+    async def letters():
+        return await bench.redis.xrange(f"{LIFECYCLE}:dead")
+
+    ((_, fields),) = await eventually(letters)
+    assert "worker_id" in fields["reason"]
+
+
+async def test_what_an_earlier_leader_left_unacknowledged_is_read_first(redis_server, redis):
+    await Attempts(redis).create_groups()
+    await redis.xadd(DEVELOPER_OUTPUT, encode(output(), **BOUND))
+    await redis.xreadgroup(OPERATOR_GROUP, "operator", {DEVELOPER_OUTPUT: ">"})
+    async with client_of(redis_server) as reader:
+        made = Bench(redis, reader)
+        part = asyncio.create_task(made.consumer.run())
+        await eventually(lambda: made.news.letters(TASK))
+        await end([part])
+
+
+async def test_the_groups_are_made_anew_when_redis_has_lost_them(bench):
+    await bench.redis.flushall()
+    await eventually(lambda: len(bench.connections) > 1)
+    await bench.redis.xadd(DEVELOPER_OUTPUT, encode(output(), **BOUND))
+    await eventually(lambda: bench.news.letters(TASK))
+
+
+async def test_the_claim_on_an_adopted_entry_is_renewed_and_only_while_it_is_ours(
+    redis_server, redis, monkeypatch
+):
+    monkeypatch.setattr(dispatching, "RENEW_SECONDS", 0.05)
+    await Attempts(redis).create_groups()
+    ours = await redis.xadd(DEVELOPER_INPUT, {"data": "x", "agenttask": "team/other"})
+    theirs = await redis.xadd(DEVELOPER_INPUT, {"data": "y", "agenttask": "team/other"})
+    group = dispatching.DEVELOPER_GROUP
+    await redis.xreadgroup(group, "operator", {DEVELOPER_INPUT: ">"}, count=1)
+    await redis.xreadgroup(group, "worker-7", {DEVELOPER_INPUT: ">"}, count=1)
+    renewals = []
+
+    def may_act():
+        renewals.append(1)
+
+    async with client_of(redis_server) as reader:
+        dispatcher = Dispatcher(
+            redis=redis,
+            reader=reader,
+            kube=None,
+            namespace="team",
+            agent={},
+            spare=lambda: 0,
+            allowed=may_act,
+            dead=renewals.append,
+        )
+        part = asyncio.create_task(dispatcher.run())
+        await eventually(lambda: len(renewals) > 4)
+        held = await redis.xpending_range(DEVELOPER_INPUT, group, "-", "+", 10)
+        await end([part])
+    owners = {item["message_id"]: item["consumer"] for item in held}
+    assert owners == {ours: "operator", theirs: "worker-7"}
+    idle = {item["message_id"]: item["time_since_delivered"] for item in held}
+    assert idle[ours] < idle[theirs]
+
+
+def test_an_entry_becomes_the_same_task_however_often_it_is_read():
+    assert task_name("1-0") == task_name("1-0") != task_name("1-1")
+
+
+def test_the_task_of_an_entry_says_what_the_entry_says():
+    message = DeveloperWorkerInput(
+        request_id="theirs",
+        task_id="t-1",
+        project_id="p-1",
+        prompt="do it",
+        timeout=60,
+        workspace=Workspace(git=GitWorkspace(url="https://example.com/r.git", push="Always")),
+    )
+    task = build_task("1-0", message, "team", {"type": "codex"})
+    assert task["spec"] == {
+        "prompt": "do it",
+        "agent": {"type": "codex"},
+        "timeoutSeconds": 60,
+        "taskId": "t-1",
+        "projectId": "p-1",
+        "workspace": {"git": {"url": "https://example.com/r.git", "push": "Always"}},
+    }
+    assert task["metadata"]["annotations"] == {
+        "orbiter.dev/entry": "1-0",
+        "orbiter.dev/request-id": "theirs",
+    }

@@ -1,0 +1,108 @@
+"""What the operator tells the outside world: metrics, probes and Events."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import aiohttp
+import pytest
+from prometheus_client import generate_latest
+from support.observed import NOW, UID, decide, observed, output, record, running, spec
+
+from orbiter_operator.events import build_event
+from orbiter_operator.health import Health, HealthServer
+from orbiter_operator.metrics import GAUGES, Metrics
+from orbiter_operator.models import TaskUsage
+from orbiter_operator.steps import Announce
+
+
+def shown(metrics):
+    return generate_latest(metrics.registry).decode()
+
+
+def test_a_finished_task_is_counted_by_phase_and_reason():
+    metrics = Metrics()
+    facts = running(**record(output("failed", reason="OOMKilled")))
+    metrics.changed(facts, decide(facts).status)
+    text = shown(metrics)
+    assert 'orbiter_tasks_finished_total{phase="Failed",reason="OOMKilled"} 1.0' in text
+    assert "orbiter_task_duration_seconds_sum 72.0" in text
+
+
+def test_the_way_to_running_is_measured():
+    metrics = Metrics()
+    facts = running(created=NOW - timedelta(seconds=3))
+    metrics.changed(observed(created=facts.created), facts.status)
+    assert "orbiter_task_start_seconds_sum 3.0" in shown(metrics)
+
+
+def test_the_cost_of_every_attempt_is_counted_once():
+    metrics = Metrics()
+    wish = spec(retry={"limit": 1})
+    first = running(spec=wish, **record(output("failed")))
+    between = decide(first).status
+    metrics.changed(first, between)
+    assert "orbiter_cost_usd_total 0.25" in shown(metrics)
+    assert 'orbiter_tokens_total{direction="input"} 10.0' in shown(metrics)
+    assert 'orbiter_task_retries_total{status="failed"} 1.0' in shown(metrics)
+    again = between.model_copy(update={"usage": TaskUsage(cost_usd=0.75, input_tokens=10)})
+    metrics.changed(first.model_copy(update={"status": between}), again)
+    assert "orbiter_cost_usd_total 0.75" in shown(metrics)
+
+
+def test_gauges_are_read_when_they_are_asked_for():
+    metrics = Metrics()
+    values = dict.fromkeys(GAUGES, 1.0)
+    metrics.gauges(lambda: values)
+    values["orbiter_tasks"] = 7.0
+    assert "orbiter_tasks 7.0" in shown(metrics)
+
+
+def test_everything_is_in_the_readme():
+    text = (Path(__file__).parents[1] / "README.md").read_text()
+    metrics = Metrics()
+    metrics.gauges(lambda: dict.fromkeys(GAUGES, 0.0))
+    names = {family.name for family in metrics.registry.collect()}
+    for name in sorted(name for name in names if name.startswith("orbiter_")):
+        assert name in text, f"{name} is not in operator/README.md"
+
+
+@pytest.fixture
+async def server():
+    health, metrics = Health(), Metrics()
+    async with HealthServer(health, metrics.registry, 0, 0) as made:
+        made.health = health
+        yield made
+
+
+async def ask(port, path):
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}{path}") as response,
+    ):
+        return response.status, await response.text()
+
+
+async def test_the_probes_name_what_is_wrong(server):
+    assert await ask(server.health_port, "/healthz") == (200, "ok")
+    server.health.ready_if("redis", lambda: "does not answer")
+    assert await ask(server.health_port, "/readyz") == (503, "redis: does not answer")
+    assert await ask(server.health_port, "/healthz") == (200, "ok")
+    server.health.alive_if("work queue", lambda: "stuck")
+    assert (await ask(server.health_port, "/healthz"))[0] == 503
+
+
+async def test_the_metrics_are_served_beside(server):
+    status, text = await ask(server.metrics_port, "/metrics")
+    assert status == 200
+    assert "process_resident_memory_bytes" in text
+
+
+def test_an_event_says_whom_it_is_about_and_has_one_name():
+    task = {"metadata": {"name": "fix", "namespace": "team", "uid": UID}}
+    told = Announce(kind="Warning", reason="Failed", message="because", attempt=1)
+    first, second = (build_event(task, told, NOW, "operator-0") for _ in range(2))
+    assert first["metadata"]["name"] == second["metadata"]["name"]
+    assert first["involvedObject"]["uid"] == UID
+    assert (first["type"], first["reason"]) == ("Warning", "Failed")
+    other = build_event(task, told.model_copy(update={"attempt": 2}), NOW, "operator-0")
+    assert other["metadata"]["name"] != first["metadata"]["name"]
