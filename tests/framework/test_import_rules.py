@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "orbiter-models": {"orbiter-core"},
     "orbiter-memory": {"orbiter-core"},
     "orbiter-context": {"orbiter-core", "orbiter-memory"},
+    "orbiter-tasks": {"orbiter-core"},
 }
 # the public modules of core, from the bottom up; each knows only those before it
 CORE = ["types", "events", "config", "registry", "hooks", "tool", "agent", "swarm", "runner"]

@@ -17,7 +17,13 @@ from pydantic import BaseModel
 
 ROOT = Path(__file__).resolve().parents[2]
 LISTINGS = ROOT / "tests" / "framework" / "public_api"
-PACKAGES = ("orbiter-core", "orbiter-models", "orbiter-memory", "orbiter-context")
+PACKAGES = (
+    "orbiter-core",
+    "orbiter-models",
+    "orbiter-memory",
+    "orbiter-context",
+    "orbiter-tasks",
+)
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _MODULE = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Z])")
 

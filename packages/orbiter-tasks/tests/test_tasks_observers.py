@@ -1,5 +1,7 @@
 import asyncio
 
+from support.eventually import eventually
+
 from orbiter.tasks import TaskBroker, TaskEvent, TaskState, TaskStoreJson
 from orbiter.tasks.models import EventType
 
@@ -128,11 +130,6 @@ async def test_a_task_is_cancelled_and_followed_through_another_store_object(tmp
         following = asyncio.create_task(collected(elsewhere.stream(task_id)))
         await gate.began.wait()
         await elsewhere.cancel(task_id)
-        await asyncio.wait_for(_until(lambda: gate.stopped == [task_id]), 5)
+        await eventually(lambda: gate.stopped == [task_id])
     states = [event.payload["state"] for event in await following]
     assert states == ["running", "cancelled"]
-
-
-async def _until(condition) -> None:
-    while not condition():
-        await asyncio.sleep(QUICK)

@@ -4,14 +4,13 @@ All it knows is in its store. Several brokers, also of several processes, may sh
 """
 
 import asyncio
-import inspect
-import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from orbiter.agent import Provider
 from orbiter.tasks._internal.adapter import full
+from orbiter.tasks._internal.background import Background
 from orbiter.tasks._internal.callbacks import Callback, Callbacks
 from orbiter.tasks._internal.dispatcher import Dispatcher, Rules
 from orbiter.tasks._internal.readers import Readers
@@ -22,10 +21,6 @@ from orbiter.tasks.models import EventType, Task, TaskEvent
 from orbiter.tasks.state import TERMINAL_STATES, TaskNotFoundError, TaskState, TransitionError
 from orbiter.tasks.store import TaskStoreMemory
 from orbiter.tasks.worker import Worker, new_owner
-
-logger = logging.getLogger("orbiter.tasks")
-# where a task stands still until somebody does something
-RESTING_STATES = TERMINAL_STATES | {TaskState.INPUT_REQUIRED}
 
 
 class TaskBroker:
@@ -77,7 +72,7 @@ class TaskBroker:
             new_owner(),
             Rules(poll_interval, concurrency, lease_seconds, orphan_retries),
         )
-        self._background: set[asyncio.Future[Any]] = set()
+        self._background = Background()
         self._observer: asyncio.Task[None] | None = None
         self._unwatch = self._store.watch(self._changed)
 
@@ -107,7 +102,9 @@ class TaskBroker:
                 await self._callbacks.catch_up(task_id)
         finally:
             self._unwatch()
-            await self._end_background()
+            if self._observer is not None:
+                self._observer.cancel()
+            await self._background.settle(self._poll_interval)
 
     async def submit(self, input: str, **metadata: Any) -> str:
         """Take a task in and return its id.
@@ -126,7 +123,7 @@ class TaskBroker:
         self,
         task_id: str,
         *,
-        until: Collection[TaskState] = RESTING_STATES,
+        until: Collection[TaskState] | None = None,
         timeout: float | None = None,
     ) -> Task:
         """Wait until the task is in one of the states, or over.
@@ -140,7 +137,7 @@ class TaskBroker:
             TimeoutError: It took longer.
             TaskNotFoundError: The task is unknown.
         """
-        states = TERMINAL_STATES | ({until} if isinstance(until, TaskState) else set(until))
+        states = TERMINAL_STATES | ({TaskState.INPUT_REQUIRED} if until is None else _set(until))
         try:
             async with asyncio.timeout(timeout):
                 task = await self._readers.until(task_id, states)
@@ -180,12 +177,10 @@ class TaskBroker:
 
     async def cancel_all(self) -> list[Task]:
         """Cancel every task of the store that is not over, and return them."""
-        ids = [
-            task.id
-            for state in (TaskState.PENDING, TaskState.INPUT_REQUIRED, TaskState.RUNNING)
-            for task in await self._store.list_by_state(state)
-        ]
-        return [await self.cancel(task_id) for task_id in dict.fromkeys(ids)]
+        tasks: dict[str, Task] = {}
+        for state in (TaskState.PENDING, TaskState.INPUT_REQUIRED, TaskState.RUNNING):
+            tasks.update((task.id, task) for task in await self._store.list_by_state(state))
+        return [await self.cancel(task_id) for task_id in tasks]
 
     async def answer(self, task_id: str, text: str) -> Task:
         """Answer the question of an INPUT_REQUIRED task; its agent goes on where it was.
@@ -209,8 +204,7 @@ class TaskBroker:
         Raises:
             TaskNotFoundError: The task is unknown.
         """
-        wanted = frozenset({states} if isinstance(states, TaskState) else states)
-        await self._callbacks.add(task_id, wanted, callback)
+        await self._callbacks.add(task_id, _set(states), callback)
 
     def _changed(self, change: Change) -> None:
         if change.state is TaskState.PENDING:
@@ -219,31 +213,18 @@ class TaskBroker:
             self._dispatcher.cancel(change.task_id)
         self._signals.tell(change.task_id)
         if change.task_id in self._callbacks and self._observer is not None:
-            self._spawn(self._callbacks.catch_up(change.task_id))
-        if self._activity is not None:
-            for event in change.events:
-                told = self._activity(event)
-                if inspect.isawaitable(told):
-                    self._spawn(told)
-
-    def _spawn(self, work: Any) -> None:
-        future = asyncio.ensure_future(work)
-        self._background.add(future)
-        future.add_done_callback(self._finished)
-
-    def _finished(self, future: asyncio.Future[Any]) -> None:
-        self._background.discard(future)
-        if not future.cancelled() and future.exception() is not None:
-            logger.error("work in the background failed", exc_info=future.exception())
-
-    async def _end_background(self) -> None:
-        if self._observer is not None:
-            self._observer.cancel()
-            await asyncio.wait({self._observer, *self._background}, timeout=self._poll_interval)
+            self._background.spawn(self._callbacks.catch_up(change.task_id))
+        for event in change.events:
+            self._background.call(self._activity, event)
 
     async def _observe(self) -> None:
         # transitions made by other processes reach callbacks this way
         while True:
             await asyncio.sleep(self._poll_interval)
             for task_id in self._callbacks.ids():
-                self._spawn(self._callbacks.catch_up(task_id))
+                self._background.spawn(self._callbacks.catch_up(task_id))
+
+
+def _set(states: Collection[TaskState]) -> frozenset[TaskState]:
+    # a state is a string too, and a string a collection
+    return frozenset({states} if isinstance(states, TaskState) else states)
