@@ -136,6 +136,9 @@ def _on_its_way(
     due = NO_POD_AFTER.total_seconds() if pod is None else None
     if pod and pod.waiting_since:
         due = max((pod.waiting_since + image_patience - now).total_seconds(), 1.0)
+    if why is None and observed.status.reason == "Starting":
+        # Said already; a line in `kubectl get -w` only to add the pod's name would look the same.
+        return Plan(place="take", due=due)
     status = pending_status(observed, now, attempt, why)
     event = trouble(observed, why.reason, why.message, attempt) if why else None
     return Plan(status=status, event=event, place="take", due=due)
