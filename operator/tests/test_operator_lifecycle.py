@@ -410,3 +410,14 @@ async def test_lifecycle_events_are_acknowledged(world):
         return (await world.redis.xpending(LIFECYCLE, OPERATOR_GROUP))["pending"] == 0
 
     await eventually(nothing_is_pending)
+
+
+async def test_an_operator_of_some_namespaces_leaves_the_others_alone(world):
+    await world.start_operator(watch_namespaces="team,other")
+    stranger = {"metadata": {"name": "far", "namespace": "elsewhere"}, "spec": {"prompt": "ok"}}
+    world.api.put("agenttasks", stranger)
+    world.apply("near", "ok")
+    await world.until("near", "Completed")
+    world.apply("later", "ok")
+    await world.until("later", "Completed")
+    assert "status" not in world.api.get("agenttasks", "elsewhere", "far")
