@@ -114,9 +114,11 @@ class Executor:
                     await self._kube.delete(AGENT_TASKS, key.namespace, key.name, uid=observed.uid)
         if plan.event is not None and observed.news:
             # The unacknowledged output brings both back if only one of them gets through.
-            await asyncio.gather(
-                self._announce(obj, plan.event), self._write(key, obj, observed, plan.status)
-            )
+            told = self._announce(obj, plan.event)
+            written = self._write(key, obj, observed, plan.status)
+            for result in await asyncio.gather(told, written, return_exceptions=True):
+                if isinstance(result, BaseException):
+                    raise result
             return plan.again
         if plan.event is not None:
             await self._announce(obj, plan.event)
