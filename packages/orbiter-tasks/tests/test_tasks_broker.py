@@ -149,6 +149,22 @@ async def test_a_task_cancelled_in_the_store_is_stopped_too(gate):
     assert gate.stopped == [task_id]
 
 
+async def test_a_task_cancelled_while_it_is_being_claimed_does_not_begin(gate):
+    class Slow(TaskStoreMemory):
+        async def claim(self, owner, lease):
+            task = await super().claim(owner, lease)
+            if task is not None and task.input == "x":
+                await self.update_state(task.id, TaskState.CANCELLED)
+            return task
+
+    gate.open.set()
+    async with TaskBroker(Slow(), agent_specs=gate.agents, concurrency=1) as broker:
+        await broker.submit("x")
+        other_id = await broker.submit("y")
+        await broker.wait(other_id, timeout=5)
+    assert gate.runs == [other_id]
+
+
 async def test_cancel_all_leaves_nothing_unfinished(store, gate):
     async with TaskBroker(
         store, agent_specs=gate.agents, concurrency=1, poll_interval=QUICK

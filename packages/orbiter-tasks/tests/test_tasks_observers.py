@@ -106,6 +106,25 @@ async def test_a_callback_may_use_the_broker(gate):
     assert [task.state for task in seen] == [TaskState.COMPLETED] * 2
 
 
+async def test_a_callback_may_cause_the_next_transition(store, gate):
+    seen = []
+
+    async def stop(task):
+        seen.append(task.state)
+        await broker.cancel(task.id)
+
+    async def note(task):
+        seen.append(task.state)
+
+    broker = TaskBroker(store, agent_specs=gate.agents, poll_interval=QUICK)
+    task_id = await broker.submit("x")
+    await broker.notify(task_id, {TaskState.RUNNING}, stop)
+    await broker.notify(task_id, {TaskState.CANCELLED}, note)
+    async with broker:
+        await broker.wait(task_id, timeout=5)
+        assert seen == [TaskState.RUNNING, TaskState.CANCELLED]
+
+
 async def test_a_broker_that_runs_nothing_still_sees_what_another_does(store, gate):
     gate.open.set()
     watching = TaskBroker(store, poll_interval=QUICK)

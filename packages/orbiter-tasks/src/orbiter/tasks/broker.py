@@ -4,8 +4,8 @@ All it knows is in its store. Several brokers, also of several processes, may sh
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from orbiter.agent import Provider
@@ -18,9 +18,11 @@ from orbiter.tasks._internal.signals import Signals
 from orbiter.tasks.agents import TaskAgent
 from orbiter.tasks.contract import LEASE_SECONDS, Change, TaskStore
 from orbiter.tasks.models import EventType, Task, TaskEvent
-from orbiter.tasks.state import TERMINAL_STATES, TaskNotFoundError, TaskState, TransitionError
+from orbiter.tasks.state import TERMINAL_STATES, TaskState, TransitionError
 from orbiter.tasks.store import TaskStoreMemory
 from orbiter.tasks.worker import Worker, new_owner
+
+logger = logging.getLogger("orbiter.tasks")
 
 
 class TaskBroker:
@@ -77,7 +79,7 @@ class TaskBroker:
         self._unwatch = self._store.watch(self._changed)
 
     def register_agents(self, agents: Mapping[str, TaskAgent] | Iterable[TaskAgent]) -> None:
-        """Add what can run tasks: by name, or several that have a name."""
+        """Add what can run tasks, by name or with one."""
         self._worker.register_agents(agents)
 
     async def __aenter__(self) -> Self:
@@ -89,12 +91,7 @@ class TaskBroker:
         self._observer = asyncio.create_task(self._observe())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Stop running tasks, as `on_exit` says."""
         try:
             await self._dispatcher.stop(self._exit_seconds if kind is None else 0.0)
@@ -139,11 +136,13 @@ class TaskBroker:
         """
         states = TERMINAL_STATES | ({TaskState.INPUT_REQUIRED} if until is None else _set(until))
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout) as limit:
                 task = await self._readers.until(task_id, states)
                 await self._callbacks.catch_up(task_id)
                 return task
         except TimeoutError:
+            if not limit.expired():
+                raise
             raise TimeoutError(f"task {task_id} took longer than {timeout} s") from None
 
     def stream(self, task_id: str, *, after: int = 0) -> AsyncIterator[TaskEvent]:
@@ -165,11 +164,10 @@ class TaskBroker:
             TaskNotFoundError: The task is unknown.
         """
         try:
-            task = await self._store.move(task_id, TaskState.CANCELLED)
-        except TransitionError:
-            task = await self._store.get(task_id)
-        if task is None:
-            raise TaskNotFoundError(task_id)
+            await self._store.move(task_id, TaskState.CANCELLED)
+        except TransitionError as refused:
+            logger.debug("not cancelled: %s", refused)
+        task = await self._readers.found(task_id)
         if task.state is TaskState.CANCELLED:
             await self._dispatcher.cancelled(task_id)
         await self._callbacks.catch_up(task_id)

@@ -100,8 +100,10 @@ class TaskStoreJson(VersionedStore):
     async def _load(self, task_id: str) -> Task | None:
         return await self._do(self._files.load, task_id)
 
-    async def _swap(self, old: Task, new: Task) -> bool:
-        return await self._do(self._files.swap, old, new)
+    async def _apply(
+        self, task_id: str | None, change: Callable[[Task], Task]
+    ) -> tuple[Task, Task] | None:
+        return await self._do(self._files.change, task_id, change)
 
     async def _first_pending(self) -> Task | None:
         return await self._do(self._files.first_pending)

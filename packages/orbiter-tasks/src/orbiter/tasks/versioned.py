@@ -17,7 +17,7 @@ from orbiter.tasks.state import TaskState
 
 
 class VersionedStore(TaskStore):
-    """Everything a broker can use, on top of `_insert`, `_load`, `_swap`, `_first_pending`."""
+    """Everything a broker can use, on top of a few private methods."""
 
     def __init__(self, *, clock: Callable[[], datetime] = utc_now) -> None:
         """Create the store.
@@ -37,16 +37,34 @@ class VersionedStore(TaskStore):
         """Return a task, which is never changed in place."""
 
     @abstractmethod
-    async def _swap(self, old: Task, new: Task) -> bool:
-        """Put `new` in the place of `old` if its version is still that of `old`, in one step."""
-
-    @abstractmethod
     async def _first_pending(self) -> Task | None:
         """Return the oldest PENDING task."""
 
     @abstractmethod
     async def _in_state(self, state: TaskState) -> list[Task]:
         """Return the tasks in a state, oldest first."""
+
+    async def _swap(self, old: Task, new: Task) -> bool:
+        """Put `new` in the place of `old` if its version is still that of `old`, in one step.
+
+        Only a store that has an `_apply` of its own can do without.
+        """
+        raise NotImplementedError
+
+    async def _apply(
+        self, task_id: str | None, change: Callable[[Task], Task]
+    ) -> tuple[Task, Task] | None:
+        """Change a task, or the oldest PENDING one, and return it as it was and as it is.
+
+        `change` may be called several times and returns the very same task to change nothing.
+        """
+        while True:
+            task = await (self._first_pending() if task_id is None else self._load(task_id))
+            if task is None:
+                return None
+            new = change(task)
+            if new is task or await self._swap(task, new):
+                return task, new
 
     async def create(self, task: Task) -> Task:
         """Keep a new task; see TaskStore."""
@@ -90,11 +108,10 @@ class VersionedStore(TaskStore):
 
     async def claim(self, owner: str, lease: float) -> Task | None:
         """Take the oldest PENDING task; see LeasingStore."""
-        while (task := await self._first_pending()) is not None:
-            new = moved(task, TaskState.RUNNING, self._clock(), owner=owner, lease=lease)
-            if await self._swap(task, new):
-                return self._told(task, new)
-        return None
+        return await self._change(
+            None,
+            lambda task: moved(task, TaskState.RUNNING, self._clock(), owner=owner, lease=lease),
+        )
 
     async def move(
         self,
@@ -138,14 +155,11 @@ class VersionedStore(TaskStore):
         """Call `watcher` after each change made through this object; see WatchableStore."""
         return self._watchers.add(watcher)
 
-    async def _change(self, task_id: str, change: Callable[[Task], Task]) -> Task | None:
-        while (task := await self._load(task_id)) is not None:
-            new = change(task)
-            if new is task or await self._swap(task, new):
-                return self._told(task, new)
-        return None
-
-    def _told(self, old: Task, new: Task) -> Task:
+    async def _change(self, task_id: str | None, change: Callable[[Task], Task]) -> Task | None:
+        changed = await self._apply(task_id, change)
+        if changed is None:
+            return None
+        old, new = changed
         if len(new.events) > len(old.events):
             self._watchers.tell(Change(new.id, new.state, new.events[len(old.events) :]))
         return snapshot(new)

@@ -63,12 +63,14 @@ class Callbacks:
         if task_id not in self._registered or task_id in _inside.get():
             return
         async with self._locks.setdefault(task_id, asyncio.Lock()):
-            if task_id in self._registered:
-                await self._call_due(task_id)
+            # callbacks may have brought the task into its next state
+            while task_id in self._registered and await self._call_due(task_id):
+                pass
         if task_id not in self._registered:
             self._locks.pop(task_id, None)
 
-    async def _call_due(self, task_id: str) -> None:
+    async def _call_due(self, task_id: str) -> bool:
+        """Call what is due and say whether there was any news."""
         registered = self._registered[task_id]
         events = await self._store.events_after(task_id, min(r.seen for r in registered))
         task = await self._store.get(task_id)
@@ -84,6 +86,7 @@ class Callbacks:
                     await _call(registration.callback, seen)
             if state in TERMINAL_STATES:
                 self._registered.pop(task_id, None)
+        return bool(events)
 
 
 async def _call(callback: Callback, task: Task) -> None:

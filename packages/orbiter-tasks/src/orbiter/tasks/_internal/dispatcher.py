@@ -45,6 +45,8 @@ class Dispatcher:
         self._runs: dict[str, asyncio.Task[None]] = {}
         self._bell = Bell()
         self._leaving = False
+        # cancelled while they were being claimed: news of it overtook the claim
+        self._dropped: set[str] = set()
         self._loops: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -62,18 +64,23 @@ class Dispatcher:
     def cancel(self, task_id: str) -> None:
         """Stop the run of a task, if it is here; the store is left alone."""
         run = self._runs.get(task_id)
-        if run is not None and run is not asyncio.current_task():
+        if run is None:
+            self._dropped.add(task_id)
+        elif run is not asyncio.current_task():
             run.cancel()
 
-    async def cancelled(self, task_id: str) -> None:
-        """Stop the run of a task and wait until it has ended."""
+    async def cancelled(self, task_id: str) -> bool:
+        """Stop the run of a task, wait until it has ended, and say whether it has."""
         run = self._runs.get(task_id)
-        if run is None or run is asyncio.current_task():
-            return
+        if run is None:
+            return True
+        if run is asyncio.current_task():
+            return False
         run.cancel()
         await asyncio.wait({run}, timeout=STOP_SECONDS)
         if not run.done():
             logger.warning("task %s does not stop; what it still does is not stored", task_id)
+        return run.done()
 
     async def stop(self, finish: float) -> None:
         """Claim nothing more, let runs finish for so many seconds, re-queue the rest."""
@@ -92,7 +99,9 @@ class Dispatcher:
                 await asyncio.wait({leases})
 
     async def _requeue(self, task_id: str) -> None:
-        await self.cancelled(task_id)
+        if not await self.cancelled(task_id):
+            # somebody may run it again when its lease is over, not while it still runs here
+            return
         try:
             await self._store.move(task_id, TaskState.PENDING, guard=Guard(owner=self._owner))
         except TransitionError as refused:
@@ -108,9 +117,12 @@ class Dispatcher:
 
     async def _claim_some(self) -> None:
         while len(self._runs) < self._rules.concurrency and not self._leaving:
+            self._dropped.clear()
             task = await self._store.claim(self._owner, self._rules.lease)
             if task is None:
                 return
+            if task.id in self._dropped:
+                continue
             if task.id in self._runs:
                 # our lease had run out and somebody re-queued the task: one run at a time
                 await self.cancelled(task.id)

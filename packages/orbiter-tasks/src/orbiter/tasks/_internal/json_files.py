@@ -10,7 +10,7 @@ import fcntl
 import heapq
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,31 +56,23 @@ class TaskFiles:
         except ValidationError as error:
             raise TaskError(f"{self._path(task_id)} holds no task: {error}") from error
 
-    def swap(self, old: Task, new: Task) -> bool:
-        """Write `new` if the file still has the version of `old`."""
+    def change(
+        self, task_id: str | None, change: Callable[[Task], Task]
+    ) -> tuple[Task, Task] | None:
+        """Change a task, or the oldest PENDING one; see VersionedStore."""
         with self._locked() as lock:
-            now = self.load(old.id)
-            if now is None or now.version != old.version:
-                return False
-            changes_state = new.state is not old.state
-            if changes_state:
-                self._mark(lock, new)
-            self._write(new)
-            if changes_state and old.state in ACTIVE:
-                self._markers[old.state].discard(_marker(old))
-            return True
+            old = self._first(lock) if task_id is None else self.load(task_id)
+            if old is None:
+                return None
+            new = change(old)
+            if new is not old:
+                self._replace(lock, old, new)
+            return old, new
 
     def first_pending(self) -> Task | None:
         """Return the oldest PENDING task."""
         with self._locked() as lock:
-            markers = self._markers[TaskState.PENDING]
-            while (name := markers.first()) is not None:
-                task = self.load(_task_id(name))
-                if task is not None and task.state is TaskState.PENDING:
-                    return task
-                self._announce(lock)
-                markers.discard(name)
-            return None
+            return self._first(lock)
 
     def in_state(self, state: TaskState) -> list[Task]:
         """Return the tasks in a state, oldest first."""
@@ -91,6 +83,25 @@ class TaskFiles:
         else:
             found = self._all()
         return sorted((t for t in found if t.state is state), key=lambda t: (t.created_at, t.id))
+
+    def _first(self, lock: int) -> Task | None:
+        markers = self._markers[TaskState.PENDING]
+        while (name := markers.first()) is not None:
+            task = self.load(_task_id(name))
+            if task is not None and task.state is TaskState.PENDING:
+                return task
+            self._announce(lock)
+            markers.discard(name)
+        return None
+
+    def _replace(self, lock: int, old: Task, new: Task) -> None:
+        if new.state is old.state:
+            self._write(new)
+            return
+        self._mark(lock, new)
+        self._write(new)
+        if old.state in ACTIVE:
+            self._markers[old.state].discard(_marker(old))
 
     def _all(self) -> list[Task]:
         tasks = []
