@@ -3,8 +3,10 @@ import logging
 
 import pytest
 
-from orbiter import tool
+from orbiter import Agent, tool
+from orbiter.hooks import Hook, HookPoint
 from orbiter.models import ModelError, ScriptedModel, call
+from orbiter.observer import Observer
 from orbiter.tasks import (
     AgentSpec,
     EventType,
@@ -15,6 +17,7 @@ from orbiter.tasks import (
     TransitionError,
     Worker,
 )
+from orbiter.tasks._internal.agent_run import _followed, _Follower
 
 QUICK = 0.02
 
@@ -200,6 +203,27 @@ async def test_progress_of_the_agent_shows_in_the_events():
         (EventType.STATE_CHANGE, {"state": "completed"}),
     ]
     assert heard == task.events
+
+
+async def test_an_agent_keeps_its_own_hooks_and_observer():
+    seen = []
+    observer = Observer()
+    agent = Agent(
+        name="default",
+        instructions="Its own.",
+        hooks=[Hook(HookPoint.FINISHED, lambda event: seen.append(event.output)), observer],
+    )
+    model = ScriptedModel("done", "done")
+    async with TaskBroker(model=model, agent_specs=[agent]) as broker:
+        for metadata in ({}, {"system_prompt": "The task's."}):
+            task = await broker.wait(await broker.submit("x", **metadata), timeout=5)
+            assert task.state is TaskState.COMPLETED
+    assert seen == ["done", "done"]
+    assert [request.messages[0].content for request in model.requests] == [
+        "Its own.",
+        "The task's.",
+    ]
+    assert _followed(agent, _Follower(None), {}).hooks.observer is observer
 
 
 async def test_a_worker_refuses_a_task_that_is_not_pending(store, caplog):

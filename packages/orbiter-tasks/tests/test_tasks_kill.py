@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from orbiter.tasks import TaskBroker, TaskState, TaskStoreJson, TaskStoreSqlite
+from orbiter.tasks.contract import LEASE_SECONDS
 
 PROGRAM = Path(__file__).with_name("marking_process.py")
 KILLS = 50
@@ -100,3 +101,14 @@ async def test_two_processes_on_one_store_never_run_a_task_twice(kind, tmp_path)
     if kind == "sqlite":
         await store.close()
     assert os.getpid() not in {who for who, _ in began}
+
+
+@pytest.mark.integration
+async def test_a_task_of_a_dead_process_is_over_within_20_seconds_by_default(tmp_path):
+    store = TaskStoreJson(tmp_path)
+    task_id = await TaskBroker(store).submit("x")
+    await store.claim("a process that dies now", LEASE_SECONDS)
+    async with TaskBroker(TaskStoreJson(tmp_path)) as broker:
+        task = await broker.wait(task_id, timeout=20)
+    assert task.state is TaskState.FAILED
+    assert "a process that dies now" in task.error

@@ -1,6 +1,6 @@
 import pytest
 
-from orbiter import Agent, tool
+from orbiter import Agent, Swarm, tool
 from orbiter.models import ScriptedModel, call
 from orbiter.tasks import (
     AgentSpec,
@@ -54,6 +54,31 @@ async def test_an_agent_of_ones_own_can_ask_too(store):
         await broker.answer(task_id, "Ada")
         assert (await broker.wait(task_id, timeout=5)).result == "Hello Ada."
     assert not agent.hooks
+
+
+async def test_an_agent_that_was_handed_the_task_can_ask():
+    model = ScriptedModel(
+        call("transfer_to_clerk"), call("ask_user", question="Who?"), "Ada, then."
+    )
+    clerk = Agent(name="clerk", tools=[ask_user])
+    agent = Agent(name="default", handoffs=[clerk])
+    clerk.handoffs.append(agent)
+    async with TaskBroker(model=model, agent_specs=[agent]) as broker:
+        task_id = await broker.submit("Greet")
+        assert (await broker.wait(task_id, timeout=5)).question == "Who?"
+        await broker.answer(task_id, "Ada")
+        assert (await broker.wait(task_id, timeout=5)).result == "Ada, then."
+    assert agent.handoffs == [clerk]
+    assert clerk.handoffs == [agent]
+
+
+async def test_where_nobody_can_be_asked_the_model_is_told():
+    model = ScriptedModel(call("ask_user", question="Who?"), "Then not.")
+    swarm = Swarm(agents=[Agent(name="clerk", tools=[ask_user])])
+    async with TaskBroker(model=model, agent_specs={"default": swarm}) as broker:
+        task = await broker.wait(await broker.submit("Greet"), timeout=5)
+    assert task.result == "Then not."
+    assert "nobody can be asked here" in model.requests[1].messages[-1].error
 
 
 async def test_a_function_asks_by_raising(store):

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from orbiter import Agent, Swarm, Tool, tool
 from orbiter.config import DEFAULT_MAX_STEPS
+from orbiter.tasks._internal.asking import can_ask
 from orbiter.tasks.models import Task
 from orbiter.tasks.state import TaskError
 
@@ -54,12 +55,14 @@ TaskAgent = AgentSpec | Agent | Swarm | TaskFunction
 
 
 @tool
-def ask_user(question: str) -> str:
+async def ask_user(question: str) -> str:
     """Ask the user a question when the task cannot be done without the answer.
 
     Args:
         question: What the user has to tell you.
     """
+    if not can_ask.get():
+        raise TaskError("nobody can be asked here: only a single agent that runs a task can ask")
     # the worker puts the task aside before the model sees this, and the answer in its place
     return question
 

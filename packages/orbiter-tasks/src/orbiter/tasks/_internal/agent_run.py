@@ -11,6 +11,7 @@ from orbiter.agent import Provider
 from orbiter.config import DEFAULT_MODEL
 from orbiter.hooks import Hook, HookEvent, HookManager, HookPoint
 from orbiter.registry import agent_registry
+from orbiter.tasks._internal.asking import can_ask
 from orbiter.tasks.agents import AgentSpec, InputRequiredError, TaskAgent, ask_user
 from orbiter.tasks.models import EventType, Task
 from orbiter.tasks.state import TaskError
@@ -94,12 +95,16 @@ async def run_task(
     follower = _Follower(emit)
     target = agent if isinstance(agent, Swarm) else _prepared(agent, task, model, follower)
     messages = conversation(task)
-    result = await run(
-        target,
-        "" if messages else task.input,
-        messages=messages,
-        provider=model if not isinstance(model, str) else None,
-    )
+    asking = can_ask.set(target is not agent)
+    try:
+        result = await run(
+            target,
+            "" if messages else task.input,
+            messages=messages,
+            provider=model if not isinstance(model, str) else None,
+        )
+    finally:
+        can_ask.reset(asking)
     if follower.asked is not None:
         raise AgentAsksError(*follower.asked, result.messages)
     if result.stop_reason != "completed":
@@ -120,10 +125,8 @@ def _prepared(
 ) -> Agent:
     prompt = task.metadata.get("system_prompt")
     if isinstance(agent, Agent):
-        # a copy: the agent may run elsewhere at the same time
-        own = copy.copy(agent)
+        own = _followed(agent, follower, {})
         own.instructions = agent.instructions if prompt is None else str(prompt)
-        own.hooks = _Both(agent.hooks, follower.hooks)
         return own
     return Agent(
         name=agent.name,
@@ -135,6 +138,15 @@ def _prepared(
         max_steps=agent.max_steps,
         temperature=agent.temperature,
     )
+
+
+def _followed(agent: Agent, follower: "_Follower", copies: dict[int, Agent]) -> Agent:
+    """Copy an agent and all it may hand off to; they may run elsewhere at the same time."""
+    if id(agent) not in copies:
+        own = copies[id(agent)] = copy.copy(agent)
+        own.hooks = _Both(agent.hooks, follower.hooks)
+        own.handoffs = [_followed(target, follower, copies) for target in agent.handoffs]
+    return copies[id(agent)]
 
 
 class _Follower:
@@ -172,6 +184,7 @@ class _Both(HookManager):
     def __init__(self, own: HookManager, ours: list[Hook]) -> None:
         super().__init__(ours)
         self._own = own
+        self.observer = own.observer
 
     def __contains__(self, point: object) -> bool:
         return point in self._own or super().__contains__(point)
