@@ -154,7 +154,6 @@ def test_a_place_is_free_when_the_container_has_ended_not_when_the_answer_is_the
     [
         ("failed", None, "AgentError"),
         ("error", None, "AgentError"),
-        ("timeout", None, "AgentTimeout"),
         ("failed", "OOMKilled", "OOMKilled"),
         ("error", "WorkspaceError", "WorkspaceError"),
         ("error", "InvalidMessage", "InvalidMessage"),
@@ -166,6 +165,11 @@ def test_an_output_that_is_no_success_fails_the_task_with_its_reason(status, rea
     assert (final.phase, final.reason) == ("Failed", expected)
     assert final.message == "first line … last line"
     assert final.condition("Succeeded").message == "first line\nmore\nlast line"
+
+
+def test_stderr_says_nothing_about_an_agent_that_was_stopped():
+    out = output("timeout", reason="AgentTimeout", error="stopped after 4 s\nnoise of the agent")
+    assert decide(running(**record(out))).status.message == "stopped after 4 s"
 
 
 def test_the_line_for_people_is_short_and_the_end_of_the_text_is_kept():

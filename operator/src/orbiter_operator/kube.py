@@ -5,12 +5,12 @@ operator together, and because every write must be countable in one place.
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple
 
 import aiohttp
+import orjson
 
 from orbiter_operator.credentials import Credentials
 
@@ -185,7 +185,7 @@ class Kube:
             async for chunk in response.content.iter_any():
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
-                    yield json.loads(line)
+                    yield orjson.loads(line)
 
     async def _call(
         self,
@@ -200,7 +200,7 @@ class Kube:
         self._count(verb, resource.plural)
         async with await self._send(method, path, params=params, body=body) as response:
             await _check(response)
-            found: Object = json.loads(await response.read())
+            found: Object = orjson.loads(await response.read())
             return found
 
     async def _send(
@@ -217,7 +217,7 @@ class Kube:
         headers = self._credentials.headers()
         data = None
         if body is not None:
-            data = json.dumps(body, separators=(",", ":")).encode()
+            data = orjson.dumps(body)
             headers["Content-Type"] = MERGE_PATCH if method == "PATCH" else "application/json"
         return await self._session.request(
             method,
@@ -238,7 +238,7 @@ async def _check(response: aiohttp.ClientResponse) -> None:
         return
     text = await response.text()
     try:
-        body = json.loads(text)
+        body = orjson.loads(text)
     except ValueError:
         body = {}
     reason = body.get("reason") or response.reason or "Error"

@@ -18,6 +18,7 @@ from orbiter_operator.steps import Announce, Plan
 
 _NOT_REPEATED = ("JobRejected", "InvalidMessage", "Cancelled")
 _ORDINARY = ("ConcurrencyLimit", "WaitingForDependencies", "Suspended", "Starting")
+_SELF_EXPLAINING = ("AgentTimeout", "Terminated")
 _CRASHED = "Worker crashed: "
 _NEVER_RAN = ("JobRejected", "ImagePullFailed", "WorkerMisconfigured")
 _DEFAULT_REASON = {
@@ -64,7 +65,7 @@ def explain(output: DeveloperWorkerOutput) -> Explanation:
     lines = (output.error or _summary(output)).strip().splitlines()
     line = lines[0] if lines else f"the worker reported {output.status} and no reason"
     line = line.removeprefix(_CRASHED).removeprefix(f"{reason}: ")
-    if len(lines) > 1 and lines[-1] not in line:
+    if len(lines) > 1 and lines[-1] not in line and reason not in _SELF_EXPLAINING:
         # The first line names the failure, the last one of stderr usually says why.
         line = f"{one_line(line, LINE // 2)} … {lines[-1]}"
     return Explanation(reason=reason, message=one_line(line), detail="\n".join(lines))
