@@ -9,6 +9,7 @@ from orbiter import Agent, Swarm, Tool, run, tool
 from orbiter.config import TaskConfig
 from orbiter.hooks import Hook, HookEvent, HookPoint
 from orbiter.models import ModelProvider, ModelResponse, ScriptedModel, call, get_provider
+from orbiter.tasks import AgentSpec, Task, TaskBroker, TaskState
 from orbiter.types import Message, RunContext, RunResult, StreamEvent, TextEvent
 
 
@@ -98,3 +99,24 @@ async def main() -> None:
         show(event)
     async with run.stream(agent, "hi") as stream:
         assert_type(stream.result, RunResult | None)
+
+
+async def shout(task: Task) -> str:
+    return task.input.upper()
+
+
+async def tell(task: Task) -> None:
+    print(task.state)
+
+
+async def use_tasks() -> None:
+    async with TaskBroker(
+        model=ScriptedModel("hi"),
+        agent_specs={"default": shout, "writer": Agent(name="writer"), "asker": AgentSpec()},
+        activity=lambda event: print(event.seq),
+    ) as broker:
+        task_id = await broker.submit("hello", config_name="writer")
+        await broker.notify(task_id, {TaskState.RUNNING}, tell)
+        async for change in broker.stream(task_id, after=1):
+            print(change.new_state)
+        assert_type(await broker.wait(task_id, timeout=5), Task)

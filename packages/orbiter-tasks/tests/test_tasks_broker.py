@@ -83,6 +83,22 @@ async def test_tasks_wait_in_the_store_until_the_broker_is_entered(store, gate):
     assert gate.runs == [task_id]
 
 
+async def test_two_brokers_on_one_store_run_each_task_once(store):
+    runs = []
+
+    async def agent(task):
+        runs.append(task.id)
+        await asyncio.sleep(0)
+        return "done"
+
+    options = {"agent_specs": {"default": agent}, "poll_interval": QUICK, "concurrency": 3}
+    async with TaskBroker(store, **options) as one, TaskBroker(store, **options) as two:
+        ids = [await broker.submit("x") for broker in (one, two) for _ in range(30)]
+        for task_id in ids:
+            assert (await two.wait(task_id, timeout=10)).state is TaskState.COMPLETED
+    assert sorted(runs) == sorted(ids)
+
+
 async def test_so_many_tasks_run_at_a_time_as_allowed(store, gate):
     broker = TaskBroker(store, agent_specs=gate.agents, concurrency=2, poll_interval=QUICK)
     ids = [await broker.submit(str(n)) for n in range(5)]

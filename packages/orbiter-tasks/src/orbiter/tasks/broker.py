@@ -5,7 +5,7 @@ All it knows is in its store. Several brokers, also of several processes, may sh
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, Self
 
 from orbiter.agent import Provider
@@ -35,7 +35,7 @@ class TaskBroker:
         model: Provider | str | None = None,
         activity: Callable[[TaskEvent], object] | None = None,
         *,
-        agent_specs: Mapping[str, TaskAgent] | Iterable[TaskAgent] | None = None,
+        agent_specs: Mapping[str, TaskAgent] | Sequence[TaskAgent] | None = None,
         concurrency: int = 16,
         lease_seconds: float = LEASE_SECONDS,
         orphan_retries: int = 0,
@@ -78,7 +78,7 @@ class TaskBroker:
         self._observer: asyncio.Task[None] | None = None
         self._unwatch = self._store.watch(self._changed)
 
-    def register_agents(self, agents: Mapping[str, TaskAgent] | Iterable[TaskAgent]) -> None:
+    def register_agents(self, agents: Mapping[str, TaskAgent] | Sequence[TaskAgent]) -> None:
         """Add what can run tasks, by name or with one."""
         self._worker.register_agents(agents)
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from orbiter.agent import Provider
@@ -26,7 +26,7 @@ class Worker:
         self,
         store: TaskStore,
         model: Provider | str | None = None,
-        agent_specs: Mapping[str, TaskAgent] | Iterable[TaskAgent] | None = None,
+        agent_specs: Mapping[str, TaskAgent] | Sequence[TaskAgent] | None = None,
         *,
         sleep: Callable[[float], Any] = asyncio.sleep,
     ) -> None:
@@ -43,7 +43,7 @@ class Worker:
         self._agents = named(agent_specs or {})
         self._sleep = sleep
 
-    def register_agents(self, agents: Mapping[str, TaskAgent] | Iterable[TaskAgent]) -> None:
+    def register_agents(self, agents: Mapping[str, TaskAgent] | Sequence[TaskAgent]) -> None:
         """Add what can run tasks; a known name is replaced.
 
         Raises:

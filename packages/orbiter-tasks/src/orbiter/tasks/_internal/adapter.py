@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import cast
+from weakref import WeakValueDictionary
 
 from orbiter.tasks._internal.changes import moved, numbered
 from orbiter.tasks._internal.watchers import Watchers
@@ -30,12 +31,20 @@ class FullStore(TaskStore, LeasingStore, WatchableStore, EventLog):
     """All that a broker asks of a store, for type checkers; nothing is made of it."""
 
 
+# brokers of one process on the same store have to meet in one adapter; it keeps its store alive,
+# so as long as there is an entry its id means that store
+_adapters: WeakValueDictionary[int, "AdaptedStore"] = WeakValueDictionary()
+
+
 def full(store: TaskStore) -> FullStore:
     """Return the store itself if it can do everything, else an adapter around it."""
     capable = (LeasingStore, WatchableStore, EventLog)
     if isinstance(store, AdaptedStore) or all(isinstance(store, kind) for kind in capable):
         return cast("FullStore", store)
-    return cast("FullStore", AdaptedStore(store))
+    adapter = _adapters.get(id(store))
+    if adapter is None:
+        adapter = _adapters[id(store)] = AdaptedStore(store)
+    return cast("FullStore", adapter)
 
 
 class AdaptedStore(TaskStore):
