@@ -12,6 +12,7 @@ from orbiter._internal.step import take_step
 from orbiter._internal.turn import Turn
 from orbiter.agent import Agent
 from orbiter.hooks import HookPoint
+from orbiter.observer import Observer
 from orbiter.tool import Tool
 from orbiter.types import AssistantMessage, Message, StopReason, UserMessage
 
@@ -53,30 +54,36 @@ async def run_agent(
     while True:
         turn = Turn(agent, input, Plan(agent, extra, peers), state, log, start)
         state.last_agent = agent.name
-        if turn.observer is None:
-            reason = await _take_turn(turn, shown, fresh, steps)
-        else:
-            with turn.observer.agent(agent, turn.run) as scope:
-                reason = await _take_turn(turn, shown, fresh, steps)
-                scope.done(turn.output)
+        try:
+            if turn.observer is None:
+                await _begin(turn, shown, fresh)
+                reason = await _steps(turn, steps)
+                await _finish(turn)
+            else:
+                reason = await _observed_turn(turn.observer, turn, shown, fresh, steps)
+        except BaseException as error:
+            if HookPoint.ERROR in agent.hooks:
+                await agent.hooks.run(turn.event(HookPoint.ERROR, error=error))
+            raise
         if turn.target is None or reason != "completed":
             return Outcome(turn.output, agent.name, reason)
         agent, extra, start = turn.target, (), len(log)
         shown, fresh = [*history, *log], []
 
 
-async def _take_turn(
-    turn: Turn, shown: list[Message], fresh: list[Message], steps: dict[str, int]
+async def _observed_turn(
+    observer: Observer,
+    turn: Turn,
+    shown: list[Message],
+    fresh: list[Message],
+    steps: dict[str, int],
 ) -> StopReason:
-    try:
+    with observer.agent(turn.agent, turn.run) as scope:
         await _begin(turn, shown, fresh)
         reason = await _steps(turn, steps)
         await _finish(turn)
-    except BaseException as error:
-        if HookPoint.ERROR in turn.agent.hooks:
-            await turn.agent.hooks.run(turn.event(HookPoint.ERROR, error=error))
-        raise
-    return reason
+        scope.done(turn.output)
+        return reason
 
 
 async def _begin(turn: Turn, history: list[Message], fresh: list[Message]) -> None:
@@ -93,8 +100,8 @@ async def _begin(turn: Turn, history: list[Message], fresh: list[Message]) -> No
             turn.suffix = f"\n\n{note}"
     if agent.output_schema is not None and not getattr(turn.provider, "structured_output", False):
         turn.suffix += f"\n\n{schema_request(agent.output_schema)}"
-    if HookPoint.START in agent.hooks:
-        await agent.hooks.run(turn.event(HookPoint.START))
+    if turn.hooks is not None and HookPoint.START in turn.hooks:
+        await turn.hooks.run(turn.event(HookPoint.START))
 
 
 async def _finish(turn: Turn) -> None:
@@ -105,8 +112,8 @@ async def _finish(turn: Turn) -> None:
         )
     if agent.memory is not None:
         await agent.memory.remember(turn.log[turn.start :], agent_name=agent.name)
-    if HookPoint.FINISHED in agent.hooks:
-        await agent.hooks.run(turn.event(HookPoint.FINISHED, output=turn.output))
+    if turn.hooks is not None and HookPoint.FINISHED in turn.hooks:
+        await turn.hooks.run(turn.event(HookPoint.FINISHED, output=turn.output))
 
 
 async def _steps(turn: Turn, steps: dict[str, int]) -> StopReason:

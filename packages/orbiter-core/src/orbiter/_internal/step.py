@@ -41,7 +41,7 @@ async def take_step(turn: Turn) -> None:
     whenever this returns or raises.
     """
     agent, state = turn.agent, turn.state
-    context, hooks, emit = agent.context, agent.hooks, state.emit
+    context, hooks, emit = agent.context, turn.hooks, state.emit
     state.steps += 1
     if emit is not None:
         await emit(StepEvent(step=state.steps, agent_name=agent.name))
@@ -56,7 +56,7 @@ async def take_step(turn: Turn) -> None:
     state.count(reply.usage)
     if context is not None:
         context.record_step(agent.name, reply.usage)
-    if HookPoint.POST_LLM_CALL in hooks:
+    if hooks is not None and HookPoint.POST_LLM_CALL in hooks:
         await hooks.run(turn.event(HookPoint.POST_LLM_CALL, response=reply))
     if context is not None:
         payload = {"agent_name": agent.name, "messages": turn.view, "response": reply}
@@ -87,8 +87,9 @@ async def _prompt(turn: Turn) -> list[Message]:
         await agent.context.process("pre_llm_call", payload)
         text, view = payload["system_prompt"], payload["messages"]
     messages = build_messages(text, view)
-    if HookPoint.PRE_LLM_CALL in agent.hooks:
-        await agent.hooks.run(turn.event(HookPoint.PRE_LLM_CALL, messages=messages))
+    hooks = turn.hooks
+    if hooks is not None and HookPoint.PRE_LLM_CALL in hooks:
+        await hooks.run(turn.event(HookPoint.PRE_LLM_CALL, messages=messages))
     return messages
 
 

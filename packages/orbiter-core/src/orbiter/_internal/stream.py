@@ -102,7 +102,10 @@ async def _produce(channel: _Channel, begin: Begin, execute: Execute) -> None:
         raise
     except Exception as error:
         channel.result = state.result("", "error")
-        await channel.emit(ErrorEvent(error=str(error), agent_name=state.last_agent))
+        task = asyncio.current_task()
+        if task is not None and not task.cancelling():
+            # who has cancelled reads no more, and the event would wait for its reader
+            await channel.emit(ErrorEvent(error=str(error), agent_name=state.last_agent))
         raise
     finally:
         channel.queue.put_nowait(None)

@@ -33,10 +33,10 @@ async def run_calls(turn: Turn, calls: list[ToolCall], results: dict[str, ToolRe
 
 async def _run_call(turn: Turn, call: ToolCall, results: dict[str, ToolResult]) -> None:
     agent = turn.agent
-    context, hooks = agent.context, agent.hooks
+    context, hooks = agent.context, turn.hooks
     if context is not None:
         await context.process("pre_tool_call", {"agent_name": agent.name, "tool_call": call})
-    if HookPoint.PRE_TOOL_CALL in hooks:
+    if hooks is not None and HookPoint.PRE_TOOL_CALL in hooks:
         await hooks.run(turn.event(HookPoint.PRE_TOOL_CALL, tool_call=call))
     if turn.observer is None:
         result, _ = await _execute(turn, call)
@@ -45,7 +45,7 @@ async def _run_call(turn: Turn, call: ToolCall, results: dict[str, ToolResult]) 
             result, cause = await _execute(turn, call)
             scope.done(result, cause)
     results[call.id] = result
-    if HookPoint.POST_TOOL_CALL in hooks:
+    if hooks is not None and HookPoint.POST_TOOL_CALL in hooks:
         await hooks.run(turn.event(HookPoint.POST_TOOL_CALL, tool_call=call, tool_result=result))
     if context is not None:
         results[call.id] = result = await _process_result(context, agent.name, call, result)

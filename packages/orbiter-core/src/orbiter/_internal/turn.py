@@ -19,6 +19,7 @@ class Turn:
         log: What the run adds to the conversation; shared with earlier agents of a handoff.
         start: Where this turn's part of the log begins.
         suffix: What memory and output type add to the instructions.
+        hooks: The agent's, None when it has none.
         misfits: Final answers that did not fit the output type.
         observer: The agent's own, else the run's, if any.
         done: Whether `output` is final.
@@ -26,8 +27,8 @@ class Turn:
     """
 
     __slots__ = (
-        "agent", "done", "input", "log", "misfits", "observer", "output", "plan", "provider", "run",
-        "start", "state", "suffix", "target", "view",
+        "agent", "done", "hooks", "input", "log", "misfits", "observer", "output", "plan",
+        "provider", "run", "start", "state", "suffix", "target", "view",
     )  # fmt: skip
 
     def __init__(
@@ -37,6 +38,7 @@ class Turn:
         self.input = input
         self.plan = plan
         self.state = state
+        self.hooks = agent.hooks or None
         self.observer = agent.hooks.observer or state.observer
         self.provider: Provider = state.provider_for(agent.model)
         self.log = log

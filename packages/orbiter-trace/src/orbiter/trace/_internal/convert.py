@@ -29,8 +29,9 @@ def readable(note: NoteSpan, pipeline: "Pipeline") -> ReadableSpan:
         events.append(Event("exception", note.failure.attributes(), note.ended))
         status = failed(note.failure)
     if note.extra:
-        # leaves out, with a warning in the log, what is no value of an attribute
-        attributes.update(BoundedAttributes(attributes=note.extra))
+        # None takes the place of what cannot be the value of an attribute
+        given = BoundedAttributes(attributes=note.extra)
+        attributes.update({key: value for key, value in given.items() if value is not None})
     parent = None
     if note.parent_id:
         parent = SpanContext(note.trace_id, note.parent_id, note.remote, SAMPLED)

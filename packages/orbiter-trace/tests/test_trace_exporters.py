@@ -1,0 +1,150 @@
+import gzip
+import http.server
+import io
+import json
+import threading
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from orbiter import Agent, run
+from orbiter.models import ScriptedModel
+from orbiter.trace import (
+    ConsoleExporter,
+    JsonlExporter,
+    TraceConfig,
+    read_jsonl,
+    trace_span,
+    tracing,
+    tree_lines,
+)
+
+
+@pytest.fixture
+def collector():
+    """An OTLP/HTTP receiver; `.requests` are the decoded exports."""
+    requests = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.headers.get("Content-Encoding") == "gzip":
+                body = gzip.decompress(body)
+            requests.append((self.path, ExportTraceServiceRequest.FromString(body)))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.requests = requests
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+async def test_an_otlp_receiver_gets_the_spans(collector):
+    endpoint = f"http://127.0.0.1:{collector.server_port}/v1/traces"
+    config = TraceConfig(exporters="otlp", endpoint=endpoint, service_name="shop")
+    with tracing(config):
+        await run(Agent(name="a"), "hi", provider=ScriptedModel("hello"))
+    [(path, request)] = collector.requests
+    assert path == "/v1/traces"
+    [resource] = request.resource_spans
+    assert {a.key: a.value.string_value for a in resource.resource.attributes}[
+        "service.name"
+    ] == "shop"
+    [scope] = resource.scope_spans
+    by_name = {span.name: span for span in scope.spans}
+    assert set(by_name) == {"invoke_workflow a", "invoke_agent a", "step", "chat gpt-4o"}
+    assert by_name["chat gpt-4o"].parent_span_id == by_name["step"].span_id
+    tokens = {a.key: a.value.int_value for a in by_name["chat gpt-4o"].attributes}
+    assert tokens["gen_ai.usage.input_tokens"] == 10
+
+
+def test_a_jsonl_file_holds_a_span_a_line(tmp_path):
+    path = tmp_path / "traces" / "today.jsonl"
+    config = TraceConfig(exporters=path)
+    with tracing(config), trace_span("outer", {"n": 1}), trace_span("inner"):
+        pass
+    inner, outer = read_jsonl(path)
+    assert json.loads(path.read_text().splitlines()[1])["attributes"] == {"n": 1}
+    assert (inner.name, inner.parent_id, outer.parent_id) == ("inner", outer.span_id, None)
+    assert (outer.status, outer.service) == ("unset", "orbiter")
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_line_that_is_no_span_is_named(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text("{}\n")
+    with pytest.raises(ValueError, match=r"x\.jsonl, line 1 is no span"):
+        list(read_jsonl(path))
+
+
+def test_the_console_prints_a_trace_when_its_root_has_ended():
+    out = io.StringIO()
+    with tracing(TraceConfig(exporters=ConsoleExporter(out))) as tracer, trace_span("outer"):
+        with pytest.raises(ValueError, match="no"), trace_span("inner"):
+            raise ValueError("no")
+        tracer.flush()
+        assert out.getvalue() == ""
+    lines = out.getvalue().splitlines()
+    assert [line.split("  ")[0] for line in lines] == ["outer", ""]
+    assert lines[1].startswith("  inner")
+    assert lines[1].endswith("ERROR ValueError")
+
+
+def test_an_exporter_that_fails_loses_spans_and_nothing_else(spans, caplog):
+    class Broken:
+        def export(self, spans):
+            raise OSError("disk full")
+
+        def shutdown(self):
+            pass
+
+    with tracing(TraceConfig(exporters=(Broken(), spans.exporter))), trace_span("x"):
+        pass
+    assert spans.names == ["x"]
+    assert "Broken lost 1 spans" in caplog.text
+
+
+def test_more_spans_than_may_wait_are_dropped_and_counted(spans):
+    # the lock holds back the export that a half full queue asks for
+    with spans.on(max_queue=2, export_interval=60) as tracer, tracer._pipeline._exporting:
+        for _ in range(5):
+            with trace_span("x"):
+                pass
+    assert tracer.dropped + len(spans.names) == 5
+    assert tracer.dropped >= 2
+
+
+def test_values_that_are_none_of_opentelemetry_do_not_stop_an_export(spans):
+    with spans.on(), trace_span("x") as span:
+        span.set_attribute("thing", object())
+        span.set_attribute("fine", 1)
+    assert dict(spans["x"].attributes) == {"fine": 1}
+
+
+def test_an_unknown_exporter_is_refused_with_what_there_is():
+    with pytest.raises(ValueError, match="'otlp', 'console', a path"):
+        TraceConfig(exporters="zipkin")
+
+
+def test_the_defaults_tell_no_content_and_cannot_be_changed():
+    config = TraceConfig()
+    assert config.capture_content is False
+    with pytest.raises(ValueError, match="frozen"):
+        config.capture_content = True
+
+
+def test_the_jsonl_exporter_can_be_used_by_itself(tmp_path, spans):
+    exporter = JsonlExporter(tmp_path / "a.jsonl")
+    with spans.on(), trace_span("x"):
+        pass
+    exporter.export(spans.all)
+    exporter.shutdown()
+    assert next(tree_lines(read_jsonl(tmp_path / "a.jsonl"))).startswith("x  ")

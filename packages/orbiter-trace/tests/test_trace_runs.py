@@ -1,0 +1,229 @@
+import asyncio
+
+import pytest
+from opentelemetry.trace import SpanKind, StatusCode
+
+from orbiter import Agent, Swarm, run, tool
+from orbiter.config import TaskConfig
+from orbiter.models import ModelError, ModelResponse, ScriptedModel, call
+from orbiter.trace import RunTracer, TraceConfig, trace_span
+from orbiter.types import Usage
+
+
+@tool
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+async def fails() -> str:
+    """Fail."""
+    raise ValueError("the password is hunter2")
+
+
+@tool
+async def waits() -> str:
+    """Never come back."""
+    await asyncio.Event().wait()
+    return ""
+
+
+def calc(**options) -> Agent:
+    return Agent(name="calc", model="openai:gpt-4o", tools=[add, fails, waits], **options)
+
+
+async def test_a_run_is_a_tree_of_run_agent_steps_model_calls_and_tools(spans):
+    with spans.on():
+        await run(calc(), "2 + 3", provider=ScriptedModel(call("add", a=2, b=3), "5"))
+    assert spans.names == [
+        "invoke_workflow calc",
+        "invoke_agent calc",
+        "step",
+        "chat gpt-4o",
+        "execute_tool add",
+        "step",
+        "chat gpt-4o",
+    ]
+    assert spans.tree() == {
+        "invoke_workflow calc": None,
+        "invoke_agent calc": "invoke_workflow calc",
+        "step": "invoke_agent calc",
+        "chat gpt-4o": "step",
+        "execute_tool add": "step",
+    }
+    assert len({span.context.trace_id for span in spans.all}) == 1
+    for span in spans.all:
+        assert span.start_time <= span.end_time
+
+
+async def test_a_model_call_speaks_the_genai_conventions(spans):
+    reply = ModelResponse(
+        id="r1", model="gpt-4o-2024-08-06", content="5",
+        usage=Usage(input_tokens=1000, output_tokens=100, total_tokens=1100),
+    )  # fmt: skip
+    with spans.on():
+        await run(calc(temperature=0.5, max_tokens=9), "?", provider=ScriptedModel(reply))
+    span = spans["chat gpt-4o"]
+    assert span.kind is SpanKind.CLIENT
+    assert dict(span.attributes) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-4o",
+        "gen_ai.request.temperature": 0.5,
+        "gen_ai.request.max_tokens": 9,
+        "gen_ai.agent.name": "calc",
+        "gen_ai.output.type": "text",
+        "gen_ai.response.model": "gpt-4o-2024-08-06",
+        "gen_ai.response.id": "r1",
+        "gen_ai.response.finish_reasons": ("stop",),
+        "gen_ai.usage.input_tokens": 1000,
+        "gen_ai.usage.output_tokens": 100,
+        "operation.cost": 0.0035,
+    }
+
+
+async def test_a_model_without_a_known_price_has_no_cost(spans):
+    agent = Agent(name="a", model="openai:made-up")
+    with spans.on():
+        await run(agent, "?", provider=ScriptedModel("hi"))
+    assert "operation.cost" not in spans["chat made-up"].attributes
+
+
+async def test_the_run_says_how_it_ended(spans):
+    with spans.on():
+        limits = TaskConfig(timeout=0.05)
+        await run(calc(), "?", provider=ScriptedModel(call("waits")), config=limits)
+    told = spans["invoke_workflow calc"].attributes
+    assert told["orbiter.run.stop_reason"] == "timeout"
+    assert told["orbiter.run.steps"] == 1
+    assert (
+        spans["execute_tool waits"].attributes["error.type"] == "asyncio.exceptions.CancelledError"
+    )
+    assert spans["invoke_agent calc"].status.status_code is StatusCode.UNSET
+
+
+async def test_a_tools_error_is_told_by_its_type_only(spans):
+    with spans.on():
+        await run(calc(), "?", provider=ScriptedModel(call("fails"), call("gone"), "sorry"))
+    span = spans["execute_tool fails"]
+    assert span.status.status_code is StatusCode.ERROR
+    assert span.attributes["error.type"] == "ValueError"
+    assert spans["execute_tool gone"].status.status_code is StatusCode.ERROR
+    assert "hunter2" not in spans.text()
+
+
+async def test_a_models_error_marks_every_span_around_it(spans):
+    with spans.on(), pytest.raises(ModelError):
+        await run(calc(), "?", provider=ScriptedModel(ModelError("bad key sk-12345", model="m")))
+    for name in ("chat gpt-4o", "step", "invoke_agent calc", "invoke_workflow calc"):
+        assert spans[name].attributes["error.type"] == "orbiter.models.types.ModelError"
+    assert "sk-12345" not in spans.text()
+
+
+async def test_a_streamed_run_is_the_same_tree(spans):
+    with spans.on():
+        provider = ScriptedModel(call("add", a=2, b=3), "5")
+        async for _ in run.stream(calc(), "2 + 3", provider=provider):
+            pass
+    assert spans.names.count("chat gpt-4o") == 2
+    assert spans.tree()["execute_tool add"] == "step"
+    assert spans.all[-1].attributes["gen_ai.request.stream"] is True
+
+
+async def test_a_reader_who_leaves_closes_the_spans_as_cancelled(spans):
+    with spans.on():
+        async with run.stream(calc(), "?", provider=ScriptedModel(call("waits"))) as stream:
+            async for event in stream:
+                if event.type == "tool_call":
+                    break
+    told = spans["invoke_workflow calc"]
+    assert told.attributes["error.type"] == "asyncio.exceptions.CancelledError"
+    assert spans.names[:2] == ["invoke_workflow calc", "invoke_agent calc"]
+
+
+async def test_a_handoff_is_a_span_and_both_agents_stand_in_one_run(spans):
+    billing = Agent(name="billing")
+    triage = Agent(name="triage", handoffs=[billing])
+    with spans.on():
+        await run(triage, "refund", provider=ScriptedModel(call("transfer_to_billing"), "done"))
+    handoff = spans["handoff billing"]
+    assert handoff.attributes["orbiter.handoff.target"] == "billing"
+    assert handoff.attributes["gen_ai.agent.name"] == "triage"
+    assert spans.tree()["invoke_agent billing"] == "invoke_workflow triage"
+    assert spans.tree()["handoff billing"] == "step"
+
+
+async def test_a_teams_worker_stands_under_the_tool_that_called_it(spans):
+    team = Swarm(agents=[Agent(name="lead"), Agent(name="worker")], mode="team")
+    provider = ScriptedModel(call("delegate_to_worker", task="dig"), "dug", "done")
+    with spans.on():
+        await run(team, "go", provider=provider)
+    tree = spans.tree()
+    assert tree["invoke_agent worker"] == "execute_tool delegate_to_worker"
+    assert tree["invoke_agent lead"] == "invoke_workflow team lead, worker"
+
+
+async def test_the_branches_of_a_flow_are_siblings(spans):
+    swarm = Swarm(agents=[Agent(name=n) for n in "abc"], flow="(a | b) >> c")
+    with spans.on():
+        await run(swarm, "go", provider=ScriptedModel("x", "y", "z"))
+    tree = spans.tree()
+    root = "invoke_workflow (a | b) >> c"
+    assert [tree[f"invoke_agent {n}"] for n in "abc"] == [root] * 3
+
+
+async def test_a_run_inside_of_a_tool_joins_the_tree(spans):
+    @tool
+    async def ask() -> str:
+        """Ask another agent."""
+        return str((await run(Agent(name="inner"), "?", provider=ScriptedModel("hi"))).output)
+
+    with spans.on():
+        outer = Agent(name="outer", tools=[ask])
+        await run(outer, "go", provider=ScriptedModel(call("ask"), "done"))
+    assert spans.tree()["invoke_workflow inner"] == "execute_tool ask"
+    assert len({span.context.trace_id for span in spans.all}) == 1
+
+
+async def test_concurrent_runs_are_trees_of_their_own(spans):
+    with spans.on():
+        await asyncio.gather(
+            *(
+                run(calc(), "?", provider=ScriptedModel(call("add", a=1, b=1), "2"))
+                for _ in range(20)
+            )
+        )
+    traces = {}
+    for span in spans.all:
+        traces.setdefault(span.context.trace_id, []).append(span)
+    assert len(traces) == 20
+    for members in traces.values():
+        ids = {span.context.span_id for span in members}
+        assert len(ids) == 7
+        assert sum(span.parent is None for span in members) == 1
+        assert all(span.parent.span_id in ids for span in members if span.parent)
+
+
+async def test_one_agent_can_be_traced_alone(spans):
+    @tool
+    async def look() -> str:
+        """Look."""
+        with trace_span("inside"):
+            return "seen"
+
+    with RunTracer(TraceConfig(exporters=spans.exporter)) as tracer:
+        mine = Agent(name="mine", tools=[look], hooks=[tracer])
+        await run(mine, "?", provider=ScriptedModel(call("look"), "hi"))
+        await run(Agent(name="other"), "?", provider=ScriptedModel("hi"))
+        with trace_span("outside"):
+            pass
+    assert spans.names[0] == "invoke_agent mine"
+    assert spans.tree()["inside"] == "execute_tool look"
+    assert not {"invoke_agent other", "outside"} & set(spans.names)
+
+
+async def test_an_unsampled_trace_leaves_nothing_out_of_its_children(spans):
+    with spans.on(sample_ratio=0):
+        await run(calc(), "?", provider=ScriptedModel(call("add", a=1, b=1), "2"))
+    assert spans.names == []
