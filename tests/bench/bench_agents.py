@@ -15,7 +15,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +28,7 @@ from orbiter.context import Context, ContextConfig
 from orbiter.hooks import Hook, HookPoint
 from orbiter.memory import ShortTermMemory
 from orbiter.models import ModelProvider, ModelResponse, call
+from orbiter.trace import TraceConfig, tracing
 from orbiter.types import ToolResult
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,6 +91,23 @@ def plain() -> Agent:
 
 
 async def _hook(event: object) -> None: ...
+
+
+class Nowhere:
+    """Takes spans and forgets them: what is measured is the tracing, not a network."""
+
+    def export(self, spans: object) -> None:
+        """Take spans."""
+
+    def shutdown(self) -> None:
+        """Stop."""
+
+
+@contextmanager
+def everything_else() -> Iterator[None]:
+    """Switch on what is on for all runs: tracing."""
+    with tracing(TraceConfig(exporters=Nowhere())):
+        yield
 
 
 def everything() -> Agent:
@@ -191,13 +210,17 @@ async def crowd_ms(agents: int = 1000) -> float:
 
 def measure(runs: int, memory_runs: int) -> tuple[list[Figure], dict[str, str]]:
     """Measure everything, ours and the peers' by turns."""
-    ours = {"plain loop": one_run(plain), "everything on": one_run(everything)}
+    ours = {
+        "plain loop": (one_run(plain), nullcontext),
+        "everything on": (one_run(everything), everything_else),
+    }
     taken: dict[str, list[float]] = {name: [] for name in ours}
     theirs: dict[str, list[float]] = {}
     versions: dict[str, str] = {}
     for _ in range(3):
-        for name, once in ours.items():
-            taken[name] += asyncio.run(samples(once, runs))
+        for name, (once, switched_on) in ours.items():
+            with switched_on():
+                taken[name] += asyncio.run(samples(once, runs))
         for name, found in peers(runs // 4).items():
             theirs.setdefault(name, []).extend(found["ms"])
             versions[name] = str(found["version"])
@@ -208,9 +231,11 @@ def measure(runs: int, memory_runs: int) -> tuple[list[Figure], dict[str, str]]:
     for name, share in (("plain loop", 40), ("everything on", 20)):
         figures.append(Figure(name, "us/run", medians[name], best and best / share))
     figures += _imports(bool(best))
+    with everything_else():
+        all_on = asyncio.run(flatness(everything))
     figures += [
         Figure("step 1000 / step 100, plain", "ratio", asyncio.run(flatness(plain)), 1.5),
-        Figure("step 1000 / step 100, all on", "ratio", asyncio.run(flatness(everything)), 1.5),
+        Figure("step 1000 / step 100, all on", "ratio", all_on, 1.5),
         Figure(f"growth over {memory_runs} runs", "MiB", asyncio.run(growth_mib(memory_runs)), 2),
         Figure("1000 agents at once", "ms", asyncio.run(crowd_ms()), 500),
     ]

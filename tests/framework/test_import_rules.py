@@ -18,10 +18,14 @@ MAY_IMPORT = {
     "orbiter-models": {"orbiter-core"},
     "orbiter-memory": {"orbiter-core"},
     "orbiter-context": {"orbiter-core", "orbiter-memory"},
+    "orbiter-trace": {"orbiter-core"},
     "orbiter-tasks": {"orbiter-core"},
 }
 # the public modules of core, from the bottom up; each knows only those before it
-CORE = ["types", "events", "config", "registry", "hooks", "tool", "agent", "swarm", "runner"]
+CORE = [
+    "types", "events", "config", "registry", "observer", "hooks", "tool", "agent", "swarm",
+    "runner",
+]  # fmt: skip
 BIGGEST_FILE = 250
 BIGGEST_CLASS = 200
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("core", "models", "memory", "context", "tasks")
+PARTS = ("core", "models", "memory", "context", "tasks", "trace")
 PACKAGES = [ROOT / "packages" / f"orbiter-{part}" for part in PARTS]
 IMPORTS = [
     "import orbiter",

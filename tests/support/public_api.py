@@ -22,6 +22,7 @@ PACKAGES = (
     "orbiter-models",
     "orbiter-memory",
     "orbiter-context",
+    "orbiter-trace",
     "orbiter-tasks",
 )
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
