@@ -107,7 +107,8 @@ def test_the_status_is_written_through_its_subresource_only(
     cluster.apply(agent_task("status"), namespace=namespace)
     status = {"phase": "Completed", "result": {"data": {"any": [{"depth": 1}]}}}
     cluster.patch("at", "status", {"status": status}, namespace)
-    assert "status" not in cluster.get("at", "status", namespace)
+    # Pending from the first moment, by default and not by a write.
+    assert cluster.get("at", "status", namespace)["status"] == {"phase": "Pending"}
     cluster.patch("at", "status", {"status": status}, namespace, "--subresource=status")
     assert cluster.get("at", "status", namespace)["status"] == status
 
