@@ -228,3 +228,22 @@ async def test_a_stream_nobody_reads_runs_nothing(calc):
     await stream.aclose()
     assert model.requests == []
     assert stream.result is None
+
+
+async def test_a_stream_that_is_left_ends_although_its_run_fails_on_the_way_out():
+    @tool
+    async def stubborn() -> str:
+        """Fail instead of being cancelled."""
+        await asyncio.Event().wait()
+        return ""
+
+    def refuse(event):
+        raise PermissionError("refused")
+
+    agent = Agent(name="a", tools=[stubborn], hooks=[Hook(HookPoint.ERROR, refuse)])
+    stream = run.stream(agent, "go", provider=ScriptedModel(call("stubborn")))
+    async for event in stream:
+        if event.type == "tool_call":
+            break
+    await asyncio.wait_for(stream.aclose(), 5)
+    assert stream.result.stop_reason == "error"
