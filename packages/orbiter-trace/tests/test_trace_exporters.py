@@ -2,6 +2,8 @@ import gzip
 import http.server
 import io
 import json
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -12,12 +14,14 @@ from orbiter.models import ScriptedModel
 from orbiter.trace import (
     ConsoleExporter,
     JsonlExporter,
+    RunTracer,
     TraceConfig,
     read_jsonl,
     trace_span,
     tracing,
     tree_lines,
 )
+from orbiter.types import OrbiterError
 
 
 @pytest.fixture
@@ -148,3 +152,40 @@ def test_the_jsonl_exporter_can_be_used_by_itself(tmp_path, spans):
     exporter.export(spans.all)
     exporter.shutdown()
     assert next(tree_lines(read_jsonl(tmp_path / "a.jsonl"))).startswith("x  ")
+
+
+def test_a_missing_exporter_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    with pytest.raises(OrbiterError, match=r"install orbiter-trace\[otlp\]"):
+        RunTracer(TraceConfig(exporters="otlp"))
+
+
+def test_a_forked_child_exports_its_own_spans_and_not_its_parents(tmp_path):
+    program = (
+        "import os, sys\n"
+        "from orbiter.trace import TraceConfig, configure, shutdown, trace_span\n"
+        "configure(TraceConfig(exporters=sys.argv[1], export_interval=60))\n"
+        "with trace_span('parent'): pass\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    with trace_span('child'): pass\n"
+        "    shutdown()\n"
+        "    os._exit(0)\n"
+        "os.waitpid(child, 0)\n"
+        "shutdown()\n"
+    )
+    path = tmp_path / "spans.jsonl"
+    subprocess.run([sys.executable, "-c", program, str(path)], check=True, timeout=60)
+    assert [span.name for span in read_jsonl(path)] == ["child", "parent"]
+
+
+def test_spans_that_nobody_flushed_are_exported_at_the_end_of_the_program(tmp_path):
+    program = (
+        "import sys\n"
+        "from orbiter.trace import TraceConfig, configure, trace_span\n"
+        "configure(TraceConfig(exporters=sys.argv[1], export_interval=60))\n"
+        "with trace_span('last'): pass\n"
+    )
+    path = tmp_path / "spans.jsonl"
+    subprocess.run([sys.executable, "-c", program, str(path)], check=True, timeout=60)
+    assert [span.name for span in read_jsonl(path)] == ["last"]
