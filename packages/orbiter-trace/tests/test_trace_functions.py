@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import context, propagate, trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
@@ -164,3 +164,23 @@ def test_nothing_of_opentelemetry_is_imported_while_tracing_is_off():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_a_trace_goes_on_from_and_to_other_processes(spans):
+    incoming = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    token = context.attach(propagate.extract({"traceparent": incoming}))
+    outgoing: dict[str, str] = {}
+    with spans.on(sample_ratio=0), trace_span("x"):
+        propagate.inject(outgoing)
+    context.detach(token)
+    span = spans["x"]
+    assert f"{span.context.trace_id:032x}" == "0af7651916cd43dd8448eb211c80319c"
+    assert f"{span.parent.span_id:016x}" == "b7ad6b7169203331"
+    assert span.parent.is_remote
+    assert outgoing["traceparent"].endswith(f"-{span.context.span_id:016x}-01")
+
+
+async def test_a_sync_tool_in_its_thread_nests_like_any_other(spans):
+    with spans.on(), trace_span("outer"):
+        await asyncio.to_thread(plain, 1)
+    assert spans.tree()["plain"] == "outer"
