@@ -38,6 +38,7 @@ _BATCH = 200
 _BLOCK_MS = 5000
 _PAUSE_SECONDS = 0.2
 _GATHER_SECONDS = 0.2
+_HINTS_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 5.0
 _DEAD_LETTERS = 10_000
 
@@ -143,6 +144,10 @@ class Consumer:
         )
         for stream, entries in found:
             await self._take(stream, entries)
+        if all(stream == LIFECYCLE for stream, _ in found):
+            # A worker tells several things within milliseconds, none of them urgent: one read
+            # for all of them.
+            await asyncio.sleep(_HINTS_SECONDS)
 
     async def _take(self, stream: str, entries: list[Entry]) -> None:
         for entry, fields in entries:
