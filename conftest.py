@@ -4,6 +4,8 @@ import operator
 import sys
 from pathlib import Path
 
+import hypothesis
+
 ROOT = Path(__file__).parent
 for directory in ("tests", "images"):
     sys.path.insert(0, str(ROOT / directory))
@@ -19,3 +21,7 @@ pytest_plugins = [
     "support.wrapper",
     "support.real_agents",
 ]
+
+# A shared machine is slow now and then; how long one example takes is no property of the code.
+hypothesis.settings.register_profile("shared-machine", deadline=None)
+hypothesis.settings.load_profile("shared-machine")
