@@ -32,12 +32,16 @@ _ASK_AGAIN_SECONDS = 0.2
 def task(name: str, prompt: str, *, namespace: str = NAMESPACE, **spec: Any) -> Object:
     """An AgentTask that the real Claude Code CLI works on, with the scripted model behind it."""
     agent = {"type": "claude", "credentialsSecretRef": {"name": "claude-credentials"}}
-    defaults = {"timeoutSeconds": 120}
     return {
         "apiVersion": "orbiter.dev/v1alpha1",
         "kind": "AgentTask",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"prompt": f"{_unique()}\n{prompt}", "agent": agent, **defaults, **spec},
+        "spec": {
+            "prompt": f"{_unique()}\n{prompt}",
+            "agent": agent,
+            "timeoutSeconds": 120,
+            **spec,
+        },
     }
 
 
