@@ -5,7 +5,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PACKAGES := $(addprefix packages/orbiter-,core models memory context trace tasks)
+PACKAGES := $(addprefix packages/orbiter-,core models memory context trace tasks mcp sandbox eval a2a server train cli)
 LOCAL := contracts wrapper operator $(PACKAGES)
 STAMP := $(VENV)/.installed
 

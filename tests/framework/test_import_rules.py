@@ -20,6 +20,24 @@ MAY_IMPORT = {
     "orbiter-context": {"orbiter-core", "orbiter-memory"},
     "orbiter-trace": {"orbiter-core"},
     "orbiter-tasks": {"orbiter-core"},
+    "orbiter-mcp": {"orbiter-core"},
+    "orbiter-sandbox": {"orbiter-core"},
+    "orbiter-eval": {"orbiter-core"},
+    "orbiter-a2a": {"orbiter-core", "orbiter-tasks"},
+    "orbiter-server": {"orbiter-core", "orbiter-models", "orbiter-tasks"},
+    "orbiter-train": {"orbiter-core", "orbiter-models", "orbiter-eval"},
+    "orbiter-cli": {
+        "orbiter-core",
+        "orbiter-models",
+        "orbiter-context",
+        "orbiter-memory",
+        "orbiter-tasks",
+        "orbiter-trace",
+        "orbiter-mcp",
+        "orbiter-eval",
+        "orbiter-server",
+        "orbiter-sandbox",
+    },
 }
 # the public modules of core, from the bottom up; each knows only those before it
 CORE = [

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("core", "models", "memory", "context", "tasks", "trace")
+PARTS = (
+    "core", "models", "memory", "context", "tasks", "trace", "mcp", "sandbox", "eval", "a2a",
+    "server", "train", "cli",
+)  # fmt: skip
 PACKAGES = [ROOT / "packages" / f"orbiter-{part}" for part in PARTS]
 IMPORTS = [
     "import orbiter",

@@ -24,6 +24,13 @@ PACKAGES = (
     "orbiter-context",
     "orbiter-trace",
     "orbiter-tasks",
+    "orbiter-mcp",
+    "orbiter-sandbox",
+    "orbiter-eval",
+    "orbiter-a2a",
+    "orbiter-server",
+    "orbiter-train",
+    "orbiter-cli",
 )
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _MODULE = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Z])")

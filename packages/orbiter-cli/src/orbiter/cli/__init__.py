@@ -1,0 +1,1 @@
+"""The commands `orbiter` and `kubectl orbiter`."""

@@ -1,0 +1,1 @@
+"""How good an agent is, measured: datasets, scorers, comparisons, reports."""

@@ -1,0 +1,1 @@
+"""Places where an agent's commands and code run without harm."""

@@ -1,0 +1,1 @@
+"""Better agents from their own runs: datasets, fine-tuning, instruction optimisation."""
