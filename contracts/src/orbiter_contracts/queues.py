@@ -57,3 +57,11 @@ def attempt_record(uid: str, attempt: int) -> str:
     that does not depend on who has read the output stream how far.
     """
     return f"agenttask:{uid}:{attempt}"
+
+
+def task_snapshot(uid: str) -> str:
+    """Key of what the agent's session of an AgentTask needs to go on in another Job.
+
+    A worker whose agent has asked something stores it, the next attempt's worker restores it.
+    """
+    return f"agenttask:{uid}:snapshot"
