@@ -27,6 +27,7 @@ _KINDS = {
     "agenttasks": ("orbiter.dev/v1alpha1", "AgentTask"),
     "posessions": ("orbiter.dev/v1alpha1", "POSession"),
     "jobs": ("batch/v1", "Job"),
+    "deployments": ("apps/v1", "Deployment"),
     "pods": ("v1", "Pod"),
     "events": ("v1", "Event"),
     "configmaps": ("v1", "ConfigMap"),
@@ -175,7 +176,7 @@ class FakeApi:
         if request.method == "GET" and (found := self._discovery(path)) is not None:
             return web.json_response(found)
         plural, namespace, name, sub = _parse(path)
-        if plural not in _KINDS or (plural == "agenttasks" and not self.crds):
+        if plural not in _KINDS or (plural in ("agenttasks", "posessions") and not self.crds):
             return _status(404, "NotFound", "the server could not find the requested resource")
         body = await request.json() if request.can_read_body else None
         if request.method == "GET" and "watch" in request.query:

@@ -79,12 +79,23 @@ class Children(Generic[F]):
 
     Args:
         read: Reduces an object to its facts; None when it is none of ours.
-        enqueue: Called with the key of the task whose child's facts have changed.
+        enqueue: Called with the key of the object whose child's facts have changed.
+        kind: Kind of the objects they belong to.
+        label: Label of a child that names its object.
     """
 
-    def __init__(self, read: Callable[[Object], F | None], enqueue: Callable[[Key], None]) -> None:
+    def __init__(
+        self,
+        read: Callable[[Object], F | None],
+        enqueue: Callable[[Key], None],
+        *,
+        kind: str = "AgentTask",
+        label: str = TASK,
+    ) -> None:
         self._read = read
         self._enqueue = enqueue
+        self._kind = kind
+        self._label = label
         self._seen: dict[tuple[str, str], _Seen[F]] = {}
         self._names: dict[Key, set[str]] = defaultdict(set)
         self._gone = Tombstones()
@@ -110,7 +121,7 @@ class Children(Generic[F]):
         version = version_of(obj)
         if old is not None and old.version >= version:
             return
-        key = Key(meta["namespace"], meta["labels"][TASK])
+        key = Key(meta["namespace"], meta["labels"][self._label], self._kind)
         self._seen[place] = _Seen(version, meta["uid"], key, facts)
         self._names[key].add(meta["name"])
         if old is None or old.facts != facts:

@@ -54,6 +54,7 @@ class Consumer:
         enqueue: Has a task looked at.
         connected: Called when Redis answers (again).
         dead: Called for every entry that cannot be read.
+        heard: Called with the lifecycle events of workers that run no attempt of a task.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Consumer:
         enqueue: Callable[[Key], None],
         connected: Callable[[], None],
         dead: Callable[[str], None],
+        heard: Callable[[WorkerLifecycleEvent], None] = lambda event: None,
     ) -> None:
         self._redis = redis
         self._reader = reader
@@ -74,6 +76,7 @@ class Consumer:
         self._enqueue = enqueue
         self._connected = connected
         self._dead = dead
+        self._heard = heard
         self.reachable = False
         self._done: dict[str, list[str]] = {}
         self._some_done = asyncio.Event()
@@ -163,10 +166,10 @@ class Consumer:
             self._acknowledge(stream, entry)
 
     def _lifecycle(self, key: Key | None, attempt: int, fields: dict[str, str]) -> None:
-        if key is None:
-            return
         event = decode(WorkerLifecycleEvent, fields)
-        if event.event == "busy":
+        if key is None:
+            self._heard(event)
+        elif event.event == "busy":
             self._news.busy(key, attempt, event.timestamp)
             self._enqueue(key)
 

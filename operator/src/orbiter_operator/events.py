@@ -1,6 +1,6 @@
 """Kubernetes Events: what a person would want to know, in `kubectl describe agenttask`.
 
-An Event's name follows from its task, attempt and reason. Posting one a second time answers 409 and
+An Event's name follows from its object, attempt and reason. Posting one a second time answers 409 and
 changes nothing, so a crash between the Event and the status repeats neither.
 """
 
@@ -31,14 +31,14 @@ class EventPoster:
         self._identity = identity
         self._posted: OrderedDict[str, None] = OrderedDict()
 
-    async def post(self, task: dict[str, Any], event: Announce, now: datetime) -> None:
-        """Post an Event about an AgentTask unless it was posted before."""
-        body = build_event(task, event, now, self._identity)
+    async def post(self, subject: dict[str, Any], event: Announce, now: datetime) -> None:
+        """Post an Event about one of our objects unless it was posted before."""
+        body = build_event(subject, event, now, self._identity)
         name = body["metadata"]["name"]
         if name in self._posted:
             return
         try:
-            await self._kube.create(EVENTS, task["metadata"]["namespace"], body)
+            await self._kube.create(EVENTS, subject["metadata"]["namespace"], body)
         except ApiError as error:
             # 409: posted before. 403 and 404: the namespace is on its way out.
             if error.status not in (403, 404, 409):
@@ -49,10 +49,10 @@ class EventPoster:
 
 
 def build_event(
-    task: dict[str, Any], event: Announce, now: datetime, identity: str
+    subject: dict[str, Any], event: Announce, now: datetime, identity: str
 ) -> dict[str, Any]:
     """The Event as the API server takes it."""
-    meta = task["metadata"]
+    meta = subject["metadata"]
     seed = f"{meta['uid']}/{event.attempt}/{event.reason}"
     digest = hashlib.sha256(seed.encode()).hexdigest()[:16]
     when = timestamp(now).partition(".")[0] + "Z"
@@ -62,7 +62,7 @@ def build_event(
         "metadata": {"name": f"{meta['name']}.{digest}", "namespace": meta["namespace"]},
         "involvedObject": {
             "apiVersion": "orbiter.dev/v1alpha1",
-            "kind": "AgentTask",
+            "kind": subject.get("kind") or "AgentTask",
             "namespace": meta["namespace"],
             "name": meta["name"],
             "uid": meta["uid"],

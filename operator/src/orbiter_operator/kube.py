@@ -33,6 +33,8 @@ class Resource(NamedTuple):
 
 
 AGENT_TASKS = Resource("/apis/orbiter.dev/v1alpha1", "agenttasks")
+PO_SESSIONS = Resource("/apis/orbiter.dev/v1alpha1", "posessions")
+DEPLOYMENTS = Resource("/apis/apps/v1", "deployments")
 JOBS = Resource("/apis/batch/v1", "jobs")
 PODS = Resource("/api/v1", "pods")
 EVENTS = Resource("/api/v1", "events")
@@ -107,9 +109,13 @@ class Kube:
 
     async def replace(self, resource: Resource, namespace: str, name: str, body: Object) -> Object:
         """Replace an object; 409 when its resourceVersion is no longer the one in `body`."""
-        return await self._call(
-            "PUT", "update", resource, resource.path(namespace, name), body=body
-        )
+        path = resource.path(namespace, name)
+        return await self._call("PUT", "update", resource, path, body=body)
+
+    async def patch(self, resource: Resource, namespace: str, name: str, body: Object) -> Object:
+        """Merge-patch an object and return it as stored."""
+        path = resource.path(namespace, name)
+        return await self._call("PATCH", "patch", resource, path, body=body)
 
     async def patch_status(
         self, resource: Resource, namespace: str, name: str, body: Object

@@ -12,7 +12,9 @@ from orbiter_operator.models import Agent, Workspace
 from orbiter_operator.overlay import merge
 
 Object = dict[str, Any]
-REDIS_KEY = "developer-url"
+DEVELOPER_KEY = "developer-url"
+PO_KEY = "po-url"
+"""Keys of the Redis Secret: each type of worker has a user of its own."""
 _UID = 1000
 _SECRET_MODE = 0o440
 _GIT_DIR = "/run/secrets/git"
@@ -54,6 +56,9 @@ def worker_template(
     labels: dict[str, str],
     environment: dict[str, str],
     defaults: WorkerDefaults,
+    *,
+    redis_key: str = DEVELOPER_KEY,
+    restart: str = "Never",
 ) -> Object:
     """The pod template of a worker with the user's template laid over it.
 
@@ -64,16 +69,18 @@ def worker_template(
         labels: Labels the operator finds its pods by; they stay.
         environment: Variables that identify the worker; they stay.
         defaults: What is the same for all workers.
+        redis_key: Which key of the Redis Secret the worker's URL is.
+        restart: The pod's restartPolicy; it stays.
 
     Returns:
         A PodTemplateSpec whose container is named `worker`.
     """
     identity: list[Object] = [{"name": name, "value": value} for name, value in environment.items()]
-    identity.append(_secret_variable("REDIS_URL", defaults.redis_secret, REDIS_KEY, optional=False))
+    identity.append(_secret_variable("REDIS_URL", defaults.redis_secret, redis_key, optional=False))
     base: Object = {
         "metadata": {"labels": {}},
         "spec": {
-            "restartPolicy": "Never",
+            "restartPolicy": restart,
             "serviceAccountName": defaults.service_account,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
@@ -91,7 +98,7 @@ def worker_template(
     }
     merged: Object = merge(base, overlay)
     merged["metadata"]["labels"] = merged["metadata"].get("labels", {}) | labels
-    merged["spec"]["restartPolicy"] = "Never"
+    merged["spec"]["restartPolicy"] = restart
     grace = str(merged["spec"].get("terminationGracePeriodSeconds", defaults.grace_seconds))
     identity.append({"name": "TERMINATION_GRACE_SECONDS", "value": grace})
     for container in merged["spec"]["containers"]:
