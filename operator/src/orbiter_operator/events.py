@@ -1,7 +1,7 @@
 """Kubernetes Events: what a person would want to know, in `kubectl describe agenttask`.
 
-An Event's name follows from its object, attempt and reason. Posting one a second time answers 409 and
-changes nothing, so a crash between the Event and the status repeats neither.
+An Event's name follows from its object, attempt and reason. Posting one a second time answers 409
+and changes nothing, so a crash between the Event and the status repeats neither.
 """
 
 import hashlib

@@ -142,9 +142,8 @@ class Kube:
         if uid:
             body["preconditions"] = {"uid": uid}
         try:
-            await self._call(
-                "DELETE", "delete", resource, resource.path(namespace, name), body=body
-            )
+            path = resource.path(namespace, name)
+            await self._call("DELETE", "delete", resource, path, body=body)
         except ApiError as error:
             if error.status in (404, 409):
                 return False
