@@ -39,6 +39,28 @@ def po_output(worker_id: str) -> str:
     return f"worker:po:{worker_id}:output"
 
 
+def po_snapshot(worker_id: str) -> str:
+    """Key of a PO worker's snapshot: its agent's session directory, compressed."""
+    return f"worker:po:{worker_id}:snapshot"
+
+
+def po_turns(worker_id: str) -> str:
+    """Key of the bounded list of a PO worker's latest turns."""
+    return f"worker:po:{worker_id}:turns"
+
+
+def po_state(worker_id: str) -> str:
+    """Key of the hash in which a PO worker says where it stands; written with each output."""
+    return f"worker:po:{worker_id}:state"
+
+
+def po_keys(worker_id: str) -> tuple[str, ...]:
+    """Every key of one PO worker: what goes when its POSession is deleted."""
+    streams = (po_input(worker_id), po_output(worker_id))
+    letters = tuple(dead_letter(stream) for stream in streams)
+    return (*streams, *letters, po_snapshot(worker_id), po_turns(worker_id), po_state(worker_id))
+
+
 def dead_letter(stream: str) -> str:
     """Stream that takes the entries of `stream` nobody could parse, each with its reason."""
     return f"{stream}:dead"
