@@ -56,6 +56,7 @@ FROZEN: list[tuple[Message, dict[str, object]]] = [
             "text": "hello",
             "is_final": True,
             "sequence": 0,
+            "part": 0,
             "session_id": None,
         },
     ),

@@ -18,6 +18,14 @@ from orbiter_contracts.messages import (
     Workspace,
     WorkspaceReport,
 )
+from orbiter_contracts.po_state import (
+    PORotation,
+    POState,
+    POTurn,
+    POWorkerState,
+    RotationReason,
+    SnapshotReport,
+)
 
 __all__ = [
     "AgentVerdict",
@@ -27,9 +35,15 @@ __all__ = [
     "InvalidMessageError",
     "LifecycleEventName",
     "OutputStatus",
+    "PORotation",
+    "POState",
+    "POTurn",
     "POWorkerInput",
     "POWorkerOutput",
+    "POWorkerState",
+    "RotationReason",
     "SessionRecord",
+    "SnapshotReport",
     "Usage",
     "WorkerInput",
     "WorkerLifecycleEvent",

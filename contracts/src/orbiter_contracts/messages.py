@@ -119,12 +119,23 @@ class WorkerOutput(Message):
 
 
 class POWorkerOutput(WorkerOutput):
-    """An answer in a PO conversation; `is_final=False` marks a part of one."""
+    """An answer in a PO conversation, or with `is_final=False` a piece of one that is under way.
+
+    Attributes:
+        text: The whole answer; in a piece only what is new since the piece before.
+        is_final: The last word on this request. Pieces come before it, if at all.
+        sequence: Counts the outputs of one request from 0, the final one included. A number seen
+            already is the same piece once more; 0 again means that a worker crashed and another
+            one begins the answer anew.
+        part: Which of its texts the agent is at: it counts on when the agent says something more
+            after using a tool. Of a success, the final text begins like its last part.
+    """
 
     user_id: int
     text: str
     is_final: bool = True
     sequence: int = 0
+    part: int = 0
     session_id: str | None = None
 
 

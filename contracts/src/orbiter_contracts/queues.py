@@ -45,12 +45,16 @@ def po_snapshot(worker_id: str) -> str:
 
 
 def po_turns(worker_id: str) -> str:
-    """Key of the bounded list of a PO worker's latest turns."""
+    """Key of the bounded list of a PO worker's latest turns, the newest last: `POTurn` as JSON."""
     return f"worker:po:{worker_id}:turns"
 
 
 def po_state(worker_id: str) -> str:
-    """Key of the hash in which a PO worker says where it stands; written with each output."""
+    """Key of the hash in which a PO worker says where it stands; its fields are `POState`'s.
+
+    Written in one step with each output and each of the worker's lifecycle events, so that whoever
+    missed those reads here what is true now.
+    """
     return f"worker:po:{worker_id}:state"
 
 

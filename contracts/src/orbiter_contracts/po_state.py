@@ -1,0 +1,122 @@
+"""How a PO session stands: what the wrapper leaves in Redis for whoever looks, at whatever moment.
+
+`POState` is the hash `worker:po:{id}:state`, `POTurn` one of the list `worker:po:{id}:turns`.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Literal, Self
+
+from pydantic import Field, ValidationError
+
+from orbiter_contracts.envelope import text_fields
+from orbiter_contracts.messages import Message, OutputStatus, Usage
+
+POWorkerState = Literal["starting", "ready", "busy", "stopped"]
+RotationReason = Literal["Command", "Requested", "Idle", "Tokens", "Topic", "Record"]
+"""Why a new session began: a word of SESSION_COMMANDS, `session_continue=false`, too long without a
+message, too large a context, another topic, or a session record that names another session."""
+
+
+class PORotation(Message):
+    """The last change of session. `from_session` is called `from` in JSON."""
+
+    reason: RotationReason | str
+    from_session: str | None = Field(default=None, alias="from")
+    to: str
+    at: datetime
+
+
+class SnapshotReport(Message):
+    """What became of the last snapshot.
+
+    Attributes:
+        stored: Whether what Redis has is the agent's memory after its last turn.
+        bytes: Size of the compressed snapshot; when it was too large, what was reached.
+        reason: Why it was not stored: `TooLarge`, `NoMemory` (Redis had none left) or `Unreadable`
+            (what was stored could not be restored, so that the agent began without a memory).
+        limit: The largest size that is stored, in bytes.
+    """
+
+    stored: bool
+    bytes: int = 0
+    reason: str | None = None
+    limit: int | None = None
+
+
+class POState(Message):
+    """A PO session, as its worker last said. Counts are of the whole session, all users together.
+
+    Attributes:
+        state: What the worker does.
+        request_id: The message it works on.
+        user_id: Whose message was the last.
+        session_id: Session of the last message.
+        turns: How often the agent answered.
+        input_tokens: Tokens of all turns; so with the three below.
+        output_tokens: See above.
+        cache_read_tokens: See above.
+        cache_write_tokens: See above.
+        cost_usd: What all turns cost, in US dollars, as far as their agent told.
+        context_tokens: How large the conversation was when the model was last asked.
+        last_activity: When a message was last taken or answered.
+        rotations: How often a new session began.
+        rotation: The last time it did.
+        snapshot: What became of the last snapshot; None where none are kept.
+        started_at: When the worker's process started.
+        ready_at: When that process could first take a message.
+        busy_at: When that process took its first message.
+        first_output_at: When that process first sent something, a piece or a whole answer.
+    """
+
+    state: POWorkerState | str = "starting"
+    request_id: str | None = None
+    user_id: int | None = None
+    session_id: str | None = None
+    turns: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_usd: float = 0.0
+    context_tokens: int | None = None
+    last_activity: datetime | None = None
+    rotations: int = 0
+    rotation: PORotation | None = None
+    snapshot: SnapshotReport | None = None
+    started_at: datetime | None = None
+    ready_at: datetime | None = None
+    busy_at: datetime | None = None
+    first_output_at: datetime | None = None
+
+    @classmethod
+    def of(cls, fields: Mapping[bytes, bytes] | Mapping[str, str]) -> Self | None:
+        """Read the hash; None when there is none. A field that cannot be read counts as absent."""
+        known: dict[str, Any] = {
+            name: text for name, text in text_fields(fields).items() if name in cls.model_fields
+        }
+        for name, kind in (("rotation", PORotation), ("snapshot", SnapshotReport)):
+            if text := known.pop(name, None):
+                with suppress(ValidationError):
+                    known[name] = kind.model_validate_json(text)
+        if not fields:
+            return None
+        try:
+            return cls.model_validate(known)
+        except ValidationError as error:
+            wrong = {str(detail["loc"][0]) for detail in error.errors(include_url=False)}
+            return cls.model_validate({k: v for k, v in known.items() if k not in wrong})
+
+
+class POTurn(Message):
+    """One turn of a PO conversation, its texts cut to a bound."""
+
+    request_id: str
+    user_id: int
+    session_id: str
+    at: datetime
+    prompt: str
+    text: str
+    status: OutputStatus
+    usage: Usage | None = None
