@@ -11,6 +11,7 @@ from orbiter.tasks.contract import (
     WatchableStore,
 )
 from orbiter.tasks.models import EventType, Task, TaskEvent
+from orbiter.tasks.paging import PagedStore, TaskPage, page_of
 from orbiter.tasks.sqlite import TaskStoreSqlite
 from orbiter.tasks.state import (
     TERMINAL_STATES,
@@ -32,12 +33,14 @@ __all__ = [
     "Guard",
     "InputRequiredError",
     "LeasingStore",
+    "PagedStore",
     "Task",
     "TaskAgent",
     "TaskBroker",
     "TaskError",
     "TaskEvent",
     "TaskNotFoundError",
+    "TaskPage",
     "TaskState",
     "TaskStore",
     "TaskStoreJson",
@@ -48,4 +51,5 @@ __all__ = [
     "WatchableStore",
     "Worker",
     "ask_user",
+    "page_of",
 ]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from orbiter.tasks._internal.changes import over
 from orbiter.tasks.contract import Change
 from orbiter.tasks.models import Task, TaskEvent, utc_now
+from orbiter.tasks.paging import TaskPage, cut, read_cursor
 from orbiter.tasks.state import TERMINAL_STATES, TaskError, TaskState, TransitionError
 from orbiter.tasks.versioned import VersionedStore
 
@@ -36,6 +37,7 @@ CREATE TABLE IF NOT EXISTS tasks (
   news TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS tasks_by_state ON tasks (state, created_at, place);
+CREATE INDEX IF NOT EXISTS tasks_by_time ON tasks (created_at, id);
 CREATE TABLE IF NOT EXISTS task_events (
   task_id TEXT NOT NULL,
   seq INTEGER NOT NULL,
@@ -104,6 +106,25 @@ class TaskStoreSqlite(VersionedStore):
             [task_id, seq],
         )
         return [TaskEvent.model_validate({**json.loads(body), "seq": seq}) for body, seq in rows]
+
+    async def page(
+        self, *, states: Collection[TaskState] | None, limit: int, after: str | None
+    ) -> TaskPage:
+        """Return a page of tasks without their events; see PagedStore."""
+        wanted = json.dumps([state.value for state in (TaskState if states is None else states)])
+        among = "state IN (SELECT value FROM json_each(?))"
+        values: list[Any] = [wanted]
+        behind = ""
+        if after is not None:
+            behind = "AND (created_at, id) < (?, ?)"
+            values += read_cursor(after)
+        rows = await self._rows(
+            "SELECT body, state, owner, lease_until, version, '[]' FROM tasks "  # noqa: S608
+            f"WHERE {among} {behind} ORDER BY created_at DESC, id DESC LIMIT ?",
+            [*values, limit + 1],
+        )
+        total = await self._rows(f"SELECT count(*) FROM tasks WHERE {among}", [wanted])  # noqa: S608
+        return cut([_task(row) for row in rows], limit, total[0][0])
 
     async def renew(self, task_ids: Collection[str], owner: str, lease: float) -> set[str]:
         """Extend leases; see LeasingStore."""
