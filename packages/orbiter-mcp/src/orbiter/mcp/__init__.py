@@ -1,1 +1,26 @@
 """Tools of MCP servers for Orbiter's agents, and agents as MCP servers."""
+
+from orbiter.mcp.client import MCPClient
+from orbiter.mcp.config import HttpServer, ServerConfig, StdioServer, load_config
+from orbiter.mcp.errors import MCPConfigError, MCPConnectionError
+from orbiter.mcp.results import Attachment, MCPResult, Progress
+from orbiter.mcp.server import MCPServer
+from orbiter.mcp.tool import MCPTool
+from orbiter.mcp.tools import MCPToolSet, mcp_tools
+
+__all__ = [
+    "Attachment",
+    "HttpServer",
+    "MCPClient",
+    "MCPConfigError",
+    "MCPConnectionError",
+    "MCPResult",
+    "MCPServer",
+    "MCPTool",
+    "MCPToolSet",
+    "Progress",
+    "ServerConfig",
+    "StdioServer",
+    "load_config",
+    "mcp_tools",
+]

@@ -1,0 +1,251 @@
+"""MCPClient: one server, its tools, and calls that survive the server's end."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from orbiter.mcp._internal.connection import Connection
+from orbiter.mcp._internal.names import chosen, full_name
+from orbiter.mcp.config import HttpServer, ServerConfig, StdioServer, parse_server
+from orbiter.mcp.errors import MCPConnectionError
+from orbiter.mcp.results import MCPResult, Progress, from_wire
+from orbiter.mcp.tool import MCPTool
+
+DEFAULT_TIMEOUT = 60.0
+DEFAULT_CONNECT_TIMEOUT = 30.0
+RECONNECT_PAUSES = (0.0, 0.5, 2.0)
+
+ProgressHandler = Callable[[Progress], Awaitable[None] | None]
+
+
+class MCPClient:
+    """A connection to one MCP server: `async with MCPClient("npx ...") as client`.
+
+    Attributes:
+        name: Names the server in errors, and prefixes its tools where several servers meet.
+    """
+
+    def __init__(
+        self,
+        server: str | ServerConfig | Any,
+        *,
+        name: str | None = None,
+        prefix: str = "",
+        allow: Sequence[str] | None = None,
+        deny: Sequence[str] = (),
+        timeout: float | None = DEFAULT_TIMEOUT,
+        connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
+        on_progress: ProgressHandler | None = None,
+        reconnect_pauses: Sequence[float] = RECONNECT_PAUSES,
+    ) -> None:
+        """Describe the connection; nothing is started before `async with`.
+
+        Args:
+            server: A URL (streamable HTTP), a command line (stdio), a StdioServer or HttpServer,
+                or a server object in this process, of Orbiter or of the `mcp` SDK.
+            name: By default the program's name or the URL's host.
+            prefix: Put before the name of every tool.
+            allow: Only tools with these names, as the server calls them or with their prefix;
+                `*` and `?` stand for any characters.
+            deny: Not the tools with these names.
+            timeout: Seconds a call may go without an answer or a word of progress; None waits on.
+            connect_timeout: Seconds until the server has to have answered for the first time.
+            on_progress: Told of the progress of every call.
+            reconnect_pauses: Seconds to wait before each attempt to reach a server that ended.
+
+        Raises:
+            MCPConfigError: The command line cannot be read.
+        """
+        self._server = parse_server(server) if isinstance(server, str) else server
+        if isinstance(self._server, StdioServer | HttpServer):
+            self.name = name or self._server.default_name
+        else:
+            self._server = getattr(server, "sdk_server", server)
+            self.name = name or str(getattr(self._server, "name", "server"))
+        self.prefix = prefix
+        self._allow = None if allow is None else tuple(allow)
+        self._deny = tuple(deny)
+        self._timeout = timeout
+        self._connect_timeout = connect_timeout
+        self._on_progress = on_progress
+        self._pauses = tuple(reconnect_pauses)
+        self._connection: Connection | None = None
+        self._opening = asyncio.Lock()
+        self._repeatable: frozenset[str] = frozenset()
+
+    async def __aenter__(self) -> MCPClient:
+        """Start or reach the server.
+
+        Raises:
+            MCPConnectionError: It cannot be; the text has the last lines of its stderr.
+        """
+        self._connection = await self._opened()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Close the connection; a program that was started has ended when this returns."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was entered and not left; the server may have ended all the same."""
+        return self._connection is not None
+
+    async def list_tools(self) -> list[MCPTool]:
+        """Ask the server for its tools; those that are allowed, with their prefix.
+
+        Raises:
+            MCPConnectionError: The server ended and cannot be reached again, or does not answer.
+            MCPConfigError: `allow` names a tool that the server does not have.
+        """
+        connection = await self._connected()
+        found: list[Any] = []
+        cursor: str | None = None
+        try:
+            async with asyncio.timeout(self._timeout):
+                while True:
+                    page = await connection.client.list_tools(cursor=cursor)
+                    found += page.tools
+                    cursor = page.next_cursor
+                    if cursor is None:
+                        break
+        except Exception as error:
+            raise MCPConnectionError(self.name, f"did not list its tools: {error}") from error
+        self._repeatable = frozenset(tool.name for tool in found if _is_repeatable(tool))
+        tools = [
+            MCPTool(self, tool.name, full_name(self.prefix, tool.name), tool) for tool in found
+        ]
+        return chosen(tools, self._allow, self._deny)
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, tool_call_id: str = ""
+    ) -> MCPResult:
+        """Call a tool by the name the server knows.
+
+        A server that ended is started or reached again first. One that ends during the call is
+        asked again only if that cannot do a thing twice: the tool calls itself read-only or
+        idempotent, or the call never reached it.
+
+        Args:
+            name: The tool's name, without a prefix.
+            arguments: What to call it with.
+            tool_call_id: Given back in the result.
+
+        Returns:
+            Its answer; an `error` in it when the tool, the server or the time failed it.
+        """
+        told: list[Progress] = []
+        try:
+            try:
+                result = await self._call(name, arguments, told)
+            except _LostError as lost:
+                if not lost.unheard and name not in self._repeatable:
+                    raise
+                result = await self._call(name, arguments, told)
+        except (MCPConnectionError, _LostError, TimeoutError) as error:
+            problem = str(error) if not isinstance(error, TimeoutError) else self._late()
+        except Exception as error:
+            problem = str(error) or type(error).__name__
+        else:
+            return from_wire(result, tool_call_id, name)
+        if told:
+            problem += f"; its last progress was {told[-1]}"
+        return MCPResult(tool_call_id=tool_call_id, tool_name=name, error=problem)
+
+    def _late(self) -> str:
+        return f"MCP server '{self.name}': no answer within {self._timeout:g} s"
+
+    async def _call(
+        self, name: str, arguments: Mapping[str, Any] | None, told: list[Progress]
+    ) -> Any:
+        connection = await self._connected()
+        loop = asyncio.get_running_loop()
+
+        async def progressed(progress: float, total: float | None, message: str | None) -> None:
+            if self._timeout is not None:
+                with suppress(RuntimeError):  # it came when the time was over
+                    clock.reschedule(loop.time() + self._timeout)
+            told.append(
+                Progress(
+                    server=self.name, tool=name, progress=progress, total=total, message=message
+                )
+            )
+            if self._on_progress is not None:
+                outcome = self._on_progress(told[-1])
+                if inspect.isawaitable(outcome):
+                    await outcome
+
+        try:
+            async with asyncio.timeout(self._timeout) as clock:
+                return await connection.client.call_tool(
+                    name, dict(arguments or {}), progress_callback=progressed
+                )
+        except Exception as error:
+            if (lost := _lost(error, connection)) is None:
+                raise
+            await connection.close()
+            raise lost from error
+
+    async def _connected(self) -> Connection:
+        if self._connection is None:
+            raise MCPConnectionError(self.name, "is not open; use `async with` around its use")
+        async with self._opening:
+            if self._connection is not None and not self._connection.alive:
+                await self._connection.close()
+                self._connection = await self._reopened()
+            connection = self._connection
+        if connection is None:
+            raise MCPConnectionError(self.name, "was closed")
+        return connection
+
+    async def _reopened(self) -> Connection:
+        problem: MCPConnectionError | None = None
+        for pause in self._pauses:
+            await asyncio.sleep(pause)
+            try:
+                return await self._opened()
+            except MCPConnectionError as error:
+                problem = error
+        raise problem or MCPConnectionError(self.name, "ended, and is not to be started again")
+
+    async def _opened(self) -> Connection:
+        connection = Connection(self.name, self._server)
+        await connection.open(self._connect_timeout)
+        return connection
+
+    def __repr__(self) -> str:
+        return f"MCPClient({self.name!r})"
+
+
+class _LostError(MCPConnectionError):
+    """The connection ended during a call; `unheard` when the server cannot have begun it."""
+
+    unheard = False
+
+
+def _lost(error: Exception, connection: Connection) -> _LostError | None:
+    from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
+
+    from mcp import MCPError
+
+    if not isinstance(error, MCPError):
+        return None
+    # a restarted server does not know the session any more and says so before it does anything
+    forgotten = error.code == INVALID_REQUEST and error.message == "Session terminated"
+    if error.code != CONNECTION_CLOSED and not forgotten:
+        return None
+    refused = type(connection.failure).__name__ == "ConnectError"
+    lost = _LostError(connection.name, f"ended during the call ({connection.reason()})")
+    lost.unheard = forgotten or refused
+    return lost
+
+
+def _is_repeatable(tool: Any) -> bool:
+    hints = tool.annotations
+    return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)

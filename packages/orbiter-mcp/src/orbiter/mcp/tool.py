@@ -1,0 +1,53 @@
+"""MCPTool: a tool of an MCP server, as an Orbiter tool."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from orbiter.tool import Tool
+from orbiter.types import OrbiterError, ToolExecutionError
+
+if TYPE_CHECKING:
+    from orbiter.mcp.client import MCPClient
+
+
+class MCPTool(Tool):
+    """Made by `mcp_tools` and `MCPClient.list_tools`; the server checks the arguments.
+
+    Attributes:
+        client: The server's client.
+        server_name: What the server calls it; `name`, what the model calls it, may have a prefix.
+        output_schema: JSON schema of the structured content, if the server promises any.
+    """
+
+    description = "A tool of an MCP server."
+
+    def __init__(self, client: MCPClient, server_name: str, name: str, definition: Any) -> None:
+        """Wrap a tool that the server listed.
+
+        Args:
+            client: Calls it.
+            server_name: What the server calls it.
+            name: What the model calls it.
+            definition: The SDK's Tool.
+        """
+        self.client = client
+        self.server_name = server_name
+        self.name = name
+        self.description = definition.description or definition.title or ""
+        self.parameters = {"properties": {}, **definition.input_schema}
+        self.output_schema: dict[str, Any] | None = definition.output_schema
+
+    async def execute(self, /, **arguments: Any) -> str:
+        """Call it on the server.
+
+        Returns:
+            The answer as text; see MCPResult.
+
+        Raises:
+            ToolExecutionError: The tool answered with an error, or the server did not answer.
+        """
+        result = await self.client.call_tool(self.server_name, arguments)
+        if result.error is not None:
+            raise ToolExecutionError(self.name, OrbiterError(result.error))
+        return result.content
