@@ -3,7 +3,7 @@
 import pytest
 from support.observed import decide, ended, job, output, record, running, spec
 
-from orbiter_operator.steps import DeleteJob, DeleteTask
+from orbiter_operator.steps import DeleteJob, DeleteTask, ForgetSession
 
 STOP = DeleteJob(name="fix-1")
 FINISHED_AT = 72  # seconds after NOW, as the output says
@@ -60,12 +60,15 @@ def test_an_output_that_is_still_unacknowledged_brings_its_event_back():
     assert decide(finished(news=True)).event.reason == "Completed"
 
 
-def test_a_task_that_waits_for_input_can_be_cancelled():
-    facts = finished(output("input_required"), spec=spec(desiredState="Cancelled"))
+def test_a_spec_that_was_changed_after_the_end_is_shown_to_be_seen():
+    facts = finished(generation=2, spec=spec(ttlSecondsAfterFinished=600))
     decision = decide(facts)
-    assert decision.status.phase == "Cancelled"
-    assert decision.event.reason == "Cancelled"
+    assert decision.status.observed_generation == 2
+    assert decision.status.phase == "Completed"
+    assert decide(facts.model_copy(update={"status": decision.status})).status is None
 
 
-def test_a_task_that_waits_for_input_is_not_run_again():
-    assert decide(finished(output("input_required"), jobs=())).steps == ()
+def test_the_session_of_a_task_that_has_asked_is_forgotten_at_its_end():
+    asked = [{"id": "q", "text": "main"}]
+    assert ForgetSession() in decide(finished(spec=spec(input=asked))).steps
+    assert ForgetSession() not in decide(finished()).steps

@@ -14,10 +14,10 @@ from support.observed import NOW, PATIENCE, job, observed, output, pod, spec
 from orbiter_contracts import DeveloperWorkerOutput
 from orbiter_operator.facts import AttemptRecord, JobFacts, Observed, PodFacts, Room
 from orbiter_operator.identity import current_attempt, message_id
-from orbiter_operator.models import FINAL, TaskStatus
+from orbiter_operator.models import FINAL, Answer, TaskStatus
 from orbiter_operator.plan import plan
 from orbiter_operator.status import patch
-from orbiter_operator.steps import DeleteJob, Publish, StartAttempt
+from orbiter_operator.steps import DeleteJob, ForgetSession, Publish, StartAttempt
 
 LIMIT = 2
 EVENTS = [
@@ -29,6 +29,9 @@ EVENTS = [
     "pod runs",
     "worker succeeds",
     "worker fails",
+    "worker asks",
+    "answer",
+    "nobody answers",
     "worker dies",
     "job deleted",
     "pod gone",
@@ -102,8 +105,10 @@ class Model:
 
     def act(self, step: object) -> None:
         match step:
-            case StartAttempt(attempt=attempt):
+            case StartAttempt(attempt=attempt, prompt=prompt):
                 assert self.redis_up
+                answers = [item.text for item in self.spec.input]
+                assert prompt == (answers[-1] if answers else "do it")
                 alive = [number for number, seen in self.pods.items() if seen.alive(self.now)]
                 assert not alive, f"attempt {attempt} while {alive} may still work"
                 if attempt not in self.outputs:
@@ -111,6 +116,8 @@ class Model:
                     self.jobs.setdefault(attempt, job(attempt, created=self.now))
                     self.pods.setdefault(attempt, pod(attempt))
                     self.started.append(attempt)
+            case ForgetSession():
+                assert self.status.phase in FINAL, "a session that could be continued is gone"
             case Publish(attempt=attempt, output=out):
                 assert self.redis_up
                 self.publish(attempt, out)
@@ -131,7 +138,8 @@ class Model:
     def check_write(self, status: TaskStatus) -> None:
         assert self.status.phase not in FINAL, "a final phase was left"
         assert status.attempts >= self.status.attempts
-        assert status.attempts <= LIMIT + 1
+        assert status.attempts <= LIMIT + 1 + len(self.spec.input)
+        assert (status.phase == "InputRequired") <= (status.input_request is not None)
         assert status.message
         assert len(status.message) <= 120
         assert {item.type for item in status.conditions} == {
@@ -164,6 +172,17 @@ class Model:
                 self.pods[last] = self.pods[last].model_copy(update=update)
             case "worker succeeds" | "worker fails" if last:
                 self.worker_ends(last, "success" if event.endswith("succeeds") else "failed")
+            case "worker asks" if last:
+                self.worker_ends(last, "input_required")
+            case "answer" if self.status.phase == "InputRequired":
+                asked = self.status.input_request
+                assert asked is not None
+                if asked.id not in [item.id for item in self.spec.input]:
+                    given = Answer(id=asked.id, text=f"answer {len(self.spec.input)}")
+                    answers = (*self.spec.input, given)
+                    self.spec = self.spec.model_copy(update={"input": answers})
+            case "nobody answers":
+                self.now += timedelta(seconds=self.spec.input_timeout_seconds)
             case "worker dies" if last:
                 self.end_job(last, "failed", {"exit_code": 1, "exit_reason": "Error"})
             case "job deleted" if self.jobs:
@@ -209,7 +228,7 @@ def test_no_history_breaks_a_promise(events):
     model = Model()
     for event in events:
         model.happen(event)
-    assert len(set(model.started)) <= LIMIT + 1
+    assert len(set(model.started)) <= LIMIT + 1 + len(model.spec.input)
 
 
 @settings(max_examples=200, deadline=None)
@@ -222,6 +241,7 @@ def test_every_history_comes_to_an_end_when_the_world_is_well_again(events):
     model.happen("room")
     for _ in range(60):
         model.happen("look")
+        model.happen("answer")
         model.happen("worker succeeds")
         model.happen("time")
         if model.status.phase in FINAL:

@@ -3,7 +3,8 @@
 A worker does what the real wrapper promises (claim, busy, publish once) with the shared script;
 the prompt says how it behaves: `ok`, `fail`, `error`, `timeout`, `ask`, `crash`, `oom`, `silent`,
 `hang`, `noimage`, `unschedulable`, `nosecret`, `sleep=SECONDS`, `flaky=N` (the first N attempts
-fail). `runs` records who ran when, for tests about what must never happen.
+fail); one that asks stores its session, unless it is `forgetful`. `runs` records who ran when, for
+tests about what must never happen, and `prompts` what each was told.
 """
 
 import asyncio
@@ -64,6 +65,7 @@ class FakeNode:
     pod_delay: float = 0.0
     report_delay: float = 0.0
     runs: list[Run] = field(default_factory=list)
+    prompts: dict[tuple[str, int], str] = field(default_factory=dict)
     most_at_once: int = 0
     _pods: dict[tuple[str, str], asyncio.Task[None]] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -183,6 +185,7 @@ class FakeNode:
             return 0, "Completed", ""
         message = decode(DeveloperWorkerInput, claimed[0][1])
         self.runs.append(run)
+        self.prompts[run.task, run.attempt] = message.prompt
         self.most_at_once = max(self.most_at_once, len(self.running))
         try:
             return await self._turn(env, words, message, run)
@@ -210,6 +213,9 @@ class FakeNode:
         if "silent" in words:
             return 0, "Completed", ""
         outcome = _outcome(words, run.attempt)
+        if "ask" in words and "forgetful" not in words:
+            key, session = env["SNAPSHOT_KEY"], env["SESSION_ID"]
+            await self._patiently(lambda: self.redis.set(key, session))
         output = DeveloperWorkerOutput.model_validate(
             {
                 "request_id": message.request_id,

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Literal
 
+from orbiter_operator.answers import Told, failures_before, told
 from orbiter_operator.dependencies import list_names
 from orbiter_operator.ending import LINGERING, leftovers
 from orbiter_operator.facts import Observed, Refusal
@@ -12,7 +13,7 @@ from orbiter_operator.outcome import give_up, substitute, trouble
 from orbiter_operator.places import place_after
 from orbiter_operator.progress import SETTLING, pending_status
 from orbiter_operator.retry import backoff
-from orbiter_operator.status import dependencies_met, ended_at, write
+from orbiter_operator.status import asked_something, dependencies_met, ended_at, write
 from orbiter_operator.steps import Plan, Publish, StartAttempt
 
 REFUSED_AGAIN_SECONDS = 15.0
@@ -33,7 +34,8 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
         return blocked
     if observed.taken_by:
         return give_up(observed, now, "Cancelled", "TakenElsewhere", observed.taken_by)
-    if observed.prompt is None:
+    spoken = told(observed, attempt)
+    if observed.prompt is None and spoken is None:
         text = observed.prompt_error or "the prompt is not known yet"
         return _wait(observed, now, "PromptMissing", text, due=LOOK_AGAIN_SECONDS)
     if not observed.room.free:
@@ -43,13 +45,19 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
     if observed.refusal:
         return _refused(observed, now, attempt, observed.refusal)
     return Plan(
-        steps=(StartAttempt(attempt=attempt, prompt=observed.prompt),),
+        steps=(_start(attempt, observed.prompt or "", spoken),),
         # A task that has shown a phase before is left alone: if all goes well, Running is its next
         # line, and if not, `progress` says what is wrong.
         status=None if observed.status.phase else pending_status(observed, now, attempt, None),
         place="take",
         due=SETTLING.total_seconds(),
     )
+
+
+def _start(attempt: int, prompt: str, spoken: Told | None) -> StartAttempt:
+    if spoken is None:
+        return StartAttempt(attempt=attempt, prompt=prompt)
+    return StartAttempt(attempt=attempt, prompt=spoken.answer, anew=spoken.anew)
 
 
 def _cancel(observed: Observed, now: datetime, attempt: int) -> Plan:
@@ -70,8 +78,9 @@ def _previous_holds(observed: Observed, now: datetime, previous: int) -> Plan | 
         return None
     ended = ended_at(observed.status) or now
     place = place_after(observed, now)
-    wait = (ended + backoff(observed.spec.retry, previous) - now).total_seconds()
-    if wait > 0:
+    failures = failures_before(observed, previous + 1)
+    wait = (ended + backoff(observed.spec.retry, failures) - now).total_seconds()
+    if wait > 0 and not asked_something(observed.status):
         return Plan(place=place, due=wait)
     if any(pod.alive(now) for pod in observed.pods_of(previous)):
         # It has answered and will leave by itself; its log stays readable as long as its Job does.

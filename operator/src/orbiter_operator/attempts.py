@@ -26,6 +26,7 @@ from orbiter_contracts.queues import (
     OPERATOR_GROUP,
     TASK_FIELD,
     attempt_record,
+    task_snapshot,
 )
 from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
 from orbiter_operator.facts import AttemptRecord
@@ -194,6 +195,14 @@ class Attempts:
             pipe.xdel(DEVELOPER_INPUT, entry)
             pipe.expire(attempt.record, WITHDRAWN_TTL_SECONDS)
             await pipe.execute()
+
+    async def has_session(self, uid: str) -> bool:
+        """Whether the session of the task's agent is kept, for another Job to continue it."""
+        return bool(await self._redis.exists(task_snapshot(uid)))
+
+    async def forget_session(self, uid: str) -> None:
+        """Delete what is kept of the session: an expiry of no seconds, which our ACL allows."""
+        await self._redis.expire(task_snapshot(uid), 0)
 
 
 def _unreadable(why: str) -> DeveloperWorkerOutput:

@@ -3,10 +3,10 @@
 from datetime import datetime, timedelta
 
 from orbiter_operator.facts import Observed
-from orbiter_operator.models import FINAL
-from orbiter_operator.outcome import announcement, give_up
+from orbiter_operator.models import TaskStatus
+from orbiter_operator.outcome import announcement
 from orbiter_operator.places import place_after
-from orbiter_operator.steps import DeleteJob, DeleteTask, Plan
+from orbiter_operator.steps import DeleteJob, DeleteTask, ForgetSession, Plan
 
 LINGERING = timedelta(seconds=120)
 """A worker that has published leaves within seconds; after so long its Job is deleted."""
@@ -16,24 +16,23 @@ _FOR_DEPENDENTS_SECONDS = 60.0
 
 
 def at_the_end(observed: Observed, now: datetime) -> Plan:
-    """Tidy up after a task that has reached its final phase, or that waits for an answer."""
+    """Tidy up after a task that has reached its final phase."""
     status = observed.status
-    if status.phase == "InputRequired" and observed.spec.desired_state == "Cancelled":
-        end = give_up(observed, now, "Cancelled", "Cancelled", "cancelled by spec.desiredState")
-        return end.model_copy(update={"steps": leftovers(observed)})
-    steps: tuple[DeleteJob | DeleteTask, ...] = ()
+    steps: tuple[DeleteJob | DeleteTask | ForgetSession, ...] = ()
     dues: list[float] = []
     if stop := leftovers(observed):
-        left = _left(status.completion_time, LINGERING, now)
-        if left <= 0 or status.phase == "Cancelled" or status.reason in STOPPED_BY_US:
+        rest = left(status.completion_time, LINGERING, now)
+        if rest <= 0 or status.phase == "Cancelled" or status.reason in STOPPED_BY_US:
             steps = stop
         else:
-            dues.append(left)
+            dues.append(rest)
+    if has_session(observed) and not observed.queue_error:
+        steps = (*steps, ForgetSession())
     lifetime = observed.spec.ttl_seconds_after_finished
-    if status.phase in FINAL and lifetime is not None:
-        left = _left(status.completion_time, timedelta(seconds=lifetime), now)
-        if left > 0:
-            dues.append(left)
+    if lifetime is not None:
+        rest = left(status.completion_time, timedelta(seconds=lifetime), now)
+        if rest > 0:
+            dues.append(rest)
         elif observed.dependents_waiting:
             # They still have to see that this one was completed.
             dues.append(_FOR_DEPENDENTS_SECONDS)
@@ -41,7 +40,25 @@ def at_the_end(observed: Observed, now: datetime) -> Plan:
             steps = (*steps, DeleteTask())
     event = announcement(status) if observed.news else None
     place = place_after(observed, now)
-    return Plan(steps=steps, event=event, place=place, due=min(dues, default=None))
+    return Plan(
+        steps=steps,
+        status=_up_to_date(observed),
+        event=event,
+        place=place,
+        due=min(dues, default=None),
+    )
+
+
+def has_session(observed: Observed) -> bool:
+    """Whether a worker may have stored its agent's session: only questions make one do so."""
+    return observed.status.input_request is not None or bool(observed.spec.input)
+
+
+def _up_to_date(observed: Observed) -> TaskStatus | None:
+    """The status of a task whose spec was changed after its end: it says that this was seen."""
+    if observed.status.observed_generation == observed.generation:
+        return None
+    return observed.status.model_copy(update={"observed_generation": observed.generation})
 
 
 def leftovers(observed: Observed) -> tuple[DeleteJob, ...]:
@@ -51,5 +68,6 @@ def leftovers(observed: Observed) -> tuple[DeleteJob, ...]:
     )
 
 
-def _left(since: datetime | None, span: timedelta, now: datetime) -> float:
+def left(since: datetime | None, span: timedelta, now: datetime) -> float:
+    """Seconds until `span` has passed since then; all of it when the time is not known."""
     return ((since or now) + span - now).total_seconds()

@@ -11,26 +11,28 @@ from typing import Any
 
 import structlog
 
-from orbiter_contracts import (
-    DeveloperWorkerInput,
-    GitWorkspace,
-    LifecycleEventName,
-    WorkerLifecycleEvent,
-)
-from orbiter_contracts import Workspace as MessageWorkspace
+from orbiter_contracts import LifecycleEventName, WorkerLifecycleEvent
 from orbiter_operator.attempts import Attempt, Attempts
 from orbiter_operator.children import Key
 from orbiter_operator.events import EventPoster
 from orbiter_operator.facts import AttemptRecord, Observed, Refusal
-from orbiter_operator.identity import message_id
 from orbiter_operator.kube import AGENT_TASKS, JOBS, ApiError, Kube
 from orbiter_operator.labels import job_name, worker_id
 from orbiter_operator.manifests import build_job
+from orbiter_operator.message import build_message
 from orbiter_operator.models import FINAL, TaskStatus
 from orbiter_operator.news import News
 from orbiter_operator.parse import owner_of
 from orbiter_operator.status import patch
-from orbiter_operator.steps import Announce, DeleteJob, DeleteTask, Plan, Publish, StartAttempt
+from orbiter_operator.steps import (
+    Announce,
+    DeleteJob,
+    DeleteTask,
+    ForgetSession,
+    Plan,
+    Publish,
+    StartAttempt,
+)
 from orbiter_operator.store import Store
 from orbiter_operator.worker_pod import WorkerDefaults
 
@@ -110,6 +112,8 @@ class Executor:
                     await self._publish(key, observed, step)
                 case DeleteJob():
                     await self._kube.delete(JOBS, key.namespace, step.name)
+                case ForgetSession():
+                    await self._attempts.forget_session(observed.uid)
                 case DeleteTask():
                     await self._kube.delete(AGENT_TASKS, key.namespace, key.name, uid=observed.uid)
         if plan.event is not None and observed.news:
@@ -136,7 +140,11 @@ class Executor:
                 raise TakenError(taken)
             record = await self._attempts.read(attempt)
         else:
-            record = await self._attempts.admit(attempt, build_message(observed, step))
+            prompt = step.prompt
+            if step.anew is not None and not await self._attempts.has_session(observed.uid):
+                prompt = step.anew
+            message = build_message(observed, step.attempt, prompt)
+            record = await self._attempts.admit(attempt, message)
         self._news.learn(observed.uid, step.attempt, record)
         if record.output is not None:
             return True
@@ -223,22 +231,3 @@ class Executor:
                 request_id=status.request_id,
                 duration_ms=status.duration_ms,
             )
-
-
-def build_message(observed: Observed, step: StartAttempt) -> DeveloperWorkerInput:
-    """The queue entry of an attempt."""
-    spec = observed.spec
-    git = spec.workspace.git
-    workspace = None
-    if git is not None:
-        workspace = MessageWorkspace(
-            git=GitWorkspace(url=git.url, ref=git.ref, branch=git.branch, push=git.push)
-        )
-    return DeveloperWorkerInput(
-        request_id=message_id(observed, step.attempt),
-        task_id=spec.task_id or f"{observed.namespace}/{observed.name}",
-        project_id=spec.project_id,
-        prompt=step.prompt,
-        timeout=spec.timeout_seconds,
-        workspace=workspace,
-    )

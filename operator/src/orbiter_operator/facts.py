@@ -164,6 +164,16 @@ class Observed(Facts):
         """The Job of one attempt, if it exists."""
         return next((job for job in self.jobs if job.attempt == attempt), None)
 
+    @property
+    def asks(self) -> bool:
+        """Whether its agent waits for an answer and no attempt has begun since."""
+        children: tuple[JobFacts | PodFacts, ...] = (*self.jobs, *self.pods)
+        begun = max((child.attempt for child in children), default=0)
+        record = self.record_of(self.status.attempts + 1)
+        answered = record is not None and record.output is not None
+        waits = self.status.phase == "InputRequired"
+        return waits and begun <= self.status.attempts and not answered
+
     def record_of(self, attempt: int) -> AttemptRecord | None:
         """What Redis knows of one attempt, if it was asked about this one."""
         return self.record if self.record_attempt == attempt else None

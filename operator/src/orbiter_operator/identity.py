@@ -38,4 +38,5 @@ def identity(observed: Observed, attempt: int) -> dict[str, Any]:
         "worker_id": worker_id(observed.namespace, job),
         "pod_name": pods[-1].name if pods else observed.status.pod_name if same else None,
         "result": None,
+        "input_request": None,
     }

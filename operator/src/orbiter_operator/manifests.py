@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from orbiter_contracts.queues import attempt_record
+from orbiter_contracts.queues import attempt_record, task_snapshot
 from orbiter_operator.facts import Observed
 from orbiter_operator.labels import (
     APP_NAME,
@@ -51,6 +51,9 @@ def build_job(observed: Observed, attempt: int, entry: str, defaults: WorkerDefa
         "TASK_RECORD": attempt_record(observed.uid, attempt),
         "TASK_NAME": f"{observed.namespace}/{observed.name}",
         "TASK_ATTEMPT": str(attempt),
+        # One session for all attempts: when its agent has asked something, the next one goes on.
+        "SESSION_ID": observed.uid,
+        "SNAPSHOT_KEY": task_snapshot(observed.uid),
     }
     template = worker_template(
         spec.agent, spec.workspace, spec.pod_template or {}, labels, environment, defaults

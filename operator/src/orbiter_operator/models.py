@@ -89,6 +89,13 @@ class Retry(KubeModel):
     backoff_seconds: int = 10
 
 
+class Answer(KubeModel):
+    """What somebody has answered to the question of this id."""
+
+    id: str
+    text: str
+
+
 class TaskSpec(KubeModel):
     """What somebody wants done."""
 
@@ -98,6 +105,7 @@ class TaskSpec(KubeModel):
     workspace: Workspace = Workspace()
     timeout_seconds: int = 1800
     retry: Retry = Retry()
+    input_timeout_seconds: int = 259200
     ttl_seconds_after_finished: int | None = None
     project_id: str | None = None
     task_id: str | None = None
@@ -105,6 +113,7 @@ class TaskSpec(KubeModel):
     queue_name: str | None = None
     pod_template: dict[str, Any] | None = None
     desired_state: Literal["Running", "Cancelled"] = "Running"
+    input: tuple[Answer, ...] = ()
 
 
 class Condition(KubeModel):
@@ -140,10 +149,11 @@ class TaskUsage(KubeModel):
 
 
 class InputRequest(KubeModel):
-    """A question the task waits for."""
+    """A question the task waits for. `asked_at` is the operator's time."""
 
     id: str
     question: str
+    asked_at: Time | None = None
 
 
 class TaskStatus(KubeModel):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from orbiter_operator.answers import answer_given
 from orbiter_operator.attempts import Attempt, Attempts
 from orbiter_operator.capacity import Capacity
 from orbiter_operator.children import Key
@@ -105,7 +106,8 @@ class Observer:
             ApiError: The API server was needed and refused.
         """
         base = self._base(key, obj)
-        at_work = base.status.phase not in FINAL and base.status.phase != "InputRequired"
+        waits = base.asks and answer_given(base) is None
+        at_work = base.status.phase not in FINAL and not waits
         if at_work:
             base = await self._with_record(key, base, queue_error)
         update: dict[str, Any] = {

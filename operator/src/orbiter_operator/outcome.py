@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from orbiter_contracts import DeveloperWorkerOutput, Usage
+from orbiter_operator.answers import failures_before
 from orbiter_operator.facts import Observed
 from orbiter_operator.failures import LINE, Explanation, one_line
 from orbiter_operator.labels import request_id
@@ -26,6 +27,7 @@ _DEFAULT_REASON = {
     "error": "AgentError",
     "timeout": "AgentTimeout",
     "cancelled": "Cancelled",
+    "input_required": "Cancelled",
 }
 
 
@@ -44,18 +46,21 @@ def settle(
         "start_time": started,
         "result": _result(output),
         "usage": _total(observed.status.usage, output.usage),
+        "progress": one_line(_summary(output), LINE) or None,
     }
-    if output.status == "input_required":
+    cancelled = observed.spec.desired_state == "Cancelled"
+    if output.status == "input_required" and not cancelled:
         return _ask(observed, now, output, facts)
     if output.status == "success":
         return _finish(observed, now, "Completed", "Succeeded", _summary(output), "", facts, output)
     why = explain(output)
-    if output.status == "cancelled" or observed.spec.desired_state == "Cancelled":
+    if output.status == "cancelled" or cancelled:
         return _finish(
             observed, now, "Cancelled", why.reason, why.message, why.detail, facts, output
         )
-    if attempt < attempts_allowed(observed.spec.retry) and why.reason not in _NOT_REPEATED:
-        return _again(observed, now, attempt, why, facts)
+    failures = failures_before(observed, attempt + 1)
+    if failures < attempts_allowed(observed.spec.retry) and why.reason not in _NOT_REPEATED:
+        return _again(observed, now, failures, why, facts)
     return _finish(observed, now, "Failed", why.reason, why.message, why.detail, facts, output)
 
 
@@ -97,6 +102,8 @@ def substitute(
 
 def give_up(observed: Observed, now: datetime, phase: Phase, reason: str, message: str) -> Plan:
     """End a task that has no attempt to wait for."""
+    began = observed.status.start_time
+    took = max(round((now - began).total_seconds() * 1000), 0) if began else None
     status = write(
         observed,
         now,
@@ -107,6 +114,9 @@ def give_up(observed: Observed, now: datetime, phase: Phase, reason: str, messag
         started=False,
         detail=message,
         completion_time=now,
+        duration_ms=took,
+        duration=None if took is None else readable(took),
+        progress=None,
     )
     return Plan(status=status, event=announcement(status), place="leave")
 
@@ -156,21 +166,23 @@ def _finish(
         completion_time=ended,
         duration_ms=took,
         duration=None if took is None else readable(took),
-        **facts,
+        **facts | {"progress": None},
     )
     return Plan(status=status, event=announcement(status), place=place_after(observed, now))
 
 
 def _again(
-    observed: Observed, now: datetime, attempt: int, why: Explanation, facts: dict[str, Any]
+    observed: Observed, now: datetime, failures: int, why: Explanation, facts: dict[str, Any]
 ) -> Plan:
-    wait = backoff(observed.spec.retry, attempt).total_seconds()
+    wait = backoff(observed.spec.retry, failures).total_seconds()
+    attempt = facts["attempts"]
+    again = attempts_allowed(observed.spec.retry) - failures
     status = write(
         observed,
         now,
         "Pending",
         RETRYING,
-        f"attempt {attempt} of {attempts_allowed(observed.spec.retry)} failed: "
+        f"attempt {attempt} of {attempt + again} failed: "
         f"{why.reason}; the next begins {readable(round(wait * 1000))} later",
         admitted=False,
         started=False,
@@ -191,6 +203,7 @@ def _ask(
 ) -> Plan:
     verdict = output.verdict
     question = (verdict.question or verdict.summary if verdict else None) or output.error or ""
+    asked = InputRequest(id=output.request_id, question=question, asked_at=now)
     status = write(
         observed,
         now,
@@ -199,8 +212,7 @@ def _ask(
         question or "the agent asks for input",
         admitted=True,
         started=True,
-        input_request=InputRequest(id=output.request_id, question=question),
-        **facts,
+        **facts | {"input_request": asked},
     )
     return Plan(status=status, event=announcement(status), place=place_after(observed, now))
 

@@ -1,8 +1,9 @@
 """What to do about one AgentTask: the one place where the operator decides.
 
 `plan(observed, now)` is pure; `reconcile` collects the facts, `executor` carries the answer out. A
-task is before its next attempt (`admission`), in one (`progress`), or at its end (`ending`). What
-an output means is in `outcome`, why there is none in `failures`.
+task is before its next attempt (`admission`), in one (`progress`), waits for an answer to its
+agent's question (`waiting`), or is at its end (`ending`). What an output means is in `outcome`,
+why there is none in `failures`.
 """
 
 from datetime import datetime, timedelta
@@ -15,6 +16,7 @@ from orbiter_operator.models import FINAL
 from orbiter_operator.progress import during_attempt
 from orbiter_operator.status import ended_at
 from orbiter_operator.steps import Plan
+from orbiter_operator.waiting import while_asking
 
 
 def plan(observed: Observed, now: datetime, *, image_patience: timedelta) -> Plan:
@@ -30,8 +32,10 @@ def plan(observed: Observed, now: datetime, *, image_patience: timedelta) -> Pla
     """
     if observed.deleting:
         return Plan()
-    if observed.status.phase in FINAL or observed.status.phase == "InputRequired":
+    if observed.status.phase in FINAL:
         return at_the_end(observed, now)
+    if observed.asks:
+        return while_asking(observed, now)
     attempt = current_attempt(observed)
     between = ended_at(observed.status) is not None and observed.status.attempts == attempt
     if attempt == 0 or between:

@@ -199,6 +199,8 @@ class Reconciler:
         status = TaskStatus.model_validate(obj.get("status") or {})
         self._news.forget(key, uid, status.attempts)
         self._observer.forget(key)
+        if status.input_request is not None or (obj.get("spec") or {}).get("input"):
+            await self._attempts.forget_session(uid)
         if status.phase in FINAL:
             return
         # The latest attempt the status knows, and one that may have begun since.

@@ -75,11 +75,19 @@ def ended_at(status: TaskStatus) -> datetime | None:
     """When the latest attempt ended, if it is over and another is to follow.
 
     A Pending task that has a result is between two attempts: the result goes when the next begins.
+    One that asks something is so too.
     """
+    if status.phase == "InputRequired" and status.input_request is not None:
+        return status.input_request.asked_at
     condition = status.condition("Started")
     if status.phase != "Pending" or status.result is None or condition is None:
         return None
     return condition.last_transition_time
+
+
+def asked_something(status: TaskStatus) -> bool:
+    """Whether the latest attempt ended with a question, and no other has begun since."""
+    return status.result is not None and status.result.status == "input_required"
 
 
 def dependencies_met(status: TaskStatus) -> bool:

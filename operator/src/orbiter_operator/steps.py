@@ -22,6 +22,8 @@ class StartAttempt(Step):
 
     attempt: int
     prompt: str
+    anew: str | None = None
+    """What to say instead of `prompt` when the session that it continues is lost."""
 
 
 class Publish(Step):
@@ -35,6 +37,10 @@ class DeleteJob(Step):
     """Delete an attempt's Job; Kubernetes stops its pod."""
 
     name: str
+
+
+class ForgetSession(Step):
+    """Delete what was kept of the agent's session: nobody will continue it."""
 
 
 class DeleteTask(Step):
@@ -62,7 +68,7 @@ class Plan(Step):
         due: Look again after so many seconds even if nothing happens.
     """
 
-    steps: tuple[StartAttempt | Publish | DeleteJob | DeleteTask, ...] = ()
+    steps: tuple[StartAttempt | Publish | DeleteJob | DeleteTask | ForgetSession, ...] = ()
     status: TaskStatus | None = None
     event: Announce | None = None
     place: Literal["take", "wait", "leave"] = "leave"
