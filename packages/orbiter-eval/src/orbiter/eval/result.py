@@ -1,0 +1,206 @@
+"""What an evaluation found: scores, one result a case, and all of them together."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from orbiter.eval._internal.statistics import Interval, interval_of_mean, mean
+from orbiter.types import Message, StopReason, Usage
+
+
+class Score(BaseModel):
+    """What one scorer says of one run.
+
+    Attributes:
+        name: The scorer's.
+        value: From 0 to 1; None when it could not be scored, and then `reason` says why.
+        reason: Why it is not better, for people.
+    """
+
+    model_config = {"frozen": True}
+
+    name: str
+    value: float | None = Field(ge=0.0, le=1.0)
+    reason: str = ""
+
+
+class CaseResult(BaseModel):
+    """One run of one case. Scorers see it before it has scores.
+
+    Attributes:
+        case_id: The case.
+        attempt: From 1; more than one with `repeats`.
+        input: What was asked.
+        expected: The right answer, if the dataset tells.
+        output: What the agent said: text, or JSON of its structured output.
+        scores: One a scorer.
+        error: What ended the run, when it failed; such a run scores 0 everywhere.
+        seconds: How long the run took.
+        cost_usd: US dollars; None where no price is known.
+        usage: Tokens of all model calls.
+        steps: Model calls.
+        stop_reason: `completed`, or the limit that ended the run.
+        messages: The conversation, with tool calls and their results.
+        tags: The case's.
+    """
+
+    model_config = {"frozen": True}
+
+    case_id: str
+    attempt: int = 1
+    input: str
+    expected: Any = None
+    output: Any = ""
+    scores: list[Score] = []
+    error: str | None = None
+    seconds: float = 0.0
+    cost_usd: float | None = None
+    usage: Usage = Usage()
+    steps: int = 0
+    stop_reason: StopReason = "completed"
+    messages: list[Annotated[Message, Field(discriminator="role")]] = []
+    tags: list[str] = []
+
+    def score(self, name: str) -> float | None:
+        """Return the value of a score; None when there is none."""
+        return next((score.value for score in self.scores if score.name == name), None)
+
+
+class ScoreSummary(BaseModel):
+    """A score over all cases.
+
+    Attributes:
+        name: The scorer's.
+        mean: Over the cases; None when none could be scored.
+        interval: Where the mean of all such cases probably is.
+        cases: How many were scored.
+        unscored: Runs that could not be scored; they are not in the mean.
+    """
+
+    model_config = {"frozen": True}
+
+    name: str
+    mean: float | None
+    interval: Interval | None
+    cases: int
+    unscored: int
+
+
+class RunInfo(BaseModel):
+    """Which evaluation it is; an evaluation is only ever resumed as the same.
+
+    Attributes:
+        name: What people call it.
+        target: What is evaluated.
+        target_hash: Of the agent's model, instructions and tools.
+        dataset_hash: Of the cases.
+        scorers: What each scorer is, by its name.
+        cases: How many there are.
+        repeats: Runs of each case.
+        started_at: When it began the first time.
+    """
+
+    model_config = {"frozen": True}
+
+    name: str
+    target: str
+    target_hash: str
+    dataset_hash: str
+    scorers: dict[str, str]
+    cases: int
+    repeats: int = 1
+    started_at: datetime
+
+
+class EvalResult(BaseModel):
+    """All results of an evaluation, in the order of the dataset."""
+
+    model_config = {"frozen": True}
+
+    info: RunInfo
+    results: list[CaseResult]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every case has all its runs."""
+        return len(self.results) == self.info.cases * self.info.repeats
+
+    @property
+    def errors(self) -> list[CaseResult]:
+        """The runs that failed."""
+        return [result for result in self.results if result.error is not None]
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all runs."""
+        return sum((result.usage for result in self.results), Usage())
+
+    @property
+    def cost_usd(self) -> float | None:
+        """US dollars of all runs; None when the price of one is not known."""
+        costs = [result.cost_usd for result in self.results]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if len(known) == len(costs) else None
+
+    def case_means(self, scorer: str) -> dict[str, float]:
+        """Return the mean score of each case's runs, without what could not be scored.
+
+        They come sorted by case, so that whatever resamples them finds the same each time.
+        """
+        values: dict[str, list[float]] = {}
+        for result in self.results:
+            value = result.score(scorer)
+            if value is not None:
+                values.setdefault(result.case_id, []).append(value)
+        return {case_id: mean(values[case_id]) for case_id in sorted(values)}
+
+    def mean(self, scorer: str) -> float | None:
+        """Return the mean score over all cases; None when none could be scored."""
+        means = self.case_means(scorer)
+        return mean(means.values()) if means else None
+
+    def summaries(self, *, confidence: float = 0.95, seed: int = 0) -> list[ScoreSummary]:
+        """Return each score's mean and the interval it probably lies in.
+
+        Args:
+            confidence: How probably.
+            seed: Of the resampling; the same seed gives the same interval.
+        """
+        return [self._summary(name, confidence, seed) for name in self.info.scorers]
+
+    def _summary(self, name: str, confidence: float, seed: int) -> ScoreSummary:
+        values = list(self.case_means(name).values())
+        return ScoreSummary(
+            name=name,
+            mean=mean(values) if values else None,
+            interval=interval_of_mean(values, confidence=confidence, seed=seed),
+            cases=len(values),
+            unscored=sum(result.score(name) is None for result in self.results),
+        )
+
+    def tagged(self, *tags: str) -> "EvalResult":
+        """Return the cases that have all these tags, as a result of their own."""
+        chosen = [result for result in self.results if set(tags) <= set(result.tags)]
+        cases = len({result.case_id for result in chosen})
+        info = self.info.model_copy(update={"cases": cases})
+        return EvalResult(info=info, results=chosen)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "EvalResult":
+        """Read the journal of an evaluation, also of one that still runs or was killed.
+
+        Raises:
+            JournalError: It is no journal.
+        """
+        from orbiter.eval.journal import read_journal
+
+        return read_journal(path)
+
+    def save(self, path: str | Path) -> None:
+        """Write the result as a journal, in place of what is there."""
+        lines: Iterable[BaseModel] = [self.info, *self.results]
+        text = "".join(line.model_dump_json() + "\n" for line in lines)
+        Path(path).write_text(text, encoding="utf-8")

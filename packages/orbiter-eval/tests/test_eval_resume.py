@@ -1,0 +1,181 @@
+import asyncio
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from orbiter import Agent
+from orbiter.eval import Case, EvalResult, Evaluator, ExactMatch, JournalError
+from orbiter.models import ScriptedModel
+
+CASES = [Case(id=str(n), input=f"{n}?", expected=str(n)) for n in range(6)]
+PROGRAM = Path(__file__).with_name("eval_process.py")
+
+
+def counting(fails=()):
+    runs = Counter()
+
+    async def target(case):
+        runs[case.id] += 1
+        if case.id in fails:
+            raise ValueError("not now")
+        return case.expected
+
+    return target, runs
+
+
+async def test_a_journal_that_is_whole_runs_nothing_again(tmp_path):
+    target, runs = counting()
+    evaluator = Evaluator(target, [ExactMatch()])
+    first = await evaluator.run(CASES, journal=tmp_path / "a.jsonl")
+    assert await evaluator.run(CASES, journal=tmp_path / "a.jsonl") == first
+    assert set(runs.values()) == {1}
+    loaded = EvalResult.load(tmp_path / "a.jsonl")
+    assert loaded.info == first.info
+    assert loaded.summaries() == first.summaries()
+
+
+async def test_a_cancelled_evaluation_goes_on_where_it_was(tmp_path):
+    runs = Counter()
+    stuck = asyncio.Event()
+
+    async def target(case):
+        runs[case.id] += 1
+        if case.id == "4" and runs["4"] == 1:
+            stuck.set()
+            await asyncio.Event().wait()
+        return case.expected
+
+    evaluator = Evaluator(target, [ExactMatch()], concurrency=1)
+    task = asyncio.create_task(evaluator.run(CASES, journal=tmp_path / "a.jsonl"))
+    await stuck.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not EvalResult.load(tmp_path / "a.jsonl").complete
+    result = await evaluator.run(CASES, journal=tmp_path / "a.jsonl")
+    assert result.complete
+    assert [run.case_id for run in result.results] == [case.id for case in CASES]
+    assert runs == {"0": 1, "1": 1, "2": 1, "3": 1, "4": 2, "5": 1}
+
+
+async def test_the_torn_line_of_a_killed_process_is_cut_off(tmp_path):
+    target, runs = counting()
+    evaluator = Evaluator(target, [ExactMatch()], concurrency=1)
+    file = tmp_path / "a.jsonl"
+    await evaluator.run(CASES, journal=file)
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(lines[:4]) + lines[4][:30])
+    assert len(EvalResult.load(file).results) == 3
+    result = await evaluator.run(CASES, journal=file)
+    assert result.complete
+    assert sorted(runs.values()) == [1, 1, 1, 2, 2, 2]
+    assert len(file.read_bytes().splitlines()) == 7
+
+
+async def test_failed_runs_stay_failed_unless_they_are_to_be_run_again(tmp_path):
+    file = tmp_path / "a.jsonl"
+    fails = {"2"}
+    target, runs = counting(fails)
+    evaluator = Evaluator(target, [ExactMatch()])
+    assert len((await evaluator.run(CASES, journal=file)).errors) == 1
+    fails.clear()
+    assert len((await evaluator.run(CASES, journal=file)).errors) == 1
+    result = await evaluator.run(CASES, journal=file, retry_errors=True)
+    assert result.errors == []
+    assert runs["2"] == 2
+    assert EvalResult.load(file).errors == []
+
+
+@pytest.mark.parametrize("what", ["cases", "agent", "scorers", "repeats"])
+async def test_a_journal_of_another_evaluation_is_left_alone(tmp_path, what):
+    def evaluator(instructions="x", scorer=None, repeats=1):
+        agent = Agent(name="a", instructions=instructions)
+        model = ScriptedModel("0", repeat=True)
+        return Evaluator(agent, [scorer or ExactMatch()], provider=model, repeats=repeats)
+
+    file = tmp_path / "a.jsonl"
+    await evaluator().run(CASES, journal=file)
+    before = file.read_bytes()
+    other = {
+        "cases": evaluator(),
+        "agent": evaluator(instructions="y"),
+        "scorers": evaluator(scorer=ExactMatch(ignore_case=True)),
+        "repeats": evaluator(repeats=2),
+    }[what]
+    cases = CASES[:-1] if what == "cases" else CASES
+    with pytest.raises(JournalError, match=f"begun with other {what}"):
+        await other.run(cases, journal=file)
+    assert file.read_bytes() == before
+
+
+async def test_two_evaluations_never_write_one_journal(tmp_path):
+    inside, go = asyncio.Event(), asyncio.Event()
+
+    async def target(case):
+        inside.set()
+        await go.wait()
+        return ""
+
+    evaluator = Evaluator(target, [ExactMatch()])
+    first = asyncio.create_task(evaluator.run(CASES, journal=tmp_path / "a.jsonl"))
+    await inside.wait()
+    with pytest.raises(JournalError, match="is in use"):
+        await evaluator.run(CASES, journal=tmp_path / "a.jsonl")
+    go.set()
+    assert (await first).complete
+
+
+def test_what_is_no_journal_is_told(tmp_path):
+    file = tmp_path / "a.jsonl"
+    with pytest.raises(JournalError, match="cannot be read: No such file"):
+        EvalResult.load(file)
+    file.write_text("hello\n")
+    with pytest.raises(JournalError, match="is no journal"):
+        EvalResult.load(file)
+
+
+async def test_a_result_that_is_saved_is_a_journal(tmp_path):
+    target, _ = counting()
+    result = await Evaluator(target, [ExactMatch()]).run(CASES)
+    result.save(tmp_path / "a.jsonl")
+    assert EvalResult.load(tmp_path / "a.jsonl") == result
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(300)
+def test_kill_9_loses_no_result_and_runs_none_again(tmp_path):
+    cases, kills = 3_000, 12
+    chance = random.Random(7)
+    words = list(map(str, [sys.executable, PROGRAM, tmp_path, cases]))
+    survived = 0
+    for _ in range(kills):
+        victim = subprocess.Popen(words, stdout=subprocess.PIPE)
+        victim.stdout.readline()
+        time.sleep(chance.uniform(0.05, 0.25))
+        survived += victim.poll() is not None
+        victim.send_signal(signal.SIGKILL)
+        victim.wait()
+        victim.stdout.close()
+    assert survived < kills // 2, "the kills came too late to prove anything"
+    journal = tmp_path / "run.jsonl"
+    before = {run.case_id for run in EvalResult.load(journal).results}
+    assert subprocess.run(words, stdout=subprocess.DEVNULL).returncode == 0
+
+    result = EvalResult.load(journal)
+    assert result.complete
+    assert len(result.results) == len({run.case_id for run in result.results}) == cases
+    assert result.mean("exact") == 1.0
+    assert len(journal.read_bytes().splitlines()) == cases + 1, "a case has two results"
+    marks = [line.split() for line in (tmp_path / "marks").read_text().splitlines()]
+    last = marks[-1][1]
+    again = {case for word, pid, case in marks if word == "began" and pid == last}
+    assert not again & before, "a case with a result was run again"
+    # what is run twice was under way, at most four at each kill
+    began = Counter(case for word, _, case in marks if word == "began")
+    assert sum(runs - 1 for runs in began.values()) <= 4 * kills
