@@ -10,18 +10,18 @@ from orbiter_operator.facts import AttemptRecord, JobFacts, PodFacts
 from orbiter_operator.models import KubeModel
 
 IMAGE_NEVER_COMES = frozenset({"InvalidImageName", "ErrImageNeverPull"})
-_IMAGE_PROBLEMS = IMAGE_NEVER_COMES | {
+IMAGE_PROBLEMS = IMAGE_NEVER_COMES | {
     "ErrImagePull",
     "ImagePullBackOff",
     "ImageInspectError",
     "RegistryUnavailable",
     "SignatureValidationFailed",
 }
-_CONFIG_PROBLEMS = frozenset({"CreateContainerConfigError", "CreateContainerError"})
+CONFIG_PROBLEMS = frozenset({"CreateContainerConfigError", "CreateContainerError"})
 NO_POD_AFTER = timedelta(seconds=10)
 LINE = 140
 _SIGKILL = 137
-_MISCONFIGURED = 2
+MISCONFIGURED = 2
 """Exit code of a wrapper that lacks a variable, for instance the agent's key; its line names it."""
 
 
@@ -54,13 +54,13 @@ def why_not_running(job: JobFacts, pods: tuple[PodFacts, ...], now: datetime) ->
             reason="PodNotCreated",
             message=f"Job {job.name} has no pod yet; kubectl describe job {job.name} says why",
         )
-    if pod.waiting_reason in _IMAGE_PROBLEMS:
+    if pod.waiting_reason in IMAGE_PROBLEMS:
         return Explanation(
             reason="ImagePullFailed",
             message=one_line(f"image {pod.image} cannot be pulled: {pod.waiting_message}"),
             detail=pod.waiting_message,
         )
-    if pod.waiting_reason in _CONFIG_PROBLEMS:
+    if pod.waiting_reason in CONFIG_PROBLEMS:
         return _config_problem(pod)
     if pod.waiting_reason:
         return Explanation(
@@ -90,7 +90,7 @@ def _config_problem(pod: PodFacts) -> Explanation:
 def image_is_hopeless(pods: tuple[PodFacts, ...], now: datetime, patience: timedelta) -> bool:
     """Whether the image will not come: a name that cannot work, or too long a wait."""
     pod = pods[-1] if pods else None
-    if pod is None or pod.waiting_reason not in _IMAGE_PROBLEMS:
+    if pod is None or pod.waiting_reason not in IMAGE_PROBLEMS:
         return False
     if pod.waiting_reason in IMAGE_NEVER_COMES:
         return True
@@ -145,7 +145,7 @@ def _from_pod(pod: PodFacts) -> Explanation | None:
     if pod.exit_code is not None and pod.exit_code != 0:
         killed = " (SIGKILL)" if pod.exit_code == _SIGKILL else ""
         last = detail.strip().splitlines()[-1] if detail.strip() else pod.exit_reason
-        if pod.exit_code == _MISCONFIGURED:
+        if pod.exit_code == MISCONFIGURED:
             return Explanation(reason="WorkerMisconfigured", message=one_line(last), detail=detail)
         return Explanation(
             reason="WorkerCrashed",
