@@ -1,0 +1,1 @@
+"""`kubectl orbiter`: sessions and tasks on a cluster, from a terminal."""
