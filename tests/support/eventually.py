@@ -11,7 +11,7 @@ _PAUSE_SECONDS = 0.01
 
 
 async def eventually(
-    condition: Callable[[], T] | Callable[[], Awaitable[T]], *, seconds: float = 20.0
+    condition: Callable[[], T] | Callable[[], Awaitable[T]], *, seconds: float = 60.0
 ) -> T:
     """Ask again and again until the answer is true; return that answer.
 
