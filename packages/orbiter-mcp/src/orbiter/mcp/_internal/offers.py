@@ -12,9 +12,10 @@ from pydantic_core import to_json
 
 from orbiter import run
 from orbiter.agent import Agent, Provider
+from orbiter.mcp._internal.names import full_name
 from orbiter.swarm import Swarm
 from orbiter.tool import Tool, ToolArgumentsError
-from orbiter.types import ResultEvent, RunContext, StepEvent, ToolCallEvent
+from orbiter.types import ResultEvent, RunContext, StepEvent, ToolCallEvent, ToolExecutionError
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
@@ -64,6 +65,8 @@ class ToolOffer(Offer):
             value = await self._tool.execute(**keywords)
         except ToolArgumentsError as error:
             return Answer(f"arguments: {error}", failed=True)
+        except ToolExecutionError as error:
+            return Answer(str(error.cause) or type(error.cause).__name__, failed=True)
         except Exception as error:
             return Answer(str(error) or type(error).__name__, failed=True)
         return _answer(value)
@@ -74,7 +77,7 @@ class AgentOffer(Offer):
 
     def __init__(self, agent: Agent | Swarm, provider: Provider | None, deps: Any) -> None:
         first = agent if isinstance(agent, Agent) else agent.agents[0]
-        self.name = first.name
+        self.name = full_name("", first.name)
         self._agent = agent
         self._provider = provider
         self._deps = deps
