@@ -7,7 +7,7 @@ from support.observed import NOW, decide, ended, job, observed, output, pod, rec
 
 from orbiter_operator.facts import Adopted, Dependencies, Refusal, Room
 from orbiter_operator.models import Result, TaskStatus
-from orbiter_operator.steps import DeleteJob, Publish, StartAttempt
+from orbiter_operator.steps import DeleteJob, Plan, Publish, StartAttempt
 
 START = (StartAttempt(attempt=1, prompt="do it"),)
 FULL = Room(free=False, place=3, waiting=12, running=5, limit=5)
@@ -21,6 +21,12 @@ def test_a_new_task_with_room_starts_at_once():
     assert decision.status.job_name == "fix-1"
     assert decision.status.worker_id == "team.fix-1"
     assert decision.status.attempts == 1
+
+
+def test_a_task_that_another_program_manages_is_left_alone():
+    theirs = observed(spec=spec(managedBy="orbiter.dev/task-broker"))
+    assert decide(theirs) == Plan()
+    assert decide(observed(spec=spec(managedBy="orbiter.dev/operator"))).steps == START
 
 
 def test_a_task_without_room_waits_in_line_and_says_its_place():

@@ -27,6 +27,7 @@ def test_a_prompt_alone_is_a_task_and_the_defaults_are_filled_in(
         "prompt": "Say hello.",
         "agent": {"type": "claude"},
         "timeoutSeconds": 1800,
+        "inputTimeoutSeconds": 259200,
         "retry": {"limit": 0, "backoffSeconds": 10},
         "desiredState": "Running",
     }
@@ -47,6 +48,7 @@ UNCHANGEABLE: dict[str, Any] = {
     "taskId": "t",
     "dependsOn": ["another"],
     "queueName": "q",
+    "managedBy": "example.com/runner",
     "podTemplate": {"spec": {"nodeSelector": {"disk": "ssd"}}},
 }
 
@@ -76,6 +78,13 @@ def test_how_long_a_finished_task_is_kept_may_change(cluster: Cluster, namespace
     cluster.apply(agent_task("kept"), namespace=namespace)
     cluster.patch("at", "kept", {"spec": {"ttlSecondsAfterFinished": 3600}}, namespace)
     assert cluster.get("at", "kept", namespace)["spec"]["ttlSecondsAfterFinished"] == 3600
+
+
+def test_how_long_a_question_waits_may_change(cluster: Cluster, namespace: str) -> None:
+    cluster.apply(agent_task("patient"), namespace=namespace)
+    cluster.patch("at", "patient", {"spec": {"inputTimeoutSeconds": 60}}, namespace)
+    with pytest.raises(CommandError, match="inputTimeoutSeconds must be from 1 to 604800"):
+        cluster.patch("at", "patient", {"spec": {"inputTimeoutSeconds": 0}}, namespace)
 
 
 def test_a_cancelled_task_stays_cancelled(cluster: Cluster, namespace: str) -> None:

@@ -111,6 +111,7 @@ class TaskSpec(KubeModel):
     task_id: str | None = None
     depends_on: tuple[str, ...] = ()
     queue_name: str | None = None
+    managed_by: str | None = None
     pod_template: dict[str, Any] | None = None
     desired_state: Literal["Running", "Cancelled"] = "Running"
     input: tuple[Answer, ...] = ()

@@ -18,6 +18,9 @@ from orbiter_operator.status import ended_at
 from orbiter_operator.steps import Plan
 from orbiter_operator.waiting import while_asking
 
+OURS = "orbiter.dev/operator"
+"""The value of `spec.managedBy` that means this program, as its absence does."""
+
 
 def plan(observed: Observed, now: datetime, *, image_patience: timedelta) -> Plan:
     """Decide what to do next about one AgentTask.
@@ -30,7 +33,7 @@ def plan(observed: Observed, now: datetime, *, image_patience: timedelta) -> Pla
     Returns:
         Steps, the status the task should have, and when to look again.
     """
-    if observed.deleting:
+    if observed.deleting or observed.spec.managed_by not in (None, OURS):
         return Plan()
     if observed.status.phase in FINAL:
         return at_the_end(observed, now)
