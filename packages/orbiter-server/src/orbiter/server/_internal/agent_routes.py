@@ -1,0 +1,125 @@
+"""Endpoints of agents, sessions and runs."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from orbiter import Agent, Swarm
+from orbiter.server._internal.endpoint import Endpoint
+from orbiter.server._internal.errors import RequestError
+from orbiter.server._internal.services import Services
+from orbiter.server._internal.sse import last_event_id
+from orbiter.server.models import (
+    AgentInfo,
+    AgentList,
+    EventsQuery,
+    NewAgentRun,
+    NewRun,
+    NewSession,
+    PageQuery,
+    RunInfo,
+    SessionDetail,
+    SessionInfo,
+    SessionList,
+)
+
+BUSY = (409, 429, 503)
+
+
+def agent_endpoints(services: Services) -> list[Endpoint]:
+    """Return the endpoints."""
+    sessions, runs, journal = services.sessions, services.runs, services.journal
+
+    async def list_agents(request: Request) -> AgentList:
+        return AgentList(agents=[describe(name, a) for name, a in services.agents.items()])
+
+    async def run_agent(request: Request, name: str, body: NewAgentRun) -> RunInfo:
+        runs.agent(name)
+        runs.check_room()
+        if body.session_id is None:
+            return await runs.start((await sessions.create(name)).id, body.input)
+        session = await sessions.get(body.session_id)
+        if session.agent != name:
+            raise RequestError(
+                409, f"session {session.id} is with agent '{session.agent}', not with '{name}'"
+            )
+        return await runs.start(session.id, body.input)
+
+    async def create_session(request: Request, body: NewSession) -> SessionInfo:
+        runs.agent(body.agent)
+        return await sessions.create(body.agent)
+
+    async def list_sessions(request: Request, query: PageQuery) -> SessionList:
+        return await sessions.page(query.limit, query.after)
+
+    async def get_session(request: Request, session_id: str) -> SessionDetail:
+        return await sessions.get(session_id)
+
+    async def delete_session(request: Request, session_id: str) -> None:
+        session = await sessions.get(session_id)
+        if session.active_run is not None:
+            await runs.cancel(session.active_run)
+        await sessions.delete(session_id)
+
+    async def create_run(request: Request, session_id: str, body: NewRun) -> RunInfo:
+        return await runs.start(session_id, body.input)
+
+    async def get_run(request: Request, run_id: str) -> RunInfo:
+        return await sessions.run(run_id)
+
+    async def cancel_run(request: Request, run_id: str) -> RunInfo:
+        return await runs.cancel(run_id)
+
+    async def run_events(request: Request, run_id: str, query: EventsQuery) -> Response:
+        await sessions.run(run_id)
+        after = last_event_id(request.headers, query.after)
+        return services.streams.events(journal.read(run_id, after))
+
+    return [
+        Endpoint("GET", "/v1/agents", "List the agents", list_agents, AgentList),
+        Endpoint(
+            "POST", "/v1/agents/{name}/runs", "Ask an agent", run_agent, RunInfo,
+            body=NewAgentRun, status=202, errors=(404, *BUSY),
+        ),
+        Endpoint(
+            "GET", "/v1/sessions", "List sessions, the latest first", list_sessions, SessionList,
+            query=PageQuery,
+        ),
+        Endpoint(
+            "POST", "/v1/sessions", "Begin a conversation", create_session, SessionInfo,
+            body=NewSession, status=201, errors=(404,),
+        ),
+        Endpoint(
+            "GET", "/v1/sessions/{session_id}", "Show a conversation", get_session, SessionDetail,
+            errors=(404,),
+        ),
+        Endpoint(
+            "DELETE", "/v1/sessions/{session_id}", "Forget a conversation", delete_session,
+            status=204, errors=(404,),
+        ),
+        Endpoint(
+            "POST", "/v1/sessions/{session_id}/runs", "Say something in a conversation",
+            create_run, RunInfo, body=NewRun, status=202, errors=(404, *BUSY),
+        ),
+        Endpoint("GET", "/v1/runs/{run_id}", "Show a run", get_run, RunInfo, errors=(404,)),
+        Endpoint(
+            "POST", "/v1/runs/{run_id}/cancel", "Cancel a run", cancel_run, RunInfo, errors=(404,)
+        ),
+        Endpoint(
+            "GET", "/v1/runs/{run_id}/events", "Follow a run, from the event after Last-Event-ID",
+            run_events, query=EventsQuery, media="text/event-stream", errors=(404, 503),
+        ),
+    ]  # fmt: skip
+
+
+def describe(name: str, target: Agent | Swarm) -> AgentInfo:
+    """Return what clients may know of an agent or a swarm."""
+    if isinstance(target, Swarm):
+        return AgentInfo(
+            name=name, kind="swarm", description=str(target.flow or target.mode),
+            handoffs=[agent.name for agent in target.agents],
+        )  # fmt: skip
+    # the instructions are not for those who talk to the agent
+    return AgentInfo(
+        name=name, model=target.model, tools=[tool.name for tool in target.tools],
+        handoffs=[agent.name for agent in target.handoffs],
+    )  # fmt: skip

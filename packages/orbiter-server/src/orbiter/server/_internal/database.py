@@ -1,0 +1,96 @@
+"""The SQLite file of sessions, runs and events. One thread owns it, so nothing waits for a lock."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from orbiter.types import OrbiterError
+
+T = TypeVar("T")
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS sessions (
+  place INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  agent TEXT NOT NULL,
+  title TEXT NOT NULL DEFAULT '',
+  created_at REAL NOT NULL,
+  updated_at REAL NOT NULL
+);
+CREATE INDEX IF NOT EXISTS sessions_by_time ON sessions (updated_at, place);
+CREATE TABLE IF NOT EXISTS runs (
+  place INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+  agent TEXT NOT NULL,
+  status TEXT NOT NULL,
+  input TEXT NOT NULL,
+  created_at REAL NOT NULL,
+  ended_at REAL,
+  resumes INTEGER NOT NULL DEFAULT 0,
+  outcome TEXT NOT NULL DEFAULT '{}',
+  messages TEXT NOT NULL DEFAULT '[]'
+);
+CREATE INDEX IF NOT EXISTS runs_of_session ON runs (session_id, place);
+-- one conversation, one run at a time; also what finds the runs a dead server left behind
+CREATE UNIQUE INDEX IF NOT EXISTS one_active_run ON runs (session_id) WHERE status = 'running';
+CREATE TABLE IF NOT EXISTS events (
+  run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+  seq INTEGER NOT NULL,
+  data TEXT NOT NULL,
+  PRIMARY KEY (run_id, seq)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS unseen_messages (
+  call_id TEXT PRIMARY KEY,
+  created_at REAL NOT NULL,
+  messages TEXT NOT NULL
+);
+"""
+
+
+class Database:
+    """Runs functions of a connection in the thread that owns it, each in one transaction."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sessions")
+        self._connection: sqlite3.Connection | None = None
+
+    async def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` and commit; roll back if it raises."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, work)
+
+    async def close(self) -> None:
+        """Close the file."""
+
+        def close() -> None:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+        await asyncio.get_running_loop().run_in_executor(self._thread, close)
+        self._thread.shutdown()
+
+    def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if self._connection is None:
+            self._connection = _connect(self.path)
+        with self._connection:
+            return work(self._connection)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    try:
+        db = sqlite3.connect(path, check_same_thread=False)
+        db.execute("PRAGMA journal_mode = WAL")
+        # what was committed survives the process, whatever kills it; a power failure may cost
+        # the last moments, and clients go on from what they have
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA foreign_keys = ON")
+        db.executescript(SCHEMA)
+    except sqlite3.Error as error:
+        raise OrbiterError(
+            f"{path} cannot be opened: {error}; does its directory exist and may we write there?"
+        ) from error
+    return db

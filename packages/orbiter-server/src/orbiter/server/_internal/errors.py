@@ -1,0 +1,46 @@
+"""How requests fail: one exception, one JSON shape."""
+
+from starlette.responses import JSONResponse
+
+from orbiter.server.models import ErrorAnswer, ErrorDetail
+from orbiter.types import OrbiterError
+
+
+class RequestError(OrbiterError):
+    """A request cannot be answered; the text says what to do instead."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        retry_after: int | None = None,
+    ) -> None:
+        self.status = status
+        self.code = code
+        self.param = param
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
+def error_response(error: RequestError) -> JSONResponse:
+    """Return the answer to a request that failed."""
+    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+    if error.status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="orbiter"'
+    return JSONResponse(
+        ErrorAnswer(
+            error=ErrorDetail(
+                message=str(error), type=_type(error.status), code=error.code, param=error.param
+            )
+        ).model_dump(),
+        error.status,
+        headers,
+    )
+
+
+def _type(status: int) -> str:
+    known = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
+    return known.get(status, "server_error" if status >= 500 else "invalid_request_error")

@@ -1,0 +1,261 @@
+"""Runs that go on: started, followed into the journal, cancelled, drained, taken up again.
+
+A run belongs to the server, not to the client that asked for it. Whoever wants to see it reads its
+events, from the first or from wherever he was.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from orbiter import Agent, Swarm, run
+from orbiter.agent import Provider
+from orbiter.server._internal.errors import RequestError
+from orbiter.server._internal.journal import Journal
+from orbiter.server._internal.metrics import Metrics
+from orbiter.server._internal.replay import find_agent, progress_of
+from orbiter.server._internal.sessions import Sessions
+from orbiter.server.config import ServerConfig
+from orbiter.server.models import Conversation, RunInfo, RunStatus
+from orbiter.types import ResultEvent, RunResult, UserMessage
+
+logger = logging.getLogger("orbiter.server")
+RETRY_AFTER = 5
+
+
+class Runs:
+    """The runs of this process."""
+
+    def __init__(
+        self,
+        agents: Mapping[str, Agent | Swarm],
+        provider: Provider | None,
+        sessions: Sessions,
+        journal: Journal,
+        metrics: Metrics,
+        config: ServerConfig,
+    ) -> None:
+        self._agents = agents
+        self._provider = provider
+        self._sessions = sessions
+        self._journal = journal
+        self._metrics = metrics
+        self._config = config
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._cancelled: set[str] = set()
+        self._starting = 0
+        self._guests = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.draining = False
+
+    @property
+    def active(self) -> int:
+        """How many runs go on."""
+        return len(self._tasks) + self._guests
+
+    def agent(self, name: str) -> Agent | Swarm:
+        """Return what is served under a name.
+
+        Raises:
+            RequestError: Nothing is.
+        """
+        if name not in self._agents:
+            known = ", ".join(self._agents)
+            raise RequestError(
+                404, f"there is no agent '{name[:100]}'; agents: {known}", code="model_not_found"
+            )
+        return self._agents[name]
+
+    def check_room(self) -> None:
+        """Refuse new work when there is enough, or when the server is about to stop.
+
+        Raises:
+            RequestError: Why not now.
+        """
+        if self.draining:
+            raise RequestError(
+                503, "the server is about to stop: try again", retry_after=RETRY_AFTER
+            )
+        if self.active + self._starting >= self._config.max_runs:
+            raise RequestError(
+                429,
+                f"{self._config.max_runs} runs go on already: try again later",
+                code="too_many_runs",
+                retry_after=RETRY_AFTER,
+            )
+
+    @contextlib.contextmanager
+    def guest(self) -> Iterator[None]:
+        """Count a run that somebody else follows.
+
+        Raises:
+            RequestError: Why it cannot begin now.
+        """
+        self.check_room()
+        self._guests += 1
+        self._counted()
+        try:
+            yield
+        finally:
+            self._guests -= 1
+            self._counted()
+
+    async def start(self, session_id: str, input: str) -> RunInfo:
+        """Start a run in a session.
+
+        Raises:
+            RequestError: It cannot be started now, or not there.
+        """
+        self.check_room()
+        self._starting += 1
+        try:
+            info, history = await self._sessions.begin_run(session_id, input)
+        finally:
+            self._starting -= 1
+        target = self._agents.get(info.agent)
+        self._journal.open(info.id)
+        if target is None:
+            gone = f"agent '{info.agent}' is served no more"
+            await self._end(info, RunStatus.FAILED, [], error=gone)
+        else:
+            self._spawn(info, target, input, history, len(history))
+            # a task that was never begun could not write down its own cancellation
+            await asyncio.sleep(0)
+        return info
+
+    async def cancel(self, run_id: str) -> RunInfo:
+        """Cancel a run and return it once it has ended; one that is over stays as it is.
+
+        Raises:
+            RequestError: There is no such run.
+        """
+        task = self._tasks.get(run_id)
+        if task is not None:
+            if run_id not in self._cancelled:
+                self._cancelled.add(run_id)
+                task.cancel()
+            await asyncio.wait([task])
+            await self._journal.flush()
+        return await self._sessions.run(run_id)
+
+    async def resume(self) -> None:
+        """Take up what a dead server left behind."""
+        for info, history, events, times in await self._sessions.left_behind():
+            last = events[-1]["seq"] if events else 0
+            self._journal.open(info.id, last)
+            target = self._agents.get(info.agent)
+            progress = progress_of(events)
+            agent = find_agent(target, progress.agent_name) if isinstance(target, Agent) else None
+            if agent is None or times > self._config.max_resumes:
+                why = (
+                    f"the server stopped {times} times during this run"
+                    if agent is not None
+                    else "the server stopped during this run, and only single agents can go on"
+                )
+                said = [UserMessage(content=info.input), *progress.messages]
+                await self._end(info, RunStatus.FAILED, said, error=f"{why}; send it again")
+                continue
+            logger.info("going on with run %s of agent %s", info.id, info.agent)
+            await self._journal.append(info.id, {"type": "resumed", "kept": progress.kept})
+            if progress.messages:
+                before = [*history, UserMessage(content=info.input), *progress.messages]
+                self._spawn(info, agent, "", before, len(history))
+            else:
+                self._spawn(info, agent, info.input, history, len(history))
+
+    async def drain(self) -> None:
+        """Start nothing more and let runs end, for as long as the configuration says."""
+        self.draining = True
+        if self.active:
+            logger.info("waiting for %d runs to end", self.active)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), self._config.drain_seconds)
+
+    async def stop(self) -> None:
+        """Stop what still runs, without an end: the next server goes on with it. Readers end."""
+        self.draining = True
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            logger.info("leaving %d runs to the next server", len(tasks))
+            await asyncio.wait(tasks)
+        await self._journal.close()
+
+    def _spawn(
+        self, info: RunInfo, target: Agent | Swarm, input: str, history: Conversation, known: int
+    ) -> None:
+        task = asyncio.create_task(self._follow(info, target, input, history, known))
+        self._tasks[info.id] = task
+        self._counted()
+        task.add_done_callback(lambda _: self._done(info.id))
+
+    def _done(self, run_id: str) -> None:
+        self._tasks.pop(run_id, None)
+        self._cancelled.discard(run_id)
+        self._counted()
+
+    def _counted(self) -> None:
+        self._metrics.active_runs.set(self.active)
+        if self.active:
+            self._idle.clear()
+        else:
+            self._idle.set()
+
+    async def _follow(
+        self, info: RunInfo, target: Agent | Swarm, input: str, history: Conversation, known: int
+    ) -> None:
+        """Run to the end; `known` messages of the history are kept already."""
+        stream = run.stream(target, input, messages=history, provider=self._provider)
+        status, error = RunStatus.COMPLETED, None
+        try:
+            async with stream:
+                async for event in stream:
+                    if isinstance(event, ResultEvent):
+                        continue
+                    await self._journal.append(info.id, event.model_dump(mode="json"))
+                    if event.type == "tool_call":
+                        # a tool that may have been at work must be known to whoever goes on
+                        await self._journal.flush()
+        except asyncio.CancelledError:
+            if info.id not in self._cancelled:
+                return
+            status = RunStatus.CANCELLED
+        except Exception as problem:
+            logger.warning("run %s of agent %s failed: %s", info.id, info.agent, problem)
+            status, error = RunStatus.FAILED, str(problem)
+        asked = [UserMessage(content=input)] if input else []
+        result = stream.result or RunResult(messages=[*history, *asked])
+        await self._end(info, status, result.messages[known:], error=error, result=result)
+
+    async def _end(
+        self,
+        info: RunInfo,
+        status: RunStatus,
+        messages: Conversation,
+        *,
+        error: str | None = None,
+        result: RunResult | None = None,
+    ) -> None:
+        outcome: dict[str, Any] = {"error": error}
+        if result is not None:
+            output = result.output
+            outcome |= {
+                "output": output.model_dump(mode="json")
+                if isinstance(output, BaseModel)
+                else output,
+                "stop_reason": result.stop_reason,
+                "usage": result.usage.model_dump(),
+                "steps": result.steps,
+            }
+            self._metrics.count_tokens(info.agent, result.usage)
+        self._metrics.runs.labels(info.agent, status.value).inc()
+        then = self._sessions.end_run(info.id, status, outcome, messages)
+        event = {"type": "end", "status": status.value, **outcome}
+        await self._journal.append(info.id, event, then=then, last=True)
+        await self._journal.flush()

@@ -1,0 +1,33 @@
+"""All that endpoints need, in one place; made by create_app."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from orbiter import Agent, Swarm
+from orbiter.agent import Provider
+from orbiter.server._internal.cluster import Cluster
+from orbiter.server._internal.database import Database
+from orbiter.server._internal.journal import Journal
+from orbiter.server._internal.metrics import Metrics
+from orbiter.server._internal.runs import Runs
+from orbiter.server._internal.sessions import Sessions
+from orbiter.server._internal.sse import Streams
+from orbiter.server.config import ServerConfig
+from orbiter.tasks import TaskBroker
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The parts of one server."""
+
+    agents: Mapping[str, Agent | Swarm]
+    provider: Provider | None
+    config: ServerConfig
+    database: Database
+    sessions: Sessions
+    journal: Journal
+    runs: Runs
+    broker: TaskBroker
+    metrics: Metrics
+    streams: Streams
+    cluster: Cluster | None

@@ -1,0 +1,99 @@
+"""Server-sent events: batches of events as one chunk each, comments while nothing happens."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+
+from prometheus_client import Gauge
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from orbiter.server._internal.errors import RequestError
+
+Batch = list[tuple[int, str]]
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+class Streams:
+    """Makes answers that stream, and counts them."""
+
+    def __init__(self, gauge: Gauge, limit: int, heartbeat: float) -> None:
+        self._gauge = gauge
+        self._limit = limit
+        self._heartbeat = heartbeat
+        self._open = 0
+
+    def events(self, batches: AsyncIterator[Batch]) -> StreamingResponse:
+        """Return an answer of events with ids; a silence gets a comment now and then.
+
+        Raises:
+            RequestError: There are enough of them.
+        """
+        return self.raw(_with_heartbeat(batches, self._heartbeat))
+
+    def raw(self, chunks: AsyncGenerator[bytes, None]) -> StreamingResponse:
+        """Return an answer of chunks that are events already.
+
+        Raises:
+            RequestError: There are enough of them.
+        """
+        if self._open >= self._limit:
+            raise RequestError(
+                503, f"{self._limit} event streams are open: try again later", retry_after=5
+            )
+        return _Stream(chunks, self)
+
+    def count(self, by: int) -> None:
+        """Note that a stream was opened or closed."""
+        self._open += by
+        self._gauge.set(self._open)
+
+
+class _Stream(StreamingResponse):
+    def __init__(self, chunks: AsyncGenerator[bytes, None], streams: Streams) -> None:
+        super().__init__(chunks, media_type="text/event-stream", headers=HEADERS)
+        self._chunks = chunks
+        self._streams = streams
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._streams.count(1)
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._streams.count(-1)
+            # what the stream holds is let go now, not when the collector comes by
+            await self._chunks.aclose()
+
+
+def encode(batch: Iterable[tuple[int, str]]) -> bytes:
+    """Return events, JSON of one line each, as they go over the wire."""
+    return "".join(f"id: {seq}\ndata: {data}\n\n" for seq, data in batch).encode()
+
+
+async def _with_heartbeat(
+    batches: AsyncIterator[Batch], seconds: float
+) -> AsyncGenerator[bytes, None]:
+    # at once: the client learns that it is connected before the first event comes
+    yield b": connected\n\n"
+    pending: asyncio.Future[Batch] | None = None
+    try:
+        while True:
+            pending = pending or asyncio.ensure_future(anext(batches))
+            await asyncio.wait([pending], timeout=seconds)
+            if not pending.done():
+                yield b": still here\n\n"
+                continue
+            try:
+                batch = pending.result()
+            except StopAsyncIteration:
+                return
+            pending = None
+            yield encode(batch)
+    finally:
+        if pending is not None:
+            pending.cancel()
+
+
+def last_event_id(headers: Mapping[str, str], otherwise: int) -> int:
+    """Return which event a client has seen last."""
+    text = headers.get("last-event-id", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else otherwise

@@ -1,0 +1,63 @@
+"""Endpoints about the server itself, and about the cluster it may run in."""
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from orbiter.server._internal.cluster import Kind
+from orbiter.server._internal.endpoint import Endpoint
+from orbiter.server._internal.errors import RequestError
+from orbiter.server._internal.metrics import CONTENT_TYPE
+from orbiter.server._internal.services import Services
+from orbiter.server.models import ClusterPage, Health, PageQuery
+
+
+def system_endpoints(services: Services) -> list[Endpoint]:
+    """Return the endpoints."""
+    runs, journal = services.runs, services.journal
+
+    async def healthz(request: Request) -> Health:
+        return Health(status="ok", active_runs=runs.active)
+
+    async def readyz(request: Request) -> Response:
+        status = "ok"
+        if runs.draining:
+            status = "the server is about to stop"
+        elif journal.failing is not None:
+            status = f"events cannot be written: {journal.failing}"
+        health = Health(status=status, active_runs=runs.active)
+        return JSONResponse(health.model_dump(), 200 if status == "ok" else 503)
+
+    async def metrics(request: Request) -> Response:
+        return Response(services.metrics.text(), media_type=CONTENT_TYPE)
+
+    async def tasks(request: Request, query: PageQuery) -> ClusterPage:
+        return await listed("agenttasks", query)
+
+    async def sessions(request: Request, query: PageQuery) -> ClusterPage:
+        return await listed("posessions", query)
+
+    async def listed(kind: Kind, query: PageQuery) -> ClusterPage:
+        if services.cluster is None:
+            raise RequestError(
+                404, "the server knows no cluster: run it in one or give it a kubeconfig",
+                code="no_cluster",
+            )  # fmt: skip
+        return await services.cluster.page(kind, query.limit, query.after)
+
+    cluster = (404, 410, 501, 502)
+    return [
+        Endpoint("GET", "/healthz", "Say that the process works", healthz, Health, public=True),
+        Endpoint(
+            "GET", "/readyz", "Say whether new work is welcome", readyz, Health, public=True,
+            errors=(503,),
+        ),
+        Endpoint("GET", "/metrics", "Metrics for Prometheus", metrics, media="text/plain"),
+        Endpoint(
+            "GET", "/v1/cluster/tasks", "List the cluster's AgentTasks", tasks, ClusterPage,
+            query=PageQuery, errors=cluster,
+        ),
+        Endpoint(
+            "GET", "/v1/cluster/sessions", "List the cluster's POSessions", sessions, ClusterPage,
+            query=PageQuery, errors=cluster,
+        ),
+    ]  # fmt: skip

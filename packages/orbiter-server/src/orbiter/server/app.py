@@ -1,0 +1,206 @@
+"""`create_app`: agents and tasks as an ASGI application."""
+
+import contextlib
+import fcntl
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Match, Route, WebSocketRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from orbiter import Agent, Swarm
+from orbiter.agent import Provider
+from orbiter.server._internal.agent_routes import agent_endpoints
+from orbiter.server._internal.auth import Auth
+from orbiter.server._internal.chat_routes import chat_endpoints
+from orbiter.server._internal.cluster import Cluster
+from orbiter.server._internal.database import Database
+from orbiter.server._internal.endpoint import on_request_error, openapi
+from orbiter.server._internal.errors import RequestError, error_response
+from orbiter.server._internal.journal import Journal
+from orbiter.server._internal.metrics import Metrics
+from orbiter.server._internal.page import page_routes
+from orbiter.server._internal.runs import Runs
+from orbiter.server._internal.services import Services
+from orbiter.server._internal.sessions import Sessions
+from orbiter.server._internal.socket import Connection
+from orbiter.server._internal.sse import Streams
+from orbiter.server._internal.system_routes import system_endpoints
+from orbiter.server._internal.task_routes import task_endpoints
+from orbiter.server.config import ServerConfig
+from orbiter.tasks import TaskBroker, TaskStoreSqlite
+from orbiter.types import OrbiterError
+
+logger = logging.getLogger("orbiter.server")
+
+
+def create_app(
+    agents: Mapping[str, Agent | Swarm],
+    *,
+    config: ServerConfig | None = None,
+    provider: Provider | None = None,
+) -> Starlette:
+    """Return the application that serves these agents; any ASGI server can run it, in one process.
+
+    Args:
+        agents: What is served, by the name clients know it by.
+        config: How; without a token only this machine's own programs are served.
+        provider: A model to use instead of the agents' own.
+
+    Raises:
+        OrbiterError: There are no agents. While it starts: the directory cannot be used.
+    """
+    if not agents:
+        raise OrbiterError("there is nothing to serve: give at least one agent")
+    config = config or ServerConfig()
+    services = _services(dict(agents), config, provider)
+    token = config.token.get_secret_value() if config.token is not None else None
+    endpoints = [
+        *agent_endpoints(services),
+        *task_endpoints(services),
+        *chat_endpoints(services),
+        *system_endpoints(services),
+    ]
+    document = openapi(endpoints, version=version("orbiter-server"), secured=token is not None)
+
+    async def describe(request: Request) -> Response:
+        return JSONResponse(document)
+
+    async def socket(connection: WebSocket) -> None:
+        with services.metrics.streams.track_inprogress():
+            await Connection(services, connection).serve()
+
+    app = Starlette(
+        routes=[
+            *(endpoint.route(config.max_body_bytes) for endpoint in endpoints),
+            Route("/openapi.json", describe, methods=["GET"]),
+            WebSocketRoute("/v1/socket", socket),
+            *page_routes(),
+        ],
+        middleware=[Middleware(_Counted, services.metrics), Middleware(Auth, token)],
+        exception_handlers={
+            RequestError: on_request_error,
+            HTTPException: _on_http_error,
+            Exception: _on_error,
+        },
+        lifespan=_lifespan(services),
+    )
+    app.state.runs = services.runs
+    return app
+
+
+def _services(
+    agents: Mapping[str, Agent | Swarm], config: ServerConfig, provider: Provider | None
+) -> Services:
+    database = Database(config.directory / "sessions.db")
+    sessions, journal, metrics = Sessions(database), Journal(database), Metrics()
+    return Services(
+        agents=agents,
+        provider=provider,
+        config=config,
+        database=database,
+        sessions=sessions,
+        journal=journal,
+        runs=Runs(agents, provider, sessions, journal, metrics, config),
+        broker=TaskBroker(
+            TaskStoreSqlite(config.directory / "tasks.db"), model=provider, agent_specs=agents,
+            exit_timeout=config.drain_seconds,
+        ),
+        metrics=metrics,
+        streams=Streams(metrics.streams, config.max_streams, config.heartbeat_seconds),
+        cluster=Cluster.if_any(config.kubeconfig, config.namespace),
+    )  # fmt: skip
+
+
+def _lifespan(services: Services) -> Callable[[Starlette], Any]:
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        with _owned(services.config.directory):
+            services.journal.start()
+            await services.runs.resume()
+            try:
+                async with services.broker:
+                    yield
+            finally:
+                await services.runs.stop()
+                await services.database.close()
+                store = services.broker.store
+                if isinstance(store, TaskStoreSqlite):
+                    await store.close()
+                if services.cluster is not None:
+                    await services.cluster.close()
+
+    return lifespan
+
+
+@contextlib.contextmanager
+def _owned(directory: Path) -> Iterator[None]:
+    """Make the directory and see that no other server uses it: it would take up our runs."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise OrbiterError(f"the server's directory {directory} cannot be used: {error}") from error
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OrbiterError(
+                f"another server uses {directory}: stop it or give this one its own directory"
+            ) from None
+        yield
+    finally:
+        os.close(lock)
+
+
+class _Counted:
+    """Counts requests by route, method and status."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                # the pattern, not the path: an id of each session would be a series of its own
+                path = _pattern(scope)
+                status = str(message["status"])
+                self._metrics.requests.labels(path, scope["method"], status).inc()
+            await send(message)
+
+        await self._app(scope, receive, counted)
+
+
+def _pattern(scope: Scope) -> str:
+    app = scope.get("app")
+    for route in app.routes if app is not None else ():
+        if isinstance(route, Route) and route.matches(scope)[0] is Match.FULL:
+            return route.path
+    return "other"
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for nothing else
+    response = error_response(RequestError(error.status_code, str(error.detail)))
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _on_error(request: Request, error: Exception) -> Response:
+    # the text may hold anything; it is for our log, not for the client
+    return error_response(RequestError(500, "the server failed; its log says why"))

@@ -1,0 +1,39 @@
+"""Everything that can be configured of the server: validated, frozen, one home for each value."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, Field, SecretStr
+
+
+class ServerConfig(BaseModel):
+    """How a server runs.
+
+    Attributes:
+        directory: Where sessions, tasks and a generated token are kept; made when missing. One
+            server at a time may use it.
+        token: What clients present as `Authorization: Bearer ...`. None serves only this machine's
+            own programs: requests to and from a loopback address.
+        max_runs: Runs at a time; more are refused with 429.
+        max_streams: Event streams at a time; more are refused with 503.
+        max_body_bytes: Size of the largest request.
+        max_resumes: How often a run that a dead server left behind is gone on with.
+        drain_seconds: How long runs, and after them tasks, may go on after SIGTERM; what is left
+            then waits for the next server.
+        heartbeat_seconds: Pause after which a silent event stream sends a comment.
+        kubeconfig: File by which the page finds a cluster's tasks and sessions; inside of a
+            cluster the pod's own service account is used.
+        namespace: The cluster's namespace to show; None is the pod's or the context's own.
+    """
+
+    model_config = {"frozen": True}
+
+    directory: Path = Path("orbiter-server")
+    token: SecretStr | None = None
+    max_runs: int = Field(default=1000, ge=1)
+    max_streams: int = Field(default=5000, ge=1)
+    max_body_bytes: int = Field(default=4_000_000, ge=1)
+    max_resumes: int = Field(default=2, ge=0)
+    drain_seconds: float = Field(default=30.0, ge=0)
+    heartbeat_seconds: float = Field(default=15.0, gt=0)
+    kubeconfig: Path | None = None
+    namespace: str | None = None
