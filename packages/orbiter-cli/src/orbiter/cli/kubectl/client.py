@@ -19,7 +19,8 @@ Object = dict[str, Any]
 _INSTALL: Final = "Orbiter is not installed there; README.md, “On your own cluster”, says how"
 _UNREACHABLE: Final = (
     "was refused", "connection refused", "Unable to connect", "no such host", "i/o timeout",
-    "context deadline", "does not exist", "context was not found", "no configuration", "You must be logged in",
+    "context deadline", "does not exist", "context was not found", "no configuration",
+    "You must be logged in",
     "(Forbidden)", "(Unauthorized)", "invalid configuration", "TLS handshake", "no route to host",
 )  # fmt: skip
 

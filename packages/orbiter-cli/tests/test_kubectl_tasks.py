@@ -1,0 +1,354 @@
+"""`kubectl orbiter` and AgentTasks: what is sent to the API server, and what a person reads."""
+
+import json
+
+import pytest
+from support.fake_kubectl import FakeKubectl, a_session, a_task, an_object, kubectl
+from typer.testing import CliRunner, Result
+
+from orbiter.cli.kubectl.main import app
+from orbiter.cli.kubectl.submit import slug
+
+__all__ = ["kubectl"]
+ASKED = {"id": "q-1", "question": "Which colour?"}
+
+
+def run(*words: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(app, list(words), input=stdin, catch_exceptions=False)
+
+
+def spec_of(kubectl: FakeKubectl, name: str) -> dict[str, object]:
+    spec: dict[str, object] = kubectl.get("AgentTask", name)["spec"]
+    return spec
+
+
+def test_submit_creates_a_task_whose_name_says_what_it_is_about(kubectl: FakeKubectl) -> None:
+    result = run("submit", "Fix the login page!")
+    assert result.exit_code == 0
+    assert result.stdout == "agenttask/fix-the-login-page-x7k2p created\n"
+    spec = spec_of(kubectl, "fix-the-login-page-x7k2p")
+    assert spec == {
+        "prompt": "Fix the login page!",
+        "agent": {"type": "claude", "credentialsSecretRef": {"name": "claude-credentials"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("prompt", "name"),
+    [
+        ("Fix the login page, please: it is blank after", "fix-the-login-page-please-it-is-blank"),
+        ("修理", "task"),
+        ("-- [[ ]]", "task"),
+        ("a" * 90, "a" * 40),
+    ],
+)
+def test_a_name_is_made_of_whole_words(prompt: str, name: str) -> None:
+    assert slug(prompt) == name
+
+
+def test_a_prompt_is_on_no_command_line(kubectl: FakeKubectl) -> None:
+    run("submit", "the password is hunter2", "--name", "secret")
+    assert spec_of(kubectl, "secret")["prompt"] == "the password is hunter2"
+    assert not any("hunter2" in " ".join(call.argv) for call in kubectl.calls)
+
+
+@pytest.mark.parametrize("words", [(), ("-",), ("--file", "-")])
+def test_submit_reads_the_prompt_from_stdin(kubectl: FakeKubectl, words: tuple[str, ...]) -> None:
+    assert run("submit", "--name", "piped", *words, stdin="do\nthis\n").exit_code == 0
+    assert spec_of(kubectl, "piped")["prompt"] == "do\nthis"
+
+
+def test_submit_reads_the_prompt_from_a_file(kubectl: FakeKubectl, tmp_path) -> None:
+    (tmp_path / "prompt.md").write_text("# Do this\n")
+    run("submit", "--name", "filed", "-f", str(tmp_path / "prompt.md"))
+    assert spec_of(kubectl, "filed")["prompt"] == "# Do this"
+
+
+def test_every_option_has_its_place_in_the_spec(kubectl: FakeKubectl) -> None:
+    options = [
+        *("--name", "full", "--agent", "codex", "--model", "big", "--credentials", "mine"),
+        *("--system-prompt", "be brief", "--max-turns", "9", "--max-cost", "1.5"),
+        *("--git-url", "https://git.example.com/shop.git", "--git-ref", "main"),
+        *("--git-branch", "fix", "--git-credentials", "git", "--push"),
+        *("--task-timeout", "1h30m", "--retries", "2", "--ttl", "1d"),
+        *("--depends-on", "first", "--depends-on", "at/second", "--project", "shop"),
+    ]
+    assert run("submit", "go", *options).exit_code == 0
+    assert spec_of(kubectl, "full") == {
+        "prompt": "go",
+        "agent": {
+            "type": "codex",
+            "model": "big",
+            "maxTurns": 9,
+            "maxCostUSD": 1.5,
+            "systemPrompt": "be brief",
+            "credentialsSecretRef": {"name": "mine"},
+        },
+        "workspace": {
+            "git": {
+                "url": "https://git.example.com/shop.git",
+                "ref": "main",
+                "branch": "fix",
+                "push": "Always",
+                "credentialsSecretRef": {"name": "git"},
+            }
+        },
+        "timeoutSeconds": 5400,
+        "retry": {"limit": 2},
+        "ttlSecondsAfterFinished": 86400,
+        "dependsOn": ["first", "second"],
+        "projectId": "shop",
+    }
+
+
+def test_no_credentials_and_no_retries_can_be_said(kubectl: FakeKubectl) -> None:
+    run("submit", "go", "--name", "bare", "--credentials", "", "--retries", "0")
+    assert spec_of(kubectl, "bare")["agent"] == {"type": "claude"}
+    assert spec_of(kubectl, "bare")["retry"] == {"limit": 0}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["go", "--git-ref", "main"], "--git-url is missing"),
+        (["go", "--task-timeout", "soon"], "'soon' is no duration"),
+        (["go", "--name", "Not A Name"], "'Not A Name' is not the name of an object"),
+        (["go", "--depends-on", "pod/x"], "no kind 'pod'"),
+        (["   "], "a prompt is missing"),
+        (["go", "-f", "prompt.md"], "not both"),
+        (["-f", "/nowhere/at/all"], "/nowhere/at/all"),
+    ],
+)
+def test_what_cannot_be_meant_is_said_before_anything_is_created(
+    kubectl: FakeKubectl, words: list[str], said: str
+) -> None:
+    result = run("submit", *words)
+    assert (result.exit_code, kubectl.objects) == (2, [])
+    assert said in result.stderr
+
+
+def test_a_dry_run_prints_the_manifest(kubectl: FakeKubectl) -> None:
+    result = run("submit", "go", "--name", "dry", "--dry-run", "--json")
+    assert json.loads(result.stdout)["metadata"] == {"name": "dry"}
+    assert run("submit", "go", "--name", "dry", "--dry-run").stdout.startswith("apiVersion: orb")
+    assert kubectl.calls == []
+
+
+def test_a_name_that_is_taken_is_said(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task())
+    result = run("submit", "go", "--name", "hello")
+    assert result.exit_code == 1
+    assert 'error: agenttasks.orbiter.dev "hello" already exists' in result.stderr
+
+
+def test_watch_tells_each_change_once_and_ends_with_what_came_of_it(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="Pending"))
+    status = {
+        "phase": "Completed",
+        "reason": "Succeeded",
+        "message": "it is done",
+        "duration": "4.5s",
+        "attempts": 1,
+        "result": {"summary": "it is done", "commitSHA": "abc123"},
+        "usage": {"inputTokens": 1200, "outputTokens": 30, "costUSD": 0.5},
+    }
+    kubectl.once_told(lambda: kubectl.status("AgentTask", "hello", **status))
+    result = run("watch", "hello")
+    assert result.exit_code == 0
+    first, last, *table = result.stdout.splitlines()
+    assert first.split()[-1] == "Pending"
+    assert last.split(maxsplit=3)[2:] == ["Completed", "it is done"]
+    assert table == [
+        "task      hello",
+        "phase     Completed (Succeeded)",
+        "summary   it is done",
+        "duration  4.5s",
+        "attempts  1",
+        "spent     1,200 + 30 tokens, 0.5000 USD",
+        "commit    abc123",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        ({"phase": "Completed"}, 0),
+        ({"phase": "Failed"}, 1),
+        ({"phase": "InputRequired", "inputRequest": ASKED}, 4),
+        ({"phase": "Cancelled"}, 5),
+    ],
+)
+def test_the_exit_code_of_watch_is_the_outcome(
+    kubectl: FakeKubectl, status: dict[str, object], code: int
+) -> None:
+    kubectl.has(a_task(**status))
+    assert run("watch", "at/hello").exit_code == code
+
+
+def test_watch_as_json_prints_a_status_per_line(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="Completed", message="done"))
+    [line] = run("watch", "hello", "--json").stdout.splitlines()
+    assert json.loads(line) == {
+        "name": "hello",
+        "status": {"phase": "Completed", "message": "done"},
+    }
+
+
+def test_watch_shows_the_question_and_how_to_answer_it(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="InputRequired", inputRequest=ASKED))
+    shown = run("watch", "hello").stdout
+    assert "Which colour?" in shown
+    assert "kubectl orbiter answer hello TEXT" in shown
+
+
+def test_watch_survives_a_watch_that_breaks(kubectl: FakeKubectl) -> None:
+    (kubectl.home / "watch-breaks").touch()
+    kubectl.has(a_task(phase="Running"))
+    kubectl.once_told(lambda: kubectl.status("AgentTask", "hello", phase="Completed"), times=2)
+    result = run("watch", "hello")
+    assert result.exit_code == 0
+    assert [line.split()[2] for line in result.stdout.splitlines()[:2]] == ["Running", "Completed"]
+
+
+@pytest.mark.integration
+def test_watch_ends_when_time_is_over(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="Running"))
+    late = run("watch", "hello", "--timeout", "1s")
+    assert (late.exit_code, "not ended within 1 s" in late.stderr) == (124, True)
+
+
+def test_watch_ends_when_the_task_is_deleted(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="Running"))
+    kubectl.once_told(lambda: kubectl.delete("AgentTask", "hello"))
+    gone = run("watch", "hello")
+    assert (gone.exit_code, "task hello was deleted" in gone.stderr) == (3, True)
+
+
+def test_an_agents_words_cannot_command_the_terminal(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="Completed", message="\x1b]0;owned\x07\x1b[2Jfine\x07"))
+    assert "\x1b" not in run("watch", "hello").stdout
+    assert "\x07" not in run("describe", "hello").stdout
+
+
+def test_an_answer_is_added_to_those_that_were_given(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="InputRequired", inputRequest=ASKED))
+    assert run("answer", "hello", "blue").stdout == "agenttask/hello answered\n"
+    assert spec_of(kubectl, "hello")["input"] == [{"id": "q-1", "text": "blue"}]
+    kubectl.status("AgentTask", "hello", inputRequest={"id": "q-2", "question": "Sure?"})
+    assert run("answer", "hello", stdin="yes\n").exit_code == 0
+    answers = [{"id": "q-1", "text": "blue"}, {"id": "q-2", "text": "yes"}]
+    assert spec_of(kubectl, "hello")["input"] == answers
+    assert not any("blue" in " ".join(call.argv) for call in kubectl.calls)
+
+
+def test_a_question_is_answered_once(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="InputRequired", inputRequest=ASKED))
+    run("answer", "hello", "blue")
+    again = run("answer", "hello", "green")
+    assert again.exit_code == 1
+    assert "answered already" in again.stderr
+    kubectl.has(a_task("busy", phase="Running"))
+    assert "is Running and asks nothing" in run("answer", "busy", "blue").stderr
+
+
+def test_answer_with_wait_follows_the_task_over_the_answered_question(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="InputRequired", inputRequest=ASKED))
+    kubectl.once_told(lambda: kubectl.status("AgentTask", "hello", phase="Completed"))
+    result = run("answer", "hello", "blue", "--wait")
+    assert result.exit_code == 0
+    assert "Completed" in result.stdout
+
+
+def test_cancel_asks_for_the_state_and_can_wait_for_it(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="Running"))
+    assert run("cancel", "hello").stdout == "agenttask/hello cancelling\n"
+    assert spec_of(kubectl, "hello")["desiredState"] == "Cancelled"
+    kubectl.once_told(lambda: kubectl.status("AgentTask", "hello", phase="Cancelled"))
+    assert run("cancel", "hello", "--wait").exit_code == 0
+    assert run("cancel", "hello").exit_code == 0
+
+
+def test_what_has_ended_cannot_be_cancelled(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="Completed"))
+    result = run("cancel", "hello")
+    assert (result.exit_code, "desiredState" in spec_of(kubectl, "hello")) == (1, False)
+    assert "Completed already" in result.stderr
+
+
+def pod(name: str, attempt: int | None = None, **labels: str) -> dict[str, object]:
+    number = {} if attempt is None else {"orbiter.dev/attempt": str(attempt)}
+    return an_object(
+        "Pod",
+        name,
+        metadata={"labels": {**number, **labels}},
+        status={"containerStatuses": [{"state": {"running": {}}}]},
+    )
+
+
+def test_logs_are_those_of_the_latest_attempt_or_the_one_that_is_named(
+    kubectl: FakeKubectl, capfd
+) -> None:
+    mine = {"orbiter.dev/agenttask": "hello"}
+    kubectl.has(a_task(phase="Running", attempts=2))
+    kubectl.has(pod("hello-1-a", 1, **mine), pod("hello-2-b", 2, **mine))
+    earlier = {**mine, "orbiter.dev/agenttask-uid": "of-an-earlier-hello"}
+    kubectl.has(pod("hello-3-c", 3, **earlier))
+    result = run("logs", "hello", "--tail", "5", "-f")
+    assert result.exit_code == 0
+    assert result.stderr == "attempt 2 of 2, pod hello-2-b\n"
+    assert kubectl.calls[-1].argv == [
+        *("logs", "hello-2-b", "--container=worker", "--follow", "--tail=5"),
+    ]
+    run("logs", "at/hello", "--attempt", "1")
+    assert capfd.readouterr().out == "the log of hello-2-b\nthe log of hello-1-a\n"
+
+
+def test_a_missing_log_is_explained(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="Pending", message="waits for first"), a_session())
+    pending = run("logs", "hello")
+    assert (pending.exit_code, "no pod: waits for first" in pending.stderr) == (1, True)
+    asleep = run("logs", "pos/alice")
+    assert (asleep.exit_code, "alice is Asleep" in asleep.stderr) == (4, True)
+
+
+def test_describe_tells_a_task_with_its_conditions_and_events(kubectl: FakeKubectl) -> None:
+    event = an_object("Event", "e-1", message="Completed after 4 s", reason="Completed")
+    event |= {"involvedObject": {"uid": "uid-hello"}, "lastTimestamp": "2026-01-10T12:00:04Z"}
+    condition = {"type": "Succeeded", "status": "True", "reason": "Succeeded", "message": "done"}
+    kubectl.has(a_task(phase="Completed", reason="Succeeded", conditions=[condition]), event)
+    shown = run("describe", "hello").stdout
+    for text in ("hello in namespace default", "Completed (Succeeded)", "say hello", "30m"):
+        assert text in shown
+    assert "Succeeded  True (Succeeded)" in shown
+    assert "Completed: Completed after 4 s" in shown
+
+
+@pytest.mark.parametrize(
+    ("reference", "code", "said"),
+    [
+        ("nobody", 3, "no AgentTask or POSession 'nobody' in namespace 'default'"),
+        ("both", 2, "write at/both or pos/both"),
+        ("deploy/x", 2, "there is no kind 'deploy' here"),
+        ("--all", 2, "No such option"),
+        ("UPPER", 2, "is not the name of an object"),
+    ],
+)
+def test_a_reference_that_means_nothing_or_two_things_is_explained(
+    kubectl: FakeKubectl, reference: str, code: int, said: str
+) -> None:
+    kubectl.has(a_task("both"), a_session("both"))
+    result = run("describe", reference)
+    assert result.exit_code == code
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize("word", ["at", "agenttask", "agenttasks", "agenttasks.orbiter.dev"])
+def test_a_reference_may_name_the_kind_as_kubectl_does(kubectl: FakeKubectl, word: str) -> None:
+    kubectl.has(a_task("both"), a_session("both"))
+    assert json.loads(run("usage", f"{word}/both", "--json").stdout)["kind"] == "AgentTask"
+
+
+def test_a_command_says_which_kind_it_is_for(kubectl: FakeKubectl) -> None:
+    result = run("watch", "pos/alice")
+    assert (result.exit_code, kubectl.calls) == (2, [])
+    assert "this command is for AgentTasks only" in result.stderr
