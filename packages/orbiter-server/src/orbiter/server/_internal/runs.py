@@ -8,20 +8,18 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from pydantic import BaseModel
-
-from orbiter import Agent, Swarm, run
+from orbiter import Agent, Swarm
 from orbiter.agent import Provider
 from orbiter.server._internal.errors import RequestError
+from orbiter.server._internal.follower import Follower
 from orbiter.server._internal.journal import Journal
 from orbiter.server._internal.metrics import Metrics
 from orbiter.server._internal.replay import find_agent, progress_of
 from orbiter.server._internal.sessions import Sessions
 from orbiter.server.config import ServerConfig
 from orbiter.server.models import Conversation, RunInfo, RunStatus
-from orbiter.types import ResultEvent, RunResult, UserMessage
+from orbiter.types import UserMessage
 
 logger = logging.getLogger("orbiter.server")
 RETRY_AFTER = 5
@@ -40,7 +38,7 @@ class Runs:
         config: ServerConfig,
     ) -> None:
         self._agents = agents
-        self._provider = provider
+        self._follower = Follower(provider, sessions, journal, metrics)
         self._sessions = sessions
         self._journal = journal
         self._metrics = metrics
@@ -121,7 +119,7 @@ class Runs:
         self._journal.open(info.id)
         if target is None:
             gone = f"agent '{info.agent}' is served no more"
-            await self._end(info, RunStatus.FAILED, [], error=gone)
+            await self._follower.end(info, RunStatus.FAILED, [], error=gone)
         else:
             self._spawn(info, target, input, history, len(history))
             # a task that was never begun could not write down its own cancellation
@@ -158,7 +156,9 @@ class Runs:
                     else "the server stopped during this run, and only single agents can go on"
                 )
                 said = [UserMessage(content=info.input), *progress.messages]
-                await self._end(info, RunStatus.FAILED, said, error=f"{why}; send it again")
+                await self._follower.end(
+                    info, RunStatus.FAILED, said, error=f"{why}; send it again"
+                )
                 continue
             logger.info("going on with run %s of agent %s", info.id, info.agent)
             await self._journal.append(info.id, {"type": "resumed", "kept": progress.kept})
@@ -190,7 +190,10 @@ class Runs:
     def _spawn(
         self, info: RunInfo, target: Agent | Swarm, input: str, history: Conversation, known: int
     ) -> None:
-        task = asyncio.create_task(self._follow(info, target, input, history, known))
+        followed = self._follower.follow(
+            info, target, input, history, known, lambda: info.id in self._cancelled
+        )
+        task = asyncio.create_task(followed)
         self._tasks[info.id] = task
         self._counted()
         task.add_done_callback(lambda _: self._done(info.id))
@@ -206,56 +209,3 @@ class Runs:
             self._idle.clear()
         else:
             self._idle.set()
-
-    async def _follow(
-        self, info: RunInfo, target: Agent | Swarm, input: str, history: Conversation, known: int
-    ) -> None:
-        """Run to the end; `known` messages of the history are kept already."""
-        stream = run.stream(target, input, messages=history, provider=self._provider)
-        status, error = RunStatus.COMPLETED, None
-        try:
-            async with stream:
-                async for event in stream:
-                    if isinstance(event, ResultEvent):
-                        continue
-                    await self._journal.append(info.id, event.model_dump(mode="json"))
-                    if event.type == "tool_call":
-                        # a tool that may have been at work must be known to whoever goes on
-                        await self._journal.flush()
-        except asyncio.CancelledError:
-            if info.id not in self._cancelled:
-                return
-            status = RunStatus.CANCELLED
-        except Exception as problem:
-            logger.warning("run %s of agent %s failed: %s", info.id, info.agent, problem)
-            status, error = RunStatus.FAILED, str(problem)
-        asked = [UserMessage(content=input)] if input else []
-        result = stream.result or RunResult(messages=[*history, *asked])
-        await self._end(info, status, result.messages[known:], error=error, result=result)
-
-    async def _end(
-        self,
-        info: RunInfo,
-        status: RunStatus,
-        messages: Conversation,
-        *,
-        error: str | None = None,
-        result: RunResult | None = None,
-    ) -> None:
-        outcome: dict[str, Any] = {"error": error}
-        if result is not None:
-            output = result.output
-            outcome |= {
-                "output": output.model_dump(mode="json")
-                if isinstance(output, BaseModel)
-                else output,
-                "stop_reason": result.stop_reason,
-                "usage": result.usage.model_dump(),
-                "steps": result.steps,
-            }
-            self._metrics.count_tokens(info.agent, result.usage)
-        self._metrics.runs.labels(info.agent, status.value).inc()
-        then = self._sessions.end_run(info.id, status, outcome, messages)
-        event = {"type": "end", "status": status.value, **outcome}
-        await self._journal.append(info.id, event, then=then, last=True)
-        await self._journal.flush()
