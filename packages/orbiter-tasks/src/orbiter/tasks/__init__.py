@@ -10,6 +10,7 @@ from orbiter.tasks.contract import (
     TaskStore,
     WatchableStore,
 )
+from orbiter.tasks.kubernetes import KubernetesTaskStore
 from orbiter.tasks.models import EventType, Task, TaskEvent
 from orbiter.tasks.paging import PagedStore, TaskPage, page_of
 from orbiter.tasks.sqlite import TaskStoreSqlite
@@ -32,6 +33,7 @@ __all__ = [
     "EventType",
     "Guard",
     "InputRequiredError",
+    "KubernetesTaskStore",
     "LeasingStore",
     "PagedStore",
     "Task",

@@ -1,0 +1,155 @@
+"""The few requests a store makes to the API server about AgentTasks, on kubernetes.aio.
+
+What the server refuses becomes an error with its own words; dicts go in and out.
+"""
+
+import json
+import os
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+from kubernetes.aio import client, config
+
+from orbiter.tasks._internal.agent_tasks import ConflictError, GoneError, Object
+from orbiter.tasks.state import TaskError
+
+_GROUP, _VERSION, _PLURAL = "orbiter.dev", "v1alpha1", "agenttasks"
+_MERGE = "application/merge-patch+json"
+_PAGE = 500
+WATCH_SECONDS = 240
+
+
+class AgentTaskApi:
+    """AgentTasks of one namespace."""
+
+    def __init__(self, namespace: str, kubeconfig: str | None, context: str | None) -> None:
+        self._place: dict[str, Any] = {
+            "group": _GROUP, "version": _VERSION, "plural": _PLURAL, "namespace": namespace
+        }  # fmt: skip
+        self._where = f"namespace {namespace}"
+        self._kubeconfig = kubeconfig
+        self._context = context
+        self._client: client.ApiClient | None = None
+
+    async def create(self, body: Object) -> Object:
+        """Create an object."""
+        try:
+            made = await self._call("create_namespaced_custom_object", body=body)
+        except ConflictError:
+            name = body["metadata"]["name"]
+            raise TaskError(
+                f"there is a task {name} already; give the new one another id"
+            ) from None
+        if made is None:
+            raise TaskError(f"{self._where} does not exist, or Orbiter's CRDs are not applied")
+        return made
+
+    async def get(self, name: str) -> Object | None:
+        """Read an object, None when there is none."""
+        return await self._call("get_namespaced_custom_object", name=name)
+
+    async def patch(self, name: str, change: Object, *, status: bool = False) -> Object | None:
+        """Merge-patch an object; ConflictError when it is not of the version in `change`."""
+        method = f"patch_namespaced_custom_object{'_status' if status else ''}"
+        return await self._call(method, name=name, body=change, _content_type=_MERGE)
+
+    async def list(self) -> tuple[list[Object], str]:
+        """Every object, and the version from which to follow the changes."""
+        items: list[Object] = []
+        more = ""
+        while True:
+            page = await self._call(
+                "list_namespaced_custom_object",
+                limit=_PAGE,
+                **({"_continue": more} if more else {}),
+            )
+            if page is None:
+                raise TaskError("the API server does not know AgentTask; apply Orbiter's CRDs")
+            items += page["items"]
+            more = page["metadata"].get("continue") or ""
+            if not more:
+                return items, page["metadata"]["resourceVersion"]
+
+    async def watch(self, version: str, name: str | None = None) -> AsyncGenerator[Object, None]:
+        """Each change after a version, as `{"type": …, "object": …}`, until the server ends it.
+
+        Raises:
+            GoneError: That version is too long ago.
+        """
+        selector = {"field_selector": f"metadata.name={name}"} if name else {}
+        api = await self._api()
+        response = await self._say(
+            api.list_namespaced_custom_object_without_preload_content(
+                **self._place, **selector, resource_version=version, watch=True,
+                allow_watch_bookmarks=True, timeout_seconds=WATCH_SECONDS,
+                _request_timeout=WATCH_SECONDS + 30,
+            )
+        )  # fmt: skip
+        try:
+            rest = b""
+            # by pieces and not by lines, because a line may be longer than aiohttp allows
+            async for piece in response.content.iter_any():
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    change = json.loads(line)
+                    if change["type"] == "ERROR":
+                        raise GoneError(change["object"].get("message", "the watch has ended"))
+                    yield change
+        finally:
+            response.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        opened, self._client = self._client, None
+        if opened is not None:
+            await opened.close()
+
+    async def _call(self, method: str, **arguments: Any) -> Object | None:
+        api = await self._api()
+        answer: Object | None = await self._say(getattr(api, method)(**self._place, **arguments))
+        return answer
+
+    async def _say(self, request: Any) -> Any:
+        try:
+            return await request
+        except client.ApiException as error:
+            if error.status == 404:
+                return None
+            text = _message(error)
+            if error.status == 409:
+                raise ConflictError(text) from error
+            if error.status == 410:
+                raise GoneError(text) from error
+            raise TaskError(f"the API server refused it ({error.status}): {text}") from error
+        except OSError as error:
+            raise TaskError(f"the API server cannot be reached: {error}") from error
+
+    async def _api(self) -> client.CustomObjectsApi:
+        if self._client is None:
+            self._client = client.ApiClient(configuration=await self._settings())
+        return client.CustomObjectsApi(self._client)
+
+    async def _settings(self) -> client.Configuration:
+        """A kubeconfig where there is one, else what a pod finds in its file system."""
+        settings = client.Configuration()
+        default = Path(config.KUBE_CONFIG_DEFAULT_LOCATION.split(os.pathsep)[0]).expanduser()
+        try:
+            if self._kubeconfig or self._context or default.exists():
+                await config.load_kube_config(
+                    self._kubeconfig, self._context, settings, persist_config=False
+                )
+            else:
+                config.load_incluster_config(settings)
+        except config.ConfigException as error:
+            raise TaskError(
+                f"no cluster is configured: {error}; set KUBECONFIG or give kubeconfig="
+            ) from error
+        return settings
+
+
+def _message(error: Any) -> str:
+    try:
+        return str(json.loads(error.body)["message"])
+    except (TypeError, ValueError, KeyError):
+        return str(error.reason)
