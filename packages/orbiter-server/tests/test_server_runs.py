@@ -191,7 +191,7 @@ async def test_handoffs_and_swarms_are_served(start):
         ("POST", "/v1/agents/helper/runs", {"imput": "x"}, 422, "imput"),
         ("POST", "/v1/agents/helper/runs", {"input": "x", "session_id": "no"}, 404, "no session"),
         ("GET", "/v1/runs/none", None, 404, "no run 'none'"),
-        ("GET", "/v1/sessions?after=x", None, 400, "no cursor"),
+        ("GET", "/v1/sessions?after=x", None, 422, "after"),
         ("GET", "/v1/sessions?limit=0", None, 422, "limit"),
         ("GET", "/nowhere", None, 404, "Not Found"),
         ("PUT", "/v1/agents", None, 405, "Method Not Allowed"),

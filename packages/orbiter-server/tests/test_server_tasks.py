@@ -66,7 +66,7 @@ async def test_tasks_are_listed_in_pages_by_state(start):
     rest = (await server.http.get(f"/v1/tasks?limit=2&after={page['next']}")).json()
     assert [task["id"] for task in rest["tasks"]] == keys[:1]
     assert (await server.http.get("/v1/tasks?state=failed")).json()["total"] == 0
-    assert (await server.http.get("/v1/tasks?after=x")).status_code == 400
+    assert (await server.http.get("/v1/tasks?after=x")).status_code == 422
 
 
 async def test_unknown_tasks_and_agents_are_told(start):

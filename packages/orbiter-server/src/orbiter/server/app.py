@@ -198,6 +198,15 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for nothing else
     response = error_response(RequestError(error.status_code, str(error.detail)))
     response.headers.update(error.headers or {})
+    if error.status_code == 405:
+        # each method of a path is a route of its own, and each knows only of itself
+        methods = {
+            method
+            for route in request.app.routes
+            if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+            for method in route.methods or ()
+        }
+        response.headers["Allow"] = ", ".join(sorted(methods))
     return response
 
 

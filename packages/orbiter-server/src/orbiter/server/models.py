@@ -9,7 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from orbiter.tasks import TaskState
 from orbiter.types import Message, StopReason, Usage
 
-MAX_INPUT = 1_000_000
+# so that the longest fits into a request however it is escaped
+MAX_INPUT = 200_000
+CURSOR = r"^\d{1,11}(\.\d{1,9})?~[A-Za-z0-9_-]{1,100}$"
 Text = Annotated[str, Field(min_length=1, max_length=MAX_INPUT)]
 Conversation = list[Annotated[Message, Field(discriminator="role")]]
 
@@ -147,7 +149,14 @@ class PageQuery(_Request):
     """Which page of a list: `limit` entries behind the cursor `after`."""
 
     limit: int = Field(default=100, ge=1, le=1000)
-    after: str | None = Field(default=None, max_length=300)
+    after: str | None = Field(default=None, pattern=CURSOR)
+
+
+class ClusterQuery(_Request):
+    """Which page of the cluster's objects; `after` is what its API server calls `continue`."""
+
+    limit: int = Field(default=100, ge=1, le=1000)
+    after: str | None = Field(default=None, max_length=4000)
 
 
 class TaskPageQuery(PageQuery):

@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS sessions (
   created_at REAL NOT NULL,
   updated_at REAL NOT NULL
 );
-CREATE INDEX IF NOT EXISTS sessions_by_time ON sessions (updated_at, place);
+CREATE INDEX IF NOT EXISTS sessions_by_time ON sessions (updated_at, id);
 CREATE TABLE IF NOT EXISTS runs (
   place INTEGER PRIMARY KEY AUTOINCREMENT,
   id TEXT NOT NULL UNIQUE,

@@ -18,6 +18,10 @@ from orbiter.server.models import ErrorAnswer
 ModelT = TypeVar("ModelT", bound=BaseModel)
 Handler = Callable[..., Awaitable[BaseModel | Response | None]]
 _PARAMETER = re.compile(r"{(\w+)}")
+_UNTYPED: dict[str, dict[str, Any]] = {
+    "application/json": {"schema": {"type": "object"}},
+    "text/plain": {"schema": {"type": "string"}},
+}
 _REFERENCE = "#/components/schemas/{model}"
 
 
@@ -132,7 +136,7 @@ def _operation(endpoint: Endpoint, secured: bool) -> dict[str, Any]:
     if endpoint.answer is not None:
         success["content"] = {endpoint.media: {"schema": _ref(endpoint.answer)}}
     elif endpoint.status != 204:
-        success["content"] = {endpoint.media: {"schema": {"type": "string"}}}
+        success["content"] = {endpoint.media: _UNTYPED.get(endpoint.media, {})}
     errors = set(endpoint.errors)
     if endpoint.body is not None:
         errors |= {400, 413, 422}

@@ -25,7 +25,7 @@ TITLE = 80
 _conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
 _SESSION = """
 SELECT id, agent, title, created_at, updated_at,
-  (SELECT id FROM runs WHERE session_id = sessions.id AND status = 'running'), place
+  (SELECT id FROM runs WHERE session_id = sessions.id AND status = 'running')
 FROM sessions
 """
 _RUN = """
@@ -81,20 +81,22 @@ class Sessions:
 
     async def page(self, limit: int, after: str | None) -> SessionList:
         """Return sessions, the latest first, behind a cursor."""
-        where, values = "", []
+        where: str = ""
+        values: list[Any] = []
         if after is not None:
-            where, values = " WHERE (updated_at, place) < (?, ?)", [*_cursor(after)]
+            updated, _, key = after.partition("~")
+            where, values = " WHERE (updated_at, id) < (?, ?)", [float(updated), key]
 
         def work(db: sqlite3.Connection) -> SessionList:
             rows = db.execute(
-                f"{_SESSION}{where} ORDER BY updated_at DESC, place DESC LIMIT ?",
+                f"{_SESSION}{where} ORDER BY updated_at DESC, id DESC LIMIT ?",
                 (*values, limit + 1),
             ).fetchall()
             more = rows[limit - 1] if len(rows) > limit else None
             return SessionList(
                 sessions=[_session(row) for row in rows[:limit]],
                 total=db.execute("SELECT count(*) FROM sessions").fetchone()[0],
-                next=None if more is None else f"{more[4]!r}~{more[6]}",
+                next=None if more is None else f"{more[4]!r}~{more[0]}",
             )
 
         return await self._database.do(work)
@@ -216,18 +218,8 @@ def _messages(db: sqlite3.Connection, session_id: str) -> Conversation:
     return [message for (text,) in rows for message in _conversation.validate_json(text)]
 
 
-def _cursor(text: str) -> tuple[float, int]:
-    try:
-        updated, place = text.split("~")
-        return float(updated), min(int(place), 2**62)
-    except ValueError:
-        raise RequestError(
-            400, f"'{text[:100]}' is no cursor: give what an earlier page had as `next`"
-        ) from None
-
-
 def _session(row: Any) -> SessionInfo:
-    key, agent, title, created, updated, active, _ = row
+    key, agent, title, created, updated, active = row
     return SessionInfo(
         id=key, agent=agent, title=title, created_at=_time(created), updated_at=_time(updated),
         active_run=active,

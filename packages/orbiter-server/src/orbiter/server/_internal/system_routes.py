@@ -8,7 +8,7 @@ from orbiter.server._internal.endpoint import Endpoint
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.metrics import CONTENT_TYPE
 from orbiter.server._internal.services import Services
-from orbiter.server.models import ClusterPage, Health, PageQuery
+from orbiter.server.models import ClusterPage, ClusterQuery, Health
 
 
 def system_endpoints(services: Services) -> list[Endpoint]:
@@ -30,13 +30,13 @@ def system_endpoints(services: Services) -> list[Endpoint]:
     async def metrics(request: Request) -> Response:
         return Response(services.metrics.text(), media_type=CONTENT_TYPE)
 
-    async def tasks(request: Request, query: PageQuery) -> ClusterPage:
+    async def tasks(request: Request, query: ClusterQuery) -> ClusterPage:
         return await listed("agenttasks", query)
 
-    async def sessions(request: Request, query: PageQuery) -> ClusterPage:
+    async def sessions(request: Request, query: ClusterQuery) -> ClusterPage:
         return await listed("posessions", query)
 
-    async def listed(kind: Kind, query: PageQuery) -> ClusterPage:
+    async def listed(kind: Kind, query: ClusterQuery) -> ClusterPage:
         if services.cluster is None:
             raise RequestError(
                 404, "the server knows no cluster: run it in one or give it a kubeconfig",
@@ -54,10 +54,10 @@ def system_endpoints(services: Services) -> list[Endpoint]:
         Endpoint("GET", "/metrics", "Metrics for Prometheus", metrics, media="text/plain"),
         Endpoint(
             "GET", "/v1/cluster/tasks", "List the cluster's AgentTasks", tasks, ClusterPage,
-            query=PageQuery, errors=cluster,
+            query=ClusterQuery, errors=cluster,
         ),
         Endpoint(
             "GET", "/v1/cluster/sessions", "List the cluster's POSessions", sessions, ClusterPage,
-            query=PageQuery, errors=cluster,
+            query=ClusterQuery, errors=cluster,
         ),
     ]  # fmt: skip
