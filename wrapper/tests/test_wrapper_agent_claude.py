@@ -65,7 +65,9 @@ def test_it_runs_in_print_mode_and_is_told_the_prompt_on_stdin() -> None:
     command = AGENT.build(turn())
 
     assert command.argv == (
-        *("claude", "-p", "--output-format", "json", "--dangerously-skip-permissions"),
+        *("claude", "-p", "--output-format", "stream-json", "--verbose"),
+        "--dangerously-skip-permissions",
+        *("--disallowedTools", "Monitor,ScheduleWakeup,CronCreate"),
     )
     assert command.stdin == b"do it"
 

@@ -1,14 +1,14 @@
 """Which conversation a message belongs to."""
 
-import json
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
 from orbiter_contracts import SessionRecord
 from worker_wrapper.connection import RedisConnection
-from worker_wrapper.session import SessionTable, choose, split_command
+from worker_wrapper.session import Choice, SessionTable, choose, split_command
 
 NOW = datetime(2026, 1, 10, 12, 0, tzinfo=UTC)
 KEY = "session:user:7"
@@ -23,52 +23,94 @@ def record(*, idle_minutes: float = 5, session_id: str = "kept") -> SessionRecor
     )
 
 
-def chosen(
-    known: SessionRecord | None, *, fresh: bool = False, first_id: str | None = None
-) -> tuple[str, str]:
-    choice = choose(
-        known, fresh=fresh, now=NOW, worker_id="us", first_id=first_id, new_id=lambda: "new"
+def choice_of(known: SessionRecord | None, **how: Any) -> Choice:
+    return choose(
+        known,
+        **{
+            "asked": None,
+            "now": NOW,
+            "idle_seconds": 1800,
+            "worker_id": "us",
+            "previous": known.session_id if known else None,
+            "first_id": None,
+            "new_id": "new",
+            **how,
+        },
     )
+
+
+def chosen(known: SessionRecord | None, **how: Any) -> tuple[str, str | None]:
+    choice = choice_of(known, **how)
     assert choice.record.worker_id == "us"
     assert choice.record.last_activity == NOW
-    return choice.record.session_id, choice.why
+    return choice.record.session_id, choice.reason
 
 
 def test_without_a_record_a_new_session_starts() -> None:
-    assert chosen(None) == ("new", "first")
+    assert chosen(None) == ("new", None)
 
 
 def test_session_id_of_the_environment_starts_the_first_record() -> None:
-    assert chosen(None, first_id="given") == ("given", "first")
+    assert chosen(None, first_id="given") == ("given", None)
 
 
 def test_a_fresh_record_wins_over_the_environment() -> None:
-    assert chosen(record(), first_id="given") == ("kept", "continued")
+    assert chosen(record(), first_id="given") == ("kept", None)
 
 
 def test_a_session_is_kept_for_thirty_idle_minutes() -> None:
-    assert chosen(record(idle_minutes=30)) == ("kept", "continued")
+    assert chosen(record(idle_minutes=30)) == ("kept", None)
 
 
 def test_a_session_idle_for_longer_is_followed_by_a_new_one() -> None:
-    assert chosen(record(idle_minutes=30.1)) == ("new", "idle")
+    assert chosen(record(idle_minutes=30.1)) == ("new", "Idle")
 
 
-def test_a_new_session_that_is_asked_for_replaces_a_fresh_one() -> None:
-    assert chosen(record(), fresh=True, first_id="given") == ("new", "asked")
+def test_how_long_a_session_may_idle_can_be_said() -> None:
+    assert chosen(record(idle_minutes=2), idle_seconds=60) == ("new", "Idle")
+
+
+@pytest.mark.parametrize("asked", ["Command", "Requested"])
+def test_a_new_session_that_is_asked_for_replaces_a_fresh_one(asked: str) -> None:
+    assert chosen(record(), asked=asked, first_id="given") == ("new", asked)
+
+
+def test_a_record_that_expired_was_idle_too_long() -> None:
+    assert chosen(None, previous="old", first_id="given") == ("new", "Idle")
+
+
+def test_a_record_that_names_another_session_is_a_rotation_by_whoever_wrote_it() -> None:
+    choice = choice_of(record(session_id="theirs"), previous="ours")
+    assert (choice.record.session_id, choice.reason) == ("theirs", "Record")
+    assert choice.previous == "ours"
+
+
+@pytest.mark.parametrize("asked", [None, "Command"])
+def test_a_message_that_is_delivered_again_does_not_rotate_again(asked: str | None) -> None:
+    begun = record(session_id="new")
+    assert chosen(begun, asked=asked) == ("new", None)
+    assert chosen(None, asked=asked, previous="new") == ("new", None)
+
+
+def test_the_very_first_session_is_no_rotation_even_if_it_was_asked_for() -> None:
+    assert chosen(None, asked="Command") == ("new", None)
 
 
 def test_a_dead_workers_session_is_kept() -> None:
-    choice = choose(
-        record(), fresh=False, now=NOW, worker_id="us", first_id=None, new_id=lambda: "new"
-    )
+    choice = choice_of(record())
     assert choice.record.session_id == "kept"
     assert choice.record.created_at == NOW - timedelta(hours=2)
 
 
+def test_a_session_that_is_renewed_knows_the_one_before() -> None:
+    choice = choice_of(record()).renewed("next", "Tokens")
+    assert (choice.record.session_id, choice.record.created_at) == ("next", NOW)
+    assert (choice.previous, choice.reason) == ("kept", "Tokens")
+
+
 def test_a_time_without_a_zone_is_utc() -> None:
     naive = record().model_copy(update={"last_activity": datetime(2026, 1, 10, 11, 55)})
-    assert chosen(naive) == ("kept", "continued")
+    assert chosen(naive) == ("kept", None)
 
 
 @pytest.mark.parametrize(
@@ -97,45 +139,23 @@ class Clock:
         return self.now
 
 
-def table(connection: RedisConnection, clock: Clock, first_id: str | None = None) -> SessionTable:
-    ids = iter(f"new-{count}" for count in range(1, 10))
-    return SessionTable(
-        connection,
-        worker_id="us",
-        first_id=first_id,
-        clock=clock,
-        new_id=lambda: next(ids),
-    )
+def table(connection: RedisConnection, clock: Clock | None = None) -> SessionTable:
+    return SessionTable(connection, clock=clock or Clock())
 
 
 @pytest.mark.integration
-async def test_the_record_is_a_json_string_that_lives_a_day(
+async def test_a_record_is_read_as_it_was_written(
     redis: Redis, connection: RedisConnection
 ) -> None:
-    await table(connection, Clock(), "given").open(7, fresh=False)
-    assert json.loads(await redis.get(KEY)) == {
-        "session_id": "given",
-        "worker_id": "us",
-        "created_at": "2026-01-10T12:00:00Z",
-        "last_activity": "2026-01-10T12:00:00Z",
-    }
-    assert 86_000 < await redis.ttl(KEY) <= 86_400
-
-
-@pytest.mark.integration
-async def test_the_first_id_starts_one_record_only(
-    redis: Redis, connection: RedisConnection
-) -> None:
-    sessions = table(connection, Clock(), "given")
-    await sessions.open(7, fresh=False)
-    await redis.delete(KEY)
-    assert (await sessions.open(7, fresh=False)).record.session_id == "new-1"
+    assert await table(connection).read(7) is None
+    await redis.set(KEY, record().model_dump_json())
+    assert await table(connection).read(7) == record()
 
 
 @pytest.mark.integration
 async def test_a_front_ends_hash_is_understood(redis: Redis, connection: RedisConnection) -> None:
     await redis.hset(KEY, mapping=record().model_dump(mode="json"))
-    assert (await table(connection, Clock()).open(7, fresh=False)).record.session_id == "kept"
+    assert await table(connection).read(7) == record()
 
 
 @pytest.mark.integration
@@ -144,7 +164,7 @@ async def test_a_record_that_makes_no_sense_counts_as_none(
     redis: Redis, connection: RedisConnection, nonsense: str
 ) -> None:
     await redis.set(KEY, nonsense)
-    assert (await table(connection, Clock()).open(7, fresh=False)).record.session_id == "new-1"
+    assert await table(connection).read(7) is None
 
 
 @pytest.mark.integration
@@ -152,21 +172,20 @@ async def test_a_long_turn_counts_as_activity_until_its_end(
     redis: Redis, connection: RedisConnection
 ) -> None:
     clock = Clock()
-    sessions = table(connection, clock, "given")
-    await sessions.open(7, fresh=False)
+    await redis.set(KEY, record(session_id="ours").model_dump_json())
     clock.now += timedelta(minutes=40)
-    await sessions.touch(7, "given")
-    clock.now += timedelta(minutes=20)
-    assert (await sessions.open(7, fresh=False)).record.session_id == "given"
+    await table(connection, clock).touch(7, "ours")
+    kept = await table(connection).read(7)
+    assert kept is not None
+    assert kept.last_activity == clock.now
+    assert 86_000 < await redis.ttl(KEY) <= 86_400
 
 
 @pytest.mark.integration
 async def test_a_session_the_front_end_started_meanwhile_is_not_overwritten(
     redis: Redis, connection: RedisConnection
 ) -> None:
-    sessions = table(connection, Clock(), "given")
-    await sessions.open(7, fresh=False)
     theirs = record(session_id="theirs").model_dump_json()
     await redis.set(KEY, theirs)
-    await sessions.touch(7, "given")
+    await table(connection).touch(7, "ours")
     assert await redis.get(KEY) == theirs

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from worker_wrapper.session_settings import RotationRules
 from worker_wrapper.settings import BoundTask, SettingsError, load
 
 BASE = {
@@ -28,7 +29,8 @@ def test_the_required_variables_are_enough() -> None:
     assert settings.agent.name == "claude"
     assert settings.task is None
     assert settings.session_id is None
-    assert settings.session_commands == ("/new",)
+    assert settings.rotation == RotationRules(1800, 100_000, None, ("/new",))
+    assert (settings.streaming, settings.snapshot) == (False, None)
     assert settings.grace_seconds == 60
     assert settings.spill_dir == Path("/tmp")
     assert settings.log_level == "info"
@@ -124,7 +126,7 @@ def test_a_bound_task_with_a_hole_is_refused(missing: str) -> None:
 
 def test_session_commands_are_a_list() -> None:
     settings = load({**BASE, "SESSION_COMMANDS": "/new, /reset"})
-    assert settings.session_commands == ("/new", "/reset")
+    assert settings.rotation.commands == ("/new", "/reset")
 
 
 def test_agent_options_are_read() -> None:

@@ -110,11 +110,16 @@ class POState(Message):
 
 
 class POTurn(Message):
-    """One turn of a PO conversation, its texts cut to a bound."""
+    """One turn of a PO conversation, its texts cut to a bound.
+
+    `thread` is the id of the conversation's first session: one that grew too large for its session
+    goes on in another one.
+    """
 
     request_id: str
     user_id: int
     session_id: str
+    thread: str | None = None
     at: datetime
     prompt: str
     text: str

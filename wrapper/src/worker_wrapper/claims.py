@@ -18,6 +18,7 @@ from orbiter_contracts.queues import (
 )
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
 from worker_wrapper.connection import TRIES
+from worker_wrapper.memory import Snapshot
 from worker_wrapper.scripts import RENEW, SETTLE
 from worker_wrapper.streams import Entry, InputStream
 
@@ -110,6 +111,8 @@ class AttemptClaim:
         self._record = record
         self._task = task
         self._attempt = attempt
+        self.snapshot: Snapshot | None = None
+        """What is stored in the step that publishes the outcome, for the next attempt."""
 
     async def renew(self, *, tries: int = TRIES) -> ClaimState:
         """See `Claim`. Never `taken`: an attempt's entry is run by its own Job alone."""
@@ -135,9 +138,11 @@ class AttemptClaim:
             fields = {**self.entry.fields, REASON_FIELD: dead_reason}
             flat = [text for pair in fields.items() for text in pair]
             await redis.call("XADD", dead_letter(stream.key), "*", *flat)
-        published = await redis.call(
-            *("EVAL", PUBLISH_ATTEMPT, 4, self._record, stream.key, DEVELOPER_OUTPUT, LIFECYCLE),
-            *(ATTEMPT_TTL_SECONDS, self.entry.id, stream.group, output, event),
-            *(self._task, self._attempt),
-        )
+        keys = [self._record, stream.key, DEVELOPER_OUTPUT, LIFECYCLE]
+        words: list[str | int | bytes] = [ATTEMPT_TTL_SECONDS, self.entry.id, stream.group]
+        words += [output, event, self._task, self._attempt]
+        if self.snapshot is not None and self.snapshot.data is not None:
+            keys.append(self.snapshot.key)
+            words.append(self.snapshot.data)
+        published = await redis.call("EVAL", PUBLISH_ATTEMPT, len(keys), *keys, *words)
         return published is not None

@@ -118,10 +118,11 @@ class RedisConnection:
 
     async def call(
         self,
-        *command: str | int,
+        *command: str | int | bytes,
         block_seconds: float = 0,
         generation: int | None = None,
         tries: int = TRIES,
+        decode: bool = True,
     ) -> Any:
         """Run one command.
 
@@ -130,9 +131,10 @@ class RedisConnection:
             block_seconds: How long the server itself may take, for blocking reads.
             generation: Send it on this connection only; on a newer one the reply is None.
             tries: After how many failures in a row to give up.
+            decode: Whether the reply is text.
 
         Returns:
-            The reply as RESP2 has it, with text instead of bytes.
+            The reply as RESP2 has it, with text instead of bytes unless told otherwise.
 
         Raises:
             RedisUnavailableError: So many tries failed, or the user may not do this.
@@ -141,7 +143,7 @@ class RedisConnection:
         failures = 0
         while True:
             try:
-                return await self._once(command, block_seconds, generation)
+                return await self._once(command, block_seconds, generation, decode)
             except NoPermissionError as error:
                 raise RedisUnavailableError(f"Redis at {self.where}: {explain(error)}") from error
             except (*_TROUBLE, ResponseError) as error:
@@ -171,7 +173,11 @@ class RedisConnection:
             await connection.disconnect(nowait=True)
 
     async def _once(
-        self, command: tuple[str | int, ...], block_seconds: float, generation: int | None
+        self,
+        command: tuple[str | int | bytes, ...],
+        block_seconds: float,
+        generation: int | None,
+        decode: bool,
     ) -> Any:
         async with self._lock:
             try:
@@ -180,7 +186,9 @@ class RedisConnection:
                     return None
                 async with asyncio.timeout(REPLY_SECONDS + block_seconds):
                     await connection.send_command(*command, check_health=False)
-                    return await connection.read_response(timeout=math.inf)
+                    return await connection.read_response(
+                        timeout=math.inf, disable_decoding=not decode
+                    )
             except ResponseError as error:
                 if _may_pass(error):
                     await self.close()  # another server may answer to the same name by now

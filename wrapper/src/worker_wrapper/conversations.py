@@ -27,17 +27,22 @@ class _Known(BaseModel):
     resumed: bool
     totals: Usage | None = None
     agent_session_id: str | None = None
+    context_tokens: int | None = None
 
 
 class _Stored(BaseModel):
-    """The file: the newest session last."""
+    """The file: the newest session last. `unfinished`: see `Conversations`."""
 
     model_config = ConfigDict(frozen=True)
     sessions: list[_Known] = []
+    unfinished: str | None = None
 
 
 class Conversations:
     """The sessions of one agent. A file that cannot be used costs only the memory of a restart."""
+
+    LATEST: Final = 5
+    """Of how many sessions a snapshot keeps the conversation."""
 
     def __init__(self, home: Path, agent: str) -> None:
         self._path = home / FILE
@@ -50,8 +55,22 @@ class Conversations:
         """The session as the next turn needs it; a new one when this agent never had it."""
         for known in self._stored.sessions:
             if (known.agent, known.id) == (self._agent, session_id):
-                return Session(known.id, known.resumed, known.totals, known.agent_session_id)
+                return _session(known)
         return Session(session_id)
+
+    def latest(self) -> list[Session]:
+        """The sessions that were used last."""
+        own = [known for known in self._stored.sessions if known.agent == self._agent]
+        return [_session(known) for known in own[-self.LATEST :]]
+
+    @property
+    def unfinished(self) -> str | None:
+        """The agent's id of a conversation whose first turn a worker has not survived."""
+        return self._stored.unfinished
+
+    def begin(self, conversation_id: str) -> None:
+        """Note that a conversation is begun now, until `keep` says how that went."""
+        self._store(self._stored.model_copy(update={"unfinished": conversation_id}))
 
     def keep(self, session: Session) -> None:
         """Remember a session as its last turn left it."""
@@ -61,15 +80,25 @@ class Conversations:
             resumed=session.resumed,
             totals=session.totals,
             agent_session_id=session.agent_session_id,
+            context_tokens=session.context_tokens,
         )
         others = [
             known
             for known in self._stored.sessions
             if (known.agent, known.id) != (newest.agent, newest.id)
         ]
-        self._stored = _Stored(sessions=[*others, newest][-_KEPT:])
+        self._store(_Stored(sessions=[*others, newest][-_KEPT:]))
+
+    def _store(self, stored: _Stored) -> None:
+        self._stored = stored
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             draft = self._path.with_suffix(".new")
-            draft.write_text(self._stored.model_dump_json())
+            draft.write_text(stored.model_dump_json())
             draft.replace(self._path)
+
+
+def _session(known: _Known) -> Session:
+    return Session(
+        known.id, known.resumed, known.totals, known.agent_session_id, known.context_tokens
+    )

@@ -24,10 +24,11 @@ from orbiter_contracts.queues import (
     TASK_FIELD,
 )
 from worker_wrapper import workspace
-from worker_wrapper.agents.base import Session, Turn
+from worker_wrapper.agents.base import Turn
 from worker_wrapper.claims import AttemptClaim, Claim, QueueClaim
 from worker_wrapper.exchange import POISONED_DELIVERIES, Worker, answer, begin, poisoned
 from worker_wrapper.heartbeat import BOUND_SECONDS, STANDALONE_SECONDS
+from worker_wrapper.memory import Recall
 from worker_wrapper.outputs import developer_output, stand_in, without_turn
 from worker_wrapper.settings import BoundTask
 from worker_wrapper.stop import StopTurn
@@ -122,7 +123,7 @@ async def _answer(worker: Worker, job: _Job) -> None:
         if job.reason:
             report = without_turn(worker.clock(), reason=job.reason, error=job.error)
             return developer_output(task, report, worker_id=settings.worker_id)
-        return await _work(worker, task, session_id, stop)
+        return await _work(worker, job, session_id, stop)
 
     name = (settings.task and settings.task.name) or task.task_id
     with bound_contextvars(request_id=task.request_id, task=name):
@@ -137,10 +138,11 @@ async def _answer(worker: Worker, job: _Job) -> None:
 
 
 async def _work(
-    worker: Worker, task: DeveloperWorkerInput, session_id: str, stop: StopTurn
+    worker: Worker, job: _Job, session_id: str, stop: StopTurn
 ) -> DeveloperWorkerOutput:
     """Prepare the workspace, run the agent in it, and see what became of it."""
-    settings = worker.settings
+    settings, task = worker.settings, job.task
+    recall = await Recall.of(worker, session_id)
     place = (task.workspace, settings.workspace_dir, settings.git_credentials_dir)
     try:
         prepared = await workspace.prepare(
@@ -155,7 +157,7 @@ async def _work(
         Turn(
             prompt=task.prompt,
             timeout_seconds=task.timeout,
-            session=Session(session_id),
+            session=recall.session,
             workdir=settings.workspace_dir,
             options=settings.options,
         ),
@@ -165,6 +167,9 @@ async def _work(
         spill_dir=settings.spill_dir,
         clock=worker.clock,
     )
+    if isinstance(job.claim, AttemptClaim) and report.status == "input_required":
+        job.claim.snapshot, warnings = await recall.keep(report.session)
+        report = replace(report, warnings=[*report.warnings, *warnings])
     finished = workspace.Finished(prepared)
     if not stop.is_set():
         finished = await workspace.finish(

@@ -41,9 +41,13 @@ class Worker:
     log: Log
 
 
-async def begin(worker: Worker, stream: InputStream) -> bool:
-    """Announce ourselves and join the stream's group; True once that is done."""
+async def begin(
+    worker: Worker, stream: InputStream, prepare: Callable[[], Awaitable[None]] | None = None
+) -> bool:
+    """Announce ourselves, prepare and join the stream's group; True once that is done."""
     await worker.lifecycle.announce("started")
+    if prepare is not None:
+        await prepare()
     await stream.join()
     await worker.lifecycle.announce("ready")
     return True
@@ -65,6 +69,7 @@ async def answer(
     renew_seconds: float,
     details: Details,
     dead_reason: str = "",
+    take_up: Callable[[], Awaitable[None]] | None = None,
 ) -> WorkerOutput | None:
     """Do the work for one claimed entry and publish what came of it.
 
@@ -75,6 +80,7 @@ async def answer(
         renew_seconds: How often to renew the claim.
         details: What the lifecycle events say about it.
         dead_reason: Why the entry goes to the dead-letter stream as well, if it does.
+        take_up: Announces that we are busy, for a worker that has more to say then.
 
     Returns:
         What was published; None when nobody wants an answer from us any more.
@@ -85,7 +91,7 @@ async def answer(
     stop = StopTurn()
     if worker.shutdown.requested.is_set():
         stop.set("terminated")
-    await worker.lifecycle.announce("busy", details)
+    await (take_up() if take_up else worker.lifecycle.announce("busy", details))
     async with _beside(
         keep_claim(claim, stop, worker.shutdown, every_seconds=renew_seconds, log=worker.log),
         obey_shutdown(stop, worker.shutdown, grace_seconds=worker.settings.grace_seconds),

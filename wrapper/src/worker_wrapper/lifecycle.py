@@ -14,7 +14,7 @@ from orbiter_contracts import (
     WorkerLifecycleEvent,
     encode,
 )
-from orbiter_contracts.queues import LIFECYCLE
+from orbiter_contracts.queues import LIFECYCLE, SESSION_TTL_SECONDS
 from worker_wrapper.connection import TRIES, RedisConnection
 
 Details = Mapping[str, str]
@@ -37,11 +37,13 @@ class Lifecycle:
         *,
         clock: Callable[[], datetime],
         routing: Mapping[str, str],
+        state_key: str | None = None,
     ) -> None:
         self._redis = redis
         self._worker_id = worker_id
         self._clock = clock
         self._routing = dict(routing)
+        self._state_key = state_key
 
     def event(self, name: LifecycleEventName, details: Details = _NOTHING) -> WorkerLifecycleEvent:
         """Make an event of now."""
@@ -52,7 +54,41 @@ class Lifecycle:
     async def announce(
         self, name: LifecycleEventName, details: Details = _NOTHING, *, tries: int = TRIES
     ) -> None:
-        """Publish an event that stands for itself."""
+        """Publish an event that stands for itself, and for a PO what it means for its state."""
+        if self._state_key is not None:
+            from worker_wrapper.ledger import moved
+
+            await self.tell(name, moved(name, self._clock()), details, tries=tries)
+            return
         fields = encode(self.event(name, details), **self._routing)
         flat = [text for pair in fields.items() for text in pair]
         await self._redis.call("XADD", LIFECYCLE, "*", *flat, tries=tries)
+
+    async def tell(
+        self,
+        name: LifecycleEventName,
+        changes: Mapping[str, str],
+        details: Details = _NOTHING,
+        *,
+        record: tuple[str, str] | None = None,
+        tries: int = TRIES,
+    ) -> None:
+        """Publish an event of a PO with changes of its state, in one step.
+
+        Args:
+            name: The event.
+            changes: See po_scripts.py; none that add.
+            details: What the event says beyond its name.
+            record: Key and JSON of a session record to write as well.
+            tries: After how many failures in a row to give up.
+        """
+        from worker_wrapper.po_scripts import TELL, flat
+
+        key, text = record or ("", "")
+        keys = (LIFECYCLE, self._state_key or "", *((key,) if key else ()))
+        await self._redis.call(
+            *("EVAL", TELL, len(keys), *keys),
+            *(self.event(name, details).model_dump_json(), text, SESSION_TTL_SECONDS),
+            *flat(changes),
+            tries=tries,
+        )

@@ -80,12 +80,15 @@ def developer_output(
     )
 
 
-def po_output(message: POWorkerInput, report: TurnReport, *, session_id: str) -> POWorkerOutput:
-    """Say what the agent answered, in which session."""
+def po_output(
+    message: POWorkerInput, report: TurnReport, *, session_id: str, sequence: int = 0
+) -> POWorkerOutput:
+    """Say what the agent answered, in which session, after how many pieces of it."""
     return POWorkerOutput(
         request_id=message.request_id,
         user_id=message.user_id,
         text=report.text,
+        sequence=sequence,
         session_id=session_id,
         status=report.status,
         reason=report.reason,

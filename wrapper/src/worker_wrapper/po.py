@@ -2,27 +2,24 @@
 
 import contextlib
 import json
-from dataclasses import replace
 from pathlib import Path
-from uuid import uuid4
+from uuid import NAMESPACE_URL, uuid5
 
 from structlog.contextvars import bound_contextvars
 
-from orbiter_contracts import InvalidMessageError, POWorkerInput, WorkerOutput, decode
-from orbiter_contracts.queues import DATA_FIELD, PO_GROUP, po_input, po_output
-from worker_wrapper import outputs
-from worker_wrapper.agents.base import Turn
-from worker_wrapper.claims import QueueClaim
+from orbiter_contracts import InvalidMessageError, POState, POWorkerInput, RotationReason, decode
+from orbiter_contracts.queues import DATA_FIELD, PO_GROUP, po_input, po_state, session_record
+from worker_wrapper import ledger
 from worker_wrapper.conversations import Conversations
+from worker_wrapper.embedding import Embedder, HashEmbedder
 from worker_wrapper.exchange import POISONED_DELIVERIES, Worker, answer, begin, poisoned
 from worker_wrapper.heartbeat import STANDALONE_SECONDS
-from worker_wrapper.outputs import without_turn
-from worker_wrapper.session import SessionTable, split_command
-from worker_wrapper.stop import StopTurn
+from worker_wrapper.memory import Memory
+from worker_wrapper.po_claim import POClaim
+from worker_wrapper.po_turn import Message, POTurns
+from worker_wrapper.rotation import COMPARED_TURNS, outgrown
+from worker_wrapper.session import Choice, SessionTable, choose, split_command
 from worker_wrapper.streams import Entry, InputStream
-from worker_wrapper.turn import TurnReport, take_turn
-
-NEW_SESSION_TEXT = "A new session has started."
 
 
 async def run(worker: Worker) -> None:
@@ -33,92 +30,134 @@ async def run(worker: Worker) -> None:
 class PO:
     """One PO worker: its stream, its users' sessions and the agent's conversations."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, embedder: Embedder | None = None) -> None:
         settings = worker.settings
         self._worker = worker
         self._stream = InputStream(
             worker.redis, po_input(settings.worker_id), PO_GROUP, settings.worker_id
         )
-        self._sessions = SessionTable(
+        self._sessions = SessionTable(worker.redis, clock=worker.clock)
+        self._home = Path(worker.environ.get("HOME") or settings.spill_dir)
+        self._embedder = embedder or HashEmbedder()
+        self._memory = settings.snapshot and Memory(
             worker.redis,
-            worker_id=settings.worker_id,
-            first_id=settings.session_id,
-            clock=worker.clock,
-            new_id=lambda: str(uuid4()),
+            settings.snapshot,
+            settings.agent,
+            worker.environ,
+            self._home,
+            worker.log,
         )
-        home = Path(worker.environ.get("HOME") or settings.spill_dir)
-        self._conversations = Conversations(home, settings.agent.name)
+        self._turns = self._with_conversations()
 
     async def run(self) -> None:
         """Answer messages in their order until we are asked to leave."""
         shutdown = self._worker.shutdown
-        if not await shutdown.unless(begin(self._worker, self._stream)):
+        if not await shutdown.unless(begin(self._worker, self._stream, self._restore)):
             return
         while not shutdown.requested.is_set():
             entry = await shutdown.unless(self._stream.next())
             if entry is not None and await self._handle(entry):
                 await self._worker.lifecycle.announce("ready")
 
+    def _with_conversations(self) -> POTurns:
+        conversations = Conversations(self._home, self._worker.settings.agent.name)
+        return POTurns(self._worker, conversations, self._memory or None, self._embedder)
+
+    async def _restore(self) -> None:
+        """Have the agent remember what it did when its last answer was published."""
+        if not self._memory:
+            return
+        trouble = await self._memory.restore(self._turns.conversations)
+        self._turns = self._with_conversations()
+        if trouble:
+            text = trouble.model_dump_json(exclude_none=True)
+            await self._worker.redis.call(
+                "HSET", po_state(self._worker.settings.worker_id), "snapshot", text
+            )
+
     async def _handle(self, entry: Entry) -> bool:
         """Answer one message; False when it was none."""
         worker, settings = self._worker, self._worker.settings
-        claim = QueueClaim(self._stream, entry, output=po_output(settings.worker_id))
+        claim = POClaim(self._stream, entry, settings.worker_id)
         try:
             message = read_message(entry, settings.user_id)
         except InvalidMessageError as error:
             worker.log.warning("dead_letter", entry=entry.id, reason=str(error))
-            await claim.settle("", "", dead_reason=str(error))
+            await claim.put_aside(str(error))
             return False
-        new, prompt = split_command(message.prompt, settings.session_commands)
-        fresh = new or not message.session_continue
-        choice = await self._sessions.open(message.user_id, fresh=fresh)
+        commanded, prompt = split_command(message.prompt, settings.rotation.commands)
+        asked: RotationReason | None = "Command" if commanded else None
+        if not message.session_continue:
+            asked = asked or "Requested"
+        before = await self._state()
+        choice = await self._choose(entry, message, asked, prompt, before)
         session_id = choice.record.session_id
         poison = poisoned(entry) if entry.deliveries >= POISONED_DELIVERIES else None
+        details = {"request_id": message.request_id, "session_id": session_id}
+        if choice.reason:
+            details["rotation"] = choice.reason
 
-        async def work(stop: StopTurn) -> WorkerOutput:
-            if poison:
-                report = without_turn(worker.clock(), reason="WorkerCrashed", error=poison)
-            elif not prompt:
-                report = without_turn(worker.clock(), text=NEW_SESSION_TEXT)
-            else:
-                report = await self._turn(prompt, message.timeout, session_id, stop)
-            return outputs.po_output(message, report, session_id=session_id)
+        async def take_up() -> None:
+            await worker.lifecycle.tell(
+                "busy",
+                ledger.taken(message, choice, before, worker.clock()),
+                details,
+                record=(session_record(message.user_id), choice.record.model_dump_json()),
+            )
 
         with bound_contextvars(request_id=message.request_id, session_id=session_id):
-            worker.log.info("session", why=choice.why)
+            if choice.reason:
+                worker.log.info("rotated", reason=choice.reason, previous=choice.previous)
             await answer(
                 worker,
                 claim,
-                work,
+                self._turns.work(claim, Message(message, prompt, session_id, poison)),
                 renew_seconds=STANDALONE_SECONDS,
-                details={"request_id": message.request_id, "session_id": session_id},
+                details=details,
                 dead_reason=poison or "",
+                take_up=take_up,
             )
         await self._sessions.touch(message.user_id, session_id)
         return True
 
-    async def _turn(
-        self, prompt: str, timeout_seconds: float, session_id: str, stop: StopTurn
-    ) -> TurnReport:
+    async def _choose(
+        self,
+        entry: Entry,
+        message: POWorkerInput,
+        asked: RotationReason | None,
+        prompt: str,
+        before: POState,
+    ) -> Choice:
+        """Find the session of a message; nothing is written yet."""
         worker, settings = self._worker, self._worker.settings
-        report = await take_turn(
-            settings.agent,
-            Turn(
-                prompt=prompt,
-                timeout_seconds=timeout_seconds,
-                session=self._conversations.session(session_id),
-                workdir=settings.workspace_dir,
-                options=settings.options,
-            ),
-            developer=False,
-            environ=worker.environ,
-            stop=stop,
-            spill_dir=settings.spill_dir,
-            clock=worker.clock,
+        new_id = str(uuid5(NAMESPACE_URL, f"orbiter:{settings.worker_id}:{entry.id}"))
+        choice = choose(
+            await self._sessions.read(message.user_id),
+            asked=asked,
+            now=worker.clock(),
+            idle_seconds=settings.rotation.idle_seconds,
+            worker_id=settings.worker_id,
+            previous=before.session_id if before.user_id == message.user_id else None,
+            first_id=None if before.session_id else settings.session_id,
+            new_id=new_id,
         )
-        if report.session is not None:
-            self._conversations.keep(replace(report.session, id=session_id))
-        return report
+        old = choice.record.session_id
+        if choice.reason or choice.previous is None or old == new_id:
+            return choice
+        turns = []
+        if settings.rotation.topic_similarity is not None:
+            turns = [
+                turn
+                for turn in await self._turns.kept(last=COMPARED_TURNS)
+                if turn.session_id == old and turn.user_id == message.user_id
+            ]
+        session = self._turns.conversations.session(old)
+        reason = await outgrown(settings.rotation, session, prompt, turns, self._embedder)
+        return choice.renewed(new_id, reason) if reason else choice
+
+    async def _state(self) -> POState:
+        flat = await self._worker.redis.call("HGETALL", po_state(self._worker.settings.worker_id))
+        return POState.of(dict(zip(flat[::2], flat[1::2], strict=True))) or POState()
 
 
 def read_message(entry: Entry, user_id: int | None) -> POWorkerInput:

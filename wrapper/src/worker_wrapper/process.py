@@ -42,6 +42,9 @@ GRACE: Mapping[EndReason, Grace] = {
 }
 
 
+Sink = Callable[[bytes], None]
+
+
 class CannotStartError(Exception):
     """The command could not even be started; the text says why and what to do."""
 
@@ -56,6 +59,7 @@ async def run(
     spill_dir: Path,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     grace: Mapping[EndReason, Grace] = GRACE,
+    tap: Callable[[bytes], None] | None = None,
 ) -> Outcome:
     """Run a command to its end, or end it.
 
@@ -68,6 +72,7 @@ async def run(
         spill_dir: Where large output goes.
         clock: For the two times in the outcome.
         grace: How long it may take to leave.
+        tap: Given the standard output as it comes, besides.
 
     Returns:
         What it left behind. Close `stdout` when done with it.
@@ -82,7 +87,7 @@ async def run(
     started_at = clock()
     ended: EndReason | None = None
     try:
-        async with _child(command, env, workdir, (spill, tail), others) as child:
+        async with _child(command, env, workdir, (_both(spill, tap), tail.write), others) as child:
             ended = await _time_to_end(child, timeout_seconds, stop)
             if ended:
                 await child.end(grace[ended])
@@ -153,16 +158,27 @@ class _Child:
             os.killpg(self.process.pid, number)
 
 
+def _both(spill: Spill, tap: Sink | None) -> Sink:
+    if tap is None:
+        return spill.write
+
+    def write(data: bytes) -> None:
+        spill.write(data)
+        tap(data)
+
+    return write
+
+
 @asynccontextmanager
 async def _child(
     command: Command,
     env: Mapping[str, str],
     workdir: Path,
-    sinks: tuple[Spill, Tail],
+    sinks: tuple[Sink, Sink],
     others: Strangers,
 ) -> AsyncIterator[_Child]:
     """Start the process; on the way out it and all it started are dead and its output is read."""
-    pipes = [Pipe(sink.write) for sink in sinks]
+    pipes = [Pipe(sink) for sink in sinks]
     try:
         process = _start(command, env, workdir, pipes)
     except BaseException:

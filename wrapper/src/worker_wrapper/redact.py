@@ -20,6 +20,7 @@ class Redactor:
 
     def __init__(self, values: Iterable[str]) -> None:
         known = sorted({v for v in values if len(v) >= _SHORTEST}, key=len, reverse=True)
+        self._known = known
         self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
 
     @classmethod
@@ -37,6 +38,16 @@ class Redactor:
         if directory := environ.get("GIT_CREDENTIALS_DIR"):
             values += _secrets_in_files(Path(directory))
         return cls(values)
+
+    def begun(self, text: str) -> int:
+        """How many characters at the end of a text may be the beginning of a secret."""
+        longest = 0
+        for secret in self._known:
+            for length in range(min(len(secret) - 1, len(text)), longest, -1):
+                if text.endswith(secret[:length]):
+                    longest = length
+                    break
+        return longest
 
     def scrub(self, value: Any) -> Any:
         """The value without the secrets, in whatever text its dicts and lists hold."""

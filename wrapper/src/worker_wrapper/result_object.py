@@ -11,7 +11,11 @@ from worker_wrapper.spill import Spill
 
 def find_result(stdout: Spill) -> dict[str, Any] | None:
     """The object, or None when none was printed."""
-    return last_object(stdout, lambda said: said.get("type") == "result" or "result" in said)
+    return last_object(stdout, _is_result)
+
+
+def _is_result(said: dict[str, Any]) -> bool:
+    return said.get("type") == "result" or ("type" not in said and "result" in said)
 
 
 def read_result(said: dict[str, Any]) -> AgentResult:

@@ -42,13 +42,11 @@ KEYS: input stream. ARGV: group, consumer, entry id, '1' to take it back from wh
 Returns held, taken (another consumer has it), gone (settled or withdrawn) or lost.
 """
 
-SETTLE: Final = (
+PUBLISH: Final = (
     _STATE
     + """
 local where, entry = state(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
 if where == 'gone' or (where == 'taken' and ARGV[4] ~= '1') then return 0 end
-local routing = {}
-for i = 8, #ARGV do routing[#routing + 1] = ARGV[i] end
 if ARGV[5] ~= '' then
   redis.call('XADD', KEYS[2], '*', 'data', ARGV[5], unpack(routing))
   redis.call('XADD', KEYS[3], '*', 'data', ARGV[6], unpack(routing))
@@ -63,9 +61,16 @@ if entry then
   redis.call('XACK', KEYS[1], ARGV[1], ARGV[3])
   redis.call('XDEL', KEYS[1], ARGV[3])
 end
-return 1
 """
 )
+"""The body of SETTLE, for scripts that do more in the same step."""
+
+SETTLE: Final = f"""
+local routing = {{}}
+for i = 8, #ARGV do routing[#routing + 1] = ARGV[i] end
+{PUBLISH}
+return 1
+"""
 """Publish what came of an entry and take it off the queue, unless that is no longer ours to do.
 
 KEYS: input, output, lifecycle and dead-letter stream. ARGV: group, consumer, entry id, '1' to

@@ -1,70 +1,88 @@
 """Which conversation a user's message belongs to: the record `session:user:{user_id}`.
 
-A front end may keep the record; po.py keeps it when none does. A fresh record wins over SESSION_ID,
-thirty idle minutes start a new session, and so do `session_continue=false` and a command.
+A front end may keep the record; po.py keeps it when none does. A fresh record wins over SESSION_ID.
+rotation.py adds the reasons for a new session that lie in the conversation itself.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final, Literal
 
 from pydantic import ValidationError
 from redis.exceptions import ResponseError
 
-from orbiter_contracts import SessionRecord
+from orbiter_contracts import RotationReason, SessionRecord
 from orbiter_contracts.queues import SESSION_TTL_SECONDS, session_record
 from worker_wrapper.connection import RedisConnection
-
-IDLE_MINUTES: Final = 30
-
-Rotation = Literal["continued", "first", "idle", "asked"]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The session a message belongs to, and why it is that one."""
+    """The session a message belongs to.
+
+    Attributes:
+        record: The user's record as it has to be now.
+        reason: Why it is another session than before; None when it is not, or there was none.
+        previous: The session before, if there was one.
+    """
 
     record: SessionRecord
-    why: Rotation
+    reason: RotationReason | None = None
+    previous: str | None = None
+
+    def renewed(self, new_id: str, reason: RotationReason) -> "Choice":
+        """A new session instead."""
+        now = self.record.last_activity
+        record = self.record.model_copy(update={"session_id": new_id, "created_at": now})
+        return replace(self, record=record, reason=reason, previous=self.record.session_id)
 
 
 def choose(
     record: SessionRecord | None,
     *,
-    fresh: bool,
+    asked: RotationReason | None,
     now: datetime,
+    idle_seconds: float,
     worker_id: str,
+    previous: str | None,
     first_id: str | None,
-    new_id: Callable[[], str],
+    new_id: str,
 ) -> Choice:
-    """Decide which session a message belongs to.
+    """Decide which session a message belongs to (seeds/001 §6.3).
 
     Args:
         record: The user's record, if there is one.
-        fresh: A new session was asked for.
+        asked: Why a new session was asked for, if it was.
         now: The time.
+        idle_seconds: After so long a new session begins by itself.
         worker_id: Us.
-        first_id: The id for a user without a record, if there is one for that.
-        new_id: Makes an id.
+        previous: Session of the user's message before this one, if there was one.
+        first_id: The id for a user's very first session, if there is one for that.
+        new_id: The id of a session that begins with this very message. Always the same for the
+            same message: one that is delivered again after a crash does not begin a session twice.
     """
 
-    def new(session_id: str, why: Rotation) -> Choice:
-        return Choice(
-            SessionRecord(
-                session_id=session_id, worker_id=worker_id, created_at=now, last_activity=now
-            ),
-            why,
+    def new(session_id: str, reason: RotationReason | None) -> Choice:
+        fresh = SessionRecord(
+            session_id=session_id, worker_id=worker_id, created_at=now, last_activity=now
         )
+        return Choice(fresh, reason if previous else None, previous)
 
-    if fresh:
-        return new(new_id(), "asked")
     if record is None:
-        return new(first_id or new_id(), "first")
-    if now - _aware(record.last_activity) > timedelta(minutes=IDLE_MINUTES):
-        return new(new_id(), "idle")
+        if previous == new_id:
+            return new(new_id, None)
+        reason: RotationReason = asked or "Idle"
+        return new(new_id if asked or previous else first_id or new_id, reason)
     kept = record.model_copy(update={"worker_id": worker_id, "last_activity": now})
-    return Choice(kept, "continued")
+    if record.session_id == new_id:
+        return Choice(kept, None, previous)
+    if previous is None:
+        previous = record.session_id
+    if asked:
+        return new(new_id, asked)
+    if now - _aware(record.last_activity) > timedelta(seconds=idle_seconds):
+        return new(new_id, "Idle")
+    return Choice(kept, "Record" if record.session_id != previous else None, previous)
 
 
 def split_command(prompt: str, commands: tuple[str, ...]) -> tuple[bool, str]:
@@ -81,45 +99,20 @@ def split_command(prompt: str, commands: tuple[str, ...]) -> tuple[bool, str]:
 
 
 class SessionTable:
-    """The records in Redis. `first_id` (SESSION_ID) starts a user's first record once."""
+    """The records in Redis."""
 
-    def __init__(
-        self,
-        redis: RedisConnection,
-        *,
-        worker_id: str,
-        first_id: str | None,
-        clock: Callable[[], datetime],
-        new_id: Callable[[], str],
-    ) -> None:
+    def __init__(self, redis: RedisConnection, *, clock: Callable[[], datetime]) -> None:
         self._redis = redis
-        self._worker_id = worker_id
-        self._first_id = first_id
         self._clock = clock
-        self._new_id = new_id
-
-    async def open(self, user_id: int, *, fresh: bool) -> Choice:
-        """Decide which session a message belongs to, and write it down as active now."""
-        choice = choose(
-            await self._read(user_id),
-            fresh=fresh,
-            now=self._clock(),
-            worker_id=self._worker_id,
-            first_id=self._first_id,
-            new_id=self._new_id,
-        )
-        self._first_id = None
-        await self._write(user_id, choice.record)
-        return choice
 
     async def touch(self, user_id: int, session_id: str) -> None:
         """Count the end of a turn as activity, unless another session was started meanwhile."""
-        record = await self._read(user_id)
+        record = await self.read(user_id)
         if record is not None and record.session_id == session_id:
             now = self._clock()
             await self._write(user_id, record.model_copy(update={"last_activity": now}))
 
-    async def _read(self, user_id: int) -> SessionRecord | None:
+    async def read(self, user_id: int) -> SessionRecord | None:
         """The record; one that cannot be understood counts as none."""
         key = session_record(user_id)
         try:

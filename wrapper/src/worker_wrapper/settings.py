@@ -13,6 +13,15 @@ from urllib.parse import urlsplit
 
 from worker_wrapper.agents import UnknownAgentError, load_agent
 from worker_wrapper.agents.base import Agent, AgentOptions
+from worker_wrapper.session_settings import (
+    RotationRules,
+    SnapshotSettings,
+    rotation_rules,
+    snapshot_settings,
+)
+from worker_wrapper.variables import SettingsError, Variables
+
+__all__ = ["BoundTask", "Settings", "SettingsError", "load"]
 
 WorkerType = Literal["po", "developer"]
 _DEFAULT_WORKSPACE: Final = Path("/workspace")
@@ -21,10 +30,6 @@ _RECORD: Final = re.compile(r"agenttask:[^:\s]+:\d+")
 _TASK_NAME: Final = re.compile(r"[^/\s]+/[^/\s]+")
 _SCHEMES: Final = ("redis", "rediss", "unix")
 _LEVELS: Final = ("debug", "info", "warning", "error")
-
-
-class SettingsError(ValueError):
-    """The environment is not usable; the text names the variable and what it should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,9 @@ class Settings:
     git_credentials_dir: Path | None
     grace_seconds: float
     spill_dir: Path
-    session_commands: tuple[str, ...]
+    rotation: RotationRules
+    streaming: bool
+    snapshot: SnapshotSettings | None
     log_level: str
 
 
@@ -70,11 +77,15 @@ def load(environ: Mapping[str, str]) -> Settings:
     Raises:
         SettingsError: A variable is missing or malformed; the text is one line.
     """
-    env = _Environment(environ)
+    env = Variables(environ)
     worker_id = env.matching("WORKER_ID", re.compile(r"\S+"), "a name without spaces")
     worker_type = env.choice("WORKER_TYPE", ("po", "developer"))
     redis_url = _redis_url(env.required("REDIS_URL"))
     agent = _agent(env)
+    snapshot = snapshot_settings(env)
+    task = _bound_task(env) if worker_type == "developer" else None
+    if worker_type == "developer" and snapshot and not (task and task.record):
+        raise SettingsError("SNAPSHOT_KEY is set and TASK_RECORD is not: only tasks have snapshots")
     if "REDIS_URL" in env.words("AGENT_ENV"):
         raise SettingsError("AGENT_ENV lists REDIS_URL: the agent must not reach Redis")
     return Settings(
@@ -90,75 +101,16 @@ def load(environ: Mapping[str, str]) -> Settings:
         ),
         session_id=env.optional("SESSION_ID"),
         user_id=env.integer("USER_ID"),
-        task=_bound_task(env) if worker_type == "developer" else None,
+        task=task,
         workspace_dir=_workspace(env.optional("WORKSPACE_DIR")),
         git_credentials_dir=env.path("GIT_CREDENTIALS_DIR"),
         grace_seconds=env.number("TERMINATION_GRACE_SECONDS") or 60.0,
         spill_dir=env.path("SPILL_DIR") or Path("/tmp"),  # noqa: S108 - a mount of its own in pods
-        session_commands=tuple(
-            (env.optional("SESSION_COMMANDS") or "/new").replace(",", " ").split()
-        ),
+        rotation=rotation_rules(env),
+        streaming=env.choice("STREAMING", ("Enabled", "Disabled"), default="Disabled") == "Enabled",
+        snapshot=snapshot,
         log_level=env.choice("LOG_LEVEL", _LEVELS, default="info"),
     )
-
-
-class _Environment:
-    """The variables, read one by one; an empty one counts as absent."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-
-    def optional(self, name: str) -> str | None:
-        return self._environ.get(name, "").strip() or None
-
-    def required(self, name: str) -> str:
-        value = self.optional(name)
-        if value is None:
-            raise SettingsError(f"{name} is missing")
-        return value
-
-    def choice(self, name: str, choices: tuple[str, ...], *, default: str | None = None) -> str:
-        value = (self.optional(name) or default) if default else self.required(name)
-        if value not in choices:
-            raise SettingsError(f"{name} is {value!r}: it must be one of {', '.join(choices)}")
-        return value
-
-    def matching(self, name: str, pattern: re.Pattern[str], what: str) -> str:
-        value = self.required(name)
-        if not pattern.fullmatch(value):
-            raise SettingsError(f"{name} is {value!r}: it must be {what}")
-        return value
-
-    def integer(self, name: str, *, least: int | None = None) -> int | None:
-        value = self.optional(name)
-        if value is None:
-            return None
-        try:
-            number = int(value)
-        except ValueError:
-            raise SettingsError(f"{name} is {value!r}: it must be a whole number") from None
-        if least is not None and number < least:
-            raise SettingsError(f"{name} is {value!r}: it must be at least {least}")
-        return number
-
-    def number(self, name: str) -> float | None:
-        value = self.optional(name)
-        if value is None:
-            return None
-        try:
-            number = float(value)
-        except ValueError:
-            raise SettingsError(f"{name} is {value!r}: it must be a number") from None
-        if not 0 < number < float("inf"):
-            raise SettingsError(f"{name} is {value!r}: it must be above 0")
-        return number
-
-    def words(self, name: str) -> tuple[str, ...]:
-        return tuple((self.optional(name) or "").replace(",", " ").split())
-
-    def path(self, name: str) -> Path | None:
-        value = self.optional(name)
-        return Path(value) if value else None
 
 
 def _redis_url(url: str) -> str:
@@ -180,7 +132,7 @@ def _redis_url(url: str) -> str:
     return url
 
 
-def _agent(env: _Environment) -> Agent:
+def _agent(env: Variables) -> Agent:
     try:
         agent = load_agent(env.optional("AGENT_TYPE") or "claude")
     except UnknownAgentError as error:
@@ -192,7 +144,7 @@ def _agent(env: _Environment) -> Agent:
     return agent
 
 
-def _bound_task(env: _Environment) -> BoundTask | None:
+def _bound_task(env: Variables) -> BoundTask | None:
     details = ("TASK_RECORD", "TASK_NAME", "TASK_ATTEMPT")
     given = [name for name in details if env.optional(name)]
     if not env.optional("TASK_ENTRY_ID"):

@@ -9,14 +9,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from orbiter_contracts import AgentVerdict, OutputStatus, Usage
-from worker_wrapper.agents.base import Agent, AgentResult, Outcome, Session, Turn
+from worker_wrapper.agents.base import Agent, AgentResult, Outcome, Piece, Session, Turn
 from worker_wrapper.environment import agent_environment
 from worker_wrapper.judgement import Judgement, judge
 from worker_wrapper.process import GRACE, CannotStartError, EndReason, Grace, run
 from worker_wrapper.stop import StopReason, StopTurn
-from worker_wrapper.usage import charge
+from worker_wrapper.usage import charge, context_size
 from worker_wrapper.verdict import DEVELOPER_INSTRUCTION, PO_INSTRUCTION
 
 __all__ = ["StopReason", "StopTurn", "TurnReport", "take_turn"]
@@ -63,6 +64,7 @@ async def take_turn(
     spill_dir: Path,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     grace: Mapping[EndReason, Grace] = GRACE,
+    listener: Callable[[Piece], None] | None = None,
 ) -> TurnReport:
     """Run the agent once and judge what came of it; never raises for what an agent does.
 
@@ -75,12 +77,14 @@ async def take_turn(
         spill_dir: Where large output goes.
         clock: Tells the time.
         grace: How long an agent that has to end may take.
+        listener: Told what the agent says while it says it, if anybody wants to know.
 
     Returns:
         What came of it.
     """
     visible = agent_environment(agent, environ, turn.workdir)
     turn = _prepared(turn, visible, developer=developer)
+    turn = replace(turn, stream=listener is not None)
     deadline = asyncio.get_running_loop().time() + turn.timeout_seconds
     started_at = clock()
 
@@ -96,6 +100,7 @@ async def take_turn(
             spill_dir=spill_dir,
             clock=clock,
             grace=grace,
+            tap=_tap(agent, listener) if listener else None,
         )
         try:
             return outcome, agent.parse(outcome)
@@ -110,13 +115,14 @@ async def take_turn(
             outcome, result = await attempt(turn)
     except CannotStartError as error:
         return _report(Judgement.failure("AgentError", str(error)), turn, started_at, clock())
+    used = charge(result, turn.session)
     return _report(
         judge(agent.name, outcome, result, developer=developer),
         turn,
         started_at,
         outcome.finished_at,
-        usage=charge(result, turn.session),
-        session=_next_session(turn.session, result),
+        usage=used,
+        session=_next_session(turn.session, result, context_size(result, used)),
         warnings=_ignored(agent, turn),
     )
 
@@ -144,7 +150,20 @@ def _other_form(session: Session | None, result: AgentResult) -> Session | None:
     return session
 
 
-def _next_session(session: Session | None, result: AgentResult) -> Session | None:
+def _tap(agent: Agent, listener: Callable[[Piece], None]) -> Callable[[bytes], None]:
+    from worker_wrapper.lines import ObjectLines
+
+    def hear(event: Mapping[str, Any]) -> None:
+        piece = agent.piece(event)
+        if piece is not None:
+            listener(piece)
+
+    return ObjectLines(hear).feed
+
+
+def _next_session(
+    session: Session | None, result: AgentResult, context_tokens: int | None
+) -> Session | None:
     if session is None:
         return None
     return Session(
@@ -152,6 +171,7 @@ def _next_session(session: Session | None, result: AgentResult) -> Session | Non
         resumed=True,
         totals=result.totals or session.totals,
         agent_session_id=result.agent_session_id or session.agent_session_id,
+        context_tokens=context_tokens or session.context_tokens,
     )
 
 

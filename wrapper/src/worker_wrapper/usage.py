@@ -21,6 +21,17 @@ def charge(result: AgentResult, session: Session | None) -> Usage | None:
     return used.model_copy(update={"turns": result.turns}) if used else None
 
 
+def context_size(result: AgentResult, used: Usage | None) -> int | None:
+    """How large the conversation is, in tokens; estimated where the CLI does not say.
+
+    A turn that asked the model several times sent the whole conversation as often.
+    """
+    if result.context_tokens is not None or used is None:
+        return result.context_tokens
+    sent = used.input_tokens + used.cache_read_tokens + used.cache_write_tokens
+    return round((sent + used.output_tokens) / max(result.requests or result.turns, 1)) or None
+
+
 def _growth(now: Usage, before: Usage) -> Usage:
     grown = Usage(
         input_tokens=now.input_tokens - before.input_tokens,

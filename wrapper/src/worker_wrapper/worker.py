@@ -10,7 +10,7 @@ from typing import Final
 
 from redis.exceptions import ResponseError
 
-from orbiter_contracts.queues import ATTEMPT_FIELD, TASK_FIELD
+from orbiter_contracts.queues import ATTEMPT_FIELD, TASK_FIELD, po_state
 from worker_wrapper.connection import RedisConnection, RedisUnavailableError
 from worker_wrapper.exchange import Worker
 from worker_wrapper.lifecycle import Lifecycle
@@ -40,7 +40,13 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
         settings=settings,
         environ=environ,
         redis=redis,
-        lifecycle=Lifecycle(redis, settings.worker_id, clock=_now, routing=_routing(settings)),
+        lifecycle=Lifecycle(
+            redis,
+            settings.worker_id,
+            clock=_now,
+            routing=_routing(settings),
+            state_key=po_state(settings.worker_id) if settings.worker_type == "po" else None,
+        ),
         shutdown=shutdown,
         redactor=redactor,
         clock=_now,

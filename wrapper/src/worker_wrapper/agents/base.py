@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from orbiter_contracts import Usage
 from worker_wrapper.spill import Spill
@@ -36,19 +36,22 @@ class Session:
         resumed: False for the first turn, which creates the conversation in the CLI.
         totals: What the conversation has cost so far, for CLIs that report cumulative figures.
         agent_session_id: The id the CLI itself gave to the conversation.
+        context_tokens: How large the conversation was when the model was last asked.
     """
 
     id: str
     resumed: bool = False
     totals: Usage | None = None
     agent_session_id: str | None = None
+    context_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One message for the agent. Without a session the CLI starts from nothing.
 
-    `environ` is filled in by take_turn: what of the environment the agent may see.
+    `environ` is filled in by take_turn: what of the environment the agent may see. `stream` asks
+    for output from which `Agent.piece` can read text as it comes.
     """
 
     prompt: str
@@ -57,6 +60,15 @@ class Turn:
     workdir: Path
     options: AgentOptions
     environ: Mapping[str, str] = field(default_factory=dict)
+    stream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Text the agent just said. `opens`: it begins something new, after a tool call say."""
+
+    text: str
+    opens: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +125,10 @@ class AgentResult:
         totals: What the conversation has cost so far, from CLIs that only add up.
         is_error: The CLI says, or its output shows, that the turn failed.
         error: Why, in the CLI's words; None when it had none.
-        turns: How often the model was asked; 0 means that it never was.
+        turns: How often the model was asked, as the CLI counts; 0 means that it never was.
+        requests: How often it really was, where the CLI counts otherwise.
+        context_tokens: How large the conversation was when the model was last asked, with its
+            answer; None when the CLI does not say.
         permission_denials: Tools the agent wanted and was not allowed.
         session_conflict: The CLI refused the session: its id is `in_use` already, or `unknown`.
     """
@@ -125,6 +140,8 @@ class AgentResult:
     is_error: bool = False
     error: str | None = None
     turns: int = 0
+    requests: int | None = None
+    context_tokens: int | None = None
     permission_denials: list[str] = field(default_factory=list)
     session_conflict: SessionConflict | None = None
 
@@ -136,7 +153,8 @@ class Agent(Protocol):
         name: The value of AGENT_TYPE.
         credentials: Environment variables of which one must be set; the first is named in errors.
         passes: Further environment variables the agent may see.
-        session_paths: What keeps its conversations, relative to HOME.
+        session_paths: What keeps its conversations, relative to HOME; no credentials are there.
+        home_variable: The variable that names another place for their first directory, if any.
         ignores: The options of AgentOptions for which its CLI has no flag.
     """
 
@@ -144,6 +162,7 @@ class Agent(Protocol):
     credentials: tuple[str, ...]
     passes: tuple[str, ...]
     session_paths: tuple[str, ...]
+    home_variable: str | None
     ignores: tuple[str, ...]
 
     def build(self, turn: Turn) -> Command:
@@ -151,3 +170,9 @@ class Agent(Protocol):
 
     def parse(self, outcome: Outcome) -> AgentResult:
         """Read what the process left behind. Never raises for what an agent printed."""
+
+    def piece(self, event: Mapping[str, Any]) -> Piece | None:
+        """Read what the agent says in one line of its output, an object; None when it is silent."""
+
+    def conversation_id(self, session: Session) -> str | None:
+        """The id in the names of a conversation's files; None as long as that cannot be known."""

@@ -1,6 +1,7 @@
 """Claude Code in print mode. Checked against the real CLI, version 2.1.330."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -9,15 +10,21 @@ from worker_wrapper.agents.base import (
     AgentResult,
     Command,
     Outcome,
+    Piece,
     Session,
     SessionConflict,
     Turn,
 )
+from worker_wrapper.printed import last_object
 from worker_wrapper.result_object import find_result, number, read_result
+from worker_wrapper.spill import Spill
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _IN_USE = "already in use"
 _UNKNOWN = "No conversation found"
+_WAITING_TOOLS = "Monitor,ScheduleWakeup,CronCreate"
+"""Tools that let it end its turn and stay all the same, waiting for something to happen: the answer
+would come when that has, or never."""
 
 
 class Claude:
@@ -27,6 +34,7 @@ class Claude:
     credentials = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
     passes = ("ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "CLAUDE_CONFIG_DIR")
     session_paths = (".claude/projects",)
+    home_variable = "CLAUDE_CONFIG_DIR"
     ignores = ()
 
     def build(self, turn: Turn) -> Command:
@@ -44,7 +52,10 @@ class Claude:
                 "claude",
                 "-p",
                 *_session_flags(turn.session),
-                *("--output-format", "json", "--dangerously-skip-permissions"),
+                # A stream, not one object at the end: it tells how large the conversation is.
+                *("--output-format", "stream-json", "--verbose"),
+                *(("--include-partial-messages",) if turn.stream else ()),
+                *("--dangerously-skip-permissions", "--disallowedTools", _WAITING_TOOLS),
                 *(word for pair in given for word in pair),
             ),
             stdin=turn.prompt.encode("utf-8", "replace"),
@@ -61,14 +72,31 @@ class Claude:
         )
 
     def parse(self, outcome: Outcome) -> AgentResult:
-        """Read the one JSON object that it ends with."""
+        """Read the object that it ends with, and the last answer of the model before that."""
         said = find_result(outcome.stdout)
         if said is None:
             return AgentResult(is_error=True, session_conflict=_conflict(outcome.complaint))
         result = read_result(said)
         result.totals = _totals(said)
         result.permission_denials = _denials(said)
+        result.context_tokens = _context(outcome.stdout)
         return result
+
+    def piece(self, event: Mapping[str, Any]) -> Piece | None:
+        """Read a delta; what subagents say among themselves is none."""
+        inner = event.get("event")
+        if not isinstance(inner, dict) or event.get("parent_tool_use_id") is not None:
+            return None
+        delta, block = inner.get("delta"), inner.get("content_block")
+        if isinstance(block, dict) and block.get("type") == "text":
+            return Piece(str(block.get("text", "")), opens=True)
+        if isinstance(delta, dict) and delta.get("type") == "text_delta":
+            return Piece(str(delta.get("text", "")))
+        return None
+
+    def conversation_id(self, session: Session) -> str | None:
+        """Its own id, which is ours in the form it demands."""
+        return session.agent_session_id or session_uuid(session.id)
 
 
 AGENT = Claude()
@@ -108,6 +136,20 @@ def _totals(said: dict[str, Any]) -> Usage | None:
         cache_write_tokens=sum(number(model.get("cacheCreationInputTokens")) for model in each),
         cost_usd=cost,
     )
+
+
+def _context(stdout: Spill) -> int | None:
+    """The size of the model's last request and answer in this conversation, in tokens."""
+    last = last_object(
+        stdout,
+        lambda event: event.get("type") == "assistant" and event.get("parent_tool_use_id") is None,
+    )
+    message = last.get("message") if last else None
+    usage = message.get("usage") if isinstance(message, dict) else None
+    if not isinstance(usage, dict):
+        return None
+    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    return sum(number(usage.get(name)) for name in (*names, "output_tokens")) or None
 
 
 def _denials(said: dict[str, Any]) -> list[str]:

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from orbiter_contracts import Usage
-from worker_wrapper.agents.base import AgentResult, Command, Outcome, Turn
+from worker_wrapper.agents.base import AgentResult, Command, Outcome, Piece, Session, Turn
 from worker_wrapper.printed import objects
 from worker_wrapper.result_object import number
 
@@ -18,7 +19,8 @@ class Codex:
     name = "codex"
     credentials = ("OPENAI_API_KEY", "CODEX_API_KEY")
     passes = ("OPENAI_BASE_URL", "CODEX_HOME")
-    session_paths = (".codex",)
+    session_paths = (".codex/sessions",)
+    home_variable = "CODEX_HOME"
     ignores = ("max_turns", "max_cost_usd")
 
     def build(self, turn: Turn) -> Command:
@@ -42,6 +44,7 @@ class Codex:
     def parse(self, outcome: Outcome) -> AgentResult:
         """Read the events, one a line."""
         result = AgentResult(is_error=True)
+        requests = 1
         for event in objects(outcome.stdout):
             kind, item, usage = event.get("type"), event.get("item"), event.get("usage")
             if kind == "thread.started":
@@ -49,6 +52,8 @@ class Codex:
             elif kind == "item.completed" and isinstance(item, dict):
                 if item.get("type") == "agent_message":
                     result.text = str(item.get("text", ""))
+                elif item.get("type") != "reasoning":
+                    requests += 1
             elif kind == "turn.completed":
                 result.turns += 1
                 result.is_error, result.error = False, None
@@ -56,9 +61,23 @@ class Codex:
             elif kind in ("error", "turn.failed"):
                 result.error = _message(event)
                 result.is_error = True
+        result.requests = requests
         if _UNKNOWN in outcome.complaint:
             result.session_conflict = "unknown"
         return result
+
+    def piece(self, event: Mapping[str, Any]) -> Piece | None:
+        """It says whole messages only."""
+        item = event.get("item")
+        if event.get("type") != "item.completed" or not isinstance(item, dict):
+            return None
+        if item.get("type") != "agent_message":
+            return None
+        return Piece(str(item.get("text", "")), opens=True)
+
+    def conversation_id(self, session: Session) -> str | None:
+        """The thread's id, which it gives itself."""
+        return session.agent_session_id
 
 
 AGENT = Codex()

@@ -1,7 +1,12 @@
 """Factory's `droid exec`. Checked against the real CLI, version 0.215.0."""
 
-from worker_wrapper.agents.base import AgentResult, Command, Outcome, Turn
+from collections.abc import Mapping
+from typing import Any
+
+from worker_wrapper.agents.base import AgentResult, Command, Outcome, Piece, Session, Turn
+from worker_wrapper.printed import last_object
 from worker_wrapper.result_object import find_result, read_result
+from worker_wrapper.spill import Spill
 
 
 class Factory:
@@ -11,6 +16,7 @@ class Factory:
     credentials = ("FACTORY_API_KEY", "OPENAI_API_KEY")
     passes = ("FACTORY_MODEL", "FACTORY_API_BASE_URL")
     session_paths = (".factory/sessions",)
+    home_variable = None
     ignores = ("max_turns", "max_cost_usd")
 
     def build(self, turn: Turn) -> Command:
@@ -25,7 +31,8 @@ class Factory:
         given = [(flag, value) for flag, value in flags.items() if value]
         return Command(
             argv=(
-                *("droid", "exec", "-o", "json", "--auto", "high", "--cwd", str(turn.workdir)),
+                *("droid", "exec", "-o", "stream-json" if turn.stream else "json"),
+                *("--auto", "high", "--cwd", str(turn.workdir)),
                 *(word for pair in given for word in pair),
             ),
             stdin=turn.prompt.encode("utf-8", "replace"),
@@ -34,12 +41,30 @@ class Factory:
 
     def parse(self, outcome: Outcome) -> AgentResult:
         """Read the one JSON object that it ends with."""
-        said = find_result(outcome.stdout)
+        said = find_result(outcome.stdout) or _completion(outcome.stdout)
         if said is not None:
             return read_result(said)
         # An unknown session is refused in silence.
         silent = outcome.exit_code == 1 and not outcome.stdout.size and not outcome.complaint
         return AgentResult(is_error=True, session_conflict="unknown" if silent else None)
 
+    def piece(self, event: Mapping[str, Any]) -> Piece | None:
+        """It says whole messages only."""
+        if event.get("type") != "message" or event.get("role") != "assistant":
+            return None
+        return Piece(str(event.get("text", "")), opens=True)
+
+    def conversation_id(self, session: Session) -> str | None:
+        """The id of the last fork, which it gives itself."""
+        return session.agent_session_id
+
 
 AGENT = Factory()
+
+
+def _completion(stdout: Spill) -> dict[str, Any] | None:
+    """What a stream ends with, in the words of the one object."""
+    said = last_object(stdout, lambda event: event.get("type") == "completion")
+    if said is None:
+        return None
+    return said | {"result": said.get("finalText"), "num_turns": said.get("numTurns", 1)}

@@ -1,0 +1,153 @@
+"""The agent's memory between two starts of its worker: stored in Redis, restored from there.
+
+With SNAPSHOT_KEY a conversation needs no volume. A snapshot is made when a turn is over and stored
+in the very step that publishes the answer (claims.py, po_claim.py), so what Redis has is always the
+memory after the last answered message: a message whose turn was cut off is run again by an agent
+that does not know of the first try.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from orbiter_contracts import SnapshotReport
+from worker_wrapper import archive
+from worker_wrapper.agents.base import Agent, Session
+from worker_wrapper.connection import RedisConnection
+from worker_wrapper.conversations import FILE, Conversations
+from worker_wrapper.logs import Log
+from worker_wrapper.session_settings import SnapshotSettings
+
+if TYPE_CHECKING:
+    from worker_wrapper.exchange import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot ready to be stored: `data` is None when there is nothing to store."""
+
+    key: str
+    data: bytes | None
+    report: SnapshotReport
+
+
+class Memory:
+    """What the agent remembers, on this disk and in Redis."""
+
+    def __init__(
+        self,
+        redis: RedisConnection,
+        settings: SnapshotSettings,
+        agent: Agent,
+        environ: Mapping[str, str],
+        home: Path,
+        log: Log,
+    ) -> None:
+        self._redis = redis
+        self._settings = settings
+        self._agent = agent
+        self._log = log
+        self._roots = {**session_roots(agent, environ, home), str(FILE): home / FILE}
+
+    async def restore(self, local: Conversations) -> SnapshotReport | None:
+        """Put back what was stored. Call it before the first turn, and read conversations anew.
+
+        Args:
+            local: What this disk knows of conversations. One that was begun and never finished,
+                because a worker in this container died meanwhile, is removed from the disk.
+
+        Returns:
+            A report if there is something to say: what was stored cannot be read.
+        """
+        data = await self._redis.call("GET", self._settings.key, decode=False)
+        if local.unfinished:
+            archive.forget(self._roots, local.unfinished)
+        if data is None:
+            return None
+        try:
+            files = await asyncio.to_thread(
+                archive.unpack, data, self._roots, agent=self._agent.name
+            )
+        except archive.UnreadableError as error:
+            self._log.error("snapshot_unreadable", key=self._settings.key, error=str(error))
+            return SnapshotReport(stored=False, bytes=len(data), reason="Unreadable")
+        self._log.info("snapshot_restored", files=files, bytes=len(data))
+        return None
+
+    async def take(self, session: Session, conversations: Conversations) -> Snapshot:
+        """Compress what the agent remembers now.
+
+        Everything of the latest conversations is kept; when that is too large, the one of this
+        session alone. When even that is, nothing is stored: what was stored before stays.
+        """
+        own = self._agent.conversation_id(session)
+        latest = {self._agent.conversation_id(known) for known in conversations.latest()}
+        limit = self._settings.max_bytes
+        reached = 0
+        for sessions in ({own, *latest}, {own}):
+            ids = [each for each in sessions if each]
+            try:
+                data = await asyncio.to_thread(
+                    archive.pack, self._roots, agent=self._agent.name, sessions=ids, limit=limit
+                )
+            except archive.TooLargeError as error:
+                reached = error.reached
+                continue
+            report = SnapshotReport(stored=True, bytes=len(data), limit=limit)
+            return Snapshot(self._settings.key, data, report)
+        self._log.warning("snapshot_too_large", limit=limit, reached=reached)
+        report = SnapshotReport(stored=False, bytes=reached, reason="TooLarge", limit=limit)
+        return Snapshot(self._settings.key, None, report)
+
+
+class Recall:
+    """What a task's agent knows of an earlier attempt that ended with a question."""
+
+    def __init__(
+        self, session: Session, memory: Memory | None, conversations: Conversations | None
+    ) -> None:
+        self.session = session
+        """The session to run the agent in."""
+        self._memory = memory
+        self._conversations = conversations
+
+    @classmethod
+    async def of(cls, worker: "Worker", session_id: str) -> Self:
+        """Restore what is stored; without SNAPSHOT_KEY every attempt begins from nothing."""
+        settings, redis = worker.settings, worker.redis
+        if settings.snapshot is None:
+            return cls(Session(session_id), None, None)
+        home = Path(worker.environ.get("HOME") or settings.spill_dir)
+        agent = settings.agent
+        memory = Memory(redis, settings.snapshot, agent, worker.environ, home, worker.log)
+        await memory.restore(Conversations(home, agent.name))
+        conversations = Conversations(home, agent.name)
+        return cls(conversations.session(session_id), memory, conversations)
+
+    async def keep(self, session: Session | None) -> tuple[Snapshot | None, list[str]]:
+        """What to store for the next attempt, and warnings if that is nothing."""
+        if self._memory is None or self._conversations is None or session is None:
+            return None, []
+        self._conversations.keep(session)
+        snapshot = await self._memory.take(session, self._conversations)
+        return snapshot, [] if snapshot.report.stored else [too_large(snapshot.report)]
+
+
+def session_roots(agent: Agent, environ: Mapping[str, str], home: Path) -> dict[str, Path]:
+    """Where the agent keeps its conversations; a variable may have moved the first directory."""
+    roots = {}
+    for name in agent.session_paths:
+        first, _, rest = name.partition("/")
+        moved = environ.get(agent.home_variable or "")
+        roots[name] = Path(moved, rest) if moved else home / first / rest
+    return roots
+
+
+def too_large(report: SnapshotReport) -> str:
+    """Say to people that the agent's memory was not stored."""
+    return (
+        f"the agent's session is larger than {report.limit} bytes when compressed and was not "
+        "stored: after a restart it remembers an earlier state (see SNAPSHOT_MAX_BYTES)"
+    )

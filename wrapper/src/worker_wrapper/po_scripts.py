@@ -1,0 +1,76 @@
+"""What a PO worker asks of Redis in one step: its state is never behind what it published.
+
+`Changes` travel as field, value, field, value…: `+name` adds, `?name` sets what is not set yet, an
+empty value removes the field.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from worker_wrapper.scripts import PUBLISH
+
+Changes = Mapping[str, str]
+
+_APPLY: Final = """
+local function apply(key, from)
+  for i = from, #ARGV, 2 do
+    local name, value, how = ARGV[i], ARGV[i + 1], string.sub(ARGV[i], 1, 1)
+    if how == '+' then redis.call('HINCRBYFLOAT', key, string.sub(name, 2), value)
+    elseif how == '?' then redis.call('HSETNX', key, string.sub(name, 2), value)
+    elseif value == '' then redis.call('HDEL', key, name)
+    else redis.call('HSET', key, name, value) end
+  end
+end
+"""
+
+TELL: Final = (
+    _APPLY
+    + """
+redis.call('XADD', KEYS[1], '*', 'data', ARGV[1])
+if KEYS[3] then redis.call('SET', KEYS[3], ARGV[2], 'EX', ARGV[3]) end
+apply(KEYS[2], 4)
+return 1
+"""
+)
+"""Publish a lifecycle event and what it means for the state.
+
+KEYS: lifecycle stream, state[, session record]. ARGV: the event's JSON, the record's JSON, its
+lifetime in seconds, then changes. Run twice it does no harm, as long as nothing in it adds.
+"""
+
+PIECE: Final = """
+redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'data', ARGV[1])
+redis.call('HSETNX', KEYS[2], 'first_output_at', ARGV[3])
+return 1
+"""
+"""Publish a piece of an answer. Pieces are what makes an output stream long, so it is trimmed here.
+
+KEYS: output stream, state. ARGV: the output's JSON, about how many outputs are kept, the time.
+"""
+
+OUTPUTS_KEPT: Final = 10_000
+
+SETTLE_TURN: Final = (
+    _APPLY
+    + "local routing = {}"
+    + PUBLISH
+    + """
+apply(KEYS[5], 11)
+if ARGV[8] ~= '' then
+  redis.call('RPUSH', KEYS[6], ARGV[8])
+  redis.call('LTRIM', KEYS[6], -tonumber(ARGV[9]), -1)
+end
+if KEYS[7] then redis.call('SET', KEYS[7], ARGV[10]) end
+return 1
+"""
+)
+"""`scripts.SETTLE` and, in the same step, the state, the turn and the agent's memory after it.
+
+KEYS: input, output, lifecycle and dead-letter stream, state, turns[, snapshot]. ARGV: as SETTLE has
+them up to 7, the turn's JSON ('' for none), how many turns are kept, the snapshot, then changes.
+"""
+
+
+def flat(changes: Changes) -> tuple[str, ...]:
+    """Changes as arguments."""
+    return tuple(text for pair in changes.items() for text in pair)

@@ -1,0 +1,125 @@
+"""Sends an agent's words while it says them: pieces of an answer, in order, a few a second.
+
+po_turn.py runs it beside a turn. What comes in is bounded (partial.py), what waits is merged, so a
+Redis that is slow or away costs delay and never memory.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Final, Self
+
+from redis.exceptions import ResponseError
+
+from worker_wrapper.agents.base import Piece
+from worker_wrapper.connection import RedisUnavailableError
+from worker_wrapper.partial import STREAMED_CHARACTERS, PartialText
+from worker_wrapper.redact import Redactor
+
+SECONDS_BETWEEN: Final = 0.125
+"""Eight pieces a second, so that with the last one and the answer it is ten at most."""
+_SEPARATOR: Final = "\n\n"
+
+Send = Callable[[str, int, int], Awaitable[None]]
+"""Publishes one piece: its text, its part, its sequence number. It may raise what Redis raises."""
+
+
+class Streamer:
+    """Takes pieces as the agent says them and sends them on, merged."""
+
+    def __init__(self, send: Send, redactor: Redactor) -> None:
+        self._sent = 0
+        self._send = send
+        self._redactor = redactor
+        self._text = PartialText(redactor)
+        self._waiting: list[tuple[int, str]] = []
+        self._part = 0
+        self._opened = False
+        self._said = False
+        self._left = STREAMED_CHARACTERS
+        self._news = asyncio.Event()
+        self._stuck: tuple[str, int, int] | None = None
+        self._sending = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Begin to send."""
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Send no more."""
+        # Not in the midst of a command: the connection would have to be made anew.
+        async with self._sending:
+            if self._task:
+                self._task.cancel()
+
+    @property
+    def next_sequence(self) -> int:
+        """The number of the next output of this request: pieces that may have arrived count."""
+        return self._sent + (self._stuck is not None)
+
+    def take(self, piece: Piece) -> None:
+        """Hear the agent; called by whoever reads its output."""
+        if piece.opens:
+            self._add(self._text.finish())
+            self._text = PartialText(self._redactor)
+            self._opened = True
+        self._add(self._text.feed(piece.text))
+
+    async def finish(self) -> None:
+        """Send what is left: the agent has said everything."""
+        self._add(self._text.finish())
+        async with self._sending:
+            while await self._send_next():
+                pass
+
+    async def _run(self) -> None:
+        while True:
+            await self._news.wait()
+            async with self._sending:
+                await self._send_next()
+            await asyncio.sleep(SECONDS_BETWEEN)
+
+    def _add(self, text: str) -> None:
+        text = text[: self._left]
+        if not text:
+            return
+        self._left -= len(text)
+        if self._opened and self._said:
+            self._part += 1
+            text = _SEPARATOR + text
+        self._opened, self._said = False, True
+        if self._waiting and self._waiting[-1][0] == self._part:
+            text = self._waiting.pop()[1] + text
+        self._waiting.append((self._part, text))
+        self._news.set()
+
+    async def _send_next(self) -> bool:
+        """Send one message; the same once more if it is not known whether it arrived."""
+        if self._stuck is None:
+            if not self._waiting:
+                self._news.clear()
+                return False
+            *earlier, last = self._waiting
+            if earlier:
+                # Only the last part is going to be the answer: those before it travel together.
+                self._stuck = ("".join(text for _, text in earlier), earlier[-1][0], self._sent)
+                self._waiting = [last]
+            else:
+                self._stuck = (last[1], last[0], self._sent)
+                self._waiting = []
+        try:
+            await self._send(*self._stuck)
+        except (RedisUnavailableError, ResponseError):
+            return False
+        self._stuck = None
+        self._sent += 1
+        if not self._waiting:
+            self._news.clear()
+        return True
