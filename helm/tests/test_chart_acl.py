@@ -15,6 +15,7 @@ from support.cluster import Cluster
 from support.redis_server import running_server
 
 from orbiter_contracts import queues, scripts
+from orbiter_operator.session_queue import LOOK, registry_key
 
 pytestmark = pytest.mark.e2e
 
@@ -104,6 +105,42 @@ def test_a_conversation_has_its_streams_and_its_record(login: Login) -> None:
     assert worker.xadd(queues.dead_letter(PO_INPUT), {"data": "{}"})
 
 
+def test_a_conversation_has_its_state_its_turns_and_its_snapshot(login: Login) -> None:
+    worker, state = login("po"), queues.po_state("anna")
+    worker.hset(state, "state", "busy")
+    worker.execute_command("HINCRBYFLOAT", state, "turns", "1")
+    assert worker.hgetall(state) == {"state": "busy", "turns": "1"}
+    worker.rpush(queues.po_turns("anna"), "{}")
+    worker.ltrim(queues.po_turns("anna"), -200, -1)
+    worker.set(queues.po_snapshot("anna"), "compressed")
+    assert worker.get(queues.po_snapshot("anna")) == "compressed"
+
+
+def test_a_chat_front_end_speaks_to_a_session_and_hears_it(login: Login) -> None:
+    chat, worker = login("chat"), login("po")
+    worker.xgroup_create(PO_INPUT, queues.PO_GROUP, id="0", mkstream=True)
+    assert chat.xadd(PO_INPUT, {"data": "{}"})
+    assert worker.xreadgroup(queues.PO_GROUP, "w", {PO_INPUT: ">"})
+    worker.xadd(PO_OUTPUT, {"data": "{}"})
+    assert len(chat.xread({PO_OUTPUT: "0"})[0][1]) == 1
+    assert len(chat.xrevrange(PO_OUTPUT, count=1)) == 1
+    assert chat.hgetall(queues.po_state("anna")) == {}
+    chat.set(queues.session_record(1), "{}", ex=queues.SESSION_TTL_SECONDS)
+
+
+def test_the_operator_looks_after_a_session_to_its_end(login: Login) -> None:
+    operator = login("operator")
+    registry = registry_key("orbiter-system", "orbiter-operator")
+    dead = queues.dead_letter(PO_INPUT)
+    keys = [PO_INPUT, PO_OUTPUT, queues.po_state("anna"), dead, registry]
+    reply = operator.eval(LOOK, len(keys), *keys, queues.PO_GROUP, "uid", "{}")
+    assert reply[:3] == ["0-0", 0, 0]
+    assert operator.hgetall(queues.po_state("anna")) == {}
+    assert operator.xread({PO_INPUT: "0-0"}, block=1) == []
+    assert operator.client_unblock(operator.client_id()) == 0
+    assert operator.unlink(*queues.po_keys("anna")) == 2
+
+
 @pytest.mark.parametrize(
     ("user", "command"),
     [
@@ -115,7 +152,15 @@ def test_a_conversation_has_its_streams_and_its_record(login: Login) -> None:
         ("po", ("XADD", OUTPUT, "*", "data", "{}")),
         ("po", ("XRANGE", OUTPUT, "-", "+")),
         ("po", ("HGETALL", RECORD)),
+        ("po", ("SET", PO_INPUT, "x")),
+        ("po", ("DEL", PO_INPUT)),
+        ("chat", ("XADD", PO_OUTPUT, "*", "data", "{}")),
+        ("chat", ("XADD", INPUT, "*", "data", "{}")),
+        ("chat", ("XRANGE", PO_INPUT, "-", "+")),
+        ("chat", ("HSET", queues.po_state("anna"), "state", "ready")),
+        ("chat", ("GET", queues.po_snapshot("anna"))),
         ("operator", ("SET", "another:key", "x")),
+        ("operator", ("UNLINK", INPUT)),
     ],
 )
 def test_work_that_is_not_its_own_is_refused(
@@ -131,7 +176,7 @@ def test_a_worker_cannot_create_work_by_a_script_either(login: Login) -> None:
         login("developer").eval(text, 1, INPUT)
 
 
-@pytest.mark.parametrize("user", ["operator", "developer", "po"])
+@pytest.mark.parametrize("user", ["operator", "developer", "po", "chat"])
 @pytest.mark.parametrize(
     "command",
     ["FLUSHALL", "KEYS *", "SCAN 0", "CONFIG GET *", "ACL LIST", "CLIENT LIST", "SELECT 1", "INFO"],

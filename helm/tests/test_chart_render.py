@@ -17,6 +17,9 @@ CHART = Path(__file__).resolve().parents[1] / "orbiter"
 RIGHTS = {
     ("orbiter.dev", "agenttasks"): {"get", "list", "watch", "create", "delete"},
     ("orbiter.dev", "agenttasks/status"): {"patch"},
+    ("orbiter.dev", "posessions"): {"get", "list", "watch"},
+    ("orbiter.dev", "posessions/status"): {"patch"},
+    ("apps", "deployments"): {"get", "list", "watch", "create", "update", "patch"},
     ("batch", "jobs"): {"get", "list", "watch", "create", "delete"},
     ("", "pods"): {"list", "watch"},
     ("", "configmaps"): {"get"},
@@ -144,7 +147,7 @@ def test_each_namespace_of_workers_gets_what_workers_need(cluster: Cluster) -> N
         for item in items
         if item["kind"] == "Secret" and item["metadata"]["namespace"] == "team-a"
     )
-    assert set(secret["data"]) == {"developer-url", "po-url"}
+    assert set(secret["data"]) == {"developer-url", "po-url", "chat-url"}
 
 
 def test_passwords_are_long_and_each_user_has_its_own(cluster: Cluster) -> None:

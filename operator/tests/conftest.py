@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from support.eventually import eventually
 from support.fake_api import FakeApi, Object
 from support.fake_node import FakeNode
+from support.fake_session_node import FakeSessionNode
 from support.redis_server import RedisServer
 
 NAMESPACE = "team"
@@ -71,6 +72,7 @@ class World:
         self.server = server
         self.directory = directory
         self.node = FakeNode(self.api, redis)
+        self.sessions = FakeSessionNode(self.api, redis)
         self.operators: list[OperatorProcess] = []
 
     async def start_operator(self, **settings: object) -> OperatorProcess:
@@ -152,10 +154,12 @@ class running_world:  # noqa: N801 - used like a function
     async def __aenter__(self) -> World:
         await self._world.api.start()
         self._world.node.start()
+        self._world.sessions.start()
         return self._world
 
     async def __aexit__(self, *_: object) -> None:
         for operator in self._world.operators:
             await operator.end()
         await self._world.node.stop()
+        await self._world.sessions.stop()
         await self._world.api.stop()

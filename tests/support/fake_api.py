@@ -359,7 +359,7 @@ def _verb(method: str, name: str) -> str:
 def _selected(obj: Object, selector: str) -> bool:
     labels = obj["metadata"].get("labels") or {}
     wanted = (term.partition("=") for term in selector.split(",") if term)
-    return all(labels.get(key) == value for key, _, value in wanted)
+    return all(labels.get(key) == value if sign else key in labels for key, sign, value in wanted)
 
 
 def _first_after(history: list[tuple[int, str, str, Object]], version: int) -> int:

@@ -67,7 +67,7 @@ class Housekeeping:
             except (ApiError, *TRANSPORT_ERRORS) as error:
                 self.missing = str(error)
                 if isinstance(error, ApiError) and error.status == 404:
-                    self.missing = "the API server does not know AgentTask; apply the CRDs"
+                    self.missing = "the API server does not know our kinds; apply the CRDs"
                 log.warning("cannot list", error=self.missing)
                 await asyncio.sleep(_PAUSE_SECONDS)
         for key in self._store:

@@ -19,6 +19,8 @@ from prometheus_client.registry import Collector
 
 from orbiter_operator.facts import Observed
 from orbiter_operator.models import FINAL, TaskStatus
+from orbiter_operator.session_metrics import GAUGES as SESSION_GAUGES
+from orbiter_operator.session_metrics import SessionMetrics
 
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 _SLOW = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0)
@@ -60,6 +62,7 @@ class Metrics:
         self._dead = self._counter(
             "orbiter_dead_letters_total", "Queue entries nobody could read", "stream"
         )
+        self.sessions = SessionMetrics(self.registry)
 
     def request(self, verb: str, resource: str) -> None:
         """A request was sent to the API server."""
@@ -121,6 +124,7 @@ GAUGES = {
     "orbiter_workqueue_depth": "Keys that wait for a reconcile worker",
     "orbiter_redis_up": "1 when Redis answered last",
     "orbiter_outputs_lag": "Outputs and lifecycle events not yet read",
+    **SESSION_GAUGES,
 }
 
 

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from orbiter_operator.attempts import Attempts
 from orbiter_operator.capacity import Capacity
-from orbiter_operator.children import Key
+from orbiter_operator.children import Cache, Key
 from orbiter_operator.consumer import Consumer
 from orbiter_operator.dispatcher import Dispatcher
 from orbiter_operator.events import EventPoster
@@ -22,13 +22,14 @@ from orbiter_operator.executor import Executor
 from orbiter_operator.health import Health
 from orbiter_operator.housekeeping import Housekeeping
 from orbiter_operator.informer import Informer
-from orbiter_operator.kube import AGENT_TASKS, JOBS, PODS, Kube
+from orbiter_operator.kube import AGENT_TASKS, JOBS, PO_SESSIONS, PODS, Kube
 from orbiter_operator.labels import SELECTOR
 from orbiter_operator.leader import Leader
 from orbiter_operator.metrics import Metrics
 from orbiter_operator.news import News
 from orbiter_operator.observe import Observer
 from orbiter_operator.reconcile import Reconciler
+from orbiter_operator.sessions import Sessions
 from orbiter_operator.settings import Settings
 from orbiter_operator.store import Store
 from orbiter_operator.together import run_together
@@ -71,14 +72,28 @@ class Operator:
         self.store = Store(self.queue.add)
         self.capacity = Capacity(settings.job_limit)
         news, attempts = News(), Attempts(redis)
+        events = EventPoster(kube, settings.identity)
+        self.sessions = Sessions(
+            settings=settings,
+            kube=kube,
+            redis=redis,
+            reader=reader,
+            events=events,
+            metrics=metrics.sessions,
+            defaults=_worker_defaults(settings),
+            allowed=leader.check,
+            measure=self._measured,
+            clock=_now,
+        )
         self.consumer = Consumer(
             redis=redis,
             reader=reader,
             attempts=attempts,
             news=news,
             enqueue=self.queue.add,
-            connected=self.queue.retry_now,
+            connected=self._connected,
             dead=metrics.dead_letter,
+            heard=self.sessions.heard,
         )
         observer = Observer(
             store=self.store,
@@ -93,7 +108,7 @@ class Operator:
             attempts=attempts,
             store=self.store,
             news=news,
-            events=EventPoster(kube, settings.identity),
+            events=events,
             defaults=_worker_defaults(settings),
             allowed=leader.check,
             changed=metrics.changed,
@@ -129,7 +144,7 @@ class Operator:
         self._jobs = Informer(kube, JOBS, self.store.jobs, namespaces=where, selector=SELECTOR)
         self._pods = Informer(kube, PODS, self.store.pods, namespaces=where, selector=SELECTOR)
         self._housekeeping = Housekeeping(
-            informers=(tasks, self._jobs, self._pods),
+            informers=(tasks, self._jobs, self._pods, *self.sessions.informers),
             store=self.store,
             capacity=self.capacity,
             queue=self.queue,
@@ -163,7 +178,8 @@ class Operator:
             "pods": self._pods.follow(),
             "housekeeping": self._housekeeping.run(),
             "lag": self._housekeeping.watch_lag(),
-            "kopf": self._follow_tasks(take_signals),
+            "kopf": self._follow_objects(take_signals),
+            **self.sessions.parts(),
         }
         for number in range(WORKERS):
             parts[f"reconcile {number}"] = self.queue.work(self._reconcile)
@@ -171,24 +187,29 @@ class Operator:
             parts["dispatcher"] = self._dispatcher.run()
         await run_together(parts)
 
-    async def _follow_tasks(self, take_signals: Callable[[], None]) -> None:
+    async def _follow_objects(self, take_signals: Callable[[], None]) -> None:
         # Give the other parts a turn first, so that kopf does not take them for its own.
         await asyncio.sleep(0)
-        caches = {AGENT_TASKS.plural: self.store}
+        caches: dict[str, Cache] = {AGENT_TASKS.plural: self.store}
+        caches[PO_SESSIONS.plural] = self.sessions.store
         await run_kopf(caches, self._settings.watch_namespaces, take_signals)
+
+    def _connected(self) -> None:
+        self.queue.retry_now()
+        self.sessions.queue.retry_now()
 
     def _measured(self, seconds: float, ok: bool) -> None:
         self._last_pass = time.monotonic()
         self._metrics.reconciled(seconds, ok)
 
     def _stuck(self) -> str | None:
-        if not len(self.queue):
+        if not len(self.queue) and not len(self.sessions.queue):
             self._last_pass = time.monotonic()
         silent = time.monotonic() - self._last_pass
         return f"no pass has ended for {silent:.0f} s" if silent > _STUCK_SECONDS else None
 
     def _out_of_step(self) -> str | None:
-        in_step = self._jobs.in_step and self._pods.in_step
+        in_step = self._jobs.in_step and self._pods.in_step and self.sessions.in_step
         return None if in_step else "the watch is interrupted"
 
     def _redis_away(self) -> str | None:
@@ -203,9 +224,10 @@ class Operator:
             "orbiter_tasks": float(len(self.store)),
             "orbiter_jobs_active": float(running),
             "orbiter_tasks_waiting": float(waiting),
-            "orbiter_workqueue_depth": float(len(self.queue)),
+            "orbiter_workqueue_depth": float(len(self.queue) + len(self.sessions.queue)),
             "orbiter_redis_up": float(self.consumer.reachable),
             "orbiter_outputs_lag": self._housekeeping.lag,
+            **self.sessions.gauges(),
         }
 
 

@@ -58,7 +58,7 @@ class Settings(BaseSettings):
     )
     redis_secret_name: str = Field(
         "orbiter-redis",
-        description="Secret with the key developer-url in each namespace where tasks run",
+        description="Secret with the keys developer-url and po-url in each namespace with workers",
     )
     worker_service_account: str = Field(
         "orbiter-worker", description="ServiceAccount of workers (no token is mounted)"

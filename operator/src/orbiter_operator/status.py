@@ -9,13 +9,21 @@ Pure. Conditions, always present, each with a reason:
 """
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from orbiter_operator.facts import Observed
 from orbiter_operator.failures import LINE, one_line
 from orbiter_operator.models import FINAL, Condition, ConditionStatus, Phase, TaskStatus
 
 DETAIL = 1024
+
+
+class Written(Protocol):
+    """A status that can be written to the API server."""
+
+    def to_api(self) -> dict[str, Any]: ...  # noqa: D102
+
+
 RETRYING = "Retrying"
 
 
@@ -108,7 +116,7 @@ def readable(milliseconds: int) -> str:
     return f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"
 
 
-def patch(old: TaskStatus, new: TaskStatus) -> dict[str, Any]:
+def patch(old: Written, new: Written) -> dict[str, Any]:
     """The merge patch that turns one status into the other; empty when they are equal."""
     before, after = old.to_api(), new.to_api()
     changes = {key: value for key, value in after.items() if before.get(key) != value}

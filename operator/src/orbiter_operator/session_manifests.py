@@ -1,0 +1,127 @@
+"""The Deployment of a session, as a dict. Pure: the same session always gives the same one."""
+
+import hashlib
+import json
+from typing import Any
+
+from orbiter_contracts.queues import po_snapshot
+from orbiter_operator.labels import (
+    APP_NAME,
+    MANAGED_BY,
+    MANAGER,
+    SESSION,
+    SESSION_UID,
+    TEMPLATE,
+    WORKER_APP,
+)
+from orbiter_operator.models import Workspace
+from orbiter_operator.session_models import SessionSpec
+from orbiter_operator.worker_pod import PO_KEY, WorkerDefaults, worker_template
+
+Object = dict[str, Any]
+_DIGEST = 16
+
+
+def session_worker_id(namespace: str, name: str, spec: SessionSpec) -> str:
+    """Part of the streams' names: what the spec says, else `<namespace>.<name>`."""
+    return spec.worker_id or f"{namespace}.{name}"
+
+
+def build_template(
+    name: str, uid: str, worker_id: str, spec: SessionSpec, defaults: WorkerDefaults
+) -> Object:
+    """The pod template of a session's worker."""
+    overlay: Object = spec.pod_template or {}
+    template = worker_template(
+        spec.agent,
+        Workspace(),
+        overlay,
+        _labels(name, uid),
+        _environment(worker_id, spec),
+        defaults,
+        redis_key=PO_KEY,
+        restart="Always",
+    )
+    claim = spec.persistence.persistent_volume_claim
+    if spec.persistence.type == "PersistentVolumeClaim" and claim is not None:
+        for volume in template["spec"]["volumes"]:
+            if volume["name"] == "home":
+                volume.pop("emptyDir", None)
+                volume["persistentVolumeClaim"] = {"claimName": claim.claim_name}
+    return template
+
+
+def fingerprint(template: Object) -> str:
+    """Short and stable name of a pod template."""
+    text = json.dumps(template, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST]
+
+
+def build_deployment(
+    namespace: str, name: str, uid: str, template: Object, *, replicas: int
+) -> Object:
+    """The Deployment of a session.
+
+    Recreate: a conversation has one worker at a time.
+
+    Args:
+        namespace: The session's namespace.
+        name: The session's name, and the Deployment's.
+        uid: The session's uid.
+        template: Its pod template.
+        replicas: 0 or 1.
+    """
+    labels = _labels(name, uid)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": labels,
+            "annotations": {TEMPLATE: fingerprint(template)},
+            "ownerReferences": [
+                {
+                    "apiVersion": "orbiter.dev/v1alpha1",
+                    "kind": "POSession",
+                    "name": name,
+                    "uid": uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {
+            "replicas": replicas,
+            "revisionHistoryLimit": 0,
+            # A worker that cannot start is explained in the session's status, not given up.
+            "progressDeadlineSeconds": 2**31 - 1,
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": {SESSION_UID: uid}},
+            "template": template,
+        },
+    }
+
+
+def _labels(name: str, uid: str) -> dict[str, str]:
+    return {MANAGED_BY: MANAGER, APP_NAME: WORKER_APP, SESSION: name, SESSION_UID: uid}
+
+
+def _environment(worker_id: str, spec: SessionSpec) -> dict[str, str]:
+    """What identifies the worker and its conversation; the wrapper's README has each variable."""
+    rotation = spec.rotation
+    environment = {
+        "WORKER_ID": worker_id,
+        "WORKER_TYPE": "po",
+        "USER_ID": str(spec.user_id),
+        "SESSION_COMMANDS": ",".join(rotation.commands),
+        "SESSION_IDLE_SECONDS": str(rotation.after_idle_seconds),
+        "SESSION_MAX_TOKENS": str(rotation.max_tokens),
+        "STREAMING": spec.streaming,
+    }
+    if spec.session_id:
+        environment["SESSION_ID"] = spec.session_id
+    if rotation.topic_similarity is not None:
+        environment["SESSION_TOPIC_SIMILARITY"] = str(rotation.topic_similarity)
+    if spec.persistence.type == "Snapshot":
+        environment["SNAPSHOT_KEY"] = po_snapshot(worker_id)
+    return environment

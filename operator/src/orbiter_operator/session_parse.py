@@ -1,0 +1,113 @@
+"""Reduce what the API server and Redis have of a session to facts. Pure."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from orbiter_contracts import POState
+from orbiter_operator.labels import SESSION_UID, TEMPLATE, WORKER
+from orbiter_operator.parse import owner_of, parse_time
+from orbiter_operator.session_facts import DeploymentFacts, QueueFacts, SessionPodFacts
+from orbiter_operator.session_models import SessionSpec
+
+Object = dict[str, Any]
+_ORDINARY = ("PodInitializing", "ContainerCreating", None)
+
+
+def deployment_facts(obj: Object) -> DeploymentFacts | None:
+    """Read a Deployment; None when it is no session's."""
+    meta = obj["metadata"]
+    owner = owner_of(obj, "POSession")
+    if owner is None:
+        return None
+    return DeploymentFacts(
+        name=meta["name"],
+        uid=meta["uid"],
+        owner=owner[1],
+        replicas=int((obj.get("spec") or {}).get("replicas", 1)),
+        template=(meta.get("annotations") or {}).get(TEMPLATE, ""),
+    )
+
+
+def session_pod_facts(obj: Object) -> SessionPodFacts | None:
+    """Read a Pod; None when it is no session's worker."""
+    meta, status = obj["metadata"], obj.get("status") or {}
+    uid = (meta.get("labels") or {}).get(SESSION_UID)
+    if uid is None:
+        return None
+    facts: Object = {}
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
+            facts["unschedulable"] = condition.get("message", "")
+    for item in status.get("initContainerStatuses") or ():
+        state = item.get("state") or {}
+        if "running" not in state and (state.get("terminated") or {}).get("exitCode") != 0:
+            facts |= _container(item)
+    for item in status.get("containerStatuses") or ():
+        if item["name"] == WORKER or "waiting" in (item.get("state") or {}):
+            facts |= _container(item)
+    return SessionPodFacts(
+        name=meta["name"],
+        owner=uid,
+        created=datetime.fromisoformat(meta["creationTimestamp"]),
+        phase=status.get("phase", "Pending"),
+        node=(obj.get("spec") or {}).get("nodeName", ""),
+        deleted_at=parse_time(meta.get("deletionTimestamp")),
+        **facts,
+    )
+
+
+def _container(item: Object) -> Object:
+    state = item.get("state") or {}
+    facts: Object = {"image": item.get("image", ""), "restarts": item.get("restartCount", 0)}
+    waiting, running = state.get("waiting") or {}, state.get("running")
+    if waiting.get("reason") not in _ORDINARY:
+        facts["waiting_reason"] = waiting["reason"]
+        facts["waiting_message"] = waiting.get("message", "")
+    if running is not None:
+        facts["running_since"] = parse_time(running.get("startedAt"))
+    ended = state.get("terminated") or (item.get("lastState") or {}).get("terminated") or {}
+    if ended:
+        facts["exit_reason"] = ended.get("reason", "")
+        facts["exit_code"] = ended.get("exitCode")
+        facts["exit_message"] = ended.get("message", "")
+    return facts
+
+
+def read_session_spec(raw: Object, images: Mapping[str, str]) -> tuple[SessionSpec, str | None]:
+    """Read a POSession's spec; an empty one and why, when it cannot be read or run."""
+    try:
+        spec = SessionSpec.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return SessionSpec(), f"spec.{where}: {first['msg']}"
+    if spec.agent.type not in images:
+        known = ", ".join(sorted(images))
+        return spec, (
+            f"no worker image for agent type {spec.agent.type!r}; this operator has: {known} "
+            "(ORBITER_WORKER_IMAGES)"
+        )
+    return spec, None
+
+
+def queue_facts(reply: Sequence[Any]) -> QueueFacts:
+    """Read the answer of the script that looks at a session's streams."""
+    last_message, undelivered, pending, last_answer, dead_letters, flat = reply
+    return QueueFacts(
+        undelivered=int(undelivered),
+        pending=int(pending),
+        last_message=last_message,
+        message_at=entry_time(last_message),
+        answered_at=entry_time(last_answer),
+        dead_letters=int(dead_letters),
+        state=POState.of(dict(zip(flat[::2], flat[1::2], strict=True))),
+    )
+
+
+def entry_time(entry: str) -> datetime | None:
+    """When a stream entry was added, by its id; None for the id before the first."""
+    milliseconds = int(entry.partition("-")[0])
+    return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None

@@ -1,0 +1,168 @@
+"""The sessions' keys in Redis: one look at everything, many looked over at once, wiped at the end.
+
+Each method is one Lua script, so what it reads is of one moment and what it changes is all or
+nothing. Whether a message is undelivered is seen in the stream itself: Redis' own lag is NULL after
+deletions and for groups created in the middle of a stream.
+
+The operator keeps a registry of the sessions whose keys it has made, a hash by uid. Nothing that is
+not in there is ever deleted, so other installations and workers without a session keep theirs.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from redis.asyncio import Redis
+
+from orbiter_contracts.queues import (
+    PO_GROUP,
+    dead_letter,
+    po_input,
+    po_keys,
+    po_output,
+    po_state,
+)
+from orbiter_operator.session_facts import QueueFacts
+from orbiter_operator.session_parse import queue_facts
+
+_AT_ONCE = 100
+_GROUP = """
+local function group(stream)
+  local groups = redis.pcall('XINFO', 'GROUPS', stream)
+  if groups.err then return nil end
+  for _, flat in ipairs(groups) do
+    local found = {}
+    for i = 1, #flat, 2 do found[flat[i]] = flat[i + 1] end
+    if found['name'] == ARGV[1] then return found end
+  end
+end
+local function undelivered(stream, found)
+  local after = '(' .. found['last-delivered-id']
+  if #redis.call('XRANGE', stream, after, '+', 'COUNT', 1) == 0 then return 0 end
+  if found['lag'] and found['lag'] > 0 then return found['lag'] end
+  return #redis.call('XRANGE', stream, after, '+', 'COUNT', 1000)
+end
+local function pending(stream, found)
+  if found['pending'] == 0 then return 0 end
+  local held = 0
+  for _, entry in ipairs(redis.call('XPENDING', stream, ARGV[1], '-', '+', 1000)) do
+    if #redis.call('XRANGE', stream, entry[1], entry[1]) > 0 then held = held + 1 end
+  end
+  return held
+end
+"""
+# An entry that was deleted while it was pending stays on the group's list and is no work for
+# anybody, so pending ones are looked for in the stream too.
+
+LOOK = (
+    _GROUP
+    + """
+if redis.call('HGET', KEYS[5], ARGV[2]) ~= ARGV[3] then
+  redis.call('HSET', KEYS[5], ARGV[2], ARGV[3])
+end
+local function joined(stream)
+  local found = group(stream)
+  if found then return found end
+  redis.call('XGROUP', 'CREATE', stream, ARGV[1], '0', 'MKSTREAM')
+  return group(stream)
+end
+local function newest(stream)
+  local flat = redis.call('XINFO', 'STREAM', stream)
+  for i = 1, #flat, 2 do
+    if flat[i] == 'last-generated-id' then return flat[i + 1] end
+  end
+end
+local found = joined(KEYS[1])
+joined(KEYS[2])
+return {newest(KEYS[1]), undelivered(KEYS[1], found), pending(KEYS[1], found), newest(KEYS[2]),
+  redis.call('XLEN', KEYS[4]), redis.call('HGETALL', KEYS[3])}
+"""
+)
+"""Look at one session; make its streams and its place in the registry first, where missing.
+
+KEYS: input, output, state, dead letters of the input, the registry. ARGV: group, uid, record.
+"""
+
+_COUNT = (
+    _GROUP
+    + """
+local counts = {}
+for i, stream in ipairs(KEYS) do
+  local found = group(stream)
+  counts[i] = found and undelivered(stream, found) + pending(stream, found) or -1
+end
+return counts
+"""
+)
+"""How many messages wait in each stream; -1 where the group is missing. KEYS: inputs."""
+
+_WIPE = """
+redis.call('HDEL', KEYS[1], ARGV[1])
+for i = 2, #KEYS do redis.call('UNLINK', KEYS[i]) end
+return #KEYS - 1
+"""
+"""Take a session out of the registry and delete its keys. KEYS: registry, keys. ARGV: uid."""
+
+
+class Record(NamedTuple):
+    """What the registry says about a session."""
+
+    uid: str
+    namespace: str
+    name: str
+    worker_id: str
+    retain: bool
+
+    def text(self) -> str:
+        """As it is stored."""
+        return json.dumps(self._asdict(), sort_keys=True)
+
+
+class SessionQueues:
+    """The sessions' streams, states and registry.
+
+    Args:
+        redis: A client that reads replies as text.
+        registry: Key of this installation's registry.
+    """
+
+    def __init__(self, redis: Redis, registry: str) -> None:
+        self._redis = redis
+        self._registry = registry
+        self._look = redis.register_script(LOOK)
+        self._count = redis.register_script(_COUNT)
+        self._wipe = redis.register_script(_WIPE)
+
+    async def look(self, record: Record) -> QueueFacts:
+        """Everything about one session's streams; they exist afterwards.
+
+        Raises:
+            RedisError: Redis did not answer, or one of the keys is no stream.
+        """
+        stream, worker = po_input(record.worker_id), record.worker_id
+        keys = [stream, po_output(worker), po_state(worker), dead_letter(stream), self._registry]
+        return queue_facts(await self._look(keys=keys, args=[PO_GROUP, record.uid, record.text()]))
+
+    async def waiting(self, worker_ids: Sequence[str]) -> dict[str, int]:
+        """How many messages wait for each worker or are held by it; -1 where nothing is set up."""
+        found: dict[str, int] = {}
+        for start in range(0, len(worker_ids), _AT_ONCE):
+            some = worker_ids[start : start + _AT_ONCE]
+            counts = await self._count(keys=[po_input(name) for name in some], args=[PO_GROUP])
+            found.update(zip(some, counts, strict=True))
+        return found
+
+    async def records(self) -> list[Record]:
+        """Every session whose keys this installation has made and not deleted."""
+        stored = await self._redis.hgetall(self._registry)
+        return [Record(**json.loads(text)) for text in stored.values()]
+
+    async def wipe(self, record: Record, *, keep_keys: bool) -> None:
+        """Forget a session and delete its keys, unless they are to be kept."""
+        keys = () if keep_keys else po_keys(record.worker_id)
+        await self._wipe(keys=[self._registry, *keys], args=[record.uid])
+
+
+def registry_key(namespace: str, lease: str) -> str:
+    """Key of the registry of one installation, which its Lease names."""
+    return f"worker:posessions:{namespace}/{lease}"

@@ -1,0 +1,142 @@
+"""All parts that look after POSessions, put together. Used by `operator`, beside those of tasks.
+
+They have a work queue of their own, so that a burst of tasks does not keep a session from waking.
+"""
+
+import time
+from collections.abc import Callable, Coroutine
+from datetime import datetime, timedelta
+from typing import Any
+
+from redis.asyncio import Redis
+
+from orbiter_contracts import WorkerLifecycleEvent
+from orbiter_operator.children import Key
+from orbiter_operator.events import EventPoster
+from orbiter_operator.informer import Informer
+from orbiter_operator.kube import DEPLOYMENTS, PO_SESSIONS, PODS, Kube
+from orbiter_operator.labels import SELECTOR, SESSION_UID
+from orbiter_operator.session_executor import SessionExecutor
+from orbiter_operator.session_metrics import SessionMetrics
+from orbiter_operator.session_observe import SessionObserver
+from orbiter_operator.session_queue import SessionQueues, registry_key
+from orbiter_operator.session_reconcile import SessionReconciler
+from orbiter_operator.session_resync import SessionResync
+from orbiter_operator.session_store import SessionStore
+from orbiter_operator.settings import Settings
+from orbiter_operator.wake import Waker
+from orbiter_operator.worker_pod import WorkerDefaults
+from orbiter_operator.workqueue import WorkQueue
+
+_WORKERS = 16
+_PODS = f"{SELECTOR},{SESSION_UID}"
+
+
+class Sessions:
+    """The sessions' side of the active operator.
+
+    Args:
+        settings: What the environment says.
+        kube: The API client.
+        redis: A client for short commands.
+        reader: A client for blocking reads.
+        events: Posts Kubernetes Events.
+        metrics: Where sessions are counted.
+        defaults: What is the same for all workers.
+        allowed: Raises unless this replica is the active one.
+        measure: Called with the seconds a pass took and whether it succeeded.
+        clock: The time.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        kube: Kube,
+        redis: Redis,
+        reader: Redis,
+        events: EventPoster,
+        metrics: SessionMetrics,
+        defaults: WorkerDefaults,
+        allowed: Callable[[], None],
+        measure: Callable[[float, bool], None],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self.queue: WorkQueue[Key] = WorkQueue(time.monotonic)
+        self.store = SessionStore(self.queue.add)
+        self._metrics = metrics
+        registry = registry_key(settings.lease_namespace, settings.lease_name)
+        queues = SessionQueues(redis, registry)
+        self.waker: Waker[Key] = Waker(redis=redis, reader=reader, woken=self._message)
+        self._observer = SessionObserver(
+            store=self.store,
+            queues=queues,
+            defaults=defaults,
+            queue_address=settings.redis_address,
+        )
+        executor = SessionExecutor(
+            kube=kube,
+            store=self.store,
+            events=events,
+            metrics=metrics,
+            defaults=defaults,
+            allowed=allowed,
+            clock=clock,
+        )
+        self._reconcile = SessionReconciler(
+            queue=self.queue,
+            store=self.store,
+            queues=queues,
+            observer=self._observer,
+            executor=executor,
+            waker=self.waker,
+            metrics=metrics,
+            kube=kube,
+            measure=measure,
+            image_patience=timedelta(seconds=settings.image_pull_timeout_seconds),
+            clock=clock,
+        )
+        where = settings.watch_namespaces
+        self._resync = SessionResync(
+            store=self.store, queues=queues, queue=self.queue, kube=kube, namespaces=where
+        )
+        self._children = (
+            Informer(
+                kube, DEPLOYMENTS, self.store.deployments, namespaces=where, selector=SELECTOR
+            ),
+            Informer(kube, PODS, self.store.pods, namespaces=where, selector=_PODS),
+        )
+        sessions = Informer(kube, PO_SESSIONS, self.store, namespaces=where)
+        self.informers = (sessions, *self._children)
+
+    @property
+    def in_step(self) -> bool:
+        """Whether the caches follow the cluster right now."""
+        return all(informer.in_step for informer in self._children)
+
+    def parts(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """What runs side by side for ever, by name."""
+        deployments, pods = self._children
+        parts = {
+            "deployments": deployments.follow(),
+            "session pods": pods.follow(),
+            "waker": self.waker.run(),
+            "session resync": self._resync.run(),
+        }
+        for number in range(_WORKERS):
+            parts[f"session {number}"] = self.queue.work(self._reconcile)
+        return parts
+
+    def heard(self, event: WorkerLifecycleEvent) -> None:
+        """A worker has said something about itself: look at its session."""
+        for key in self.store.with_worker(event.worker_id):
+            self._observer.hear(event.worker_id, event.event)
+            self.queue.add(key)
+
+    def gauges(self) -> dict[str, float]:
+        """Figures of the moment."""
+        return self._metrics.gauges()
+
+    def _message(self, key: Key, entry: str) -> None:
+        self._metrics.message(key, entry)
+        self.queue.add(key)
