@@ -156,3 +156,12 @@ async def test_agents_that_hand_off_to_each_other_for_ever_meet_their_max_steps(
     result = await run(one, "hi", provider=model)
     assert result.max_steps_reached
     assert result.steps == 6
+
+
+async def test_an_agent_that_brings_its_own_provider_speaks_by_it_among_others():
+    class Remote(Agent):
+        provider = ScriptedModel("from afar")
+
+    local = Agent(name="local", handoffs=[Remote(name="remote")])
+    result = await run(local, "Hi", provider=ScriptedModel(call("transfer_to_remote")))
+    assert (result.last_agent, result.output) == ("remote", "from afar")

@@ -20,8 +20,12 @@ class Agent:
     """What runs: give it to `run` as often as you like, also concurrently.
 
     Attributes are those of the constructor; `hooks` is a HookManager. `tools` and `handoffs` may
-    be extended between runs, which is how two agents can hand off to each other.
+    be extended between runs, which is how two agents can hand off to each other. `provider` is
+    what a subclass brings along as its model, whatever the run uses for others: a remote agent
+    does.
     """
+
+    provider: Provider | None = None
 
     def __init__(
         self,

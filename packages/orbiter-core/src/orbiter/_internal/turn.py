@@ -40,7 +40,7 @@ class Turn:
         self.state = state
         self.hooks = agent.hooks or None
         self.observer = agent.hooks.observer or state.observer
-        self.provider: Provider = state.provider_for(agent.model)
+        self.provider: Provider = agent.provider or state.provider_for(agent.model)
         self.log = log
         self.start = start
         self.view: list[Message] = []

@@ -21,6 +21,7 @@ from orbiter.tasks.models import EventType, Task, TaskEvent
 from orbiter.tasks.state import TERMINAL_STATES, TaskState, TransitionError
 from orbiter.tasks.store import TaskStoreMemory
 from orbiter.tasks.worker import Worker, new_owner
+from orbiter.types import StreamEvent
 
 logger = logging.getLogger("orbiter.tasks")
 
@@ -41,6 +42,7 @@ class TaskBroker:
         orphan_retries: int = 0,
         on_exit: Literal["finish", "requeue"] = "finish",
         exit_timeout: float = 10.0,
+        listener: Callable[[str, StreamEvent], object] | None = None,
     ) -> None:
         """Create a broker; nothing runs before `async with`.
 
@@ -58,10 +60,12 @@ class TaskBroker:
             on_exit: `finish` lets running tasks end, `requeue` stops them and puts them back.
                 Leaving by an exception re-queues. What has not begun stays PENDING.
             exit_timeout: Seconds running tasks have to finish before they are re-queued.
+            listener: Called with a task's id and each event of its agent's run here, as it
+                happens: text piece by piece. What it raises fails the task.
         """
         self.store: TaskStore = store if store is not None else TaskStoreMemory()
         self._store = full(self.store)
-        self._worker = Worker(self._store, model, agent_specs)
+        self._worker = Worker(self._store, model, agent_specs, listener=listener)
         self._poll_interval = poll_interval
         self._activity = activity
         self._exit_seconds = exit_timeout if on_exit == "finish" else 0.0
@@ -108,7 +112,8 @@ class TaskBroker:
 
         Args:
             input: What the agent is asked.
-            **metadata: `system_prompt` and `config_name` configure the agent; the rest is yours.
+            **metadata: `system_prompt` and `config_name` configure the agent, `messages` (JSON) is
+                the conversation before; the rest is yours.
         """
         return (await self._store.create(Task(input=input, metadata=metadata))).id
 

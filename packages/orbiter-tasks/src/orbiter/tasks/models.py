@@ -65,7 +65,8 @@ class Task(BaseModel):
         result: What the agent answered, as text.
         error: Why it failed.
         events: All that happened to it, in order.
-        metadata: `system_prompt` and `config_name` configure the agent; the rest is yours.
+        metadata: `system_prompt` and `config_name` configure the agent, `messages` (JSON) is the
+            conversation before; the rest is yours.
         created_at: When it was made, UTC; older tasks run first.
         updated_at: When it last changed, UTC.
         owner: Who runs it now.

@@ -14,6 +14,7 @@ from orbiter.tasks.agents import InputRequiredError, TaskAgent, named
 from orbiter.tasks.contract import LEASE_SECONDS, Guard, TaskStore
 from orbiter.tasks.models import EventType, Task, TaskEvent, new_id
 from orbiter.tasks.state import TaskState, TransitionError
+from orbiter.types import StreamEvent
 
 logger = logging.getLogger("orbiter.tasks")
 STORE_TRIES = 5
@@ -28,6 +29,7 @@ class Worker:
         model: Provider | str | None = None,
         agent_specs: Mapping[str, TaskAgent] | Sequence[TaskAgent] | None = None,
         *,
+        listener: Callable[[str, StreamEvent], object] | None = None,
         sleep: Callable[[float], Any] = asyncio.sleep,
     ) -> None:
         """Create a worker.
@@ -36,11 +38,13 @@ class Worker:
             store: Where the tasks are.
             model: A ModelProvider, used for all agents, or "provider:name" for those without one.
             agent_specs: What can run tasks, by the `config_name` they ask for.
+            listener: Called with a task's id and each event of its agent's run, as it happens.
             sleep: Waits between the tries to reach a store that fails.
         """
         self._store: FullStore = full(store)
         self._model = model
         self._agents = named(agent_specs or {})
+        self._listener = listener
         self._sleep = sleep
 
     def register_agents(self, agents: Mapping[str, TaskAgent] | Sequence[TaskAgent]) -> None:
@@ -86,7 +90,7 @@ class Worker:
                 logger.exception("an event of task %s could not be stored", task.id)
 
         try:
-            result = await run_task(task, self._agents, self._model, emit)
+            result = await run_task(task, self._agents, self._model, emit, self._listener)
         except InputRequiredError as asked:
             question = TaskEvent(
                 task_id=task.id, event_type=EventType.LOG, payload=question_payload(asked)

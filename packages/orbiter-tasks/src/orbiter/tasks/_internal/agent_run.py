@@ -15,10 +15,11 @@ from orbiter.tasks._internal.asking import can_ask
 from orbiter.tasks.agents import AgentSpec, InputRequiredError, TaskAgent, ask_user
 from orbiter.tasks.models import EventType, Task
 from orbiter.tasks.state import TaskError
-from orbiter.types import Message, ToolResult
+from orbiter.types import Message, RunResult, StreamEvent, ToolResult
 
 DEFAULT = "default"
 Emit = Callable[[EventType, dict[str, Any]], Awaitable[None]]
+Listener = Callable[[str, StreamEvent], object]
 _messages: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
 
 
@@ -82,8 +83,11 @@ async def run_task(
     agents: Mapping[str, TaskAgent],
     model: Provider | str | None,
     emit: Emit,
+    listener: Listener | None = None,
 ) -> str:
     """Run the task's agent to its end and return what it answered, as text.
+
+    The run is streamed when there is a listener to hear of it.
 
     Raises:
         InputRequiredError: It cannot go on without an answer.
@@ -95,14 +99,16 @@ async def run_task(
     follower = _Follower(emit)
     target = agent if isinstance(agent, Swarm) else _prepared(agent, task, model, follower)
     messages = conversation(task)
+    words = "" if messages else task.input
+    if not messages:
+        messages = _messages.validate_python(task.metadata.get("messages", []))
+    provider = model if not isinstance(model, str) else None
     asking = can_ask.set(target is not agent)
     try:
-        result = await run(
-            target,
-            "" if messages else task.input,
-            messages=messages,
-            provider=model if not isinstance(model, str) else None,
-        )
+        if listener is None:
+            result = await run(target, words, messages=messages, provider=provider)
+        else:
+            result = await _streamed(target, words, messages, provider, task.id, listener)
     finally:
         can_ask.reset(asking)
     if follower.asked is not None:
@@ -113,6 +119,21 @@ async def run_task(
             f"last: {as_text(result.output) or 'nothing'}"
         )
     return as_text(result.output)
+
+
+async def _streamed(
+    target: Agent | Swarm,
+    words: str,
+    messages: list[Message],
+    provider: Provider | None,
+    task_id: str,
+    listener: Listener,
+) -> RunResult:
+    async with run.stream(target, words, messages=messages, provider=provider) as stream:
+        async for event in stream:
+            listener(task_id, event)
+    assert stream.result is not None  # noqa: S101 - a stream that has ended has one
+    return stream.result
 
 
 def as_text(output: Any) -> str:
