@@ -9,8 +9,9 @@ from orbiter.eval.journal import JournalError
 from orbiter.eval.judge import Judge
 from orbiter.eval.limits import CostLimit, LatencyLimit
 from orbiter.eval.progress import Progress, ProgressBar
+from orbiter.eval.record import CaseResult, RunInfo, Score
 from orbiter.eval.report import html_report, markdown_report
-from orbiter.eval.result import CaseResult, EvalResult, RunInfo, Score, ScoreSummary
+from orbiter.eval.result import EvalResult, ScoreSummary
 from orbiter.eval.scorer import FunctionScorer, Scorer, ScorerError, make_scorer, scorer_registry
 from orbiter.eval.structure import JsonMatch, JsonSchema
 from orbiter.eval.text import ExactMatch, RegexMatch, Similarity

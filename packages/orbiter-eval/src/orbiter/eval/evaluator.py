@@ -19,7 +19,8 @@ from orbiter.eval.case import Case
 from orbiter.eval.dataset import check_cases, fingerprint, load_dataset
 from orbiter.eval.journal import Journal, open_journal
 from orbiter.eval.progress import Progress, ProgressBar, ProgressListener
-from orbiter.eval.result import CaseResult, EvalResult, RunInfo
+from orbiter.eval.record import CaseResult, RunInfo
+from orbiter.eval.result import EvalResult
 from orbiter.eval.scorer import ScoreFunction, Scorer, as_scorers, score_run
 from orbiter.runner import run
 from orbiter.swarm import Swarm

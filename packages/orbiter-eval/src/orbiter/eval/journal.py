@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from orbiter.eval.result import CaseResult, EvalResult, RunInfo
+from orbiter.eval.record import CaseResult, RunInfo
 from orbiter.types import OrbiterError
 
 Key = tuple[str, int]
@@ -81,7 +81,7 @@ def open_journal(path: str | Path | None, info: RunInfo) -> Iterator[Journal]:
         os.close(handle)
 
 
-def read_journal(path: str | Path) -> EvalResult:
+def read_journal(path: str | Path) -> tuple[RunInfo, list[CaseResult]]:
     """Read the results of a journal, in the order they came.
 
     Raises:
@@ -93,7 +93,7 @@ def read_journal(path: str | Path) -> EvalResult:
     except OSError as error:
         raise JournalError(f"{file} cannot be read: {error.strerror}") from error
     info, results = _parse(file, data[: data.rfind(b"\n") + 1])
-    return EvalResult(info=info, results=list(results.values()))
+    return info, list(results.values())
 
 
 def _write(handle: int, line: str) -> None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from orbiter.agent import Agent, Provider
 from orbiter.config import DEFAULT_MODEL
 from orbiter.eval.case import Case
-from orbiter.eval.result import CaseResult, Score
+from orbiter.eval.record import CaseResult, Score
 from orbiter.eval.scorer import Scorer, ScorerError, scorer_registry, text_of
 from orbiter.runner import run
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from orbiter.eval.case import Case
-from orbiter.eval.result import CaseResult, Score
+from orbiter.eval.record import CaseResult, Score
 from orbiter.eval.scorer import Scorer, scorer_registry
 
 

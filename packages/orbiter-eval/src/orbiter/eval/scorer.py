@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from orbiter.eval.case import Case
-from orbiter.eval.result import CaseResult, Score
+from orbiter.eval.record import CaseResult, Score
 from orbiter.registry import Registry
 from orbiter.types import OrbiterError
 

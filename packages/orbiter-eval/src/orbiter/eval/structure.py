@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from orbiter.eval.case import Case
-from orbiter.eval.result import CaseResult, Score
+from orbiter.eval.record import CaseResult, Score
 from orbiter.eval.scorer import Scorer, ScorerError, scorer_registry
 
 _FENCED = re.compile(r"\s*```[a-z]*\n(.*)\n```\s*", re.DOTALL)

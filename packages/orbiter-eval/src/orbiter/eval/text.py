@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from orbiter.eval.case import Case
-from orbiter.eval.result import CaseResult, Score
+from orbiter.eval.record import CaseResult, Score
 from orbiter.eval.scorer import Scorer, ScorerError, scorer_registry, text_of
 
 Measure = Callable[[str, str], float | Awaitable[float]]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orbiter.eval.case import Case, ExpectedCall
-from orbiter.eval.result import CaseResult, Score
+from orbiter.eval.record import CaseResult, Score
 from orbiter.eval.scorer import Scorer, scorer_registry
 from orbiter.types import AssistantMessage, ToolCall
 
