@@ -1,0 +1,383 @@
+"""`kubectl orbiter chat` and `rotate` on a real Redis, reached as from a person's terminal."""
+
+import contextlib
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+from support.fake_kubectl import FakeKubectl, a_session, an_object, kubectl
+from support.redis_server import RedisServer, running_server
+from typer.testing import CliRunner, Result
+
+from orbiter.cli.kubectl.conversation import Answer
+from orbiter.cli.kubectl.main import app
+from orbiter_contracts import POWorkerInput, POWorkerOutput, decode, encode
+from orbiter_contracts.queues import po_input, po_output, po_state
+
+__all__ = ["kubectl"]
+PASSWORD = "p@ss:word/with?marks"
+Reply = Callable[["StubWorker", POWorkerInput], object]
+
+
+class StubWorker:
+    """Reads a session's messages in a thread and answers as the test says."""
+
+    def __init__(self, url: str) -> None:
+        self.redis = Redis.from_url(url, decode_responses=True, protocol=2)
+        self.heard: list[POWorkerInput] = []
+        self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def answers(self, reply: Reply) -> None:
+        """Answer each message from now on."""
+
+        def work() -> None:
+            after = "0"
+            while not self._end.is_set():
+                told = self.redis.xread({po_input("po-1"): after}, block=20)
+                for entry, fields in told[0][1] if told else ():
+                    after = entry
+                    self.heard.append(decode(POWorkerInput, fields))
+                    reply(self, self.heard[-1])
+
+        self._thread = threading.Thread(target=work, daemon=True)
+        self._thread.start()
+
+    def says(self, message: POWorkerInput, text: str, **fields: Any) -> None:
+        """Put an output on the stream."""
+        fields = {"user_id": message.user_id, "session_id": "s-1", **fields}
+        output = POWorkerOutput(request_id=message.request_id, text=text, **fields)
+        self.redis.xadd(po_output("po-1"), encode(output))
+
+    def stands(self, **fields: str) -> None:
+        """Say where the worker stands."""
+        self.redis.hset(po_state("po-1"), mapping=fields)
+
+    def end(self) -> None:
+        self._end.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.redis.close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with running_server(tmp_path_factory.mktemp("redis"), password=PASSWORD) as server:
+        yield server
+
+
+@pytest.fixture
+def worker(server: RedisServer) -> Iterator[StubWorker]:
+    worker = StubWorker(server.url)
+    worker.redis.flushall()
+    yield worker
+    worker.end()
+
+
+@pytest.fixture
+def session(kubectl: FakeKubectl, server: RedisServer) -> FakeKubectl:
+    """The session alice, and the Secret that leads to its Redis."""
+    kubectl.has(a_session(), secret(server))
+    (kubectl.home / "redis-port").write_text(str(server.port))
+    return kubectl
+
+
+def secret(server: RedisServer, host: str = "orbiter-redis.orbiter-system.svc:6379") -> Any:
+    url = server.url.replace(f"127.0.0.1:{server.port}", host)
+    data = {"chat-url": url, "po-url": "redis://po:x@somewhere"}
+    return an_object("Secret", "orbiter-redis", data=data)
+
+
+def run(*words: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(app, list(words), input=stdin, catch_exceptions=False)
+
+
+def echo(worker: StubWorker, message: POWorkerInput) -> None:
+    worker.says(message, f"you said {message.prompt}")
+
+
+def piece(text: str, sequence: int, **fields: Any) -> POWorkerOutput:
+    fields = {"is_final": False, **fields}
+    return POWorkerOutput(request_id="r", user_id=7, text=text, sequence=sequence, **fields)
+
+
+def final(text: str, sequence: int = 0) -> POWorkerOutput:
+    return piece(text, sequence, is_final=True)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "printed"),
+    [
+        ([final("whole")], ["whole"]),
+        ([piece("Hel", 0), piece("lo", 1), final("Hello", 2)], ["Hel", "lo", ""]),
+        ([piece("a", 0), piece("a", 0), piece("b", 1), final("ab", 2)], ["a", "", "b", ""]),
+        (
+            [piece("I look.", 0), piece("Done", 1, part=1), final("Done: 3", 2)],
+            ["I look.", "\n\nDone", ": 3"],
+        ),
+        ([piece("hal", 0), piece("f", 1), piece("new", 0), final("new", 1)],
+         ["hal", "f", "\n\nnew", ""]),
+        ([piece("half", 0), final("another one", 1)], ["half", "\n\nanother one"]),
+        ([piece("text <re", 0), final("text ", 1)], ["text <re", ""]),
+    ],
+)  # fmt: skip
+def test_the_pieces_of_an_answer_are_printed_once_each(
+    outputs: list[POWorkerOutput], printed: list[str]
+) -> None:
+    answer = Answer()
+    assert [answer.add(output) for output in outputs] == printed
+
+
+integration = pytest.mark.integration
+
+
+@integration
+@pytest.mark.parametrize(("words", "stdin"), [(("--once", "hi"), ""), ((), "hi\n"),
+                                              (("--once", "-"), "hi\n")])  # fmt: skip
+def test_one_message_is_answered_on_stdout(
+    session: FakeKubectl, worker: StubWorker, words: tuple[str, ...], stdin: str
+) -> None:
+    worker.answers(echo)
+    result = run("chat", "alice", *words, stdin=stdin)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "you said hi\n", "")
+    assert (worker.heard[0].user_id, worker.heard[0].timeout) == (7, 1800)
+
+
+@integration
+def test_pieces_appear_as_they_come(session: FakeKubectl, worker: StubWorker) -> None:
+    def reply(worker: StubWorker, message: POWorkerInput) -> None:
+        worker.says(message.model_copy(update={"request_id": "another"}), "not for us")
+        worker.redis.xadd(po_output("po-1"), {"data": "no message at all"})
+        worker.says(message, "Let me", is_final=False, sequence=0)
+        worker.says(message, " see.", is_final=False, sequence=1)
+        worker.says(message, "It is 4", is_final=False, sequence=2, part=1)
+        worker.says(message, "It is 42.", sequence=3, part=1)
+
+    worker.answers(reply)
+    assert run("chat", "alice", "--once", "?").stdout == "Let me see.\n\nIt is 42.\n"
+
+
+@integration
+def test_json_is_the_final_output(session: FakeKubectl, worker: StubWorker) -> None:
+    worker.answers(echo)
+    [line] = run("chat", "alice", "--once", "hi", "--json").stdout.splitlines()
+    output = json.loads(line)
+    assert (output["text"], output["session_id"]) == ("you said hi", "s-1")
+
+
+@integration
+@pytest.mark.parametrize(
+    ("status", "code"), [("error", 1), ("failed", 1), ("timeout", 124), ("cancelled", 5)]
+)
+def test_the_exit_code_says_how_it_was_answered(
+    session: FakeKubectl, worker: StubWorker, status: str, code: int
+) -> None:
+    fields = {"status": status, "reason": "WorkerCrashed", "error": "it crashed three times"}
+    worker.answers(lambda worker, message: worker.says(message, "", **fields))
+    result = run("chat", "alice", "--once", "hi")
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert "WorkerCrashed: it crashed three times" in result.stderr
+
+
+@integration
+def test_an_answer_that_does_not_come_in_time_is_given_up(
+    session: FakeKubectl, worker: StubWorker
+) -> None:
+    result = run("chat", "alice", "--once", "hi", "--timeout", "1")
+    assert result.exit_code == 124
+    assert "no answer of session alice within 1 s (waking…)" in result.stderr
+    [(_, fields)] = worker.redis.xrange(po_input("po-1"))
+    assert decode(POWorkerInput, fields).timeout == 1
+
+
+@integration
+def test_the_password_is_in_nobodys_argv_and_in_no_output(
+    session: FakeKubectl, worker: StubWorker
+) -> None:
+    worker.answers(echo)
+    result = run("chat", "alice", "--once", "hi")
+    shown = result.output + "".join(" ".join(call.argv) for call in session.calls)
+    assert PASSWORD not in shown
+    assert "p%40ss" not in shown
+    forward = session.calls[-1].argv
+    assert forward == [
+        *("--namespace=orbiter-system", "port-forward", "--address=127.0.0.1"),
+        *("service/orbiter-redis", ":6379"),
+    ]
+
+
+@integration
+def test_the_port_forward_ends_with_the_command(session: FakeKubectl, worker: StubWorker) -> None:
+    worker.answers(echo)
+    run("chat", "alice", "--once", "hi")
+    [pid] = (session.home / "forwards").read_text().split()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)
+
+
+@integration
+def test_a_port_forward_that_breaks_is_made_again(session: FakeKubectl, worker: StubWorker) -> None:
+    def reply(worker: StubWorker, message: POWorkerInput) -> None:
+        worker.says(message, "before", is_final=False, sequence=0)
+        [pid] = (session.home / "forwards").read_text().split()
+        os.kill(int(pid), signal.SIGKILL)
+        with contextlib.suppress(FileNotFoundError):
+            while ") Z" not in Path(f"/proc/{pid}/stat").read_text():
+                time.sleep(0.001)
+        worker.says(message, "before and after", sequence=1)
+
+    worker.answers(reply)
+    assert run("chat", "alice", "--once", "hi").stdout == "before and after\n"
+    assert len((session.home / "forwards").read_text().split()) == 2
+    assert len(worker.heard) == 1
+
+
+@integration
+@pytest.mark.parametrize("how", ["option", "variable", "outside"])
+def test_a_url_is_used_as_it_is(
+    session: FakeKubectl,
+    server: RedisServer,
+    worker: StubWorker,
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+) -> None:
+    worker.answers(echo)
+    words = ["chat", "alice", "--once", "hi"]
+    if how == "option":
+        words += ["--redis-url", server.url]
+    elif how == "variable":
+        monkeypatch.setenv("ORBITER_REDIS_URL", server.url)
+    else:
+        session.has(secret(server, f"127.0.0.1:{server.port}"))
+    assert run(*words).stdout == "you said hi\n"
+    assert not any("port-forward" in call.argv for call in session.calls)
+
+
+@integration
+@pytest.mark.parametrize(
+    ("url", "code", "said"),
+    [
+        ("nonsense://secret@host", 2, "the Redis URL is malformed"),
+        ("redis://u:secret@host:port/0", 2, "the Redis URL is malformed"),
+        ("redis://u:secret@127.0.0.1:1/0", 6, "Redis at 127.0.0.1 does not answer"),
+    ],
+)
+def test_a_url_that_does_not_work_is_explained_without_its_password(
+    session: FakeKubectl, url: str, code: int, said: str
+) -> None:
+    result = run("chat", "alice", "--once", "hi", "--redis-url", url)
+    assert result.exit_code == code
+    assert said in result.stderr
+    assert "secret" not in result.stderr
+
+
+@integration
+def test_a_way_to_redis_that_is_missing_is_explained(
+    session: FakeKubectl, server: RedisServer
+) -> None:
+    (session.home / "no-forward").write_text("error: unable to forward: pod is Pending")
+    result = run("chat", "alice", "--once", "hi")
+    assert result.exit_code == 6
+    assert "service/orbiter-redis in namespace orbiter-system failed" in result.stderr
+    assert "unable to forward: pod is Pending; give a URL with --redis-url" in result.stderr
+    old = an_object("Secret", "orbiter-redis", data={"po-url": "redis://po:x@somewhere"})
+    session.has(old)
+    assert "has no key chat-url: the chart is older" in run("chat", "alice", stdin="x").stderr
+    session.delete("Secret", "orbiter-redis")
+    assert "there is no Secret orbiter-redis in namespace" in run("chat", "alice", stdin="x").stderr
+
+
+TWIN = {"type": "Ready", "status": "False", "reason": "DuplicateUser", "message": "bob has 7 too."}
+IMAGE = {"type": "Ready", "status": "False", "reason": "ImagePullFailed", "message": "no image"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "said"),
+    [
+        ({"spec": {"operatingMode": "Suspended"}}, 4, '"operatingMode":"Running"'),
+        ({"phase": "Failed", "conditions": [IMAGE]}, 1, "no image (ImagePullFailed)"),
+        ({"conditions": [TWIN]}, 1, "bob has 7 too (DuplicateUser)"),
+        ({"phase": "", "inputStream": ""}, 6, "has no status yet: is the operator running?"),
+    ],
+)
+def test_a_session_that_cannot_answer_is_sent_nothing(
+    kubectl: FakeKubectl, changes: dict[str, Any], code: int, said: str
+) -> None:
+    kubectl.has(a_session(**changes))
+    result = run("chat", "alice", "--once", "hi")
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert said in result.stderr
+    assert len(kubectl.calls) == 1
+
+
+def test_a_missing_session_is_named(kubectl: FakeKubectl) -> None:
+    result = run("chat", "pos/nobody", "--once", "hi")
+    assert result.exit_code == 3
+    assert "no POSession 'nobody' in namespace 'default'" in result.stderr
+
+
+def test_an_empty_message_is_not_sent(kubectl: FakeKubectl) -> None:
+    result = run("chat", "alice", "--once", "  ")
+    assert (result.exit_code, kubectl.calls) == (2, [])
+
+
+@integration
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda k: k.change("POSession", "alice",
+                            lambda o: o["spec"].update(operatingMode="Suspended")), 4),
+        (lambda k: k.status("POSession", "alice", phase="Failed"), 1),
+        (lambda k: k.delete("POSession", "alice"), 3),
+    ],
+)  # fmt: skip
+def test_the_wait_ends_when_no_answer_can_come(
+    session: FakeKubectl, worker: StubWorker, change: Callable[[FakeKubectl], None], code: int
+) -> None:
+    worker.answers(lambda worker, message: change(session))
+    assert run("chat", "alice", "--once", "hi").exit_code == code
+
+
+@integration
+def test_rotate_sends_the_sessions_own_word(session: FakeKubectl, worker: StubWorker) -> None:
+    session.status("POSession", "alice", sessionId="s-0")
+    worker.answers(echo)
+    result = run("rotate", "alice")
+    assert result.stdout == "session alice begins anew as s-1 (it was s-0)\n"
+    assert [message.prompt for message in worker.heard] == ["/new"]
+
+
+@integration
+def test_rotate_says_when_no_word_does_it(session: FakeKubectl) -> None:
+    session.has(a_session(spec={"rotation": {"commands": []}}))
+    result = run("rotate", "alice")
+    assert result.exit_code == 1
+    assert '{"spec":{"rotation":{"commands":["/new"]}}}' in result.stderr
+
+
+def test_usage_counts_what_a_session_has_cost(kubectl: FakeKubectl) -> None:
+    usage = {"inputTokens": 41200, "outputTokens": 300, "costUSD": 0.21, "turns": 4}
+    kubectl.has(a_session(turns=3, usage=usage))
+    assert run("usage", "alice").stdout.splitlines() == [
+        "session            alice",
+        "messages answered  3",
+        "model calls        4",
+        "input tokens       41,200",
+        "output tokens      300",
+        "cost               0.2100 USD",
+    ]
+    assert json.loads(run("usage", "alice", "--json").stdout)["usage"] == usage
+
+
+def test_describe_tells_a_session(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_session(conditions=[IMAGE]))
+    shown = run("describe", "alice").stdout
+    for text in ("Asleep", "worker:po:po-1:input", "15m", "/new", "no image", "Snapshot"):
+        assert text in shown

@@ -1,0 +1,181 @@
+"""`kubectl orbiter chat` at a terminal, with a real worker and a stand-in for Claude behind it."""
+
+import os
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+from support.fake_kubectl import FakeKubectl, a_session, kubectl
+from support.queues import Queues
+from support.redis_server import RedisServer
+from support.wrapper import FakeClaude, Wrappers
+
+pytestmark = pytest.mark.integration
+__all__ = ["kubectl"]
+PROGRAM = "from orbiter.cli.kubectl.main import main; main()"
+ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[a-zA-Z]|[=>])")
+CTRL_C, CTRL_D, UP = "\x03", "\x04", "\x1b[A"
+PATIENCE_SECONDS = 30.0
+
+
+class Terminal:
+    """A person at a terminal: types, and reads what appears."""
+
+    def __init__(self, environ: dict[str, str], *words: str) -> None:
+        self._near, far = os.openpty()
+        # setsid gives the program this terminal as its own, so that Ctrl-C reaches it
+        self.process = subprocess.Popen(
+            ["setsid", "--ctty", "--wait", sys.executable, "-c", PROGRAM, *words],
+            stdin=far,
+            stdout=far,
+            stderr=far,
+            env=environ,
+        )
+        os.close(far)
+        self._seen = ""
+
+    def types(self, text: str) -> None:
+        """Press keys."""
+        os.write(self._near, text.encode())
+
+    def shows(self, text: str) -> str:
+        """Wait until a text appears; return what appeared up to it since the last time."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while text not in self._seen:
+            left = deadline - time.monotonic()
+            assert left > 0, f"{text!r} is not in {self._seen!r}"
+            if select.select([self._near], [], [], left)[0]:
+                try:
+                    raw = os.read(self._near, 65536).decode(errors="replace")
+                except OSError:
+                    raise AssertionError(f"{text!r} is not in {self._seen!r}") from None
+                self._seen = ESCAPES.sub("", self._seen + raw)
+        before, self._seen = self._seen.split(text, 1)
+        return before + text
+
+    def ends(self) -> int:
+        """Wait until the program has left; return its exit code."""
+        return self.process.wait(PATIENCE_SECONDS)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._near)
+
+
+@pytest.fixture
+def terminal(kubectl: FakeKubectl, redis_server: RedisServer, tmp_path: Path) -> Iterator[Terminal]:
+    """`kubectl orbiter chat alice`, just started."""
+    kubectl.has(a_session())
+    environ = {
+        **os.environ,
+        "TERM": "xterm",
+        "COLUMNS": "120",
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "ORBITER_REDIS_URL": redis_server.url,
+    }
+    terminal = Terminal(environ, "chat", "alice")
+    yield terminal
+    terminal.close()
+
+
+async def test_a_conversation_from_the_first_word_to_quit(
+    terminal: Terminal, redis: Redis, wrappers: Wrappers, fake_claude: FakeClaude, tmp_path: Path
+) -> None:
+    fake_claude.says("hello to you")
+    assert "a message wakes it" in terminal.shows("/new begins a new session.")
+    terminal.shows("> ")
+    terminal.types("hello\r")
+    terminal.shows("waking…")
+    wrappers.start("po-1", WORKER_TYPE="po", USER_ID="7")
+    terminal.shows("hello to you")
+    assert "10 + 5 tokens" in terminal.shows("> ")
+    assert [turn.prompt for turn in fake_claude.turns] == ["hello"]
+    terminal.types(f"{UP}\r")
+    terminal.shows("hello to you")
+    terminal.shows("> ")
+    terminal.types("/quit\r")
+    assert terminal.ends() == 0
+    history = tmp_path / "state" / "orbiter" / "chat_history"
+    assert history.stat().st_mode & 0o077 == 0
+    assert "hello" in history.read_text()
+
+
+async def test_ctrl_c_stops_waiting_and_the_answer_is_shown_later(
+    terminal: Terminal, redis: Redis, wrappers: Wrappers, fake_claude: FakeClaude
+) -> None:
+    wrappers.start("po-1", WORKER_TYPE="po", USER_ID="7")
+    fake_claude.says("the slow one")
+    fake_claude.hold()
+    terminal.shows("> ")
+    terminal.types("first\r")
+    terminal.shows("thinking…")
+    terminal.types(CTRL_C)
+    terminal.shows("no longer waiting")
+    terminal.shows("> ")
+    fake_claude.release()
+    await Queues(redis).answers(1)
+    fake_claude.says("the second one")
+    terminal.types("second\r")
+    terminal.shows("(the answer to an earlier message)")
+    terminal.shows("the slow one")
+    terminal.shows("the second one")
+    terminal.shows("> ")
+    terminal.types(CTRL_D)
+    assert terminal.ends() == 0
+
+
+async def test_ctrl_c_at_the_prompt_ends_nothing(terminal: Terminal, redis: Redis) -> None:
+    terminal.shows("> ")
+    terminal.types(f"half a li{CTRL_C}")
+    terminal.shows("/quit or Ctrl-D leaves")
+    terminal.shows("> ")
+    terminal.types("/quit\r")
+    assert terminal.ends() == 0
+    assert await redis.xlen("worker:po:po-1:input") == 0
+
+
+async def test_a_session_that_is_suspended_meanwhile_is_told_and_may_come_back(
+    terminal: Terminal,
+    redis: Redis,
+    kubectl: FakeKubectl,
+    wrappers: Wrappers,
+    fake_claude: FakeClaude,
+) -> None:
+    wrappers.start("po-1", WORKER_TYPE="po", USER_ID="7")
+    fake_claude.says("here I am")
+    terminal.shows("> ")
+    kubectl.has(a_session(spec={"operatingMode": "Suspended"}))
+    terminal.types("anybody?\r")
+    terminal.shows("error: session alice is suspended")
+    terminal.shows("> ")
+    kubectl.has(a_session())
+    terminal.types("and now?\r")
+    terminal.shows("here I am")
+    kubectl.delete("POSession", "alice")
+    terminal.shows("> ")
+    terminal.types("still?\r")
+    terminal.shows("no POSession 'alice'")
+    assert terminal.ends() == 3
+
+
+async def test_once_with_ctrl_c_ends_with_130_and_leaves_the_message(
+    kubectl: FakeKubectl, redis: Redis, redis_server: RedisServer
+) -> None:
+    kubectl.has(a_session())
+    environ = {**os.environ, "TERM": "xterm", "ORBITER_REDIS_URL": redis_server.url}
+    terminal = Terminal(environ, "chat", "alice", "--once", "hi")
+    try:
+        terminal.shows("waking…")
+        terminal.types(CTRL_C)
+        terminal.shows("interrupted; what was sent is answered all the same")
+        assert terminal.ends() == 130
+    finally:
+        terminal.close()
+    assert await redis.xlen("worker:po:po-1:input") == 1
