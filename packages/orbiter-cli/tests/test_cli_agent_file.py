@@ -1,0 +1,144 @@
+import sys
+import textwrap
+
+import pytest
+
+from orbiter import Agent, Swarm, run
+from orbiter.cli.agent_file import AgentFileError, load_agent
+from orbiter.models import ScriptedModel, call
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A working directory with files; modules of it are forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+
+    def write(**files):
+        for name, text in files.items():
+            path = tmp_path / name.replace("__", "/").replace("_yaml", ".yaml").replace(
+                "_py", ".py"
+            )
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(textwrap.dedent(text))
+        return tmp_path
+
+    yield write
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+async def test_a_yaml_file_is_an_agent_with_its_tools_and_output(here):
+    here(
+        calc_py="""
+        from pydantic import BaseModel
+        from orbiter import tool
+        class Sum(BaseModel):
+            value: int
+        @tool
+        def add(a: int, b: int) -> int:
+            "Add."
+            return a + b
+        def double(a: int) -> int:
+            "Double."
+            return 2 * a
+        more = [double]
+        """,
+        calc_yaml="""
+        name: calc
+        model: scripted:x
+        instructions: Add up.
+        tools: ["calc:add", "calc:more"]
+        output_type: calc:Sum
+        max_steps: 3
+        temperature: 0.5
+        """,
+    )
+    loaded = load_agent("calc.yaml")
+    agent = loaded.target
+    assert [tool.name for tool in agent.tools] == ["add", "double"]
+    assert (agent.max_steps, agent.temperature, agent.instructions) == (3, 0.5, "Add up.")
+    model = ScriptedModel(call("add", a=1, b=2), '{"value": 3}')
+    async with loaded as target:
+        assert (await run(target, "?", provider=model)).output.value == 3
+
+
+def test_modules_a_file_names_are_found_beside_it(here):
+    here(
+        deep__beside_py="def hello() -> str:\n    'Greet.'\n    return 'hi'\n",
+        deep__agent_yaml="name: a\ntools: ['beside:hello']\n",
+    )
+    assert load_agent("deep/agent.yaml").target.tools[0].name == "hello"
+
+
+def test_handoffs_and_swarms_name_other_files(here):
+    here(
+        a_yaml="name: a\nhandoffs: [b.yaml]\n",
+        b_yaml="name: b\n",
+        swarm_yaml="agents: [a.yaml, {name: c}]\nflow: a >> c\n",
+    )
+    assert load_agent("a.yaml").target.handoffs[0].name == "b"
+    swarm = load_agent("swarm.yaml").target
+    assert isinstance(swarm, Swarm)
+    assert str(swarm.flow) == "a >> c"
+
+
+def test_python_gives_an_agent_or_a_function_that_makes_one(here):
+    here(
+        bots_py="""
+        from orbiter import Agent
+        agent = Agent(name="ready")
+        def make():
+            return Agent(name="made")
+        """
+    )
+    assert load_agent("bots:agent").target.name == "ready"
+    assert load_agent("bots:make").target.name == "made"
+
+
+def test_another_model_can_take_the_place_of_all(here):
+    here(a_yaml="name: a\nhandoffs: [b.yaml]\n", b_yaml="name: b\nmodel: openai:x\n")
+    agent = load_agent("a.yaml", model="anthropic:y").target
+    assert isinstance(agent, Agent)
+    assert (agent.model, agent.handoffs[0].model) == ("anthropic:y", "anthropic:y")
+    assert agent.config.model == "anthropic:y"
+
+
+@pytest.mark.parametrize(
+    ("reference", "told"),
+    [
+        ("none.yaml", "none.yaml cannot be read: No such file"),
+        ("broken.yaml", "broken.yaml is no YAML"),
+        ("text.yaml", "describes no agent"),
+        ("typo.yaml", "typo.yaml: instrutions: Extra inputs"),
+        ("hot.yaml", "hot.yaml: Agent 'a': temperature"),
+        ("flow.yaml", "flow.yaml: flow, position 5: there is no agent 'x'"),
+        ("loop.yaml", "hands off to itself"),
+        ("nested.yaml", "is a Swarm; only an Agent"),
+        ("tool.yaml", "'lib:number' is no tool"),
+        ("type.yaml", "'lib:number' is no pydantic model"),
+        ("agent", "'agent' is neither a .yaml file nor module:attr"),
+        ("nowhere:x", "module nowhere cannot be imported: ModuleNotFoundError"),
+        ("bad:x", "module bad cannot be imported: ZeroDivisionError"),
+        ("lib:missing", "has no attribute 'missing'"),
+        ("lib:number", "'lib:number' is a int, not an Agent or a Swarm"),
+    ],
+)
+def test_what_cannot_be_loaded_is_told_by_its_name(here, reference, told):
+    here(
+        broken_yaml="name: [",
+        text_yaml="hello",
+        typo_yaml="name: a\ninstrutions: x\n",
+        hot_yaml="name: a\ntemperature: 9\n",
+        flow_yaml="agents: [{name: a}]\nflow: a >> x\n",
+        loop_yaml="name: a\nhandoffs: [loop.yaml]\n",
+        nested_yaml="agents: [flat.yaml]\n",
+        flat_yaml="agents: [{name: a}]\n",
+        tool_yaml="name: a\ntools: ['lib:number']\n",
+        type_yaml="name: a\noutput_type: lib:number\n",
+        lib_py="number = 7\n",
+        bad_py="1 / 0\n",
+    )
+    with pytest.raises(AgentFileError, match=told.replace("(", r"\(")):
+        load_agent(reference)
