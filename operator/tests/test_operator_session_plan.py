@@ -1,0 +1,367 @@
+"""What is decided about a session: when it wakes, when it may sleep, and what it says of itself."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from orbiter_contracts import POState
+from orbiter_operator.facts import Refusal
+from orbiter_operator.session_facts import (
+    DeploymentFacts,
+    ObservedSession,
+    QueueFacts,
+    Rival,
+    SessionPodFacts,
+)
+from orbiter_operator.session_models import SessionSpec, SessionStatus
+from orbiter_operator.session_plan import plan_session
+from orbiter_operator.session_steps import Apply, SetReplicas
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+UID = "9f1c"
+PATIENCE = timedelta(minutes=5)
+IDLE = 900
+
+
+def ago(seconds):
+    return NOW - timedelta(seconds=seconds)
+
+
+def queue(**facts):
+    return QueueFacts(**{"message_at": ago(10), **facts})
+
+
+def pod(**facts):
+    base = {"name": "alice-x", "owner": UID, "created": ago(60), "node": "n", "phase": "Running"}
+    return SessionPodFacts(**base | facts)
+
+
+def deployment(replicas):
+    return DeploymentFacts(name="alice", uid="d", owner=UID, replicas=replicas, template="t")
+
+
+def session(replicas=0, *pods, spec=None, status=None, **facts):
+    return ObservedSession(
+        **{
+            "namespace": "team",
+            "name": "alice",
+            "uid": UID,
+            "generation": 1,
+            "created": ago(86400),
+            "worker_id": "team.alice",
+            "spec": SessionSpec.model_validate({"userId": 7, **(spec or {})}),
+            "status": SessionStatus.model_validate(status or {}),
+            "template": "t",
+            "deployment": deployment(replicas),
+            "pods": pods,
+            "queue": queue(),
+            **facts,
+        }
+    )
+
+
+def decide(observed, now=NOW):
+    return plan_session(observed, now, image_patience=PATIENCE)
+
+
+def running(**facts):
+    return pod(running_since=ago(50), **facts)
+
+
+def said(state="ready", **facts):
+    return POState(state=state, ready_at=ago(49), **facts)
+
+
+def available(plan):
+    condition = plan.status.condition("Available")
+    return condition.status, condition.reason
+
+
+def test_a_new_session_gets_a_deployment_without_a_pod():
+    plan = decide(session(deployment=None, queue=QueueFacts()))
+    assert plan.step == Apply(replicas=0, create=True)
+    assert plan.status.phase == "Asleep"
+    assert plan.watch == "input"
+    assert plan.status.input_stream == "worker:po:team.alice:input"
+
+
+def test_a_new_session_for_which_a_message_waits_begins_awake():
+    plan = decide(session(deployment=None, queue=queue(undelivered=1)))
+    assert plan.step == Apply(replicas=1, create=True)
+    assert plan.status.phase == "Waking"
+
+
+@pytest.mark.parametrize(
+    "waiting",
+    [{"undelivered": 1}, {"pending": 1}, {"undelivered": 3, "pending": 1}],
+    ids=["never handed out", "held by a worker that is gone", "both"],
+)
+def test_a_sleeping_session_wakes_for_any_message_that_is_not_answered(waiting):
+    plan = decide(session(queue=queue(**waiting)))
+    assert plan.step == SetReplicas(replicas=1)
+    assert plan.status.phase == "Waking"
+    assert plan.watch == "nothing"
+
+
+def test_it_is_not_woken_while_the_last_pod_still_ends():
+    leaving = running(deleted_at=ago(1))
+    plan = decide(session(0, leaving, queue=queue(undelivered=1)))
+    assert plan.step is None
+    assert plan.status.phase == "Waking"
+    assert plan.due is not None
+
+
+def test_it_is_woken_beside_a_pod_whose_node_is_lost():
+    plan = decide(session(0, running(deleted_at=ago(600)), queue=queue(undelivered=1)))
+    assert plan.step == SetReplicas(replicas=1)
+
+
+QUIET = {"message_at": ago(IDLE + 1), "answered_at": ago(IDLE + 1)}
+
+
+def test_it_sleeps_when_it_was_idle_for_long_enough_and_is_looked_at_again():
+    plan = decide(session(1, running(), queue=QueueFacts(**QUIET, state=said())))
+    assert plan.step == SetReplicas(replicas=0)
+    assert plan.again
+    assert plan.status is None
+
+
+@pytest.mark.parametrize(
+    "still",
+    [
+        {"undelivered": 1},
+        {"pending": 1},
+        {"state": said("busy")},
+        {"message_at": ago(IDLE - 1)},
+        {"answered_at": ago(IDLE - 1)},
+        {"state": said(last_activity=ago(IDLE - 1))},
+    ],
+    ids=["undelivered", "pending", "busy", "message", "answer", "activity"],
+)
+def test_each_of_the_four_conditions_keeps_it_awake(still):
+    plan = decide(session(1, running(), queue=QueueFacts(**QUIET | {"state": said()} | still)))
+    assert plan.step is None
+    assert plan.status.phase in ("Ready", "Busy")
+
+
+def test_the_last_event_keeps_a_worker_awake_that_keeps_no_state():
+    asleep = session(1, running(), queue=QueueFacts(**QUIET), heard="ready")
+    assert decide(asleep).step == SetReplicas(replicas=0)
+    assert decide(asleep.model_copy(update={"heard": "busy"})).step is None
+
+
+def test_it_is_looked_at_again_when_it_may_sleep():
+    plan = decide(session(1, running(), queue=queue(state=said(), message_at=ago(100))))
+    assert plan.due == pytest.approx(IDLE - 100)
+
+
+@pytest.mark.parametrize(
+    ("observed", "phase"),
+    [
+        (session(1), "Waking"),
+        (session(1, pod(phase="Pending")), "Waking"),
+        (session(1, running(), queue=queue(state=POState(state="starting"))), "Ready"),
+        (session(1, running(), queue=queue(state=said("starting"))), "Waking"),
+        (session(1, running(), queue=queue(state=said().model_copy(update={"ready_at": ago(99)}))),
+         "Waking"),
+        (session(1, running(), queue=queue(state=said())), "Ready"),
+        (session(1, running(), queue=queue(state=said("busy"), pending=1)), "Busy"),
+        (session(1, running(), queue=queue(state=said(), undelivered=2)), "Busy"),
+        (session(1, running(), queue=queue()), "Ready"),
+        (session(0), "Asleep"),
+    ],
+    ids=[
+        "no pod yet", "pod starts", "a worker that keeps no state", "worker starts",
+        "the state is the last pod's", "ready", "busy", "busy with the next", "no state", "asleep",
+    ],
+)  # fmt: skip
+def test_the_phase_says_what_it_does(observed, phase):
+    assert decide(observed).status.phase == phase
+
+
+SUSPENDED = {"operatingMode": "Suspended"}
+
+
+def test_a_suspended_session_ends_its_turn_first():
+    busy = queue(pending=1, state=said("busy"))
+    plan = decide(session(1, running(), spec=SUSPENDED, queue=busy))
+    assert plan.step is None
+    assert plan.status.phase == "Busy"
+    assert available(plan) == ("False", "Suspended")
+
+
+def test_a_worker_that_would_begin_the_next_message_is_told_to_leave_after_this_one():
+    busy = queue(pending=1, undelivered=1, state=said("busy"))
+    plan = decide(session(1, running(), spec=SUSPENDED, queue=busy))
+    assert plan.step == SetReplicas(replicas=0)
+
+
+def test_a_suspended_session_keeps_its_messages():
+    plan = decide(session(0, spec=SUSPENDED, queue=queue(undelivered=3)))
+    assert plan.step is None
+    assert plan.status.phase == "Suspended"
+    assert plan.status.pending_messages == 3
+    assert plan.watch == "input"
+
+
+def test_a_suspended_session_is_busy_until_its_pod_has_ended_its_turn():
+    leaving = running(deleted_at=ago(1))
+    plan = decide(session(0, leaving, spec=SUSPENDED, queue=queue(pending=1, undelivered=1)))
+    assert plan.status.phase == "Busy"
+
+
+def test_the_newer_session_of_a_user_stays_asleep_and_says_whose_it_is():
+    rival = Rival(name="team/older", reason="DuplicateUser", shared="user 7")
+    plan = decide(session(queue=queue(undelivered=1), rival=rival))
+    assert plan.step is None
+    assert plan.status.phase == "Asleep"
+    assert available(plan) == ("False", "DuplicateUser")
+    assert "team/older" in plan.status.condition("Available").message
+    assert [event.reason for event in plan.events] == ["DuplicateUser"]
+
+
+def test_without_redis_nothing_is_changed():
+    for replicas in (0, 1):
+        plan = decide(
+            session(
+                replicas,
+                status={"phase": "Ready" if replicas else "Asleep"},
+                queue=None,
+                queue_error="Redis at redis://x cannot be used: refused",
+            )
+        )
+        assert plan.step is None
+        assert available(plan) == ("False", "QueueUnavailable")
+        assert plan.status.phase == ("Ready" if replicas else "Asleep")
+
+
+def test_a_spec_that_cannot_be_run_is_failed():
+    plan = decide(session(deployment=None, spec_error="no worker image for 'x'"))
+    assert plan.step is None
+    assert plan.status.phase == "Failed"
+    assert available(plan) == ("False", "InvalidSpec")
+
+
+def test_a_refused_deployment_is_failed():
+    refusal = Refusal(status=409, reason="NameConflict", message="Deployment alice exists")
+    plan = decide(session(deployment=None, queue=queue(undelivered=1), refusal=refusal))
+    assert plan.status.phase == "Failed"
+    assert available(plan) == ("False", "NameConflict")
+
+
+@pytest.mark.parametrize(
+    ("facts", "phase", "reason"),
+    [
+        ({"waiting_reason": "ImagePullBackOff", "image": "x"}, "Waking", "ImagePullFailed"),
+        (
+            {"waiting_reason": "ErrImagePull", "image": "x", "created": ago(600)},
+            "Failed",
+            "ImagePullFailed",
+        ),
+        ({"waiting_reason": "InvalidImageName"}, "Failed", "ImagePullFailed"),
+        ({"unschedulable": "0/1 nodes"}, "Waking", "Unschedulable"),
+        (
+            {
+                "waiting_reason": "CreateContainerConfigError",
+                "waiting_message": 'secret "x" not found',
+            },
+            "Waking",
+            "SecretMissing",
+        ),
+        ({"waiting_reason": "CrashLoopBackOff", "restarts": 1}, "Waking", "WorkerCrashed"),
+        ({"waiting_reason": "CrashLoopBackOff", "restarts": 3}, "Failed", "WorkerCrashed"),
+        (
+            {"waiting_reason": "CrashLoopBackOff", "restarts": 3, "exit_reason": "OOMKilled"},
+            "Failed",
+            "OOMKilled",
+        ),
+        (
+            {"waiting_reason": "CrashLoopBackOff", "exit_code": 2, "exit_message": "K is missing"},
+            "Failed",
+            "WorkerMisconfigured",
+        ),
+    ],
+)
+def test_a_pod_that_cannot_start_is_explained(facts, phase, reason):
+    plan = decide(session(1, pod(**facts), queue=queue(undelivered=1)))
+    assert plan.status.phase == phase
+    assert available(plan) == ("False", reason)
+    assert [event.reason for event in plan.events] == [reason]
+    assert plan.step is None
+
+
+def test_a_new_template_is_applied_when_the_turn_is_over():
+    stale = {"template": "other"}
+    busy = session(1, running(), queue=queue(pending=1), **stale)
+    assert decide(busy).step is None
+    ready = session(1, running(), queue=queue(state=said()), **stale)
+    assert decide(ready).step == Apply(replicas=1, create=False)
+    assert decide(session(0, **stale)).step == Apply(replicas=0, create=False)
+
+
+def test_a_rotation_is_told_once_with_its_reason():
+    rotation = {"reason": "Idle", "from": "one", "to": "two", "at": NOW}
+    state = said(session_id="two", rotations=1, rotation=rotation)
+    plan = decide(session(1, running(), queue=queue(state=state)))
+    [event] = plan.events
+    assert (event.reason, event.attempt) == ("SessionRotated", 1)
+    assert event.message.startswith("Idle: session two follows one; ")
+    assert plan.status.session_id == "two"
+    known = plan.status.model_dump(by_alias=True)
+    assert decide(session(1, running(), status=known, queue=queue(state=state))).events == ()
+
+
+def test_a_message_that_was_given_up_is_told():
+    plan = decide(session(queue=queue(dead_letters=1)))
+    condition = plan.status.condition("DeadLetters")
+    assert (condition.status, condition.reason) == ("True", "MessagesGivenUp")
+    assert "worker:po:team.alice:input:dead" in condition.message
+    assert [event.reason for event in plan.events] == ["MessageGivenUp"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "snapshot", "expected"),
+    [
+        ({}, None, ("Unknown", "NothingYet")),
+        ({}, {"stored": True, "bytes": 1000}, ("True", "SnapshotStored")),
+        (
+            {},
+            {"stored": False, "reason": "TooLarge", "bytes": 9, "limit": 8},
+            ("False", "SnapshotTooLarge"),
+        ),
+        ({"persistence": {"type": "None"}}, None, ("False", "Disabled")),
+        (
+            {
+                "persistence": {
+                    "type": "PersistentVolumeClaim",
+                    "persistentVolumeClaim": {"claimName": "memory"},
+                }
+            },
+            None,
+            ("True", "VolumeMounted"),
+        ),
+    ],
+)
+def test_whether_the_conversation_is_kept_is_a_condition(spec, snapshot, expected):
+    plan = decide(session(spec=spec, queue=queue(state=said(snapshot=snapshot))))
+    condition = plan.status.condition("Persisted")
+    assert (condition.status, condition.reason) == expected
+
+
+def test_what_it_has_cost_never_goes_back():
+    state = said(turns=2, input_tokens=20, cost_usd=0.5)
+    first = decide(session(1, running(), queue=queue(state=state))).status
+    emptied = session(
+        1, running(), status=first.model_dump(by_alias=True), queue=queue(state=said(turns=1))
+    )
+    status = decide(emptied).status
+    assert (status.turns, status.usage.input_tokens, status.usage.cost_usd) == (2, 20, 0.5)
+
+
+def test_a_second_look_changes_nothing():
+    observed = session(1, running(), queue=queue(state=said(turns=3)))
+    status = decide(observed).status
+    again = observed.model_copy(update={"status": status})
+    later = decide(again, NOW + timedelta(seconds=5))
+    assert later.status == status
+    assert later.events == ()
