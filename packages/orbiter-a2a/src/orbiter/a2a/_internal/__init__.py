@@ -1,0 +1,1 @@
+"""Not part of the public API."""
