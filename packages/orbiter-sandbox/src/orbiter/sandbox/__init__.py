@@ -1,5 +1,6 @@
 """Places where an agent's commands and code run without harm."""
 
+from orbiter.sandbox.kubernetes import KubernetesSandbox
 from orbiter.sandbox.local import LocalSandbox
 from orbiter.sandbox.sandbox import Sandbox
 from orbiter.sandbox.tools import sandbox_tools
@@ -12,6 +13,7 @@ from orbiter.sandbox.types import (
 
 __all__ = [
     "CommandResult",
+    "KubernetesSandbox",
     "Limits",
     "LocalSandbox",
     "Sandbox",
