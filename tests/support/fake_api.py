@@ -140,6 +140,8 @@ class FakeApi:
         new = merge_patch(old, changes)
         if new == old:
             return old
+        # What a watch has yet to send must not change under it.
+        new["metadata"] = dict(new["metadata"])
         if new.get("spec") != old.get("spec"):
             new["metadata"]["generation"] = old["metadata"].get("generation", 1) + 1
         self._store("MODIFIED", plural, (namespace, name), new)

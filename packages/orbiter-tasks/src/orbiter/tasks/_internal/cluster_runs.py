@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from orbiter.tasks._internal.agent_tasks import (
@@ -78,9 +79,10 @@ async def _next(api: "AgentTaskApi", obj: Object) -> Object | None:
     """The object after its next change; None when it is gone."""
     name = obj["metadata"]["name"]
     try:
-        async for change in api.watch(obj["metadata"]["resourceVersion"], name):
-            if change["type"] != "BOOKMARK":
-                return None if change["type"] == "DELETED" else change["object"]
+        async with aclosing(api.watch(obj["metadata"]["resourceVersion"], name)) as changes:
+            async for change in changes:
+                if change["type"] != "BOOKMARK":
+                    return None if change["type"] == "DELETED" else change["object"]
     except GoneError:
         pass
     return await api.get(name)

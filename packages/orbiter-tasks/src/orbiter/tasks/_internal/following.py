@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from orbiter.tasks._internal.agent_tasks import Object, read
@@ -80,17 +81,21 @@ class Following:
             try:
                 if not version:
                     version = await self._list(api)
-                async for change in api.watch(version):
-                    version = change["object"]["metadata"]["resourceVersion"]
-                    if change["type"] == "DELETED":
-                        self._forget(change["object"]["metadata"]["name"])
-                    elif change["type"] != "BOOKMARK":
-                        self.learn(change["object"])
+                async with aclosing(api.watch(version)) as changes:
+                    async for change in changes:
+                        version = change["object"]["metadata"]["resourceVersion"]
+                        self._take(change["type"], change["object"])
             except TaskError as error:
                 # A version that is too old, or a server that is away: list again.
                 logger.info("the watch of the tasks begins anew: %s", error)
                 version = ""
                 await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _take(self, kind: str, obj: Object) -> None:
+        if kind == "DELETED":
+            self._forget(obj["metadata"]["name"])
+        elif kind != "BOOKMARK":
+            self.learn(obj)
 
     async def _list(self, api: "AgentTaskApi") -> str:
         items, version = await api.list()

@@ -59,11 +59,8 @@ class AgentTaskApi:
         items: list[Object] = []
         more = ""
         while True:
-            page = await self._call(
-                "list_namespaced_custom_object",
-                limit=_PAGE,
-                **({"_continue": more} if more else {}),
-            )
+            place = {"_continue": more} if more else {}
+            page = await self._call("list_namespaced_custom_object", limit=_PAGE, **place)
             if page is None:
                 raise TaskError("the API server does not know AgentTask; apply Orbiter's CRDs")
             items += page["items"]
@@ -77,7 +74,7 @@ class AgentTaskApi:
         Raises:
             GoneError: That version is too long ago.
         """
-        selector = {"field_selector": f"metadata.name={name}"} if name else {}
+        selector: dict[str, Any] = {"field_selector": f"metadata.name={name}"} if name else {}
         api = await self._api()
         response = await self._say(
             api.list_namespaced_custom_object_without_preload_content(
@@ -103,7 +100,7 @@ class AgentTaskApi:
         """Close the connections."""
         opened, self._client = self._client, None
         if opened is not None:
-            await opened.close()
+            await opened.close()  # type: ignore[no-untyped-call]
 
     async def _call(self, method: str, **arguments: Any) -> Object | None:
         api = await self._api()
@@ -136,11 +133,11 @@ class AgentTaskApi:
         default = Path(config.KUBE_CONFIG_DEFAULT_LOCATION.split(os.pathsep)[0]).expanduser()
         try:
             if self._kubeconfig or self._context or default.exists():
-                await config.load_kube_config(
+                await config.load_kube_config(  # type: ignore[no-untyped-call]
                     self._kubeconfig, self._context, settings, persist_config=False
                 )
             else:
-                config.load_incluster_config(settings)
+                config.load_incluster_config(settings)  # type: ignore[no-untyped-call]
         except config.ConfigException as error:
             raise TaskError(
                 f"no cluster is configured: {error}; set KUBECONFIG or give kubeconfig="
