@@ -11,6 +11,7 @@ from types import FrameType
 
 import uvicorn
 from pydantic import SecretStr
+from starlette.applications import Starlette
 
 from orbiter import Agent, Swarm
 from orbiter.agent import Provider
@@ -51,7 +52,17 @@ def serve(
         OrbiterError: The configuration does not work.
     """
     config = with_token(config or ServerConfig(), host, os.environ)
-    app = create_app(agents, config=config, provider=provider)
+    serve_app(create_app(agents, config=config, provider=provider), host=host, port=port)
+
+
+def serve_app(app: Starlette, *, host: str, port: int) -> None:
+    """Serve what `create_app` made until SIGTERM or SIGINT; see `serve`.
+
+    Args:
+        app: It is as it will be served: nothing is added, no token either.
+        host: Address to listen at.
+        port: 0 takes any that is free.
+    """
     options = uvicorn.Config(
         app, host=host, port=port, log_level="info", access_log=False, server_header=False,
         timeout_graceful_shutdown=1, lifespan="on",
