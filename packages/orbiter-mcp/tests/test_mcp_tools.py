@@ -118,6 +118,12 @@ async def test_a_client_that_is_open_is_shared_and_stays_open(server):
         assert (await client.call_tool("add", {"a": 1, "b": 1})).error is None
 
 
+async def test_a_client_is_entered_once(server):
+    async with MCPClient(server) as client:
+        with pytest.raises(MCPConnectionError, match="'calc': is open already"):
+            await client.__aenter__()
+
+
 async def test_a_closed_client_says_so(server):
     client = MCPClient(server)
     assert "is not open; use `async with`" in (await client.call_tool("add")).error

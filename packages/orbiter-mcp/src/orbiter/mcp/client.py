@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from orbiter.mcp._internal.connection import Connection
+from orbiter.mcp._internal.loss import LostError, is_loss, is_repeatable, lost
 from orbiter.mcp._internal.names import chosen, full_name
 from orbiter.mcp.config import HttpServer, ServerConfig, StdioServer, parse_server
 from orbiter.mcp.errors import MCPConnectionError
@@ -81,8 +82,11 @@ class MCPClient:
         """Start or reach the server.
 
         Raises:
-            MCPConnectionError: It cannot be; the text has the last lines of its stderr.
+            MCPConnectionError: It cannot be, the text has the last lines of its stderr; or the
+                client is open already.
         """
+        if self.is_open:
+            raise MCPConnectionError(self.name, "is open already; use a client of its own")
         self._connection = await self._opened()
         return self
 
@@ -117,7 +121,7 @@ class MCPClient:
                         break
         except Exception as error:
             raise MCPConnectionError(self.name, f"did not list its tools: {error}") from error
-        self._repeatable = frozenset(tool.name for tool in found if _is_repeatable(tool))
+        self._repeatable = frozenset(tool.name for tool in found if is_repeatable(tool))
         tools = [
             MCPTool(self, tool.name, full_name(self.prefix, tool.name), tool) for tool in found
         ]
@@ -144,11 +148,11 @@ class MCPClient:
         try:
             try:
                 result = await self._call(name, arguments, told)
-            except _LostError as lost:
-                if not lost.unheard and name not in self._repeatable:
+            except LostError as loss:
+                if not loss.unheard and name not in self._repeatable:
                     raise
                 result = await self._call(name, arguments, told)
-        except (MCPConnectionError, _LostError, TimeoutError) as error:
+        except (MCPConnectionError, LostError, TimeoutError) as error:
             problem = str(error) if not isinstance(error, TimeoutError) else self._late()
         except Exception as error:
             problem = str(error) or type(error).__name__
@@ -187,10 +191,10 @@ class MCPClient:
                     name, dict(arguments or {}), progress_callback=progressed
                 )
         except Exception as error:
-            if (lost := _lost(error, connection)) is None:
+            if not is_loss(error):
                 raise
             await connection.close()
-            raise lost from error
+            raise lost(error, connection) from error
 
     async def _connected(self) -> Connection:
         if self._connection is None:
@@ -221,31 +225,3 @@ class MCPClient:
 
     def __repr__(self) -> str:
         return f"MCPClient({self.name!r})"
-
-
-class _LostError(MCPConnectionError):
-    """The connection ended during a call; `unheard` when the server cannot have begun it."""
-
-    unheard = False
-
-
-def _lost(error: Exception, connection: Connection) -> _LostError | None:
-    from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
-
-    from mcp import MCPError
-
-    if not isinstance(error, MCPError):
-        return None
-    # a restarted server does not know the session any more and says so before it does anything
-    forgotten = error.code == INVALID_REQUEST and error.message == "Session terminated"
-    if error.code != CONNECTION_CLOSED and not forgotten:
-        return None
-    refused = type(connection.failure).__name__ == "ConnectError"
-    lost = _LostError(connection.name, f"ended during the call ({connection.reason()})")
-    lost.unheard = forgotten or refused
-    return lost
-
-
-def _is_repeatable(tool: Any) -> bool:
-    hints = tool.annotations
-    return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)

@@ -98,7 +98,7 @@ class KubernetesSandbox(Sandbox):
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
             try:
-                await cluster.delete_pod(self.name)
+                await cluster.delete_pod(self.name, policy=not self._has_network)
             finally:
                 await cluster.close()
 
@@ -163,7 +163,7 @@ class KubernetesSandbox(Sandbox):
             async with asyncio.timeout(_GRACE_SECONDS):
                 await cluster.execute(self.name, CLEAN, b"", nothing, nothing)
         except Exception as error:
-            await cluster.delete_pod(self.name)
+            await cluster.delete_pod(self.name, policy=not self._has_network)
             raise SandboxUnavailableError(
                 f"pod '{self.name}' did not answer and was deleted: {error}"
             ) from error

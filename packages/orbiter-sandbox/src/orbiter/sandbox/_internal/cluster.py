@@ -134,18 +134,22 @@ class Cluster:
             f"pod '{name}' in namespace '{self.namespace}' does not run: {why}"
         )
 
-    async def delete_pod(self, name: str) -> None:
-        """Delete a pod, at once, and its policy; no error when there are none."""
-        await self._deleted(self._core.delete_namespaced_pod, name, grace_period_seconds=0)
-        await self._deleted(self._network.delete_namespaced_network_policy, name)
+    async def delete_pod(self, name: str, *, policy: bool) -> None:
+        """Delete a pod, at once, and its policy; no error when they are gone already.
 
-    async def _deleted(self, delete: Any, name: str, **options: Any) -> None:
+        Args:
+            name: Of both.
+            policy: Whether there may be one.
+        """
         try:
-            await delete(name, self.namespace, **options)
+            await self._core.delete_namespaced_pod(name, self.namespace, grace_period_seconds=0)
         except self._refusal as error:
-            # whoever may not even ask has made none
-            if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
+            if error.status != HTTPStatus.NOT_FOUND:
                 raise
+        if policy:
+            # the cluster removes it with the pod, but takes its time
+            with suppress(self._refusal):
+                await self._network.delete_namespaced_network_policy(name, self.namespace)
 
     async def execute(
         self, name: str, command: Sequence[str], stdin: bytes, out: Kept, err: Kept
