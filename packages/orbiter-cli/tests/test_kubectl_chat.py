@@ -294,8 +294,39 @@ def test_a_way_to_redis_that_is_missing_is_explained(
     assert "there is no Secret orbiter-redis in namespace" in run("chat", "alice", stdin="x").stderr
 
 
-TWIN = {"type": "Ready", "status": "False", "reason": "DuplicateUser", "message": "bob has 7 too."}
-IMAGE = {"type": "Ready", "status": "False", "reason": "ImagePullFailed", "message": "no image"}
+@integration
+def test_a_broken_off_answer_ends_its_line(session: FakeKubectl, worker: StubWorker) -> None:
+    def reply(worker: StubWorker, message: POWorkerInput) -> None:
+        worker.says(message, "I beg", is_final=False, sequence=0)
+        worker.says(message, "", status="error", error="it crashed", sequence=1)
+
+    worker.answers(reply)
+    assert run("chat", "alice", "--once", "hi").stdout == "I beg\n"
+
+
+@integration
+def test_a_session_that_was_just_applied_is_waited_for(
+    kubectl: FakeKubectl, session: FakeKubectl, worker: StubWorker
+) -> None:
+    worker.answers(echo)
+    session.has(a_session(phase="", inputStream=""))
+
+    def take_up() -> None:
+        while len(session.calls) < 2:
+            time.sleep(0.001)
+        session.has(a_session())
+
+    threading.Thread(target=take_up, daemon=True).start()
+    assert run("chat", "alice", "--once", "hi").stdout == "you said hi\n"
+
+
+TWIN = {
+    "type": "Available",
+    "status": "False",
+    "reason": "DuplicateUser",
+    "message": "bob has 7 too.",
+}
+IMAGE = {"type": "Available", "status": "False", "reason": "ImagePullFailed", "message": "no image"}
 
 
 @pytest.mark.parametrize(
@@ -304,7 +335,6 @@ IMAGE = {"type": "Ready", "status": "False", "reason": "ImagePullFailed", "messa
         ({"spec": {"operatingMode": "Suspended"}}, 4, '"operatingMode":"Running"'),
         ({"phase": "Failed", "conditions": [IMAGE]}, 1, "no image (ImagePullFailed)"),
         ({"conditions": [TWIN]}, 1, "bob has 7 too (DuplicateUser)"),
-        ({"phase": "", "inputStream": ""}, 6, "has no status yet: is the operator running?"),
     ],
 )
 def test_a_session_that_cannot_answer_is_sent_nothing(
@@ -315,6 +345,17 @@ def test_a_session_that_cannot_answer_is_sent_nothing(
     assert (result.exit_code, result.stdout) == (code, "")
     assert said in result.stderr
     assert len(kubectl.calls) == 1
+
+
+@integration
+def test_a_session_that_no_operator_takes_up_is_given_up(
+    kubectl: FakeKubectl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orbiter.cli.kubectl.session._NEW_SECONDS", 0.5)
+    kubectl.has(a_session(phase="", inputStream=""))
+    result = run("chat", "alice", "--once", "hi")
+    assert result.exit_code == 6
+    assert "has no status yet: is the operator running?" in result.stderr
 
 
 def test_a_missing_session_is_named(kubectl: FakeKubectl) -> None:

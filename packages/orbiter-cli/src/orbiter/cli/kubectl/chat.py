@@ -14,7 +14,7 @@ from orbiter.cli.kubectl.errors import CommandError, ExitCode
 from orbiter.cli.kubectl.prompts import given_or_read
 from orbiter.cli.kubectl.redis_door import RedisDoor
 from orbiter.cli.kubectl.screen import Screen
-from orbiter.cli.kubectl.session import find_session
+from orbiter.cli.kubectl.session import taken_up
 from orbiter.cli.kubectl.turns import EXIT_CODES, Turns, problem
 from orbiter.cli.kubectl.words import parse_seconds
 
@@ -71,8 +71,7 @@ def _one(turns: Turns, prompt: str, *, as_json: bool, timeout: int | None) -> in
     output = turns.take(prompt, show, timeout)
     if as_json:
         typer.echo(output.model_dump_json())
-    elif output.text and not output.text.endswith("\n"):
-        typer.echo()
+    turns.screen.end_line()
     if output.status != "success" and not as_json:
         turns.screen.error(problem(output))
     return EXIT_CODES.get(output.status, ExitCode.FAILED)
@@ -81,9 +80,9 @@ def _one(turns: Turns, prompt: str, *, as_json: bool, timeout: int | None) -> in
 @contextmanager
 def _turns(kubectl: Kubectl, name: str, redis_url: str | None) -> Iterator[Turns]:
     """Everything a turn needs; what was started for it ends with it, also when we are told to."""
-    session = find_session(kubectl, name)
-    session.check()
     screen = Screen()
+    session = taken_up(kubectl, name, screen)
+    session.check()
     with _ended_by_signals(), RedisDoor(kubectl, redis_url) as door:
         try:
             yield Turns(kubectl, session, Conversation(door, session), screen)
@@ -92,6 +91,7 @@ def _turns(kubectl: Kubectl, name: str, redis_url: str | None) -> Iterator[Turns
             raise
         finally:
             screen.done()
+            screen.end_line()
 
 
 @contextmanager

@@ -63,13 +63,8 @@ class Conversation:
 
         A lost connection is made again; nothing is missed, because the outputs stay in the stream.
         """
-        redis: Any = self._door.redis
         words = ("COUNT", 100, "BLOCK", wait_ms, "STREAMS", self._session.output_stream)
-        try:
-            reply = redis.execute_command("XREAD", *words, self._after)
-        except (RedisConnectionError, RedisTimeoutError):
-            self._door.reopen_patiently()
-            return []
+        reply = self._look("XREAD", *words, self._after)
         outputs = []
         for entry, fields in reply[0][1] if reply else ():
             self._after = entry
@@ -79,17 +74,30 @@ class Conversation:
 
     def state(self) -> POState | None:
         """Where the worker stands; None when none ever did."""
-        return POState.of(self._ask("HGETALL", po_state(self._session.worker_id)))
+        return POState.of(self._look("HGETALL", po_state(self._session.worker_id)) or {})
+
+    def _look(self, command: str, *words: str | int) -> Any:
+        """Read something that can be read again: a lost connection is made anew, with no reply."""
+        redis: Any = self._door.redis
+        try:
+            return redis.execute_command(command, *words)
+        except (RedisConnectionError, RedisTimeoutError):
+            self._door.reopen_patiently()
+            return None
+        except RedisError as error:
+            raise _refused(command, words, error) from None
 
     def _ask(self, command: str, *words: str | int) -> Any:
         redis: Any = self._door.redis
         try:
             return redis.execute_command(command, *words)
         except RedisError as error:
-            unclear = "; the message may or may not have been sent" if command == "XADD" else ""
-            raise CommandError(
-                f"Redis, {command} {words[0]}: {error}{unclear}", ExitCode.UNREACHABLE
-            ) from None
+            raise _refused(command, words, error) from None
+
+
+def _refused(command: str, words: tuple[str | int, ...], error: RedisError) -> CommandError:
+    unclear = "; the message may or may not have been sent" if command == "XADD" else ""
+    return CommandError(f"Redis, {command} {words[0]}: {error}{unclear}", ExitCode.UNREACHABLE)
 
 
 @dataclass(slots=True)

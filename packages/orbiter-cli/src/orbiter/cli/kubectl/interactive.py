@@ -55,8 +55,7 @@ def _turn(turns: Turns, line: str, timeout: int | None) -> None:
             raise
         screen.error(str(error))
         return
-    if output.text and not output.text.endswith("\n"):
-        typer.echo()
+    screen.end_line()
     if output.status != "success":
         screen.error(problem(output))
     screen.note(_summary(output, screen.elapsed))

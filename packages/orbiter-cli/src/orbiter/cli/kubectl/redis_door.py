@@ -65,7 +65,9 @@ class RedisDoor:
             CommandError: There is no way, and why.
         """
         from redis import Redis
+        from redis.backoff import NoBackoff
         from redis.exceptions import RedisError
+        from redis.retry import Retry
 
         self._close()
         url = self._url or chat_url(self._kubectl)
@@ -87,6 +89,8 @@ class RedisDoor:
                 url,
                 decode_responses=True,
                 protocol=2,
+                # a client that tries again by itself might send a message twice
+                retry=Retry(NoBackoff(), 0),
                 socket_connect_timeout=_CONNECT_SECONDS,
                 socket_timeout=_REPLY_SECONDS,
             )

@@ -30,6 +30,7 @@ class Screen:
         self._console = Console(stderr=True, highlight=False)
         self._open = ExitStack()
         self._status: Status | None = None
+        self._mid_line = False
 
     def start(self) -> None:
         """Count the time from now on."""
@@ -58,6 +59,12 @@ class Screen:
         self.done()
         sys.stdout.write(plain(text) if sys.stdout.isatty() else text)
         sys.stdout.flush()
+        self._mid_line = not text.endswith("\n") if text else self._mid_line
+
+    def end_line(self) -> None:
+        """Let what follows begin on a line of its own."""
+        if self._mid_line:
+            self.text("\n")
 
     def note(self, text: str) -> None:
         """Say something beside the answer."""

@@ -1,10 +1,17 @@
 """What a POSession's object says, as far as somebody who talks to it needs it."""
 
+import time
 from dataclasses import dataclass
+from typing import Final
 
 from orbiter.cli.kubectl.client import Kubectl, Object
 from orbiter.cli.kubectl.errors import CommandError, ExitCode
 from orbiter.cli.kubectl.references import resolve
+from orbiter.cli.kubectl.screen import Screen
+from orbiter.cli.kubectl.words import one_line
+
+_NEW_SECONDS: Final = 10.0
+_LOOK_AGAIN_SECONDS: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +22,7 @@ class Session:
         worker_id: Part of the streams' names; empty until the operator has seen the session.
         suspended: `spec.operatingMode` is Suspended: messages wait.
         trouble: Why it cannot answer, empty when nothing speaks against it.
+        hint: Why an answer takes its time, empty when nothing is unusual.
         commands: Words that begin a new session.
     """
 
@@ -28,6 +36,7 @@ class Session:
     session_id: str
     suspended: bool
     trouble: str
+    hint: str
     commands: tuple[str, ...]
 
     def check(self) -> None:
@@ -71,6 +80,7 @@ def read_session(found: Object) -> Session:
         session_id=status.get("sessionId", ""),
         suspended=spec.get("operatingMode") == "Suspended",
         trouble=_trouble(status),
+        hint=_hint(status),
         commands=tuple(spec.get("rotation", {}).get("commands", ("/new",))),
     )
 
@@ -84,14 +94,33 @@ def find_session(kubectl: Kubectl, name: str) -> Session:
     return read_session(resolve(kubectl, name, ("POSession",)).object)
 
 
+def taken_up(kubectl: Kubectl, name: str, screen: Screen) -> Session:
+    """Read the session that is meant; a new one may need a moment until its streams exist."""
+    screen.start()
+    session = find_session(kubectl, name)
+    while not (session.input_stream or session.trouble) and screen.elapsed < _NEW_SECONDS:
+        screen.waiting("waiting for the operator…")
+        time.sleep(_LOOK_AGAIN_SECONDS)
+        session = find_session(kubectl, name)
+    screen.done()
+    return session
+
+
+def _unavailable(status: Object) -> tuple[str, str]:
+    """Reason and sentence of the condition Available when it is False, else two empty texts."""
+    for each in status.get("conditions", []):
+        if each["type"] == "Available" and each["status"] == "False":
+            return each["reason"], each.get("message", "").rstrip(".")
+    return "", ""
+
+
 def _trouble(status: Object) -> str:
-    """The sentence of the condition that keeps the session from answering."""
-    conditions = status.get("conditions", [])
-    twins = [each for each in conditions if each.get("reason") == "DuplicateUser"]
-    if status.get("phase") == "Failed":
-        bad = twins or [each for each in conditions if each.get("status") == "False"] or conditions
-    else:
-        bad = twins
-    if not bad:
-        return "it has failed" if status.get("phase") == "Failed" else ""
-    return f"{bad[0].get('message', '').rstrip('.')} ({bad[0]['reason']})"
+    reason, message = _unavailable(status)
+    if status.get("phase") != "Failed" and reason != "DuplicateUser":
+        return ""
+    return f"{message or 'it has failed'} ({reason or 'Failed'})"
+
+
+def _hint(status: Object) -> str:
+    reason, message = _unavailable(status)
+    return one_line(f"{reason}: {message}", 80) if reason else ""

@@ -96,7 +96,8 @@ class Turns:
             return "thinking…" if state.request_id == request else "busy with another message…"
         if state is not None and state.state == "ready" and self.session.phase in ("Ready", "Busy"):
             return "sent…"
-        return "waking…"
+        hint = self.session.hint
+        return f"waking… ({hint})" if hint else "waking…"
 
     def _look(self) -> None:
         """End the wait for what will not come."""
