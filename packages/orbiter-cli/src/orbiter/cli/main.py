@@ -1,0 +1,57 @@
+"""The commands of `orbiter`. Each loads what it needs when it is called.
+
+What is imported here is loaded before the first line of --help: command modules import typer and
+nothing else that costs time.
+"""
+
+from typing import Annotated
+
+import typer
+
+from orbiter.cli import mcp
+from orbiter.cli.chat import chat
+from orbiter.cli.evaluate import evaluate
+from orbiter.cli.run import run
+from orbiter.cli.serve import serve
+from orbiter.cli.tools import tools
+from orbiter.cli.trace import trace
+
+app = typer.Typer(
+    name="orbiter",
+    help="Run, evaluate and serve agents.",
+    # rich would double the time to the first line of --help
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+app.command("run")(run)
+app.command("chat")(chat)
+app.command("eval")(evaluate)
+app.command("serve")(serve)
+app.command("trace")(trace)
+app.command("tools")(tools)
+app.add_typer(mcp.app, name="mcp")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"orbiter {version('orbiter-cli')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", is_eager=True, callback=_version),
+    ] = False,
+) -> None:
+    """Run, evaluate and serve agents."""
+
+
+def main() -> None:
+    """Run the program; the process ends with one of ExitCode."""
+    app(prog_name="orbiter")
