@@ -45,7 +45,7 @@ format: dev ## Format the code
 # parts through mypy_path in pyproject.toml, users' mypy through each package's py.typed.
 types: dev
 	@for p in $(LOCAL); do $(BIN)/mypy $$p/src || exit 1; done
-	@cd cluster && ../$(BIN)/mypy localcluster install.py demo.py
+	@cd cluster && ../$(BIN)/mypy localcluster install.py demo.py demo_chat.py
 	@cd images && ../$(BIN)/mypy orbiter_images
 	@cd tests && ../$(BIN)/mypy model_server
 

@@ -116,7 +116,7 @@ def _unavailable(status: Object) -> tuple[str, str]:
 
 def _trouble(status: Object) -> str:
     reason, message = _unavailable(status)
-    if status.get("phase") != "Failed" and reason != "DuplicateUser":
+    if status.get("phase") != "Failed" and not reason.startswith("Duplicate"):
         return ""
     return f"{message or 'it has failed'} ({reason or 'Failed'})"
 
