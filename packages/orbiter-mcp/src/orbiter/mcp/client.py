@@ -1,19 +1,18 @@
 """MCPClient: one server, its tools, and calls that survive the server's end."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Self
 
-from orbiter.mcp._internal.connection import Connection
+from orbiter.mcp._internal.convert import from_wire
+from orbiter.mcp._internal.line import Line
 from orbiter.mcp._internal.loss import LostError, is_loss, is_repeatable, lost
 from orbiter.mcp._internal.names import chosen, full_name
 from orbiter.mcp.config import HttpServer, ServerConfig, StdioServer, parse_server
 from orbiter.mcp.errors import MCPConnectionError
-from orbiter.mcp.results import MCPResult, Progress, from_wire
+from orbiter.mcp.results import MCPResult, Progress
 from orbiter.mcp.tool import MCPTool
 
 DEFAULT_TIMEOUT = 60.0
@@ -61,45 +60,38 @@ class MCPClient:
         Raises:
             MCPConfigError: The command line cannot be read.
         """
-        self._server = parse_server(server) if isinstance(server, str) else server
-        if isinstance(self._server, StdioServer | HttpServer):
-            self.name = name or self._server.default_name
+        server = parse_server(server) if isinstance(server, str) else server
+        if isinstance(server, StdioServer | HttpServer):
+            self.name = name or server.default_name
         else:
-            self._server = getattr(server, "sdk_server", server)
-            self.name = name or str(getattr(self._server, "name", "server"))
+            server = getattr(server, "sdk_server", server)
+            self.name = name or str(getattr(server, "name", "server"))
         self.prefix = prefix
         self._allow = None if allow is None else tuple(allow)
         self._deny = tuple(deny)
         self._timeout = timeout
-        self._connect_timeout = connect_timeout
         self._on_progress = on_progress
-        self._pauses = tuple(reconnect_pauses)
-        self._connection: Connection | None = None
-        self._opening = asyncio.Lock()
+        self._line = Line(self.name, server, connect_timeout, reconnect_pauses)
         self._repeatable: frozenset[str] = frozenset()
 
-    async def __aenter__(self) -> MCPClient:
+    async def __aenter__(self) -> Self:
         """Start or reach the server.
 
         Raises:
             MCPConnectionError: It cannot be, the text has the last lines of its stderr; or the
                 client is open already.
         """
-        if self.is_open:
-            raise MCPConnectionError(self.name, "is open already; use a client of its own")
-        self._connection = await self._opened()
+        await self._line.open()
         return self
 
     async def __aexit__(self, *error: object) -> None:
         """Close the connection; a program that was started has ended when this returns."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
+        await self._line.close()
 
     @property
     def is_open(self) -> bool:
         """Whether it was entered and not left; the server may have ended all the same."""
-        return self._connection is not None
+        return self._line.is_open
 
     async def list_tools(self) -> list[MCPTool]:
         """Ask the server for its tools; those that are allowed, with their prefix.
@@ -108,7 +100,7 @@ class MCPClient:
             MCPConnectionError: The server ended and cannot be reached again, or does not answer.
             MCPConfigError: `allow` names a tool that the server does not have.
         """
-        connection = await self._connected()
+        connection = await self._line.connected()
         found: list[Any] = []
         cursor: str | None = None
         try:
@@ -152,7 +144,7 @@ class MCPClient:
                 if not loss.unheard and name not in self._repeatable:
                     raise
                 result = await self._call(name, arguments, told)
-        except (MCPConnectionError, LostError, TimeoutError) as error:
+        except (MCPConnectionError, TimeoutError) as error:
             problem = str(error) if not isinstance(error, TimeoutError) else self._late()
         except Exception as error:
             problem = str(error) or type(error).__name__
@@ -168,7 +160,7 @@ class MCPClient:
     async def _call(
         self, name: str, arguments: Mapping[str, Any] | None, told: list[Progress]
     ) -> Any:
-        connection = await self._connected()
+        connection = await self._line.connected()
         loop = asyncio.get_running_loop()
 
         async def progressed(progress: float, total: float | None, message: str | None) -> None:
@@ -195,33 +187,6 @@ class MCPClient:
                 raise
             await connection.close()
             raise lost(error, connection) from error
-
-    async def _connected(self) -> Connection:
-        if self._connection is None:
-            raise MCPConnectionError(self.name, "is not open; use `async with` around its use")
-        async with self._opening:
-            if self._connection is not None and not self._connection.alive:
-                await self._connection.close()
-                self._connection = await self._reopened()
-            connection = self._connection
-        if connection is None:
-            raise MCPConnectionError(self.name, "was closed")
-        return connection
-
-    async def _reopened(self) -> Connection:
-        problem: MCPConnectionError | None = None
-        for pause in self._pauses:
-            await asyncio.sleep(pause)
-            try:
-                return await self._opened()
-            except MCPConnectionError as error:
-                problem = error
-        raise problem or MCPConnectionError(self.name, "ended, and is not to be started again")
-
-    async def _opened(self) -> Connection:
-        connection = Connection(self.name, self._server)
-        await connection.open(self._connect_timeout)
-        return connection
 
     def __repr__(self) -> str:
         return f"MCPClient({self.name!r})"

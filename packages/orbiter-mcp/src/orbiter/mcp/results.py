@@ -3,7 +3,6 @@
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
-from pydantic_core import to_json
 
 from orbiter.types import ToolResult
 
@@ -68,46 +67,3 @@ class MCPResult(ToolResult):
 
     structured_content: Any = None
     attachments: tuple[Attachment, ...] = ()
-
-
-def from_wire(result: Any, tool_call_id: str, tool_name: str) -> MCPResult:
-    """Convert the SDK's CallToolResult."""
-    lines: list[str] = []
-    attachments: list[Attachment] = []
-    for block in result.content:
-        piece = _piece(block)
-        lines.append(str(piece))
-        if isinstance(piece, Attachment):
-            attachments.append(piece)
-    structured = result.structured_content
-    if not lines and structured is not None:
-        lines = [to_json(structured).decode()]
-    text = "\n".join(lines)
-    failed = bool(result.is_error)
-    return MCPResult(
-        tool_call_id=tool_call_id,
-        tool_name=tool_name,
-        content="" if failed else text,
-        error=(text or "the tool failed and did not say why") if failed else None,
-        structured_content=structured,
-        attachments=tuple(attachments),
-    )
-
-
-def _piece(block: Any) -> str | Attachment:
-    if block.type == "text":
-        return str(block.text)
-    if block.type in ("image", "audio"):
-        return Attachment(kind=block.type, mime_type=block.mime_type, data=block.data)
-    if block.type == "resource_link":
-        return Attachment(kind="link", mime_type=block.mime_type or "", uri=str(block.uri))
-    resource = block.resource
-    text = getattr(resource, "text", None)
-    if text is not None:
-        return str(text)
-    return Attachment(
-        kind="resource",
-        mime_type=resource.mime_type or "",
-        data=resource.blob,
-        uri=str(resource.uri),
-    )

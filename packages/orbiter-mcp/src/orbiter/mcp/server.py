@@ -1,9 +1,6 @@
 """MCPServer: agents and tools for any MCP client, over stdio or streamable HTTP."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from orbiter.agent import Agent, Provider
@@ -53,6 +50,7 @@ class MCPServer:
         """
         self.name = name
         self._instructions = instructions
+        self._sdk_server: Server[Any] | None = None
         self._offers: dict[str, Offer] = {}
         many = offers if isinstance(offers, Sequence) else [offers]
         for one in many:
@@ -69,9 +67,14 @@ class MCPServer:
         if not self._offers:
             raise MCPConfigError(f"MCP server '{name}' has nothing to serve; give agents or tools")
 
-    @cached_property
-    def sdk_server(self) -> Server[Any]:
+    @property
+    def sdk_server(self) -> "Server[Any]":
         """The `mcp` SDK's server behind it."""
+        if self._sdk_server is None:
+            self._sdk_server = self._build()
+        return self._sdk_server
+
+    def _build(self) -> "Server[Any]":
         import mcp_types as types
 
         from mcp.server import Server
@@ -110,7 +113,7 @@ class MCPServer:
         async with stdio_server() as (read, write):
             await server.run(read, write, server.create_initialization_options())
 
-    def http_app(self, *, host: str = "127.0.0.1", token: str | None = None) -> Starlette:
+    def http_app(self, *, host: str = "127.0.0.1", token: str | None = None) -> "Starlette":
         """Return an ASGI application with the endpoint `/mcp`, for a server of your own.
 
         Args:

@@ -1,7 +1,5 @@
 """MCPTool: a tool of an MCP server, as an Orbiter tool."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from orbiter.tool import Tool
@@ -22,7 +20,7 @@ class MCPTool(Tool):
 
     description = "A tool of an MCP server."
 
-    def __init__(self, client: MCPClient, server_name: str, name: str, definition: Any) -> None:
+    def __init__(self, client: "MCPClient", server_name: str, name: str, definition: Any) -> None:
         """Wrap a tool that the server listed.
 
         Args:

@@ -1,7 +1,5 @@
 """`mcp_tools`: from a server, several, or a config file, to tools for an agent."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AsyncExitStack

@@ -1,7 +1,5 @@
 """KubernetesSandbox: a pod of its own on a cluster."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time

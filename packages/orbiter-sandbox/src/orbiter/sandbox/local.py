@@ -1,7 +1,5 @@
 """LocalSandbox: on this machine, in namespaces of its own, by bubblewrap."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -4,11 +4,9 @@ Reading and writing files happens inside, too: a path means what it means there,
 link that a command left behind leads anywhere else.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from orbiter.sandbox.types import CommandResult, Limits, SandboxError, Stop
 
@@ -180,8 +178,3 @@ def _plain(path: str) -> str:
         raise SandboxError(f"{path!r} is no path")
     # what begins with a dash would be taken for an option
     return path if path.startswith("/") else f"./{path}"
-
-
-def shown(result: CommandResult) -> dict[str, Any]:
-    """Return a result as a model reads it: without what says nothing."""
-    return result.model_dump(exclude_defaults=True)

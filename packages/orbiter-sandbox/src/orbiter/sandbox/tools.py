@@ -1,6 +1,9 @@
 """`sandbox_tools`: a sandbox in the hands of an agent."""
 
-from orbiter.sandbox.sandbox import Sandbox, shown
+from typing import Any
+
+from orbiter.sandbox.sandbox import Sandbox
+from orbiter.sandbox.types import CommandResult
 from orbiter.tool import Tool, tool
 
 
@@ -12,24 +15,24 @@ def sandbox_tools(sandbox: Sandbox) -> list[Tool]:
     """
 
     @tool
-    async def run_command(command: str, timeout: float | None = None) -> dict[str, object]:
+    async def run_command(command: str, timeout: float | None = None) -> dict[str, Any]:
         """Run a shell command in the sandbox and return its exit code and output.
 
         Args:
             command: A line for /bin/sh. It starts in /workspace; nothing it starts outlives it.
             timeout: Seconds until it is stopped.
         """
-        return shown(await sandbox.run(command, timeout))
+        return _shown(await sandbox.run(command, timeout))
 
     @tool
-    async def run_python(code: str, timeout: float | None = None) -> dict[str, object]:
+    async def run_python(code: str, timeout: float | None = None) -> dict[str, Any]:
         """Run a Python program in the sandbox and return its exit code and output.
 
         Args:
             code: The program; print what you want to see.
             timeout: Seconds until it is stopped.
         """
-        return shown(await sandbox.run_python(code, timeout))
+        return _shown(await sandbox.run_python(code, timeout))
 
     @tool
     async def write_file(path: str, content: str) -> str:
@@ -61,3 +64,8 @@ def sandbox_tools(sandbox: Sandbox) -> list[Tool]:
         return await sandbox.list(path)
 
     return [run_command, run_python, write_file, read_file, list_files]
+
+
+def _shown(result: CommandResult) -> dict[str, Any]:
+    """Return a result as a model reads it: without what says nothing."""
+    return result.model_dump(exclude_defaults=True)
