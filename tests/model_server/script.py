@@ -35,6 +35,7 @@ SHELL_TOOLS: Mapping[str, Callable[[str], "Arguments"]] = {
         f"{json.dumps({'cmd': command, 'yield_time_ms': SHELL_YIELD_MS})});\n"
         "text(done.output);"
     ),
+    "run_command": lambda command: {"command": command},
     "shell_command": lambda command: {"command": command},
     "shell": lambda command: {"command": ["bash", "-c", command]},
 }

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from orbiter import Agent, Swarm
+from orbiter.cli._internal.yaml_lines import line_of
 from orbiter.cli.objects import AgentFileError, load_object, load_output_type, load_tools
 from orbiter.config import DEFAULT_MAX_STEPS, DEFAULT_MODEL
 from orbiter.types import OrbiterError
@@ -31,7 +32,8 @@ class AgentFile(BaseModel):
     """What a file says of one agent; names and defaults are those of Agent.
 
     Attributes:
-        tools: `module:attr` each: a Tool, a function, or a list of these.
+        tools: `module:attr` each: a Tool, a function, or a list of these; without a colon a
+            built-in one, `workspace` for all that work on files and run commands.
         mcp_servers: By name, as MCP's config files have them.
         handoffs: Agents, by file or `module:attr`.
         output_type: `module:attr` of a pydantic model.
@@ -149,8 +151,11 @@ class _Loader:
                 return self._agent(AgentFile.model_validate(data), file.parent)
             except ValidationError as error:
                 first = error.errors()[0]
-                where = ".".join(map(str, first["loc"]))
-                raise AgentFileError(f"{file}: {where}: {first['msg']}") from error
+                # A swarm's own names for its kinds of members are no keys of the file.
+                place = [one for one in first["loc"] if one not in ("str", "AgentFile")]
+                where = ".".join(map(str, place))
+                line = line_of(file.read_text(encoding="utf-8"), place)
+                raise AgentFileError(f"{file}:{line}: {where}: {first['msg']}") from error
             except AgentFileError:
                 raise
             except OrbiterError as error:

@@ -11,6 +11,7 @@ import typer
 from orbiter.cli import mcp
 from orbiter.cli.chat import chat
 from orbiter.cli.evaluate import evaluate
+from orbiter.cli.headless import exec_
 from orbiter.cli.run import run
 from orbiter.cli.serve import serve
 from orbiter.cli.tools import tools
@@ -29,6 +30,7 @@ app.command("run")(run)
 app.command("chat")(chat)
 app.command("eval")(evaluate)
 app.command("serve")(serve)
+app.command("exec")(exec_)
 app.command("trace")(trace)
 app.command("tools")(tools)
 app.add_typer(mcp.app, name="mcp")

@@ -46,7 +46,14 @@ def load_object(reference: str, directory: Path) -> Any:
 
 
 def load_tools(reference: str, directory: Path) -> list[Tool]:
-    """Return the tool, the function made a tool, or the list of these that `module:attr` names."""
+    """Return the tool, the function made a tool, or the list of these that `module:attr` names.
+
+    A name without a colon is one of the built-in tools, or `workspace` for those of all.
+    """
+    if ":" not in reference:
+        from orbiter.cli.workspace_tools import builtin
+
+        return builtin(reference)
     found = load_object(reference, directory)
     several = list(found) if isinstance(found, list | tuple) else [found]
     for one in several:

@@ -1,0 +1,1 @@
+"""Inner parts of the commands; nothing here is public."""

@@ -1,0 +1,72 @@
+"""Orbiter's own agents: `orbiter exec`, which prints the same kind of object as Claude Code."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from worker_wrapper.agents.base import AgentResult, Command, Outcome, Piece, Session, Turn
+from worker_wrapper.result_object import find_result, read_result
+
+_UNKNOWN = "No conversation found"
+
+
+class Orbiter:
+    """Adapter for `orbiter exec`."""
+
+    name = "orbiter"
+    credentials = (
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "OPENAI_API_KEY",
+    )
+    passes = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "AGENT_FILE")
+    session_paths = (".orbiter/sessions",)
+    home_variable = None
+    ignores = ()
+
+    def build(self, turn: Turn) -> Command:
+        """Say which process runs this turn."""
+        options, session = turn.options, turn.session
+        flags = {
+            "--model": options.model,
+            "--max-turns": options.max_turns,
+            "--max-cost-usd": options.max_cost_usd,
+            "--system-prompt": options.system_prompt,
+            "--resume" if session and session.resumed else "--session-id": session and session.id,
+        }
+        given = [(flag, str(value)) for flag, value in flags.items() if value is not None]
+        return Command(
+            argv=(
+                *("orbiter", "exec"),
+                *(("--stream",) if turn.stream else ()),
+                *(word for pair in given for word in pair),
+            ),
+            stdin=turn.prompt.encode("utf-8", "replace"),
+        )
+
+    def parse(self, outcome: Outcome) -> AgentResult:
+        """Read the one JSON object that it ends with."""
+        said = find_result(outcome.stdout)
+        if said is None:
+            unknown = _UNKNOWN in outcome.complaint
+            return AgentResult(is_error=True, session_conflict="unknown" if unknown else None)
+        result = read_result(said)
+        cost = said.get("cost_usd")
+        if result.usage is not None and isinstance(cost, int | float):
+            result.usage = result.usage.model_copy(update={"cost_usd": float(cost)})
+        return replace(result, requests=result.turns)
+
+    def piece(self, event: Mapping[str, Any]) -> Piece | None:
+        """It says its text as the model sends it; a step begins something new."""
+        if event.get("type") == "step":
+            return Piece("", opens=True)
+        if event.get("type") != "text":
+            return None
+        return Piece(str(event.get("text", "")))
+
+    def conversation_id(self, session: Session) -> str | None:
+        """Its own id names its file."""
+        return session.id
+
+
+AGENT = Orbiter()
