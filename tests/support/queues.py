@@ -1,6 +1,7 @@
 """The queues as an outside program sees them: put messages in, look at what came out."""
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from redis.asyncio import Redis
@@ -9,6 +10,8 @@ from support.eventually import eventually
 from orbiter_contracts import (
     DeveloperWorkerInput,
     DeveloperWorkerOutput,
+    POState,
+    POTurn,
     POWorkerInput,
     POWorkerOutput,
     WorkerLifecycleEvent,
@@ -25,6 +28,8 @@ from orbiter_contracts.queues import (
     dead_letter,
     po_input,
     po_output,
+    po_state,
+    po_turns,
 )
 from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS
 
@@ -100,6 +105,25 @@ class Queues:
         entries = await self.redis.xrange(po_output(worker))
         return [decode(POWorkerOutput, fields) for _, fields in entries]
 
+    async def finals(self, count: int, *, worker: str = "po-1") -> list[POWorkerOutput]:
+        """Wait for that many whole answers of a PO worker; return these alone."""
+
+        async def whole() -> list[POWorkerOutput]:
+            answers = await self.answers(0, worker=worker)
+            return [answer for answer in answers if answer.is_final]
+
+        await eventually(lambda: _at_least(whole, count))
+        return await whole()
+
+    async def state(self, worker: str = "po-1") -> POState:
+        """How a PO session stands."""
+        return POState.of(await self.redis.hgetall(po_state(worker))) or POState()
+
+    async def turns(self, worker: str = "po-1") -> list[POTurn]:
+        """The kept turns of a PO session."""
+        texts = await self.redis.lrange(po_turns(worker), 0, -1)
+        return [POTurn.model_validate_json(text) for text in texts]
+
     async def lifecycle(self, worker: str | None = None) -> list[WorkerLifecycleEvent]:
         """All lifecycle events so far, of one worker or of all."""
         entries = await self.redis.xrange(LIFECYCLE)
@@ -128,6 +152,10 @@ class Queues:
 
     async def _told(self, event: str, count: int) -> bool:
         return [e.event for e in await self.lifecycle()].count(event) >= count
+
+
+async def _at_least(whole: Callable[[], Awaitable[list[Any]]], count: int) -> bool:
+    return len(await whole()) >= count
 
 
 def routing(fields: dict[str, str]) -> dict[str, str]:

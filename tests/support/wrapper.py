@@ -40,6 +40,44 @@ while [ -e "$home/held" ]; do sleep 0.02; done
 . "$home/behaviour"
 """
 
+# Keeps conversations as the real one does: a file each, refused where the real one refuses.
+_REMEMBERS = """
+while [ $# -gt 0 ]; do
+  case "$1" in --session-id|--resume) how=$1; id=$2 ;; esac
+  shift
+done
+file="$HOME/.claude/projects/-work/$id.jsonl"
+mkdir -p "$(dirname "$file")"
+if [ "$how" = --session-id ] && [ -e "$file" ]; then
+  echo "Error: Session ID $id is already in use." >&2; exit 1
+elif [ "$how" = --resume ] && [ ! -e "$file" ]; then
+  echo "No conversation found with session ID: $id" >&2; exit 1
+fi
+{{ tr '\\n' ' ' <"$turn/prompt"; echo; }} >>"$file"
+{then}
+said=$(tr '\\n' '|' <"$file")
+printf '{{"type":"result","num_turns":1,"result":"%s","session_id":"%s",' "$said" "$id"
+printf '"total_cost_usd":0.25,"usage":{{"input_tokens":%s,"output_tokens":5}}}}\\n' {tokens}
+"""
+
+# Kills the wrapper at its n-th talk with Redis: as sitecustomize of a whole process.
+_SABOTAGE = """
+import os, signal
+from worker_wrapper import connection
+
+real, count = connection.RedisConnection._once, 0
+
+async def once(self, *arguments):
+    global count
+    reply = await real(self, *arguments)
+    count += 1
+    if count == int(os.environ["DIES_AFTER"]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return reply
+
+connection.RedisConnection._once = once
+"""
+
 
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[RedisConnection]:
@@ -94,6 +132,15 @@ class FakeClaude:
         }
         (self._home / "answer").write_text(json.dumps(answer))
         self.does(f"cat {shlex.quote(str(self._home / 'answer'))}")
+
+    def remembers(self, *, tokens: int = 10, then: str = "") -> None:
+        """Answer with all prompts of the conversation, each with a `|` behind it.
+
+        Args:
+            tokens: How many tokens each request is said to have.
+            then: Shell commands to run once the prompt is written down.
+        """
+        self.does(_REMEMBERS.format(tokens=tokens, then=then))
 
     def does(self, script: str) -> None:
         """Run this shell script instead of answering."""
@@ -196,6 +243,18 @@ class Wrappers:
         process = WrapperProcess(environ, log)
         self._started.append(process)
         return process
+
+    @property
+    def home(self) -> Path:
+        """HOME of the wrappers and their agents, unless they are given another."""
+        return self._directory / "home"
+
+    def start_dying(self, step: int, worker_id: str, **env: str) -> WrapperProcess:
+        """Start a wrapper that is killed right after it talked to Redis that many times."""
+        saboteur = self._directory / "saboteur"
+        saboteur.mkdir(exist_ok=True)
+        (saboteur / "sitecustomize.py").write_text(_SABOTAGE)
+        return self.start(worker_id, PYTHONPATH=str(saboteur), DIES_AFTER=str(step), **env)
 
     def end(self) -> None:
         """End all that still run."""

@@ -24,6 +24,7 @@ CREDENTIALS: Final = frozenset(
 )
 """Files that are never kept, wherever they are: where CLIs put their keys."""
 _LEVEL: Final = 6
+_CHUNK: Final = 256 * 1024
 _ID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _DRAFT: Final = ".orbiter-draft"
 
@@ -57,11 +58,17 @@ def pack(roots: Roots, *, agent: str, sessions: Collection[str], limit: int) -> 
     Raises:
         TooLargeError: It would be larger.
     """
+    import gzip
     import tarfile
 
     sink = _Sink(limit)
     sink.write(MAGIC + agent.encode() + b"\n")
-    with tarfile.open(fileobj=sink, mode="w|gz", compresslevel=_LEVEL) as tar:
+    with (
+        gzip.GzipFile(
+            filename="", fileobj=sink, mode="wb", compresslevel=_LEVEL, mtime=0
+        ) as packed,
+        tarfile.open(fileobj=packed, mode="w|", bufsize=_CHUNK) as tar,
+    ):
         for name, path in _files(roots):
             ids = {found.lower() for found in _ID.findall(name)}
             if ids and not ids & {session.lower() for session in sessions}:
@@ -128,10 +135,15 @@ class _Sink(io.RawIOBase):
         super().__init__()
         self.data = bytearray()
         self._limit = limit
+        self._full = False
 
     def write(self, data: Any) -> int:
+        if self._full:
+            return len(data)
         self.data += data
         if len(self.data) > self._limit:
+            # Only once: whoever is closed because of it still wants to write its end.
+            self._full = True
             raise TooLargeError(len(self.data))
         return len(data)
 
@@ -191,7 +203,7 @@ def _write(target: Path, source: IO[bytes], mtime: float) -> None:
     draft.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
-        while chunk := source.read(256 * 1024):
+        while chunk := source.read(_CHUNK):
             file.write(chunk)
     os.utime(draft, (mtime, mtime))
     draft.replace(target)

@@ -10,7 +10,7 @@ from redis.exceptions import OutOfMemoryError
 from orbiter_contracts import SnapshotReport
 from orbiter_contracts.queues import LIFECYCLE, dead_letter, po_output, po_state, po_turns
 from worker_wrapper.claims import QueueClaim
-from worker_wrapper.connection import RedisUnavailableError
+from worker_wrapper.connection import TRIES, RedisUnavailableError
 from worker_wrapper.ledger import KEPT_TURNS
 from worker_wrapper.memory import Snapshot
 from worker_wrapper.po_scripts import SETTLE_TURN, Changes, flat
@@ -42,23 +42,21 @@ class POClaim(QueueClaim):
 
     async def settle(self, output: str, event: str, *, dead_reason: str = "") -> bool:
         """See `Claim`. A Redis without room for the snapshot gets the answer without it."""
+        published = (output, event, dead_reason)
         try:
-            return await self._settle_turn(self.books, output, event, dead_reason)
+            return await self._settle_turn(self.books, *published, tries=1)
         except RedisUnavailableError as error:
             kept = self.books.snapshot
-            if not isinstance(error.__cause__, OutOfMemoryError) or kept is None or not kept.data:
-                raise
-            report = SnapshotReport(stored=False, bytes=len(kept.data), reason="NoMemory")
-            changes = {**self.books.changes, "snapshot": report.model_dump_json(exclude_none=True)}
-            books = replace(self.books, changes=changes, snapshot=None)
-            return await self._settle_turn(books, output, event, dead_reason)
+            if isinstance(error.__cause__, OutOfMemoryError) and kept and kept.data:
+                self.books = _without_snapshot(self.books, len(kept.data))
+        return await self._settle_turn(self.books, *published, tries=TRIES)
 
     async def put_aside(self, reason: str) -> bool:
         """Put a message that nobody can read on the dead-letter stream; it says nothing of us."""
         return await super().settle("", "", dead_reason=reason)
 
     async def _settle_turn(
-        self, books: Bookkeeping, output: str, event: str, dead_reason: str
+        self, books: Bookkeeping, output: str, event: str, dead_reason: str, *, tries: int
     ) -> bool:
         key, snapshot = self._stream.key, books.snapshot
         keys = [key, self._output, LIFECYCLE, dead_letter(key), *self._books_keys]
@@ -68,4 +66,11 @@ class POClaim(QueueClaim):
             data = snapshot.data
         command: list[str | int | bytes] = ["EVAL", SETTLE_TURN, len(keys), *keys]
         command += [*self._who, output, event, dead_reason, books.turn, KEPT_TURNS, data]
-        return bool(await self._stream.redis.call(*command, *flat(books.changes)))
+        command += flat(books.changes)
+        return bool(await self._stream.redis.call(*command, tries=tries))
+
+
+def _without_snapshot(books: Bookkeeping, size: int) -> Bookkeeping:
+    report = SnapshotReport(stored=False, bytes=size, reason="NoMemory")
+    changes = {**books.changes, "snapshot": report.model_dump_json(exclude_none=True)}
+    return replace(books, changes=changes, snapshot=None)

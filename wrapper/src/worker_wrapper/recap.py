@@ -56,9 +56,10 @@ async def recap(
     if not summary:
         return ""
     parts = [_HEAD, "", *summary]
-    relevant = await find_relevant(own, message, embedder)
-    if relevant:
-        parts += ["", _RELEVANT, *(_quoted(turn) for turn in relevant)]
+    relevant = [_quoted(turn) for turn in await find_relevant(own, message, embedder)]
+    new = [quotation for quotation in relevant if quotation not in summary]
+    if new:
+        parts += ["", _RELEVANT, *new]
     return "\n".join([*parts, _TAIL])
 
 

@@ -10,6 +10,8 @@ _SECRET_NAME = re.compile(
     r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH(?!OR))(?!.*_(?:DIR|FILE|PATH|SOCK)$)",
     re.IGNORECASE,
 )
+_OUR_SETTINGS = frozenset({"SNAPSHOT_KEY", "SESSION_MAX_TOKENS"})
+"""Named like secrets, and none: 100000 is a number that people write."""
 _SHORTEST = 6
 """Shorter values are no secrets and would blot out ordinary words."""
 _GIT_SECRETS = ("password", "token")
@@ -33,7 +35,7 @@ class Redactor:
         for name, value in environ.items():
             if "://" in value:
                 values += _secrets_in_url(value)
-            if _SECRET_NAME.search(name):
+            if name not in _OUR_SETTINGS and _SECRET_NAME.search(name):
                 values.append(value)
         if directory := environ.get("GIT_CREDENTIALS_DIR"):
             values += _secrets_in_files(Path(directory))
