@@ -10,6 +10,11 @@ WORKER_PARTS = (
     "contracts/src",
     "wrapper/src",
 )
+ORBITER_PARTS = (
+    "images/orbiter.Dockerfile",
+    "images/orbiter.lock",
+    *(f"packages/orbiter-{name}/src" for name in ("core", "models", "mcp", "cli")),
+)
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,7 @@ CATALOG = (
     worker("claude", always=True),
     worker("codex", always=False),
     worker("factory", always=False),
+    Image("worker-orbiter", ORBITER_PARTS, lock="orbiter", parent="worker"),
     Image("redis", ("images/redis.Dockerfile",)),
     Image("model-server", ("tests/images/model-server.Dockerfile", "tests/model_server")),
     Image("git-server", ("tests/images/git-server.Dockerfile", "tests/images/git_server.py")),

@@ -14,7 +14,13 @@ from .stamp import Stamps
 # Where a build sees what was fetched before: directories that every base has.
 WHEELS_MOUNT = "/mnt"
 AGENT_MOUNT = "/media"
-BUILD_SECONDS = {"worker-claude": 40, "worker-codex": 40, "worker-factory": 40, "operator": 30}
+BUILD_SECONDS = {
+    "worker-claude": 40,
+    "worker-codex": 40,
+    "worker-factory": 40,
+    "worker-orbiter": 40,
+    "operator": 30,
+}
 LOAD_SECONDS = {"worker-claude": 20, "worker-codex": 20, "worker-factory": 20}
 
 
@@ -107,8 +113,8 @@ def inputs(work: Work, image: Image) -> tuple[dict[str, str], list[tuple[Path, s
     arguments: dict[str, str] = {}
     mounts: list[tuple[Path, str]] = []
     if image.parent:
-        return {"WORKER": BY_NAME[image.parent].name}, mounts
-    if work.base:
+        arguments["WORKER"] = BY_NAME[image.parent].name
+    elif work.base:
         arguments["BASE"] = work.base
     if image.agent:
         arguments["AGENT"] = image.agent
