@@ -2,14 +2,21 @@
 
 import asyncio
 import os
+import shutil
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+from support.eventually import eventually
 
 from orbiter.sandbox import Limits, LocalSandbox, SandboxError, SandboxUnavailableError
 
 pytestmark = pytest.mark.integration
+
+
+def places():
+    return Path(tempfile.gettempdir()).glob("orbiter-sandbox-*")
 
 
 async def test_a_command_tells_its_exit_code_and_what_it_printed(sandbox):
@@ -86,7 +93,7 @@ async def test_more_of_the_machine_is_shown_on_request(secret):
 
 
 async def test_nothing_is_left_of_a_closed_sandbox():
-    before = set(Path(tempfile.gettempdir()).glob("orbiter-sandbox-*"))
+    before = set(places())
     async with LocalSandbox() as sandbox:
         # neither a very deep tree nor one without permissions stays behind
         await sandbox.run_python(
@@ -94,7 +101,7 @@ async def test_nothing_is_left_of_a_closed_sandbox():
         )
         await sandbox.run("mkdir -p locked/in && touch locked/in/file && chmod 000 locked")
         assert "locked/" in await sandbox.list()
-    assert set(Path(tempfile.gettempdir()).glob("orbiter-sandbox-*")) == before
+    assert set(places()) == before
     with pytest.raises(SandboxError, match="not open; use `async with`"):
         await sandbox.run("true")
 
@@ -117,6 +124,41 @@ def _command_lines():
         except OSError:
             continue
     return lines
+
+
+async def test_nothing_runs_on_when_this_process_is_killed(tmp_path):
+    before = set(places())
+    program = tmp_path / "user.py"
+    program.write_text(
+        "import asyncio\n"
+        "from orbiter.sandbox import LocalSandbox\n"
+        "async def main():\n"
+        "    async with LocalSandbox() as sandbox:\n"
+        "        await sandbox.run('setsid sleep 3458 & sleep 3458')\n"
+        "asyncio.run(main())\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, program),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    await eventually(lambda: "sleep\x003458" in _command_lines())
+    process.kill()
+    await process.wait()
+    await eventually(lambda: "sleep\x003458" not in _command_lines())
+    for left in set(places()) - before:  # whoever is killed cannot remove its files
+        shutil.rmtree(left)
+
+
+async def test_sandboxes_do_not_see_each_other(sandbox):
+    await sandbox.write("mine", "text")
+    async with LocalSandbox() as other:
+        assert await other.list() == []
+        assert "sandbox-" not in (await other.run("cat /proc/mounts; ls -R /tmp")).stdout
+
+
+async def test_a_command_that_is_too_long_is_refused(sandbox):
+    with pytest.raises(SandboxError, match="cannot be started: Argument list too long"):
+        await sandbox.run("true " + "x" * 200_000)
 
 
 async def test_without_bubblewrap_it_refuses_and_says_what_to_do(monkeypatch):

@@ -1,5 +1,9 @@
 """What an agent can do with a sandbox, and what is decided without one."""
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,8 +12,10 @@ from orbiter import Agent, run
 from orbiter.models import ScriptedModel, call
 from orbiter.sandbox import Limits, LocalSandbox, SandboxError, sandbox_tools
 from orbiter.sandbox._internal.bwrap import command
-from orbiter.sandbox._internal.guard import disk_of, memory_of
+from orbiter.sandbox._internal.guard import _listed, _scanned, disk_of, memory_of
 from orbiter.sandbox._internal.output import Kept
+
+MIB = 1024 * 1024
 
 
 @pytest.mark.integration
@@ -85,4 +91,15 @@ def test_sizes_are_summed_without_following_links(tmp_path):
     (tmp_path / "up").symlink_to("..")
     (tmp_path / "self").symlink_to("self")
     assert 100_000 <= disk_of(tmp_path) < 200_000
+
+
+def test_memory_is_summed_over_all_descendants():
+    take = "import sys, time; x = bytearray(30 << 20); print(1, flush=True); time.sleep(60)"
+    line = f"{sys.executable} -c '{take}' & exec {sys.executable} -c '{take}'"
+    with subprocess.Popen(["sh", "-c", line], stdout=subprocess.PIPE, process_group=0) as process:
+        assert process.stdout.readline() == process.stdout.readline() == b"1\n"
+        both = memory_of(process.pid)
+        assert _scanned()(process.pid) == _listed(process.pid)
+        os.killpg(process.pid, signal.SIGKILL)
+    assert 60 * MIB < both < 120 * MIB
     assert memory_of(1 << 30) == 0

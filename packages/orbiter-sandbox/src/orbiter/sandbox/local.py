@@ -81,7 +81,7 @@ class LocalSandbox(Sandbox):
     async def _probe(self) -> None:
         try:
             outcome = await self._execute(["true"], b"", _PROBE_SECONDS, _PROBE_BYTES)
-        except OSError as error:
+        except SandboxError as error:
             raise _unavailable(str(error)) from error
         if outcome.exit_code != 0:
             said = outcome.stderr.decode(errors="replace").strip()
@@ -124,14 +124,17 @@ class LocalSandbox(Sandbox):
         home = WORKSPACE if isolated else str(workspace)
         path = _PATH if isolated else os.environ.get("PATH", _PATH)
         env = {"PATH": path, "HOME": home, "LANG": "C.UTF-8", **self._env}
-        return await execute(
-            command,
-            Setting(root if isolated else workspace, env, self._user, isolated),
-            stdin,
-            timeout=timeout,
-            output_bytes=output_bytes,
-            guard=guard,
-        )
+        try:
+            return await execute(
+                command,
+                Setting(root if isolated else workspace, env, self._user, isolated),
+                stdin,
+                timeout=timeout,
+                output_bytes=output_bytes,
+                guard=guard,
+            )
+        except OSError as error:
+            raise SandboxError(f"{argv[0]}: cannot be started: {error.strerror}") from error
 
 
 def _program(name: str, package: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,18 +37,32 @@ async def exceeded(limits: Limits, pid: int, workspace: Path) -> Stop:
 
 def memory_of(root: int) -> int:
     """Return the bytes of memory that a process and its descendants have to themselves."""
-    children: dict[int, list[int]] = {}
-    for entry in os.scandir("/proc"):
-        if entry.name.isdecimal():
-            with suppress(OSError, ValueError, IndexError):
-                stat = Path(entry.path, "stat").read_text().rpartition(")")[2].split()
-                children.setdefault(int(stat[1]), []).append(int(entry.name))
+    listed = Path("/proc/thread-self/children").exists()  # not every kernel is built with it
+    children = _listed if listed else _scanned()
     total, todo = 0, [root]
     while todo:
         pid = todo.pop()
-        todo += children.get(pid, ())
         total += _own_memory(pid)
+        todo += children(pid)
     return total
+
+
+def _listed(pid: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (thread / "children").read_text().split())
+    return found
+
+
+def _scanned() -> Callable[[int], list[int]]:
+    by_parent: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with suppress(OSError):
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                by_parent.setdefault(int(parent), []).append(int(entry.name))
+    return lambda pid: by_parent.get(pid, [])
 
 
 def _own_memory(pid: int) -> int:
