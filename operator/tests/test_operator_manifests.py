@@ -123,6 +123,27 @@ def test_git_credentials_are_mounted_and_not_in_the_environment():
     assert volumes["git-credentials"]["secret"]["secretName"] == "git-key"
 
 
+def test_an_agent_file_of_a_configmap_is_mounted_and_named():
+    source = {"configMapKeyRef": {"name": "agents", "key": "reviewer"}}
+    agent = {"agent": {"type": "orbiter", "fileFrom": source}}
+    assert environment(**agent)["AGENT_FILE"] == "/run/agent/agent.yaml"
+    mounts = {item["name"]: item for item in container(**agent)["volumeMounts"]}
+    assert mounts["agent"] == {"name": "agent", "mountPath": "/run/agent", "readOnly": True}
+    (volume,) = [item for item in pod_spec(**agent)["volumes"] if item["name"] == "agent"]
+    items = [{"key": "reviewer", "path": "agent.yaml"}]
+    assert volume["configMap"] == {"name": "agents", "items": items}
+
+
+def test_every_attempt_continues_one_session():
+    first, second = (
+        {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
+        for pod in (built(number)["spec"]["template"]["spec"] for number in (1, 2))
+    )
+    for name in ("SESSION_ID", "SNAPSHOT_KEY"):
+        assert first[name] == second[name]
+        assert UID in first[name]
+
+
 def test_a_workspace_can_be_a_volume_that_stays():
     workspace = {"persistentVolumeClaim": {"claimName": "repo"}}
     volumes = {item["name"]: item for item in pod_spec(workspace=workspace)["volumes"]}

@@ -11,7 +11,11 @@ from orbiter_images.catalog import CATALOG
 from orbiter_images.places import ROOT, versions
 
 DOCKERFILES = sorted({image.dockerfile for image in CATALOG})
-PACKAGES = {"operator": ("contracts", "operator"), "worker": ("contracts", "wrapper")}
+PACKAGES = {
+    "operator": ("contracts", "operator"),
+    "worker": ("contracts", "wrapper"),
+    "orbiter": tuple(f"packages/orbiter-{name}" for name in ("core", "models", "mcp", "cli")),
+}
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.MULTILINE)
 
 

@@ -52,6 +52,12 @@ class PromptSource(KubeModel):
     config_map_key_ref: ConfigMapKey
 
 
+class FileSource(KubeModel):
+    """Where the agent file of an Orbiter agent is."""
+
+    config_map_key_ref: ConfigMapKey
+
+
 class Agent(KubeModel):
     """Which agent works, and how. `env` stays as the API has it: it is copied into the pod."""
 
@@ -62,6 +68,7 @@ class Agent(KubeModel):
     credentials_secret_ref: SecretRef | None = None
     env: tuple[dict[str, Any], ...] = ()
     system_prompt: str | None = None
+    file_from: FileSource | None = None
 
 
 class Git(KubeModel):

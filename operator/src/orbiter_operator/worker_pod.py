@@ -19,6 +19,8 @@ _UID = 1000
 _SECRET_MODE = 0o440
 _GIT_DIR = "/run/secrets/git"
 _WORKSPACE = "/workspace"
+_AGENT_DIR = "/run/agent"
+_AGENT_FILE = "agent.yaml"
 _ANTHROPIC = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -93,7 +95,7 @@ def worker_template(
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "containers": [_container(agent, workspace, defaults)],
-            "volumes": _volumes(workspace),
+            "volumes": _volumes(agent, workspace),
         },
     }
     merged: Object = merge(base, overlay)
@@ -108,13 +110,15 @@ def worker_template(
 
 
 def _container(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> Object:
-    mounts = [
+    mounts: list[Object] = [
         {"name": "home", "mountPath": "/home/agent"},
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a mount of the pod's own
         {"name": "workspace", "mountPath": _WORKSPACE},
     ]
     if workspace.git and workspace.git.credentials_secret_ref:
-        mounts.append({"name": "git-credentials", "mountPath": _GIT_DIR, "readOnly": True})  # type: ignore[dict-item]
+        mounts.append({"name": "git-credentials", "mountPath": _GIT_DIR, "readOnly": True})
+    if agent.file_from:
+        mounts.append({"name": "agent", "mountPath": _AGENT_DIR, "readOnly": True})
     return {
         "name": WORKER,
         "image": defaults.images[agent.type],
@@ -145,6 +149,8 @@ def _agent_environment(agent: Agent, workspace: Workspace) -> list[Object]:
     }
     if workspace.git and workspace.git.credentials_secret_ref:
         values["GIT_CREDENTIALS_DIR"] = _GIT_DIR
+    if agent.file_from:
+        values["AGENT_FILE"] = f"{_AGENT_DIR}/{_AGENT_FILE}"
     variables: list[Object] = [
         {"name": name, "value": str(value)} for name, value in values.items() if value is not None
     ]
@@ -164,7 +170,7 @@ def _secret_variable(name: str, secret: str, key: str, *, optional: bool) -> Obj
     return {"name": name, "valueFrom": {"secretKeyRef": reference}}
 
 
-def _volumes(workspace: Workspace) -> list[Object]:
+def _volumes(agent: Agent, workspace: Workspace) -> list[Object]:
     place: Object = {"name": "workspace", "emptyDir": workspace.empty_dir or {}}
     if workspace.persistent_volume_claim:
         place = {"name": "workspace", "persistentVolumeClaim": workspace.persistent_volume_claim}
@@ -179,4 +185,8 @@ def _volumes(workspace: Workspace) -> list[Object]:
             "defaultMode": _SECRET_MODE,
         }
         volumes.append({"name": "git-credentials", "secret": secret})
+    if agent.file_from:
+        source = agent.file_from.config_map_key_ref
+        items = [{"key": source.key, "path": _AGENT_FILE}]
+        volumes.append({"name": "agent", "configMap": {"name": source.name, "items": items}})
     return volumes
