@@ -110,6 +110,18 @@ def test_the_permutation_test_is_exact_for_few_pairs():
     assert sign_flip_p([0.5] * 10 + [-0.5] * 5, seed=0) == pytest.approx(0.3018, abs=0.03)
 
 
+def test_many_cases_are_compared_at_once_and_as_the_few_would_be():
+    values = [(n * 7 % 5) / 4 - 0.48 for n in range(1_000)]
+    many, few = (
+        bootstrap(values, confidence=0.95, seed=0),
+        bootstrap(values[:-5], confidence=0.95, seed=0),
+    )
+    assert many == pytest.approx(few, abs=0.003)
+    exact = sign_flip_p([0.5] * 520 + [-0.5] * 470, seed=0)
+    normal = sign_flip_p([0.5] * 525 + [-0.5] * 475, seed=0)
+    assert exact == pytest.approx(normal, abs=0.03)
+
+
 def test_the_gate_passes_what_reaches_its_thresholds():
     gate = check(result([1.0, 0.5]), ["exact>=0.75", "errors<=0"])
     assert (gate.passed, gate.exit_code) == (True, ExitCode.PASSED)

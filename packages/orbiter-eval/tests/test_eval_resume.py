@@ -131,6 +131,16 @@ async def test_two_evaluations_never_write_one_journal(tmp_path):
     assert (await first).complete
 
 
+async def test_what_goes_wrong_beside_the_runs_is_raised_as_it_is():
+    target, _ = counting()
+
+    def broken(progress):
+        raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space left"):
+        await Evaluator(target, [ExactMatch()]).run(CASES, progress=broken)
+
+
 def test_what_is_no_journal_is_told(tmp_path):
     file = tmp_path / "a.jsonl"
     with pytest.raises(JournalError, match="cannot be read: No such file"):

@@ -117,9 +117,13 @@ class Evaluator:
             done = len(keys) - len(waiting)
             tell(Progress(done, len(keys), None))
             work = iter(waiting)
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(self.concurrency, len(waiting))):
-                    group.create_task(self._work(work, book, len(keys), tell))
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(min(self.concurrency, len(waiting))):
+                        group.create_task(self._work(work, book, len(keys), tell))
+            except BaseExceptionGroup as errors:
+                # such as a full disk: what the first one met is what there is to tell
+                raise errors.exceptions[0] from None
             results = [book.results[case.id, number] for case, number in keys]
             return EvalResult(info=book.info, results=results)
 
