@@ -16,6 +16,9 @@ ADDED_BY_AGENTS = re.compile(
     re.DOTALL,
 )
 
+# What a worker tells a new session of the one before: it is known there, but no script.
+RETOLD = re.compile(r"<earlier_conversation>.*?</earlier_conversation>", re.DOTALL)
+
 
 @dataclass(frozen=True)
 class Turn:
@@ -23,6 +26,16 @@ class Turn:
 
     prompt: str
     outputs: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The prompt without what is only retold in it."""
+        return RETOLD.sub("", self.prompt)
+
+    @property
+    def retold(self) -> str:
+        """What the prompt tells of an earlier conversation."""
+        return "\n".join(RETOLD.findall(self.prompt))
 
 
 @dataclass(frozen=True)

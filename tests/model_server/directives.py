@@ -193,6 +193,11 @@ def parse(text: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
+def remembers(text: str) -> list[re.Match[str]]:
+    """Return the `[[remember]]` directives in a text that is no script as a whole."""
+    return [found for found in DIRECTIVE.finditer(text) if found["name"] == "remember"]
+
+
 def check_rest(prose: str) -> None:
     """Refuse a known directive that was opened and whose end was not found."""
     for found in re.finditer(OPENING, prose):

@@ -103,7 +103,7 @@ def decide(conversation: Conversation, journal: Journal, otherwise: str = "") ->
         journal.auxiliary += 1
         return Reply((Text(SIDE_ANSWER),))
     attempt = journal.attempt(conversation)
-    script = d.of_attempt(d.parse(conversation.turn.prompt) or d.parse(otherwise), attempt)
+    script = d.of_attempt(d.parse(conversation.turn.words) or d.parse(otherwise), attempt)
     if not script:
         return Reply((Text(f"{GREETING}\n\n{result_block(None, GREETING)}"),))
     steps = steps_of_reply(script, len(conversation.turn.outputs))
@@ -150,7 +150,7 @@ def parts_of(steps: tuple[d.Step, ...], conversation: Conversation) -> tuple[Par
             case d.Remember(fact):
                 say(f"I will remember: {fact}")
             case d.Recall():
-                say(recollection(conversation.turns[:-1]))
+                say(recollection(conversation.turns))
             case d.Result(body):
                 escaped = json.dumps(output)[1:-1]
                 filled = body.replace("{output}", escaped) if body else None
@@ -186,13 +186,16 @@ def shell_call(command: str, offered: tuple[str, ...]) -> Part:
     return Text(f"I cannot run {command!r}: none of {', '.join(SHELL_TOOLS)} is offered.")
 
 
-def recollection(earlier: tuple[Turn, ...]) -> str:
-    """Return what the earlier prompts of the conversation said to remember."""
+def recollection(turns: tuple[Turn, ...]) -> str:
+    """Return what the earlier prompts of the conversation said to remember, also as retold."""
     facts: list[str] = []
-    for turn in earlier:
+    for turn in turns:
+        facts += [found["body"].lstrip(": ") for found in d.remembers(turn.retold)]
+    for turn in turns[:-1]:
         with suppress(d.DirectiveError):
-            facts += [step.fact for step in d.parse(turn.prompt) if isinstance(step, d.Remember)]
-    return f"I remember: {'; '.join(facts)}" if facts else "I remember nothing."
+            facts += [step.fact for step in d.parse(turn.words) if isinstance(step, d.Remember)]
+    known = list(dict.fromkeys(facts))
+    return f"I remember: {'; '.join(known)}" if known else "I remember nothing."
 
 
 def result_block(body: str | None, summary: str) -> str:

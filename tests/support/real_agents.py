@@ -32,6 +32,7 @@ class RealWorkers:
     Attributes:
         home: HOME of the worker and its agent.
         work: Where the agent works.
+        started: The workers, the last one last.
     """
 
     def __init__(self, directory: Path, environ: dict[str, str]) -> None:
@@ -40,7 +41,7 @@ class RealWorkers:
         self._spill = directory / "spill"
         self._directory = directory
         self._environ = environ
-        self._started: list[WrapperProcess] = []
+        self.started: list[WrapperProcess] = []
         for path in (self.home, self.work, self._spill):
             path.mkdir()
 
@@ -55,8 +56,8 @@ class RealWorkers:
             **self._environ,
             **env,
         }
-        process = WrapperProcess(environ, self._directory / f"wrapper-{len(self._started)}.log")
-        self._started.append(process)
+        process = WrapperProcess(environ, self._directory / f"wrapper-{len(self.started)}.log")
+        self.started.append(process)
         return process
 
     def start_po(self, **env: str) -> WrapperProcess:
@@ -67,7 +68,7 @@ class RealWorkers:
         """Wait until the agent is in the tool call of HOLD; return the agent's pid."""
         await eventually((self.work / "held").exists)
         children = [
-            pid for pid in self.left_behind() if _parent(pid) == self._started[-1].process.pid
+            pid for pid in self.left_behind() if _parent(pid) == self.started[-1].process.pid
         ]
         assert len(children) == 1, f"more than one agent: {children}"
         return children[0]
@@ -87,7 +88,7 @@ class RealWorkers:
 
     def end(self) -> None:
         """End all that still run, with what their agents started."""
-        for process in self._started:
+        for process in self.started:
             process.end()
         for pid in self.left_behind():
             with suppress(ProcessLookupError):
