@@ -31,6 +31,10 @@ async def served(make: Callable[[str], Any]) -> AsyncIterator[str]:
             task.cancel()
         await asyncio.gather(*server.server_state.tasks, return_exceptions=True)
         await server.lifespan.shutdown()
+        # clients that keep their connections would keep ours
+        for connection in list(server.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)
 
 
 @pytest.fixture

@@ -120,3 +120,7 @@ async def running(
         await app.state.runs.stop()
         await asyncio.gather(*server.server_state.tasks, return_exceptions=True)
         await server.lifespan.shutdown()
+        # clients that keep their connections would keep ours
+        for connection in list(server.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)

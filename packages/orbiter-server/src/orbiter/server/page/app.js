@@ -1,1 +1,95 @@
-"use strict";
+// Where the page begins: ask the server whether we may, then show what the address says.
+
+import { request, setToken } from "./api.js";
+import { Chat } from "./chat.js";
+import { Cluster } from "./cluster.js";
+import { h } from "./dom.js";
+import { Tasks } from "./tasks.js";
+
+const login = document.getElementById("login");
+const problem = document.getElementById("login-problem");
+let app = null;
+
+class App {
+  constructor(agents, cluster) {
+    this.views = { chat: new Chat(agents), tasks: new Tasks(agents) };
+    if (cluster) this.views.cluster = new Cluster();
+    this.links = Object.keys(this.views).map((name) => h(
+      "a", { href: `#/${name}`, "data-view": name }, name[0].toUpperCase() + name.slice(1),
+    ));
+    this.main = h("main", { id: "main", tabIndex: -1 });
+    this.element = h(
+      "div", { id: "app" },
+      h("a", { class: "skip", href: "#main", onclick: (event) => this.skip(event) }, "Skip to the content"),
+      h(
+        "header", { class: "top" },
+        h("img", { src: "/page/icon.svg", alt: "", width: 22, height: 22 }), h("h1", {}, "Orbiter"),
+        h("nav", { "aria-label": "Views" }, this.links),
+      ),
+      this.main,
+      h("div", { id: "announcer", class: "unseen", role: "status", "aria-live": "polite" }),
+    );
+  }
+
+  skip(event) {
+    event.preventDefault();
+    this.main.focus();
+  }
+
+  async route() {
+    const [, name, id] = location.hash.split("/");
+    const chosen = name in this.views ? name : "chat";
+    const view = this.views[chosen];
+    if (this.view !== view) {
+      this.view?.leave();
+      this.view = view;
+      this.main.replaceChildren(view.element);
+      document.title = `${chosen[0].toUpperCase()}${chosen.slice(1)} · Orbiter`;
+      for (const link of this.links) {
+        if (link.dataset.view === chosen) link.setAttribute("aria-current", "page");
+        else link.removeAttribute("aria-current");
+      }
+    }
+    await view.enter(id || undefined);
+  }
+}
+
+async function start() {
+  let agents;
+  try {
+    ({ agents } = await request("GET", "/v1/agents"));
+  } catch (error) {
+    locked(error);
+    return;
+  }
+  const cluster = await request("GET", "/v1/cluster/tasks?limit=1").then(() => true, (error) => error.code !== "no_cluster");
+  login.hidden = true;
+  app = new App(agents, cluster);
+  document.body.append(app.element);
+  await app.route();
+}
+
+function locked(error) {
+  app?.view?.leave();
+  app?.element.remove();
+  app = null;
+  login.hidden = false;
+  if (error && error.status !== 401) problem.textContent = error.message;
+  document.getElementById("token").focus();
+}
+
+addEventListener("hashchange", () => app?.route());
+addEventListener("unauthorized", () => {
+  setToken("");
+  if (app) locked();
+});
+document.getElementById("login-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const field = document.getElementById("token");
+  setToken(field.value);
+  field.value = "";
+  problem.textContent = "";
+  await start();
+  if (!app && !problem.textContent) problem.textContent = "This is not the server's token.";
+});
+start();

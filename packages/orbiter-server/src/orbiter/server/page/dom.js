@@ -1,0 +1,45 @@
+// Elements without markup text: nothing an agent says can become part of the page.
+
+export function h(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name in element && typeof value !== "string") element[name] = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  fill(element, ...children);
+  return element;
+}
+
+// Put children in the place of what an element has; null and undefined stand for none.
+export function fill(element, ...children) {
+  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined));
+}
+
+export function announce(text) {
+  const region = document.getElementById("announcer");
+  if (region) region.textContent = text;
+}
+
+export function seconds(value) {
+  if (value < 0.001) return "0 ms";
+  if (value < 1) return `${Math.round(value * 1000)} ms`;
+  return value < 60 ? `${value.toFixed(1)} s` : `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
+}
+
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const date = new Intl.DateTimeFormat(undefined, {
+  month: "short", day: "numeric", hour: "2-digit", minute: "2-digit",
+});
+
+export function when(text) {
+  if (!text) return "";
+  const time = new Date(text);
+  return (time.toDateString() === new Date().toDateString() ? clock : date).format(time);
+}
+
+export function badge(state) {
+  const name = String(state).replace(/([a-z])([A-Z])/g, "$1_$2").toLowerCase();
+  return h("span", { class: `badge ${name}` }, name.replace("_", " "));
+}

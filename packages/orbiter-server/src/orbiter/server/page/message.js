@@ -1,0 +1,108 @@
+// One exchange: what the user said, and what the agent said and did.
+
+import { h, seconds } from "./dom.js";
+import { show } from "./markdown.js";
+
+export class Message {
+  constructor(run, onTrace) {
+    this.run = run;
+    this.body = h("div", { class: "body" });
+    this.foot = h("button", { class: "quiet foot", "aria-pressed": "false", onclick: onTrace }, "Trace");
+    this.parts = new Map();
+    this.element = h(
+      "article", { class: "exchange", "aria-label": run.info.input.slice(0, 80) },
+      h("div", { class: "said user" }, h("span", { class: "who" }, "You"), h("p", {}, run.info.input)),
+      h("div", { class: "said agent" }, h("span", { class: "who" }, run.info.agent), this.body, this.foot),
+    );
+    this.draw();
+  }
+
+  mark(traced) {
+    this.foot.setAttribute("aria-pressed", String(traced));
+  }
+
+  draw() {
+    const { run } = this;
+    const wanted = run.parts.map((part) => this.part(part));
+    if (run.error) wanted.push(this.note("problem", `Failed: ${run.error}`));
+    else if (run.status === "cancelled") wanted.push(this.note("empty", "Stopped."));
+    else if (run.status === "running" && run.parts.at(-1)?.kind !== "text") wanted.push(this.waiting());
+    // keep what is there already: a selection, an opened tool call
+    wanted.forEach((element, at) => {
+      if (this.body.children[at] !== element) this.body.insertBefore(element, this.body.children[at] ?? null);
+    });
+    while (this.body.children.length > wanted.length) this.body.lastElementChild.remove();
+    this.element.classList.toggle("working", run.status === "running");
+    if (run.end) {
+      const tokens = run.outcome.usage?.total_tokens;
+      const told = ["Trace", seconds(run.end - run.begin), tokens && `${tokens} tokens`];
+      this.foot.textContent = told.filter(Boolean).join(" · ");
+    }
+  }
+
+  part(part) {
+    let element = this.parts.get(part);
+    if (!element) {
+      element = this.create(part);
+      this.parts.set(part, element);
+    }
+    if (part.kind === "text") show(element, part.text);
+    else if (part.kind === "call") this.update(element, part);
+    return element;
+  }
+
+  create(part) {
+    switch (part.kind) {
+      case "text": return h("div", { class: "prose" });
+      case "handoff": return h("p", { class: "handoff" }, `${part.agent} handed over to ${part.target}`);
+      case "data": return h("pre", { tabIndex: 0 }, JSON.stringify(part.value, null, 2));
+      default: return h(
+        "details", { class: "call" },
+        h("summary", {}, h("span", { class: "state" }), h("code", {}, part.name), h("span", { class: "brief" }), h("span", { class: "time" })),
+        h("h4", {}, "Arguments"), h("pre", { tabIndex: 0 }, pretty(part.arguments)),
+        h("h4", {}, "Result"), h("pre", { tabIndex: 0, class: "result" }, "…"),
+      );
+    }
+  }
+
+  update(element, call) {
+    const failed = Boolean(call.error);
+    const state = call.end === null ? "running" : failed ? "failed" : "done";
+    element.querySelector(".state").className = `state ${state}`;
+    element.querySelector(".state").textContent = { running: "calling", failed: "failed", done: "called" }[state];
+    element.querySelector(".brief").textContent = brief(call.arguments);
+    if (call.end === null) return;
+    element.querySelector(".time").textContent = seconds(call.end - call.begin);
+    element.querySelector(".result").textContent = call.error ?? pretty(call.content);
+  }
+
+  note(kind, text) {
+    this.noted ??= h("p", {});
+    this.noted.className = kind;
+    this.noted.textContent = text;
+    return this.noted;
+  }
+
+  waiting() {
+    this.dots ??= h("p", { class: "dots", "aria-label": "at work" }, h("i"), h("i"), h("i"));
+    return this.dots;
+  }
+}
+
+function pretty(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+function brief(text) {
+  try {
+    const values = Object.entries(JSON.parse(text || "{}"));
+    const plain = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+    return values.map(([name, value]) => `${name}: ${plain(value)}`).join(", ").slice(0, 120);
+  } catch {
+    return text.slice(0, 120);
+  }
+}
