@@ -26,7 +26,7 @@ def ask(redis: Redis, worker_id: str, user_id: int, prompt: str) -> Iterator[dic
     message = {"request_id": request_id, "user_id": user_id, "prompt": prompt}
     redis.xadd(f"worker:po:{worker_id}:input", {"data": json.dumps(message)})
     while True:
-        reply = redis.xread({stream: after}, block=5000)
+        reply = redis.xread({stream: after}, block=2000)  # ms; less than the socket timeout
         for entry, fields in reply[0][1] if reply else ():
             after = entry
             output = json.loads(fields["data"])
@@ -44,11 +44,10 @@ def show(outputs: Iterable[dict[str, Any]]) -> None:
             text = output["text"] or f"error: {output['error']}"
             print(text[len(shown) :] if text.startswith(shown) else f"\n{text}")
             return
-        if output["part"] != part:  # the agent used a tool and now says something else
-            print("\n")
-            part, shown = output["part"], ""
         print(output["text"], end="", flush=True)
-        shown += output["text"]
+        if output["part"] != part:  # the agent used a tool; only its last text is the answer
+            part, shown = output["part"], ""
+        shown = (shown + output["text"]).lstrip("\n")
 
 
 def main(worker_id: str, user_id: str) -> None:

@@ -119,11 +119,13 @@ def final(text: str, sequence: int = 0) -> POWorkerOutput:
         ([piece("Hel", 0), piece("lo", 1), final("Hello", 2)], ["Hel", "lo", ""]),
         ([piece("a", 0), piece("a", 0), piece("b", 1), final("ab", 2)], ["a", "", "b", ""]),
         (
-            [piece("I look.", 0), piece("Done", 1, part=1), final("Done: 3", 2)],
+            [piece("I look.", 0), piece("\n\nDone", 1, part=1), final("Done: 3", 2)],
             ["I look.", "\n\nDone", ": 3"],
         ),
         ([piece("hal", 0), piece("f", 1), piece("new", 0), final("new", 1)],
          ["hal", "f", "\n\nnew", ""]),
+        ([piece("hal", 0), piece("hal", 0), piece("new", 0), final("new", 1)],
+         ["hal", "", "\n\nnew", ""]),
         ([piece("half", 0), final("another one", 1)], ["half", "\n\nanother one"]),
         ([piece("text <re", 0), final("text ", 1)], ["text <re", ""]),
     ],
@@ -157,7 +159,7 @@ def test_pieces_appear_as_they_come(session: FakeKubectl, worker: StubWorker) ->
         worker.redis.xadd(po_output("po-1"), {"data": "no message at all"})
         worker.says(message, "Let me", is_final=False, sequence=0)
         worker.says(message, " see.", is_final=False, sequence=1)
-        worker.says(message, "It is 4", is_final=False, sequence=2, part=1)
+        worker.says(message, "\n\nIt is 4", is_final=False, sequence=2, part=1)
         worker.says(message, "It is 42.", sequence=3, part=1)
 
     worker.answers(reply)

@@ -109,6 +109,7 @@ class Answer:
     """
 
     restarted: bool = False
+    _first: str | None = None
     _sequence: int = -1
     _part: int = 0
     _shown: str = ""
@@ -129,18 +130,19 @@ class Answer:
         """
         if output.is_final:
             return self._end(output.text)
-        if output.sequence == 0 and self._sequence > 0:
-            self.restarted = True
-            self._sequence, self._part, self._shown = 0, output.part, output.text
-            return f"{self._break()}{output.text}"
-        if output.sequence <= self._sequence:
+        anew = output.sequence == 0 and self._sequence >= 0
+        if output.sequence <= self._sequence and (not anew or output.text == self._first):
             return ""
         before = ""
+        if anew:
+            self.restarted = True
+            before, self._shown = self._break(), ""
+        if output.sequence == 0:
+            self._first = output.text
         if output.part != self._part:
-            before = self._break() if self._shown else ""
-            self._shown = ""
+            self._shown = ""  # the blank lines between an agent's texts are part of the piece
         self._sequence, self._part = output.sequence, output.part
-        self._shown += output.text
+        self._shown = (self._shown + output.text).lstrip("\n")
         return before + output.text
 
     def _end(self, whole: str) -> str:

@@ -44,7 +44,7 @@ def _table(found: Found) -> str:
         "messages answered": status.get("turns") if found.kind == "POSession" else None,
         "attempts": status.get("attempts"),
         "duration": status.get("duration"),
-        "model calls": usage.get("turns"),
+        "model calls": usage.get("turns") or None,
     }
     facts |= {label: _count(usage.get(field)) for field, label in _TOKENS.items()}
     facts["cost"] = None if cost is None else f"{cost:.4f} USD"
