@@ -124,6 +124,14 @@ async def test_a_restarted_http_server_is_found_again(program):
         assert second.content != first
 
 
+async def test_a_server_ends_when_told_to_although_a_client_is_connected(program):
+    await eventually(program.answers)
+    async with program.client() as client:
+        await client.call_tool("pid")
+        program.process.terminate()
+        await asyncio.to_thread(program.process.wait, 60)
+
+
 async def test_connections_that_nobody_closed_end_with_the_event_loop(tmp_path):
     user = tmp_path / "user.py"
     user.write_text(
@@ -171,7 +179,6 @@ async def test_claude_code_calls_our_tools_and_agents(
             "ANTHROPIC_BASE_URL": model_server.url,
             "ANTHROPIC_API_KEY": "scripted",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "MCP_CONNECTION_NONBLOCKING": "false",
             "IS_SANDBOX": "1",
         },
         stdin=subprocess.PIPE,

@@ -41,6 +41,18 @@ async def test_an_agent_is_a_tool_with_one_input():
     ]
 
 
+async def test_an_error_of_who_is_told_of_progress_does_not_end_the_call(caplog):
+    def told(progress):
+        raise RuntimeError("the screen is gone")
+
+    agent = Agent(name="agent")
+    async with MCPClient(
+        MCPServer(agent, provider=ScriptedModel("Hi.")), on_progress=told
+    ) as client:
+        assert (await client.call_tool("agent", {"input": "Hi"})).content == "Hi."
+    assert "the screen is gone" in caplog.text
+
+
 async def test_structured_output_is_structured_content():
     agent = Agent(name="namer", output_type=City)
     async with MCPClient(MCPServer(agent, provider=ScriptedModel('{"name": "Oslo"}'))) as client:

@@ -111,6 +111,10 @@ class MCPClient:
                     cursor = page.next_cursor
                     if cursor is None:
                         break
+        except TimeoutError as error:
+            raise MCPConnectionError(
+                self.name, f"did not list its tools within {self._timeout:g} s"
+            ) from error
         except Exception as error:
             raise MCPConnectionError(self.name, f"did not list its tools: {error}") from error
         self._repeatable = frozenset(tool.name for tool in found if is_repeatable(tool))

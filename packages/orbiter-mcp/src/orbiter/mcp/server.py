@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 8000
 PATH = "/mcp"
+_LAST_WORDS_SECONDS = 3
 
 
 class MCPServer:
@@ -133,7 +134,7 @@ class MCPServer:
 
         Args:
             host: The address to listen on.
-            port: The port; 0 takes a free one and logs it.
+            port: The port.
             token: What clients have to send as `Authorization: Bearer <token>`.
 
         Raises:
@@ -147,7 +148,14 @@ class MCPServer:
         import uvicorn
 
         app = self.http_app(host=host, token=token)
-        config = uvicorn.Config(app, host=host, port=port, log_level="warning")
+        config = uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            log_level="warning",
+            # clients keep a stream open for as long as there is a server
+            timeout_graceful_shutdown=_LAST_WORDS_SECONDS,
+        )
         await uvicorn.Server(config).serve()
 
     def __repr__(self) -> str:
