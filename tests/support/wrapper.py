@@ -56,7 +56,7 @@ fi
 {{ tr '\\n' ' ' <"$turn/prompt"; echo; }} >>"$file"
 {then}
 said=$(tr '\\n' '|' <"$file")
-printf '{{"type":"result","num_turns":1,"result":"%s","session_id":"%s",' "$said" "$id"
+printf '{{"type":"result","num_turns":1,"result":"%s%s","session_id":"%s",' "$said" {block} "$id"
 printf '"total_cost_usd":0.25,"usage":{{"input_tokens":%s,"output_tokens":5}}}}\\n' {tokens}
 """
 
@@ -133,14 +133,15 @@ class FakeClaude:
         (self._home / "answer").write_text(json.dumps(answer))
         self.does(f"cat {shlex.quote(str(self._home / 'answer'))}")
 
-    def remembers(self, *, tokens: int = 10, then: str = "") -> None:
+    def remembers(self, *, tokens: int = 10, then: str = "", block: str = "") -> None:
         """Answer with all prompts of the conversation, each with a `|` behind it.
 
         Args:
             tokens: How many tokens each request is said to have.
             then: Shell commands to run once the prompt is written down.
+            block: What to say behind the prompts, as it has to be in JSON.
         """
-        self.does(_REMEMBERS.format(tokens=tokens, then=then))
+        self.does(_REMEMBERS.format(tokens=tokens, then=then, block=shlex.quote(block)))
 
     def does(self, script: str) -> None:
         """Run this shell script instead of answering."""
