@@ -81,6 +81,27 @@ async def test_any_number_of_readers_see_the_same(start):
     assert all(events == told[0] for events in told)
 
 
+async def test_a_reader_that_leaves_takes_no_other_along(start):
+    model = Paced("one ", "two ", "three")
+    server = await start(model=model)
+    run = await server.ask("helper", "Count")
+    path = f"/v1/runs/{run['id']}/events"
+    staying = asyncio.create_task(server.outcome(run))
+    for _ in range(3):
+        async with server.http.stream("GET", path) as leaving:
+            lines = leaving.aiter_lines()
+            while not (await anext(lines)).startswith("data: "):
+                pass
+    closed = "orbiter_server_event_streams 1.0"
+
+    async def has_left():
+        return closed in (await server.http.get("/metrics")).text
+
+    await eventually(has_left)
+    model.let(3)
+    assert text_of(await staying) == "one two three"
+
+
 async def test_events_survive_a_restart(start, tmp_path):
     from .conftest import running
 

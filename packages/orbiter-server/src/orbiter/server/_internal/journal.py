@@ -149,7 +149,8 @@ class Journal:
             elif live is None or live.ended or self._closed:
                 return
             elif live.committed <= after:
-                await live.wait()
+                # not the future itself: a reader that leaves would cancel it for the others
+                await asyncio.wait([live.wait()])
 
     async def page(self, run_id: str, after: int, limit: int = PAGE) -> list[tuple[int, str]]:
         """Return up to `limit` events behind `after` from the disk."""
