@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+from errno import EPERM
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,35 @@ async def test_there_are_no_privileges_and_none_to_get(sandbox):
         await failed(sandbox, command)
     await failed(sandbox, "su -c id; sudo -n id")
     await failed(sandbox, "mknod disk b 254 0")
+
+
+KEYS = {"x86_64": (248, 250), "aarch64": (217, 219)}[os.uname().machine]
+SEARCH, READ, SESSION = 10, 11, -3
+CALLS = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+def call(*arguments):
+    found = libc.syscall(*map(lambda a: ctypes.c_long(a) if isinstance(a, int) else a, arguments))
+    return found, ctypes.get_errno()
+"""
+
+
+async def test_keys_that_the_kernel_keeps_for_the_host_cannot_be_read(sandbox):
+    add_key, keyctl = KEYS
+    here: dict = {}
+    exec(CALLS, here)
+    call = here["call"]
+    kept, _ = call(add_key, b"user", b"orbiter-test", b"s3cret", 6, SESSION)
+    assert call(keyctl, SEARCH, SESSION, b"user", b"orbiter-test", 0)[0] == kept
+    tries = CALLS + f"print(call({keyctl}, {SEARCH}, {SESSION}, b'user', b'orbiter-test', 0))\n"
+    tries += f"print(call({keyctl}, {READ}, {kept}, ctypes.create_string_buffer(9), 9, 0))\n"
+    assert (await sandbox.run_python(tries)).stdout == f"(-1, {EPERM})\n" * 2
+
+
+@pytest.mark.parametrize("number", [425, 428, 442])
+async def test_calls_for_administrators_are_refused(sandbox, number):
+    result = await sandbox.run_python(CALLS + f"print(call({number}, 0, 0, 0))")
+    assert result.stdout == f"(-1, {EPERM})\n"
 
 
 async def test_processes_of_the_host_are_neither_seen_nor_reached(sandbox):

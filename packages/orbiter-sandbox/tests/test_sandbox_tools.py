@@ -14,6 +14,7 @@ from orbiter.sandbox import Limits, LocalSandbox, SandboxError, sandbox_tools
 from orbiter.sandbox._internal.bwrap import command
 from orbiter.sandbox._internal.guard import _listed, _scanned, disk_of, memory_of
 from orbiter.sandbox._internal.output import Kept
+from orbiter.sandbox._internal.seccomp import program
 
 MIB = 1024 * 1024
 
@@ -55,7 +56,14 @@ async def test_a_sandbox_that_is_not_open_says_so():
 
 
 def words(**changes):
-    settings = {"read_only": [], "limits": Limits(), "info": 7, "argv": ["true"], **changes}
+    settings = {
+        "read_only": [],
+        "limits": Limits(),
+        "info": 7,
+        "seccomp": 8,
+        "argv": ["true"],
+        **changes,
+    }
     return command("bwrap", root=Path("/r"), **settings)
 
 
@@ -68,6 +76,12 @@ def test_limits_are_set_inside_and_namespaces_are_all_its_own():
     for word in ("--unshare-all", "--disable-userns", "--die-with-parent", "--new-session"):
         assert word in line
     assert line[line.index("/dev/shm") - 3 : line.index("/dev/shm")][:2] == ["--size", "100"]
+
+
+def test_a_machine_whose_calls_are_not_known_has_no_filter():
+    assert program("riscv64") is None
+    for machine in ("x86_64", "aarch64"):
+        assert len(program(machine)) % 8 == 0
 
 
 def test_no_value_of_the_environment_is_on_the_command_line():

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from orbiter.sandbox._internal import bwrap
+from orbiter.sandbox._internal import bwrap, seccomp
 from orbiter.sandbox._internal.cleanup import remove
 from orbiter.sandbox._internal.guard import exceeded
 from orbiter.sandbox._internal.process import Setting, execute
@@ -19,6 +19,7 @@ Isolation = Literal["bubblewrap", "none"]
 # whom commands are on the host when it is root who asks: resource limits do not bind root
 _NOBODY = 65534
 _PATH = "/usr/local/bin:/usr/bin:/bin"
+_FILTER = "seccomp"
 _PROBE_SECONDS = 10.0
 _PROBE_BYTES = 4096
 
@@ -69,6 +70,8 @@ class LocalSandbox(Sandbox):
             (self._root / "etc").mkdir()
             for name, text in bwrap.ETC_FILES.items():
                 (self._root / "etc" / name).write_text(text)
+            if self._isolation == "bubblewrap":
+                (self._root / _FILTER).write_bytes(_filter())
             if self._user is not None:
                 for path in (self._root, self._root / "workspace"):
                     os.chown(path, self._user, self._user)
@@ -105,7 +108,7 @@ class LocalSandbox(Sandbox):
         workspace = root / "workspace"
         isolated = self._isolation == "bubblewrap"
 
-        def command(info: int) -> list[str]:
+        def command(info: int, calls: int) -> list[str]:
             if not isolated:
                 able = shutil.which("prlimit") is not None
                 return [*(bwrap.limited(self.limits, isolated=False) if able else ()), *argv]
@@ -115,6 +118,7 @@ class LocalSandbox(Sandbox):
                 read_only=self._read_only,
                 limits=self.limits,
                 info=info,
+                seccomp=calls,
                 argv=argv,
             )
 
@@ -124,10 +128,16 @@ class LocalSandbox(Sandbox):
         home = WORKSPACE if isolated else str(workspace)
         path = _PATH if isolated else os.environ.get("PATH", _PATH)
         env = {"PATH": path, "HOME": home, "LANG": "C.UTF-8", **self._env}
+        setting = Setting(
+            root if isolated else workspace,
+            env,
+            self._user,
+            root / _FILTER if isolated else None,
+        )
         try:
             return await execute(
                 command,
-                Setting(root if isolated else workspace, env, self._user, isolated),
+                setting,
                 stdin,
                 timeout=timeout,
                 output_bytes=output_bytes,
@@ -141,6 +151,14 @@ def _program(name: str, package: str) -> str:
     found = shutil.which(name)
     if found is None:
         raise _unavailable(f"there is no program '{name}' (package {package})")
+    return found
+
+
+def _filter() -> bytes:
+    machine = os.uname().machine
+    found = seccomp.program(machine)
+    if found is None:
+        raise _unavailable(f"there is no filter of system calls for {machine}")
     return found
 
 

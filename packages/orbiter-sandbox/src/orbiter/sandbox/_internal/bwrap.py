@@ -25,6 +25,7 @@ def command(
     read_only: Sequence[Path],
     limits: Limits,
     info: int,
+    seccomp: int,
     argv: Sequence[str],
 ) -> list[str]:
     """Return the whole command line.
@@ -35,6 +36,7 @@ def command(
         read_only: More of the machine to show, at the same paths.
         limits: What one process may use.
         info: The descriptor for bubblewrap's word of the process it started.
+        seccomp: The descriptor of the filter of system calls.
         argv: What to run inside.
     """
     return [
@@ -42,6 +44,7 @@ def command(
         *("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"),
         *("--uid", INSIDE, "--gid", INSIDE, "--hostname", "sandbox"),
         *("--die-with-parent", "--new-session", "--info-fd", str(info)),
+        *("--seccomp", str(seccomp)),
         *("--ro-bind", "/usr", "/usr"),
         *_top(),
         *(word for name in _ETC for word in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")),

@@ -25,20 +25,20 @@ class Setting(NamedTuple):
         cwd: Its directory.
         env: Its whole environment.
         user: Whom to be, when this process is root.
-        isolated: Whether it is bubblewrap, which tells of the process inside.
+        seccomp: The filter of system calls for bubblewrap; None when it is not bubblewrap.
     """
 
     cwd: Path
     env: Mapping[str, str]
     user: int | None
-    isolated: bool
+    seccomp: Path | None
 
 
 Guard = Callable[[int], Coroutine[Any, Any, Stop]]
 
 
 async def execute(
-    argv: Callable[[int], list[str]],
+    argv: Callable[[int, int], list[str]],
     setting: Setting,
     stdin: bytes,
     *,
@@ -49,7 +49,8 @@ async def execute(
     """Run a command to its end, or to the end of its time.
 
     Args:
-        argv: Makes the command line, given the descriptor that tells of the process inside.
+        argv: Makes the command line, given the descriptors that bubblewrap writes of the process
+            inside to, and reads the filter from.
         setting: How to start it.
         stdin: What it reads.
         timeout: Seconds.
@@ -58,7 +59,7 @@ async def execute(
     """
     reading, writing = os.pipe()
     try:
-        process = await _start(argv(writing), setting, writing)
+        process = await _start(argv, setting, writing)
     except BaseException:
         os.close(reading)
         raise
@@ -79,7 +80,7 @@ async def execute(
     stopped: Stop | None = None
     try:
         async with asyncio.timeout(timeout):
-            inside = await _inside(reading) if setting.isolated else None
+            inside = await _inside(reading) if setting.seccomp else None
             watching = asyncio.create_task(guard(process.pid))
             waited: list[asyncio.Future[Any]] = [ended, watching]
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
@@ -97,22 +98,26 @@ async def execute(
 
 
 async def _start(
-    command: Sequence[str], setting: Setting, writing: int
+    argv: Callable[[int, int], list[str]], setting: Setting, writing: int
 ) -> asyncio.subprocess.Process:
     who: dict[str, Any] = {}
     if setting.user is not None:
         who = {"user": setting.user, "group": setting.user, "extra_groups": []}
-    return await asyncio.create_subprocess_exec(
-        *command,
-        cwd=setting.cwd,
-        env=setting.env,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-        pass_fds=[writing] if setting.isolated else [],
-        **who,
-    )
+    seccomp = os.open(setting.seccomp or os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return await asyncio.create_subprocess_exec(
+            *argv(writing, seccomp),
+            cwd=setting.cwd,
+            env=setting.env,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=[writing, seccomp] if setting.seccomp else [],
+            **who,
+        )
+    finally:
+        os.close(seccomp)
 
 
 async def _inside(reading: int) -> int | None:
