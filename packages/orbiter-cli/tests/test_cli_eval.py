@@ -76,9 +76,11 @@ def test_failed_runs_are_told(evaluate):
     def down(messages):
         return ModelError("down", model="m")
 
-    done = evaluate("-t", "errors<=0.1", model=down)
+    done = evaluate(model=down)
     assert done.exit_code == 1
     assert "8 runs failed; 0: ModelError: [m] down" in done.stdout
+    assert done.stderr == "not passed: 8 of 8 runs failed; errors<=0.05 allows some\n"
+    assert evaluate("-t", "errors<=1", model=down).exit_code == 0
 
 
 def test_columns_can_be_renamed(evaluate, tmp_path):

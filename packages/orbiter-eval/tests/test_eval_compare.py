@@ -138,6 +138,15 @@ def test_the_gate_lets_nothing_pass_that_could_not_be_scored():
     assert gate.problems == ["exact could not be scored in 1 runs"]
 
 
+def test_the_gate_lets_failed_runs_pass_only_where_that_is_allowed():
+    some = result([1.0] * 9 + [0.0])
+    last = some.results[-1].model_copy(update={"error": "no key"})
+    some = EvalResult(info=some.info, results=[*some.results[:-1], last])
+    assert check(some).problems == ["1 of 10 runs failed; errors<=0.05 allows some"]
+    assert check(some, ["errors<=0.1"]).passed
+    assert check(some, ["errors<=0.05"]).problems == ["errors is 0.100, wanted errors<=0.05"]
+
+
 def test_the_gate_lets_no_half_of_a_result_pass():
     whole = result([1.0, 1.0])
     half = EvalResult(info=whole.info, results=whole.results[:1])

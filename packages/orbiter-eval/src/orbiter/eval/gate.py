@@ -85,7 +85,8 @@ def check(
     """Check a result.
 
     It passes when it is complete, reaches all thresholds, and is worse than the baseline, beyond
-    what noise explains, in no score. A score with a threshold has to be there in every run.
+    what noise explains, in no score. A score with a threshold has to be there in every run. No run
+    may have failed, unless a threshold for "errors" allows some.
 
     Args:
         result: What was found.
@@ -99,12 +100,11 @@ def check(
     if not result.complete:
         missing = result.info.cases * result.info.repeats - len(result.results)
         problems.append(f"{missing} runs have no result yet")
-    for threshold in thresholds:
-        if isinstance(threshold, str):
-            threshold = Threshold.parse(threshold)
-        problem = _missed(result, threshold)
-        if problem:
-            problems.append(problem)
+    asked = [Threshold.parse(t) if isinstance(t, str) else t for t in thresholds]
+    failed = len(result.errors)
+    if failed and not any(threshold.score == "errors" for threshold in asked):
+        problems.append(f"{failed} of {len(result.results)} runs failed; errors<=0.05 allows some")
+    problems += [problem for t in asked if (problem := _missed(result, t)) is not None]
     problems += [
         f"{found.name} is worse than the baseline: {found.baseline:.3f} -> "
         f"{found.candidate:.3f} (p = {found.p:.3f})"
