@@ -1,0 +1,111 @@
+"""`kubectl orbiter` on the real cluster, run by the real kubectl as its plugin."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.cluster import STATE
+from support.session_world import SessionWorld, clear_sessions, front_end
+from support.world import NAMESPACE, World
+
+QUESTION = '[[result: {"status": "input_required", "summary": "looked", "question": "Which?"}]]'
+BUSY = "[[bash: tail -n 4242 -f /dev/null]]"
+CALL_SECONDS = 120
+
+
+class Plugin:
+    """kubectl with our plugin on PATH."""
+
+    def __init__(self, world: World) -> None:
+        tools = [str(STATE / "bin"), str(Path(sys.executable).parent)]
+        path = os.pathsep.join([*tools, os.environ["PATH"]])
+        self._environ = {
+            **os.environ,
+            "PATH": path,
+            "KUBECONFIG": str(world.cluster.kubeconfig),
+        }
+
+    def start(self, *words: str) -> "subprocess.Popen[str]":
+        """Begin to run it."""
+        return subprocess.Popen(
+            ["kubectl", "orbiter", *words, "-n", NAMESPACE],
+            env=self._environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *words: str, code: int = 0) -> str:
+        """Run it; return what it printed, on stdout if all is well and on stderr if not."""
+        with self.start(*words) as child:
+            said, complained = child.communicate(timeout=CALL_SECONDS)
+        assert child.returncode == code, f"{words}: {child.returncode}\n{said}\n{complained}"
+        return complained if code else said
+
+
+@pytest.fixture(scope="module")
+def plugin(world: World) -> Plugin:
+    return Plugin(world)
+
+
+@pytest.fixture(scope="module")
+def alice(world: World) -> Iterator[str]:
+    """A session that sleeps."""
+    clear_sessions(world)
+    with front_end(world) as redis:
+        talks = SessionWorld(world, redis)
+        talks.apply("alice", idle=60, streaming="Enabled")
+        talks.wait("alice", "Asleep")
+        yield "alice"
+    clear_sessions(world)
+
+
+def test_a_task_is_handed_in_answered_and_described(plugin: Plugin) -> None:
+    prompt = f"[[remember: blue 42]]\n{QUESTION}"
+    asked = ("submit", prompt, "--name", "asks", "--wait")
+    with plugin.start(*asked) as child:
+        told, _ = child.communicate(timeout=CALL_SECONDS)
+    assert child.returncode == 4
+    assert "Which?" in told
+    assert "kubectl orbiter answer asks TEXT" in told
+    told = plugin.run("answer", "at/asks", "[[recall]]\n[[result]]", "--wait")
+    assert "Completed" in told
+    assert "blue 42" in told
+    shown = plugin.run("describe", "asks")
+    assert "asks in namespace e2e" in shown
+    assert "Completed (Succeeded)" in shown
+    assert '"event": "answered"' in plugin.run("logs", "asks", "--tail", "3")
+    assert json.loads(plugin.run("usage", "asks", "--json"))["attempts"] == 2
+
+
+def test_a_task_is_watched_and_cancelled(plugin: Plugin, world: World) -> None:
+    assert plugin.run("submit", BUSY, "--name", "endless") == "agenttask/endless created\n"
+    with plugin.start("watch", "endless") as watcher:
+        world.wait("endless", "Running")
+        plugin.run("cancel", "endless", "--wait")
+        told, _ = watcher.communicate(timeout=CALL_SECONDS)
+    assert watcher.returncode == 5
+    assert "Running" in told
+    assert "Cancelled" in told
+    assert "Cancelled already" not in plugin.run("cancel", "endless")
+
+
+def test_a_sleeping_session_answers_and_remembers(plugin: Plugin, alice: str) -> None:
+    assert plugin.run("chat", alice, "--once", "[[remember: blue 42]]").endswith("blue 42\n")
+    output = json.loads(plugin.run("chat", f"pos/{alice}", "--json", "--once", "[[recall]]"))
+    assert (output["status"], "blue 42" in output["text"]) == ("success", True)
+    assert f"(it was {output['session_id']})" in plugin.run("rotate", alice)
+    assert "I remember nothing" in plugin.run("chat", alice, "--once", "[[recall]]")
+    assert '"event": "answered"' in plugin.run("logs", alice)
+    assert json.loads(plugin.run("usage", alice, "--json"))["turns"] >= 3
+
+
+def test_a_session_that_cannot_answer_says_so(plugin: Plugin, world: World, alice: str) -> None:
+    world.cluster.patch("posession", alice, {"spec": {"operatingMode": "Suspended"}}, NAMESPACE)
+    assert "is suspended" in plugin.run("chat", alice, "--once", "hi", code=4)
+    assert "no POSession 'nobody'" in plugin.run("chat", "nobody", "--once", "hi", code=3)
