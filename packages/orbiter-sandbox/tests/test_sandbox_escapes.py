@@ -110,6 +110,14 @@ async def test_calls_for_administrators_are_refused(sandbox, number):
     assert result.stdout == f"(-1, {EPERM})\n"
 
 
+async def test_no_open_file_of_the_host_is_handed_in(sandbox):
+    with Path(__file__).open() as file:
+        os.set_inheritable(file.fileno(), True)
+        result = await sandbox.run_python("import os; print(sorted(os.listdir('/proc/self/fd')))")
+    # the three streams, and the directory itself
+    assert result.stdout == "['0', '1', '2', '3']\n"
+
+
 async def test_processes_of_the_host_are_neither_seen_nor_reached(sandbox):
     result = await sandbox.run("ls -d /proc/[0-9]* | wc -l; kill -9 -1; kill -9 1; echo alive")
     seen = result.stdout.split()

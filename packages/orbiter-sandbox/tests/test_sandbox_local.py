@@ -149,6 +149,15 @@ async def test_nothing_runs_on_when_this_process_is_killed(tmp_path):
         shutil.rmtree(left)
 
 
+async def test_a_strict_umask_does_not_matter():
+    before = os.umask(0o077)
+    try:
+        async with LocalSandbox() as sandbox:
+            assert (await sandbox.run("id -un; cat /etc/hosts")).stdout.startswith("sandbox\n127")
+    finally:
+        os.umask(before)
+
+
 async def test_sandboxes_do_not_see_each_other(sandbox):
     await sandbox.write("mine", "text")
     async with LocalSandbox() as other:

@@ -70,6 +70,8 @@ class LocalSandbox(Sandbox):
             (self._root / "etc").mkdir()
             for name, text in bwrap.ETC_FILES.items():
                 (self._root / "etc" / name).write_text(text)
+                (self._root / "etc" / name).chmod(0o644)  # whatever this process's umask is
+            (self._root / "etc").chmod(0o755)
             if self._isolation == "bubblewrap":
                 (self._root / _FILTER).write_bytes(_filter())
             if self._user is not None:
