@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from orbiter.cli import mcp
+from orbiter.cli import mcp, task
 from orbiter.cli.chat import chat
 from orbiter.cli.evaluate import evaluate
 from orbiter.cli.headless import exec_
@@ -34,6 +34,7 @@ app.command("exec")(exec_)
 app.command("trace")(trace)
 app.command("tools")(tools)
 app.add_typer(mcp.app, name="mcp")
+app.add_typer(task.app, name="task")
 
 
 def _version(wanted: bool) -> None:
