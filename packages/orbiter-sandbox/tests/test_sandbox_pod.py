@@ -68,7 +68,8 @@ def test_every_sandbox_has_a_name_of_its_own():
 
 
 async def test_without_the_extra_it_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    for name in ("kubernetes", "kubernetes.aio", "kubernetes.aio.client"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(
         SandboxUnavailableError, match=r"pip install 'orbiter-sandbox\[kubernetes\]"
     ):
