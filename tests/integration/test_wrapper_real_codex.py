@@ -10,6 +10,8 @@ from support.queues import RECORD, Queues
 from support.real_agents import HOLD, RealWorkers
 from support.wrapper import API_KEY
 
+from orbiter_contracts.queues import po_snapshot
+
 pytestmark = pytest.mark.integration
 
 REMEMBER, RECALL = "[[remember: the word is blue]]", "[[recall]]"
@@ -150,3 +152,22 @@ async def test_asked_to_leave_it_answers_the_message_it_has(
     assert await wrapper.exit_code() == 0
     (answer,) = await queues.answers(1)
     assert (answer.status, answer.text) == ("success", "finished")
+
+
+async def test_a_conversation_goes_on_although_the_disk_was_lost(
+    codex_workers: RealWorkers, queues: Queues
+) -> None:
+    for count, prompt in enumerate((REMEMBER, RECALL), 1):
+        wrapper = codex_workers.start_po(SNAPSHOT_KEY=po_snapshot("po-1"), STREAMING="Enabled")
+        await queues.message(prompt)
+        finals = await queues.finals(count)
+        wrapper.send(signal.SIGTERM)
+        await wrapper.exit_code()
+        kept = await queues.redis.strlen(po_snapshot("po-1"))
+        shutil.rmtree(codex_workers.home)
+        codex_workers.home.mkdir()
+    assert finals[1].text == REMEMBERS
+    assert 0 < kept < 100_000
+    pieces = [answer for answer in await queues.answers(4) if not answer.is_final]
+    assert pieces[-1].text == finals[1].text
+    assert (pieces[-1].sequence, finals[1].sequence) == (0, 1)
