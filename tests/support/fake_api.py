@@ -21,7 +21,7 @@ from aiohttp import web
 Object = dict[str, Any]
 Place = tuple[str, str]
 Hook = Callable[[str, str, Object | None], Awaitable[None]]
-"""Called with verb, plural and the request's body."""
+"""Called with verb, plural and the request's body, which names its object."""
 
 _KINDS = {
     "agenttasks": ("orbiter.dev/v1alpha1", "AgentTask"),
@@ -181,6 +181,8 @@ class FakeApi:
         if plural not in _KINDS or (plural in ("agenttasks", "posessions") and not self.crds):
             return _status(404, "NotFound", "the server could not find the requested resource")
         body = await request.json() if request.can_read_body else None
+        if body is not None and request.method == "PATCH":
+            body.setdefault("metadata", {})["name"] = name  # for the hooks; it changes nothing
         if request.method == "GET" and "watch" in request.query:
             return await self._watch(request, plural, namespace)
         verb = _verb(request.method, name)

@@ -70,6 +70,7 @@ class SessionExecutor:
             RefusedError: The Deployment was refused.
             ApiError: The API server refused something else; 409 when `obj` is out of date.
         """
+        self._metrics.looked(key, observed)
         match plan.step:
             case SetReplicas():
                 await self._scale(key, plan.step.replicas)
@@ -149,7 +150,7 @@ class SessionExecutor:
     ) -> None:
         if status is None:
             return
-        self._metrics.seen(key, observed, status)
+        self._metrics.phase(key, status.phase)
         changes = {} if status == observed.status else patch(observed.status, status)
         if not changes:
             return

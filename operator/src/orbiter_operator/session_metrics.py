@@ -109,22 +109,25 @@ class SessionMetrics:
         else:
             self._wakes.pop(key, None)
 
-    def seen(self, key: Key, observed: ObservedSession, status: SessionStatus) -> None:
-        """A session was looked at; its status is about to be this."""
-        self._phases[key] = status.phase or ""
-        wake = self._wakes.get(key)
+    def looked(self, key: Key, observed: ObservedSession) -> None:
+        """A session was looked at: how far has its wake-up come?"""
+        wake, pod = self._wakes.get(key), observed.pod
         if wake is None:
             return
-        pod, now = observed.pod, self._clock()
+        now = self._clock()
         state = (observed.queue.state if observed.queue else None) or POState()
         if pod is not None and pod.node:
             self._reach(key, 2, now)
         if pod is not None and pod.running_since is not None:
             self._reach(key, 3, now)
-        if status.phase in ("Ready", "Busy"):
-            self._reach(key, 4, _since(state.ready_at, wake, now))
+        if state.ready_at is not None and state.ready_at >= wake.began:
+            self._reach(key, 4, state.ready_at)
         if state.first_output_at is not None and state.first_output_at >= wake.began:
             self._reach(key, 5, state.first_output_at)
+
+    def phase(self, key: Key, phase: str | None) -> None:
+        """A session's phase is this."""
+        self._phases[key] = phase or ""
 
     def changed(self, key: Key, observed: ObservedSession, status: SessionStatus) -> None:
         """A session's status was written."""
@@ -169,10 +172,6 @@ class SessionMetrics:
             total = max((when - wake.began).total_seconds(), 0.0)
             self._wake.labels(TOTAL).observe(total)
             del self._wakes[key]
-
-
-def _since(when: datetime | None, wake: _Wake, now: datetime) -> datetime:
-    return when if when is not None and when >= wake.began else now
 
 
 def _more(before: int | None, after: int | None) -> int:

@@ -21,7 +21,7 @@ from orbiter_operator.session_metrics import SessionMetrics
 from orbiter_operator.session_observe import SessionObserver
 from orbiter_operator.session_queue import SessionQueues, registry_key
 from orbiter_operator.session_reconcile import SessionReconciler
-from orbiter_operator.session_resync import SessionResync
+from orbiter_operator.session_resync import EVERY_SECONDS, SessionResync
 from orbiter_operator.session_store import SessionStore
 from orbiter_operator.settings import Settings
 from orbiter_operator.wake import Waker
@@ -46,6 +46,7 @@ class Sessions:
         allowed: Raises unless this replica is the active one.
         measure: Called with the seconds a pass took and whether it succeeded.
         clock: The time.
+        resync: Seconds between two comparisons of all sessions with their streams.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Sessions:
         allowed: Callable[[], None],
         measure: Callable[[float, bool], None],
         clock: Callable[[], datetime],
+        resync: float = EVERY_SECONDS,
     ) -> None:
         self.queue: WorkQueue[Key] = WorkQueue(time.monotonic)
         self.store = SessionStore(self.queue.add)
@@ -98,7 +100,12 @@ class Sessions:
         )
         where = settings.watch_namespaces
         self._resync = SessionResync(
-            store=self.store, queues=queues, queue=self.queue, kube=kube, namespaces=where
+            store=self.store,
+            queues=queues,
+            queue=self.queue,
+            kube=kube,
+            namespaces=where,
+            every=resync,
         )
         self._children = (
             Informer(

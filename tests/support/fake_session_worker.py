@@ -1,0 +1,156 @@
+"""What the workers of `fake_session_node` do: what the PO wrapper promises, and no agent.
+
+What is pending comes first, one message at a time, answered in one step; the present turn ends
+before they leave; and they keep a state. A message says how its turn goes: `sleep=SECONDS`, `crash`
+(the worker dies of it), `rotate`.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from orbiter_contracts import POWorkerInput, POWorkerOutput, WorkerLifecycleEvent, decode
+from orbiter_contracts.queues import (
+    LIFECYCLE,
+    PO_GROUP,
+    dead_letter,
+    po_input,
+    po_output,
+    po_state,
+)
+
+_SETTLE = """
+local pending = redis.pcall('XPENDING', KEYS[1], ARGV[1], ARGV[2], ARGV[2], 1)
+if pending.err or #pending == 0 or #redis.call('XRANGE', KEYS[1], ARGV[2], ARGV[2]) == 0 then
+  return 0
+end
+redis.call('XADD', KEYS[2], '*', 'data', ARGV[3])
+redis.call('XADD', KEYS[4], '*', 'data', ARGV[4])
+if ARGV[6] ~= '' then redis.call('XADD', KEYS[5], '*', 'data', '{}', 'reason', ARGV[6]) end
+redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])
+redis.call('XDEL', KEYS[1], ARGV[2])
+redis.call('HSET', KEYS[3], 'state', 'ready', 'request_id', '', 'last_activity', ARGV[5])
+redis.call('HSETNX', KEYS[3], 'first_output_at', ARGV[5])
+redis.call('HINCRBY', KEYS[3], 'turns', 1)
+redis.call('HINCRBY', KEYS[3], 'input_tokens', 10)
+return 1
+"""
+POISONED_DELIVERIES = 3
+
+
+class WorkerCrashError(Exception):
+    """The worker's process dies."""
+
+
+class FakeSessionWorkers:
+    """All workers of one node, and what they did."""
+
+    def __init__(self, redis: Redis) -> None:
+        self.redis = redis
+        self.answers: Counter[str] = Counter()
+        self.runs: Counter[str] = Counter()
+        self.beside = 0
+        self._working: Counter[str] = Counter()
+        self._settle = redis.register_script(_SETTLE)
+
+    async def work(self, worker: str, stop: asyncio.Event) -> None:
+        """Answer messages until told to stop."""
+        self._working[worker] += 1
+        self.beside = max(self.beside, self._working[worker])
+        try:
+            await self._converse(worker, stop)
+        finally:
+            self._working[worker] -= 1
+
+    async def _converse(self, worker: str, stop: asyncio.Event) -> None:
+        state, after = po_state(worker), "0"
+        await self._say(worker, "started", {"state": "starting"})
+        await self._patiently(lambda: self.redis.hdel(state, "ready_at", "first_output_at"))
+        ready = {"state": "ready", "ready_at": datetime.now(UTC).isoformat()}
+        await self._say(worker, "ready", ready)
+        while not stop.is_set():
+            try:
+                found = await self.redis.xreadgroup(
+                    PO_GROUP, worker, {po_input(worker): after}, count=1, block=30
+                )
+            except ResponseError:
+                with contextlib.suppress(ResponseError, RedisError):
+                    await self.redis.xgroup_create(po_input(worker), PO_GROUP, "0", mkstream=True)
+                continue
+            except (RedisError, OSError):
+                await asyncio.sleep(0.05)
+                after = "0"
+                continue
+            entries = found[0][1] if found else []
+            if entries:
+                await self._turn(worker, *entries[0])
+            elif after == "0":
+                after = ">"
+        await self._say(worker, "stopped", {"state": "stopped"})
+
+    async def _turn(self, worker: str, entry: str, fields: dict[str, str]) -> None:
+        message = decode(POWorkerInput, fields)
+        words = message.prompt.split()
+        self.runs[message.request_id] += 1
+        await self._say(worker, "busy", {"state": "busy", "request_id": message.request_id})
+        for word in words:
+            if word.startswith("sleep="):
+                await asyncio.sleep(float(word[6:]))
+        dead = ""
+        if "crash" in words:
+            pending = await self.redis.xpending_range(
+                po_input(worker), PO_GROUP, entry, entry, count=1
+            )
+            if pending[0]["times_delivered"] < POISONED_DELIVERIES:
+                raise WorkerCrashError(message.request_id)
+            dead = "delivered 3 times"
+        if "rotate" in words:
+            news = {
+                "reason": "Command",
+                "from": "one",
+                "to": "two",
+                "at": datetime.now(UTC).isoformat(),
+            }
+            fields = {"session_id": "two", "rotations": "1", "rotation": json.dumps(news)}
+            await self.redis.hset(po_state(worker), mapping=fields)
+        output = POWorkerOutput(
+            request_id=message.request_id,
+            user_id=message.user_id,
+            text=f"re: {message.prompt}",
+            status="error" if dead else "success",
+        )
+        stream, now = po_input(worker), datetime.now(UTC).isoformat()
+        told = WorkerLifecycleEvent(worker_id=worker, event="completed")
+        keys = [stream, po_output(worker), po_state(worker), LIFECYCLE, dead_letter(stream)]
+        texts = [output.model_dump_json(), told.model_dump_json(), now, dead]
+        settled = await self._patiently(
+            lambda: self._settle(keys=keys, args=[PO_GROUP, entry, *texts])
+        )
+        if settled:
+            self.answers[message.request_id] += 1
+
+    async def _say(self, worker: str, event: Any, state: dict[str, str]) -> None:
+        told = WorkerLifecycleEvent(worker_id=worker, event=event)
+
+        async def tell() -> None:
+            async with self.redis.pipeline(transaction=True) as pipe:
+                pipe.hset(po_state(worker), mapping=state)
+                pipe.xadd(LIFECYCLE, {"data": told.model_dump_json()})
+                await pipe.execute()
+
+        await self._patiently(tell)
+
+    @staticmethod
+    async def _patiently(command: Any) -> Any:
+        """Redis may be away for a while; a worker tries again."""
+        while True:
+            try:
+                return await command()
+            except (RedisError, OSError):
+                await asyncio.sleep(0.05)

@@ -1,0 +1,113 @@
+"""The operator's side of sessions inside the test's own process, on a fake API server.
+
+All its parts are the real ones; only kopf, which follows POSessions in the program, is an informer
+here. It starts in milliseconds, and a test can look into it. Crashes need the whole program: see
+the tests that start it as a process.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import kopf
+from redis.asyncio import Redis
+from support.fake_api import FakeApi
+from support.redis_server import RedisServer
+
+from orbiter_operator.attempts import Attempts
+from orbiter_operator.connect import BLOCKING_SECONDS, redis_client
+from orbiter_operator.consumer import Consumer
+from orbiter_operator.credentials import Credentials
+from orbiter_operator.events import EventPoster
+from orbiter_operator.kube import Kube
+from orbiter_operator.metrics import Metrics
+from orbiter_operator.news import News
+from orbiter_operator.session_resync import EVERY_SECONDS
+from orbiter_operator.sessions import Sessions
+from orbiter_operator.settings import Settings
+from orbiter_operator.together import end
+from orbiter_operator.worker_pod import WorkerDefaults
+
+DEFAULTS = WorkerDefaults(
+    images={"claude": "worker-claude:1"},
+    pull_policy="IfNotPresent",
+    redis_secret="orbiter-redis",
+    service_account="orbiter-worker",
+    resources={},
+    grace_seconds=60,
+    job_ttl_seconds=0,
+)
+
+
+class RunningSessions:
+    """What a test may ask of the running parts."""
+
+    def __init__(self, sessions: Sessions, metrics: Metrics) -> None:
+        self.sessions = sessions
+        self._metrics = metrics
+
+    def metric(self, name: str, **labels: str) -> float:
+        """A metric's value; 0 when it has none yet."""
+        return self._metrics.registry.get_sample_value(name, labels) or 0.0
+
+
+@asynccontextmanager
+async def running_sessions(
+    api: FakeApi, server: RedisServer, *, resync: float = EVERY_SECONDS, **settings: Any
+) -> AsyncIterator[RunningSessions]:
+    """Run the sessions' parts until the block ends."""
+    chosen = Settings(
+        redis_url=server.url,
+        lease_namespace="orbiter-system",
+        **{"image_pull_timeout_seconds": 300} | settings,
+    )
+    metrics = Metrics()
+    redis, reader = redis_client(server.url), redis_client(server.url, BLOCKING_SECONDS)
+    async with Kube(Credentials(lambda: kopf.ConnectionInfo(server=api.url))) as kube:
+        sessions = Sessions(
+            settings=chosen,
+            kube=kube,
+            redis=redis,
+            reader=reader,
+            events=EventPoster(kube, "operator-0"),
+            metrics=metrics.sessions,
+            defaults=DEFAULTS,
+            allowed=lambda: None,
+            measure=metrics.reconciled,
+            clock=lambda: datetime.now(UTC),
+            resync=resync,
+        )
+        consumer = _consumer(redis, reader, sessions)
+        for informer in sessions.informers:
+            await informer.compare()
+        parts = sessions.parts() | {
+            "sessions": sessions.informers[0].follow(),
+            "consumer": consumer.run(),
+            "acknowledger": consumer.run_acknowledger(),
+        }
+        tasks = {asyncio.create_task(part, name=name) for name, part in parts.items()}
+        try:
+            yield RunningSessions(sessions, metrics)
+        finally:
+            await end(tasks)
+            await _close(redis, reader)
+
+
+def _consumer(redis: Redis, reader: Redis, sessions: Sessions) -> Consumer:
+    return Consumer(
+        redis=redis,
+        reader=reader,
+        attempts=Attempts(redis),
+        news=News(),
+        enqueue=lambda key: None,
+        connected=sessions.queue.retry_now,
+        dead=lambda stream: None,
+        heard=sessions.heard,
+    )
+
+
+async def _close(*clients: Redis) -> None:
+    for client in clients:
+        await client.aclose()
