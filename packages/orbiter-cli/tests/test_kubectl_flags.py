@@ -101,7 +101,9 @@ def test_help_loads_nothing_that_takes_time() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("name", ["words", "references", "submit", "conversation"])
+@pytest.mark.parametrize(
+    "name", ["words", "_internal.references", "_internal.submit", "_internal.conversation"]
+)
 def test_the_examples_of_the_modules_tell_what_is_so(name: str) -> None:
     outcome = doctest.testmod(importlib.import_module(f"{PACKAGE}.{name}"))
     assert outcome.attempted > 0

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from orbiter.cli.kubectl.client import Kubectl
-from orbiter.cli.kubectl.options import (
+from orbiter.cli.kubectl._internal.client import Kubectl
+from orbiter.cli.kubectl._internal.options import (
     AnyName,
     AsJson,
     RedisUrl,
@@ -14,7 +14,7 @@ from orbiter.cli.kubectl.options import (
     Timeout,
     Wait,
 )
-from orbiter.cli.kubectl.scope import remember, scoped
+from orbiter.cli.kubectl._internal.scope import remember, scoped
 
 app = typer.Typer(
     name="kubectl orbiter",
@@ -47,7 +47,7 @@ def chat(
     redis_url: RedisUrl = None,
 ) -> int:
     """Talk to a session. Its answers appear as they are written; /quit leaves."""
-    from orbiter.cli.kubectl.chat import run_chat
+    from orbiter.cli.kubectl._internal.chat import run_chat
 
     return run_chat(kubectl, name, once=once, as_json=as_json, timeout=timeout, redis_url=redis_url)
 
@@ -62,7 +62,7 @@ def rotate(
     redis_url: RedisUrl = None,
 ) -> int:
     """Begin a new session: the agent starts afresh, without the old conversation."""
-    from orbiter.cli.kubectl.chat import run_rotate
+    from orbiter.cli.kubectl._internal.chat import run_rotate
 
     return run_rotate(kubectl, name, as_json=as_json, timeout=timeout, redis_url=redis_url)
 
@@ -135,7 +135,7 @@ def submit(
     as_json: AsJson = False,
 ) -> int:
     """Hand in a task: an AgentTask with this prompt."""
-    from orbiter.cli.kubectl.submit import TaskOptions, run_submit
+    from orbiter.cli.kubectl._internal.submit import TaskOptions, run_submit
 
     options = TaskOptions(
         name=name,
@@ -167,7 +167,7 @@ def watch(
     kubectl: Kubectl, name: TaskName, timeout: Timeout = None, as_json: AsJson = False
 ) -> int:
     """Follow a task: its phases and progress, and what came of it."""
-    from orbiter.cli.kubectl.watch import run_watch
+    from orbiter.cli.kubectl._internal.watch import run_watch
 
     return run_watch(kubectl, name, timeout=timeout, as_json=as_json)
 
@@ -186,7 +186,7 @@ def answer(
     as_json: AsJson = False,
 ) -> int:
     """Answer the question of a task that waits for input; it goes on with that."""
-    from orbiter.cli.kubectl.answer import run_answer
+    from orbiter.cli.kubectl._internal.answer import run_answer
 
     return run_answer(kubectl, name, text, wait=wait, timeout=timeout, as_json=as_json)
 
@@ -195,7 +195,7 @@ def answer(
 @scoped
 def cancel(kubectl: Kubectl, name: TaskName, wait: Wait = False, timeout: Timeout = None) -> int:
     """Stop a task for good."""
-    from orbiter.cli.kubectl.answer import run_cancel
+    from orbiter.cli.kubectl._internal.answer import run_cancel
 
     return run_cancel(kubectl, name, wait=wait, timeout=timeout)
 
@@ -215,7 +215,7 @@ def logs(
     ] = False,
 ) -> int:
     """Print the log of the worker of a task or a session."""
-    from orbiter.cli.kubectl.logs import run_logs
+    from orbiter.cli.kubectl._internal.logs import run_logs
 
     return run_logs(kubectl, name, follow=follow, attempt=attempt, tail=tail, previous=previous)
 
@@ -224,7 +224,7 @@ def logs(
 @scoped
 def usage(kubectl: Kubectl, name: AnyName, as_json: AsJson = False) -> int:
     """Say what a session or a task has cost."""
-    from orbiter.cli.kubectl.usage import run_usage
+    from orbiter.cli.kubectl._internal.usage import run_usage
 
     return run_usage(kubectl, name, as_json=as_json)
 
@@ -233,7 +233,7 @@ def usage(kubectl: Kubectl, name: AnyName, as_json: AsJson = False) -> int:
 @scoped
 def describe(kubectl: Kubectl, name: AnyName) -> int:
     """Tell everything there is to know about a task or a session."""
-    from orbiter.cli.kubectl.describe import run_describe
+    from orbiter.cli.kubectl._internal.describe import run_describe
 
     return run_describe(kubectl, name)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
+from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
 
 _ABSENT: Final[tuple[object, ...]] = (None, "", [], {})
 _CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"

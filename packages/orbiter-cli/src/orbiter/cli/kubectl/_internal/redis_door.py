@@ -13,8 +13,8 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit, urlunsplit
 
-from orbiter.cli.kubectl.client import Kubectl
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
+from orbiter.cli.kubectl._internal.client import Kubectl
+from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
 
 if TYPE_CHECKING:
     from redis import Redis

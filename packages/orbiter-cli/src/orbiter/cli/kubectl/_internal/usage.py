@@ -5,9 +5,9 @@ from typing import Any
 
 import typer
 
-from orbiter.cli.kubectl.client import Kubectl
-from orbiter.cli.kubectl.errors import ExitCode
-from orbiter.cli.kubectl.references import Found, resolve
+from orbiter.cli.kubectl._internal.client import Kubectl
+from orbiter.cli.kubectl._internal.errors import ExitCode
+from orbiter.cli.kubectl._internal.references import Found, resolve
 from orbiter.cli.kubectl.words import facts_table
 
 _TOKENS = {

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
+from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
 
 
 def given_or_read(text: str | None, what: str, file: str | None = None) -> str:

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from orbiter.cli.kubectl.client import Kubectl, Scope
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
+from orbiter.cli.kubectl._internal.client import Kubectl, Scope
+from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
 
 Namespace = Annotated[
     str | None, typer.Option("-n", "--namespace", help="Namespace to look in.", show_default=False)

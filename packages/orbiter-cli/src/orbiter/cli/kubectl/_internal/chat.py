@@ -8,14 +8,14 @@ from types import FrameType
 
 import typer
 
-from orbiter.cli.kubectl.client import Kubectl
-from orbiter.cli.kubectl.conversation import Conversation
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
-from orbiter.cli.kubectl.prompts import given_or_read
-from orbiter.cli.kubectl.redis_door import RedisDoor
-from orbiter.cli.kubectl.screen import Screen
-from orbiter.cli.kubectl.session import taken_up
-from orbiter.cli.kubectl.turns import EXIT_CODES, Turns, problem
+from orbiter.cli.kubectl._internal.client import Kubectl
+from orbiter.cli.kubectl._internal.conversation import Conversation
+from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
+from orbiter.cli.kubectl._internal.prompts import given_or_read
+from orbiter.cli.kubectl._internal.redis_door import RedisDoor
+from orbiter.cli.kubectl._internal.screen import Screen
+from orbiter.cli.kubectl._internal.session import taken_up
+from orbiter.cli.kubectl._internal.turns import EXIT_CODES, Turns, problem
 from orbiter.cli.kubectl.words import parse_seconds
 
 
@@ -36,7 +36,7 @@ def run_chat(
     prompt = "" if interactive else given_or_read(once, "a message")
     with _turns(kubectl, name, redis_url) as turns:
         if interactive:
-            from orbiter.cli.kubectl.interactive import talk
+            from orbiter.cli.kubectl._internal.interactive import talk
 
             return talk(turns, limit)
         return _one(turns, prompt, as_json=as_json, timeout=limit)

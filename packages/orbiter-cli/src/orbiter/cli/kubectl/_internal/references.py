@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from orbiter.cli.kubectl.client import Kubectl, Object
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
+from orbiter.cli.kubectl._internal.client import Kubectl, Object
+from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
 
 Kind = Literal["AgentTask", "POSession"]
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
+from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
 
 Object = dict[str, Any]
 

@@ -5,11 +5,19 @@ from typing import Any
 
 import typer
 
-from orbiter.cli.kubectl.client import Kubectl, Object
-from orbiter.cli.kubectl.errors import ExitCode
-from orbiter.cli.kubectl.references import Found, resolve
-from orbiter.cli.kubectl.watch import question_of
-from orbiter.cli.kubectl.words import ago, facts_table, moment, one_line, plain, seconds, spent
+from orbiter.cli.kubectl._internal.client import Kubectl, Object
+from orbiter.cli.kubectl._internal.errors import ExitCode
+from orbiter.cli.kubectl._internal.references import Found, resolve
+from orbiter.cli.kubectl._internal.watch import question_of
+from orbiter.cli.kubectl.words import (
+    ago,
+    facts_table,
+    moment,
+    one_line,
+    plain,
+    seconds,
+    spent,
+)
 
 _MOST_EVENTS = 15
 _LONGEST_PROMPT = 600

@@ -4,10 +4,10 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from orbiter.cli.kubectl.client import Kubectl, Object
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
-from orbiter.cli.kubectl.references import resolve
-from orbiter.cli.kubectl.screen import Screen
+from orbiter.cli.kubectl._internal.client import Kubectl, Object
+from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
+from orbiter.cli.kubectl._internal.references import resolve
+from orbiter.cli.kubectl._internal.screen import Screen
 from orbiter.cli.kubectl.words import one_line
 
 _NEW_SECONDS: Final = 10.0

@@ -11,9 +11,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
-from orbiter.cli.kubectl.redis_door import RedisDoor
-from orbiter.cli.kubectl.session import Session
+from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
+from orbiter.cli.kubectl._internal.redis_door import RedisDoor
+from orbiter.cli.kubectl._internal.session import Session
 from orbiter_contracts import (
     InvalidMessageError,
     POState,

@@ -4,11 +4,11 @@ import sys
 
 import typer
 
-from orbiter.cli.kubectl.client import Kubectl
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
-from orbiter.cli.kubectl.prompts import given_or_read
-from orbiter.cli.kubectl.references import RESOURCES, Found, resolve
-from orbiter.cli.kubectl.watch import ENDED, follow, question_of
+from orbiter.cli.kubectl._internal.client import Kubectl
+from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
+from orbiter.cli.kubectl._internal.prompts import given_or_read
+from orbiter.cli.kubectl._internal.references import RESOURCES, Found, resolve
+from orbiter.cli.kubectl._internal.watch import ENDED, follow, question_of
 from orbiter.cli.kubectl.words import parse_seconds, plain
 
 _TASKS = RESOURCES["AgentTask"]

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import typer
 
-from orbiter.cli.kubectl.client import Kubectl, Object, explain
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
-from orbiter.cli.kubectl.references import RESOURCES, resolve
-from orbiter.cli.kubectl.screen import Screen
+from orbiter.cli.kubectl._internal.client import Kubectl, Object, explain
+from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
+from orbiter.cli.kubectl._internal.references import RESOURCES, resolve
+from orbiter.cli.kubectl._internal.screen import Screen
 from orbiter.cli.kubectl.words import facts_table, one_line, parse_seconds, seconds, spent
 
 _PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 4.0)

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from orbiter.cli.kubectl.client import Kubectl
-from orbiter.cli.kubectl.conversation import Answer, Conversation
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
-from orbiter.cli.kubectl.screen import Screen
-from orbiter.cli.kubectl.session import Session, find_session
+from orbiter.cli.kubectl._internal.client import Kubectl
+from orbiter.cli.kubectl._internal.conversation import Answer, Conversation
+from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
+from orbiter.cli.kubectl._internal.screen import Screen
+from orbiter.cli.kubectl._internal.session import Session, find_session
 from orbiter_contracts import POWorkerOutput
 
 _TICK_MS = 200

@@ -7,11 +7,11 @@ from typing import Any
 
 import typer
 
-from orbiter.cli.kubectl.client import Kubectl, Object
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
-from orbiter.cli.kubectl.prompts import given_or_read
-from orbiter.cli.kubectl.references import parse
-from orbiter.cli.kubectl.watch import follow
+from orbiter.cli.kubectl._internal.client import Kubectl, Object
+from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
+from orbiter.cli.kubectl._internal.prompts import given_or_read
+from orbiter.cli.kubectl._internal.references import parse
+from orbiter.cli.kubectl._internal.watch import follow
 from orbiter.cli.kubectl.words import parse_seconds
 
 _LONGEST_SLUG = 40

@@ -6,11 +6,11 @@ from typing import Final
 
 import typer
 
-from orbiter.cli.kubectl.client import Kubectl, Object
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
-from orbiter.cli.kubectl.references import Found, Kind, resolve
-from orbiter.cli.kubectl.screen import Screen
-from orbiter.cli.kubectl.watch import ENDED
+from orbiter.cli.kubectl._internal.client import Kubectl, Object
+from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
+from orbiter.cli.kubectl._internal.references import Found, Kind, resolve
+from orbiter.cli.kubectl._internal.screen import Screen
+from orbiter.cli.kubectl._internal.watch import ENDED
 
 LABELS: Final[dict[Kind, str]] = {
     "AgentTask": "orbiter.dev/agenttask",
