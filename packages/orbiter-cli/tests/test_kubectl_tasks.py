@@ -256,6 +256,7 @@ def test_answer_with_wait_follows_the_task_over_the_answered_question(kubectl: F
     kubectl.once_told(lambda: kubectl.status("AgentTask", "hello", phase="Completed"))
     result = run("answer", "hello", "blue", "--wait")
     assert result.exit_code == 0
+    assert "answered; a new Job goes on with it" in result.stdout
     assert "Completed" in result.stdout
 
 

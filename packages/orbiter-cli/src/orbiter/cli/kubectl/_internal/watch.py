@@ -148,6 +148,8 @@ def _tell(screen: Screen, task: Object, *, as_json: bool) -> None:
         return
     phase = status.get("phase", "Pending")
     about = [status.get("progress") if phase == "Running" else None, status.get("message")]
+    if phase == "InputRequired" and question_of(task) is None:
+        about = ["answered; a new Job goes on with it"]
     text = one_line(next((each for each in about if each), ""), 160)
     screen.done()
     typer.echo(f"{seconds(screen.elapsed):>8}  {phase:<13}  {text}".rstrip())
