@@ -60,7 +60,8 @@ printf '{{"type":"result","num_turns":1,"result":"%s%s","session_id":"%s",' "$sa
 printf '"total_cost_usd":0.25,"usage":{{"input_tokens":%s,"output_tokens":5}}}}\\n' {tokens}
 """
 
-# Kills the wrapper at its n-th talk with Redis: as sitecustomize of a whole process.
+# Kills the wrapper after its n-th talk with Redis, or before the first one of a kind: as
+# sitecustomize of a whole process.
 _SABOTAGE = """
 import os, signal
 from worker_wrapper import connection
@@ -69,6 +70,8 @@ real, count = connection.RedisConnection._once, 0
 
 async def once(self, *arguments):
     global count
+    if os.environ["DIES_BEFORE"] and os.environ["DIES_BEFORE"] in str(arguments[0]):
+        os.kill(os.getpid(), signal.SIGKILL)
     reply = await real(self, *arguments)
     count += 1
     if count == int(os.environ["DIES_AFTER"]):
@@ -250,12 +253,22 @@ class Wrappers:
         """HOME of the wrappers and their agents, unless they are given another."""
         return self._directory / "home"
 
-    def start_dying(self, step: int, worker_id: str, **env: str) -> WrapperProcess:
-        """Start a wrapper that is killed right after it talked to Redis that many times."""
+    def start_dying(
+        self, worker_id: str, *, after: int = 0, before: str = "", **env: str
+    ) -> WrapperProcess:
+        """Start a wrapper that is killed at a certain step.
+
+        Args:
+            worker_id: Its name.
+            after: It dies right after it talked to Redis that many times.
+            before: It dies when it is about to send a command with that in it.
+            **env: What it needs besides.
+        """
         saboteur = self._directory / "saboteur"
         saboteur.mkdir(exist_ok=True)
         (saboteur / "sitecustomize.py").write_text(_SABOTAGE)
-        return self.start(worker_id, PYTHONPATH=str(saboteur), DIES_AFTER=str(step), **env)
+        how = {"DIES_AFTER": str(after), "DIES_BEFORE": before}
+        return self.start(worker_id, PYTHONPATH=str(saboteur), **how, **env)
 
     def end(self) -> None:
         """End all that still run."""

@@ -12,7 +12,7 @@ WORKDIR = Path("/workspace")
 
 
 def test_every_file_of_the_package_is_an_agent() -> None:
-    assert known_agents() == ("claude", "codex", "factory")
+    assert known_agents() == ("claude", "codex", "factory", "orbiter")
 
 
 @pytest.mark.parametrize("name", known_agents())

@@ -90,7 +90,7 @@ async def test_killed_after_any_of_its_steps_it_says_everything_once(
             prompts, texts = prompts[:2], texts[:2]
         talk = Talk(f"po-{step}", step, tmp_path / f"home-{step}", prompts, texts)
         await talk.say(queues)
-        first = wrappers.start_dying(step, talk.worker, **talk.env)
+        first = wrappers.start_dying(talk.worker, after=step, **talk.env)
         finished = not await dies(first, queues, talk)
         if disk == "lost":
             shutil.rmtree(talk.home)
@@ -123,6 +123,21 @@ async def dies(wrapper: WrapperProcess, queues: Queues, talk: Talk) -> bool:
         wrapper.send(signal.SIGKILL)
     await wrapper.exit_code()
     return died
+
+
+@pytest.mark.parametrize("disk", ["kept", "lost"])
+async def test_killed_with_the_answer_in_hand_it_asks_an_agent_that_does_not_know_the_question(
+    wrappers: Wrappers, queues: Queues, fake_claude: FakeClaude, tmp_path: Path, disk: str
+) -> None:
+    fake_claude.remembers()
+    talk = Talk("po-1", 7, tmp_path / "home-1")
+    await talk.say(queues)
+    await wrappers.start_dying("po-1", before="'LTRIM'", **talk.env).exit_code()
+    if disk == "lost":
+        shutil.rmtree(talk.home)
+        talk.home.mkdir()
+    wrappers.start("po-1", **talk.env)
+    await talk.was_answered_once(queues)
 
 
 @pytest.mark.parametrize("disk", ["kept", "lost"])

@@ -65,11 +65,14 @@ class Conversations:
 
     @property
     def unfinished(self) -> str | None:
-        """The agent's id of a conversation whose first turn a worker has not survived."""
+        """The agent's id of the conversation that the last turn began, if it began one.
+
+        Whether its answer was published is not known here: Redis has it in its snapshot then.
+        """
         return self._stored.unfinished
 
-    def begin(self, conversation_id: str) -> None:
-        """Note that a conversation is begun now, until `keep` says how that went."""
+    def begin(self, conversation_id: str | None) -> None:
+        """Note which conversation the turn begins that comes now, or that it begins none."""
         self._store(self._stored.model_copy(update={"unfinished": conversation_id}))
 
     def keep(self, session: Session) -> None:
@@ -87,7 +90,7 @@ class Conversations:
             for known in self._stored.sessions
             if (known.agent, known.id) != (newest.agent, newest.id)
         ]
-        self._store(_Stored(sessions=[*others, newest][-_KEPT:]))
+        self._store(_Stored(sessions=[*others, newest][-_KEPT:], unfinished=self.unfinished))
 
     def _store(self, stored: _Stored) -> None:
         self._stored = stored

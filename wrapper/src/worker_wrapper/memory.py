@@ -55,8 +55,8 @@ class Memory:
         """Put back what was stored. Call it before the first turn, and read conversations anew.
 
         Args:
-            local: What this disk knows of conversations. One that was begun and never finished,
-                because a worker in this container died meanwhile, is removed from the disk.
+            local: What this disk knows of conversations. The one begun last is removed from it: a
+                worker in this container may have died before its answer was published.
 
         Returns:
             A report if there is something to say: what was stored cannot be read.

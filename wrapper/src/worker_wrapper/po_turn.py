@@ -154,8 +154,8 @@ class POTurns:
         worker, settings = self._worker, self._worker.settings
         session = self.conversations.session(message.session_id)
         begun = settings.agent.conversation_id(session)
-        if self._memory and not session.resumed and begun:
-            self.conversations.begin(begun)
+        if self._memory:
+            self.conversations.begin(None if session.resumed else begun)
         turn = Turn(
             prompt=told,
             timeout_seconds=message.input.timeout,
