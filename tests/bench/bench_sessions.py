@@ -1,0 +1,271 @@
+"""Measures how sessions wake, on the running cluster: `make bench-sessions`.
+
+A thousand sessions sleep; their pods carry a scheduling gate, so that a woken one costs the node
+nothing. Times are those of this process: the message is sent, the watch shows the Deployment
+scaled. Everything is a figure of one run on one machine; only ratios travel.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from bench_operator import GATE, NAMESPACE, SMALL, Bench, flat, in_parallel, percentiles
+from support.cluster import STATE, Cluster
+from support.world import ECHO_IMAGE, World
+
+from orbiter_contracts import POWorkerInput, encode
+from orbiter_contracts.queues import po_input, po_output, po_state
+from orbiter_operator.credentials import Credentials, load_connection
+from orbiter_operator.kube import DEPLOYMENTS, PO_SESSIONS, Kube
+
+Object = dict[str, Any]
+LONG = 600
+"""Seconds after which a woken session would sleep again: later than the bench ends."""
+
+
+def session(name: str, user: int, idle: int = LONG, **template: Any) -> Object:
+    """A POSession of the bench; `template` overlays its pod's spec."""
+    agent = {"type": "claude", "credentialsSecretRef": {"name": "claude-credentials"}}
+    return {
+        "apiVersion": "orbiter.dev/v1alpha1",
+        "kind": "POSession",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "userId": user,
+            "agent": agent,
+            "idle": {"scaleToZeroAfterSeconds": idle},
+            "podTemplate": {"spec": template},
+        },
+    }
+
+
+def worker_id(name: str) -> str:
+    """The worker id of a session of the bench."""
+    return f"{NAMESPACE}.{name}"
+
+
+class Scaled:
+    """When the watch first showed each Deployment with a pod, and every session's phase."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+        self._changed = asyncio.Event()
+        self.at: dict[str, float] = {}
+        self.replicas: dict[str, int] = {}
+
+    async def follow(self) -> None:
+        """Watch for ever."""
+        items, since = await self._kube.list(DEPLOYMENTS, NAMESPACE)
+        for item in items:
+            self._note(item)
+        async for event in self._kube.watch(DEPLOYMENTS, NAMESPACE, since=since, seconds=7200):
+            if event["type"] in ("ADDED", "MODIFIED"):
+                self._note(event["object"])
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 600.0) -> None:
+        """Wait until a condition holds, asked at every event."""
+        async with asyncio.timeout(seconds):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+    def _note(self, obj: Object) -> None:
+        name, replicas = obj["metadata"]["name"], obj["spec"]["replicas"]
+        if replicas and not self.replicas.get(name):
+            self.at[name] = time.perf_counter()
+        self.replicas[name] = replicas
+        self._changed.set()
+
+
+class SessionBench:
+    """The measurements on one namespace full of sleepers."""
+
+    def __init__(self, world: World, kube: Kube, redis: Any) -> None:
+        self.operator = Bench(world, kube)
+        self.kube = kube
+        self.redis = redis
+        self.scaled = Scaled(kube)
+
+    async def fill(self, count: int) -> list[str]:
+        """Have so many sessions asleep; returns their names."""
+        names = [f"sleeper-{n:04d}" for n in range(count)]
+        began = time.perf_counter()
+
+        def creating(number: int, name: str) -> Callable[[], Any]:
+            body = session(name, 10_000 + number, **GATE)
+            return lambda: self.kube.create(PO_SESSIONS, NAMESPACE, body)
+
+        await in_parallel([creating(n, name) for n, name in enumerate(names)])
+        await self.scaled.until(lambda: len(self.scaled.replicas) >= count)
+        print(f"{count} sessions asleep after {time.perf_counter() - began:.1f} s", file=sys.stderr)
+        return names
+
+    async def send(self, name: str) -> float:
+        """Send a message as a front end does; returns when."""
+        began = time.perf_counter()
+        message = POWorkerInput(user_id=1, prompt="hello")
+        await asyncio.to_thread(self.redis.xadd, po_input(worker_id(name)), encode(message))
+        return began
+
+    async def one_by_one(self, names: list[str]) -> Object:
+        """Message sent → Deployment scaled, each session alone."""
+        waits = []
+        for name in names:
+            began = await self.send(name)
+            await self.scaled.until(lambda name=name: name in self.scaled.at)
+            waits.append(self.scaled.at[name] - began)
+            await asyncio.sleep(0.02)
+        return percentiles(waits)
+
+    async def at_once(self, names: list[str]) -> Object:
+        """Messages to many sessions in one go → the last Deployment is scaled."""
+        began = time.perf_counter()
+
+        def send_all() -> None:
+            with self.redis.pipeline(transaction=False) as pipe:
+                for name in names:
+                    message = POWorkerInput(user_id=1, prompt="hello")
+                    pipe.xadd(po_input(worker_id(name)), encode(message))
+                pipe.execute()
+
+        await asyncio.to_thread(send_all)
+        await self.scaled.until(lambda: all(name in self.scaled.at for name in names))
+        waits = [self.scaled.at[name] - began for name in names]
+        return {"all_scaled_ms": round(max(waits) * 1000, 1), **percentiles(waits)}
+
+    def at_rest(self, seconds: float) -> Object:
+        """The operator's CPU and memory while all sleep."""
+        before, began = self.operator.metrics(), time.perf_counter()
+        time.sleep(seconds)
+        after, took = self.operator.metrics(), time.perf_counter() - began
+        cpu = after["process_cpu_seconds_total"] - before["process_cpu_seconds_total"]
+        return {
+            "cpu_percent": round(cpu / took * 100, 2),
+            "rss_mb": round(after["process_resident_memory_bytes"] / 2**20, 1),
+        }
+
+    async def on_the_node(self, count: int) -> Object:
+        """Message → first output of a sleeping session on the real node, stage by stage."""
+        name = "awake"
+        container = [{"name": "worker", "image": ECHO_IMAGE, "resources": SMALL}]
+        await self.kube.create(PO_SESSIONS, NAMESPACE, session(name, 1, 1, containers=container))
+        await self.scaled.until(lambda: self.scaled.replicas.get(name) == 0)
+        before = self.operator.metrics()
+        totals, ours = [], []
+        for number in range(count):
+            sent = time.time()
+            await self.send(name)
+            await asyncio.to_thread(self._answered, name, number + 1)
+            state = await asyncio.to_thread(self.redis.hgetall, po_state(worker_id(name)))
+            first, ready = (_seconds(state[key]) for key in ("first_output_at", "ready_at"))
+            totals.append(first - sent)
+            ours.append(ready - _seconds(state["started_at"]))
+            await self.scaled.until(lambda: self.scaled.replicas[name] == 0)
+            await asyncio.to_thread(self._pod_is_gone, name)
+        after = self.operator.metrics()
+        stages = {}
+        for stage in ("seen", "scaled", "scheduled", "started", "ready", "first_output"):
+            label = f'{{stage="{stage}"}}'
+            sums, counts = (
+                f"orbiter_session_wake_seconds_{part}{label}" for part in ("sum", "count")
+            )
+            number = after[counts] - before.get(counts, 0)
+            spent = (after[sums] - before.get(sums, 0)) / max(number, 1)
+            stages[f"{stage}_ms"] = round(spent * 1000, 1)
+        worker = statistics.median(ours) * 1000
+        return {
+            "message_to_first_output": percentiles(totals),
+            "mean_of_stages": stages,
+            "worker_started_to_ready_ms": round(worker, 1),
+            "own_share_ms": round(stages["seen_ms"] + stages["scaled_ms"] + worker, 1),
+        }
+
+    def _answered(self, name: str, count: int) -> None:
+        deadline = time.monotonic() + 120
+        while self.redis.xlen(po_output(worker_id(name))) < count:
+            assert time.monotonic() < deadline, f"{name} has not answered"
+            time.sleep(0.005)
+
+    def _pod_is_gone(self, name: str) -> None:
+        selector = f"orbiter.dev/posession={name}"
+        world = self.operator.world
+        world.until("no pod", lambda: not world.cluster.list_all("pods", NAMESPACE, selector))
+
+
+def _seconds(text: str) -> float:
+    from datetime import datetime
+
+    return datetime.fromisoformat(text).timestamp()
+
+
+PEERS = {
+    "wake.p50_ms": "goal < 30; KEDA 10000-14000 at its default",
+    "wake.p99_ms": "goal < 250",
+    "at_once.all_scaled_ms": "goal < 1000 for 80; KEDA 4600",
+    "asleep.cpu_percent": "goal < 2 with 1000 asleep; KEDA 7-10 with 100, polling every second",
+    "asleep.rss_mb": "goal < 200",
+    "node.own_share_ms": "goal < 300",
+}
+
+
+async def measure(arguments: argparse.Namespace) -> Object:
+    """Run everything once."""
+    world = World(Cluster(STATE / "kubeconfig", STATE / "bin"))
+    async with Kube(Credentials(load_connection)) as kube:
+        with world.redis() as redis:
+            bench = SessionBench(world, kube, redis)
+            await _empty(world, kube)
+            follower = asyncio.create_task(bench.scaled.follow())
+            try:
+                found: Object = {"node": await bench.on_the_node(arguments.node)}
+                names = await bench.fill(arguments.sessions)
+                await asyncio.sleep(arguments.settle)
+                found["asleep"] = {"sessions": len(names), **bench.at_rest(arguments.rest)}
+                single = names[: arguments.single]
+                found["wake"] = await bench.one_by_one(single)
+                many = names[arguments.single : arguments.single + arguments.many]
+                found["at_once"] = {"sessions": len(many), **await bench.at_once(many)}
+            finally:
+                follower.cancel()
+                await asyncio.gather(follower, return_exceptions=True)
+                await _empty(world, kube)
+    return found
+
+
+async def _empty(world: World, kube: Kube) -> None:
+    for resource in (PO_SESSIONS, DEPLOYMENTS):
+        path = f"{resource.path(NAMESPACE)}?propagationPolicy=Background"
+        await asyncio.to_thread(world.kubectl, "delete", "--raw", path)
+    async with asyncio.timeout(600):
+        while (await kube.list(DEPLOYMENTS, NAMESPACE))[0]:
+            await asyncio.sleep(0.5)
+
+
+def main() -> None:
+    """Measure and write the figures down."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sessions", type=int, default=1000)
+    parser.add_argument("--single", type=int, default=100)
+    parser.add_argument("--many", type=int, default=80)
+    parser.add_argument("--node", type=int, default=5)
+    parser.add_argument("--settle", type=float, default=20.0)
+    parser.add_argument("--rest", type=float, default=60.0)
+    parser.add_argument("--out", type=Path, default=Path("bench/sessions.json"))
+    found = asyncio.run(measure(parser.parse_args()))
+    for name, value in flat(found).items():
+        print(f"{name:45} {value!s:>10}  {PEERS.get(name, '')}")
+    arguments = parser.parse_args()
+    arguments.out.write_text(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
