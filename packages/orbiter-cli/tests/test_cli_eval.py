@@ -104,7 +104,7 @@ def test_a_judge_can_be_another_model(evaluate):
     [
         (["-s", "exakt"], "unknown scorer 'exakt'; known: "),
         (["-s", "latency=soon"], "scorer 'latency=soon'"),
-        (["-t", "exact>1"], "--threshold: 'exact>1' is no threshold"),
+        (["-t", "exact>1"], "'exact>1' is no threshold"),
         (["--baseline", "none.jsonl"], "none.jsonl cannot be read"),
         (["--report", "r.pdf"], "--report r.pdf: name a file that ends in .md or .html"),
         (["--column", "x"], "--column x: write it as question=input"),

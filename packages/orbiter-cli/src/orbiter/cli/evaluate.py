@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orbiter.cli.options import AgentName, AsJson, Model, Seconds
-from orbiter.cli.outcome import UsageError, ends
+from orbiter.cli.outcome import UsageError, ends, usage
 
 if TYPE_CHECKING:
     from orbiter.eval import Comparison, EvalResult, Gate
@@ -77,13 +77,22 @@ def evaluate(
     from orbiter.config import TaskConfig
 
     _installed()
-    from orbiter.eval import EvalResult, Evaluator, Threshold, check, compare, load_dataset
+    from orbiter.eval import (
+        EvalResult,
+        Evaluator,
+        JournalError,
+        Threshold,
+        check,
+        compare,
+        load_dataset,
+    )
 
     loaded = load_agent(agent, model=model)
-    scorers = [_scorer(text, judge) for text in scorer or ["exact"]]
-    thresholds = [_threshold(text, Threshold) for text in threshold or ()]
-    cases = load_dataset(dataset, columns=_columns(column))
-    before = EvalResult.load(baseline) if baseline else None
+    with usage():
+        scorers = [_scorer(text, judge) for text in scorer or ["exact"]]
+        thresholds = [Threshold.parse(text) for text in threshold or ()]
+        cases = load_dataset(dataset, columns=_columns(column))
+        before = EvalResult.load(baseline) if baseline else None
     writers = [(_writer(file), file) for file in report or ()]
 
     async def main() -> "EvalResult":
@@ -96,9 +105,13 @@ def evaluate(
                 cases, journal=journal, progress=sys.stderr.isatty(), retry_errors=retry_errors
             )
 
-    result = asyncio.run(main())
+    try:
+        result = asyncio.run(main())
+    except JournalError as error:
+        raise UsageError(str(error)) from error
     comparison = compare(before, result) if before else None
-    gate = check(result, thresholds, comparison=comparison)
+    with usage():
+        gate = check(result, thresholds, comparison=comparison)
     for write, file in writers:
         text = write(result, comparison=comparison, gate=gate)
         Path(file).write_text(text, encoding="utf-8")
@@ -120,15 +133,6 @@ def _scorer(text: str, judge: str | None) -> Any:
     if name == "judge" and judge is not None and rubric:
         return Judge(judge, rubric=rubric)
     return make_scorer(text)
-
-
-def _threshold(text: str, kind: Any) -> Any:
-    from orbiter.types import OrbiterError
-
-    try:
-        return kind.parse(text)
-    except OrbiterError as error:
-        raise UsageError(f"--threshold: {error}") from error
 
 
 def _columns(given: list[str] | None) -> dict[str, str] | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from orbiter.cli.options import AsJson, Model
-from orbiter.cli.outcome import ExitCode, UsageError, ends
+from orbiter.cli.outcome import ExitCode, UsageError, ends, usage
 
 app = typer.Typer(
     help="List and call tools of MCP servers, or serve agents as one.", no_args_is_help=True
@@ -31,7 +31,7 @@ def tools(server: ServerName, as_json: AsJson = False) -> None:
     from orbiter.cli.terminal import print_json
 
     async def main() -> list[dict[str, Any]]:
-        async with _mcp().mcp_tools(_server(server)) as found:
+        async with _tools(server) as found:
             return [tool.to_schema()["function"] for tool in found]
 
     found = asyncio.run(main())
@@ -68,7 +68,7 @@ def call(
         raise UsageError(f"{arguments!r} is no JSON object")
 
     async def main() -> str:
-        async with _mcp().mcp_tools(_server(server)) as found:
+        async with _tools(server) as found:
             chosen = {one.name: one for one in found}.get(tool)
             if chosen is None:
                 known = ", ".join(one.name for one in found) or "none"
@@ -127,8 +127,10 @@ def serve(
     asyncio.run(main())
 
 
-def _server(text: str) -> Any:
-    return Path(text) if text.endswith(".json") else text
+def _tools(server: str) -> Any:
+    mcp = _mcp()
+    with usage():
+        return mcp.mcp_tools(Path(server) if server.endswith(".json") else server)
 
 
 def _mcp() -> Any:

@@ -3,7 +3,8 @@
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import ParamSpec
 
@@ -31,6 +32,15 @@ class UsageError(OrbiterError):
     """A command cannot do what it was asked; the text names the thing and the next step."""
 
 
+@contextmanager
+def usage() -> Iterator[None]:
+    """Take what goes wrong inside for a mistake in the command line or a file it names."""
+    try:
+        yield
+    except OrbiterError as error:
+        raise UsageError(str(error)) from error
+
+
 def ends(command: Callable[P, int | None]) -> Callable[P, None]:
     """Let a command return its exit code, and tell its errors in one line on standard error."""
 
@@ -54,7 +64,7 @@ def _code(command: Callable[[], int | None]) -> int:
         return ExitCode.FAILED
     except OrbiterError as error:
         tell(str(error))
-        return ExitCode.USAGE if _is_usage(error) else ExitCode.FAILED
+        return ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.FAILED
     return code
 
 
@@ -64,20 +74,3 @@ def tell(error: str) -> None:
 
     line = plain(error).strip().partition("\n")[0]
     sys.stderr.write(f"error: {line}\n")
-
-
-def _is_usage(error: OrbiterError) -> bool:
-    # by name: their packages are not loaded where they were not needed
-    kinds = {kind.__name__ for kind in type(error).__mro__}
-    return bool(
-        kinds
-        & {
-            "AgentFileError",
-            "DatasetError",
-            "JournalError",
-            "MCPConfigError",
-            "RegistryError",
-            "ScorerError",
-            "UsageError",
-        }
-    )
