@@ -1,0 +1,107 @@
+"""One turn of `orbiter exec`: what it remembers, asks, costs and prints."""
+
+import json
+
+import pytest
+from pydantic import BaseModel
+
+from orbiter import Agent
+from orbiter.cli._internal.session import load_session
+from orbiter.cli._internal.turn import Turn
+from orbiter.cli.outcome import UsageError
+from orbiter.cli.workspace_tools import ask_user, run_command
+from orbiter.models import ModelResponse, ScriptedModel, call
+from orbiter.types import Usage
+
+
+def turn(home, prompt="hi", session="s", **options):
+    given = {"must_exist": False, "max_cost_usd": None, "stream": False} | options
+    return Turn(prompt=prompt, session_id=session, home=home, **given)
+
+
+def agent(*replies, tools=(), **options):
+    made = Agent(name="a", model="anthropic:claude-sonnet-4-5", tools=tools, **options)
+    made.provider = ScriptedModel(*replies)
+    return made
+
+
+async def test_the_answer_is_one_object(tmp_path):
+    said = await turn(tmp_path).run(agent("hello"))
+    assert (said["type"], said["is_error"], said["result"]) == ("result", False, "hello")
+    assert (said["session_id"], said["num_turns"]) == ("s", 1)
+    assert set(said["usage"]) == {"input_tokens", "output_tokens", "cache_read_input_tokens"}
+
+
+async def test_the_next_turn_remembers_the_one_before(tmp_path):
+    await turn(tmp_path, "I am Ada").run(agent("hello"))
+    second = agent("you are Ada")
+    await turn(tmp_path, "who am I?", must_exist=True).run(second)
+    seen = [message.content for message in second.provider.requests[0].messages]
+    assert seen[-3:] == ["I am Ada", "hello", "who am I?"]
+
+
+async def test_a_session_that_has_to_be_there_and_is_not_is_said(tmp_path):
+    with pytest.raises(UsageError, match="No conversation found with session ID s"):
+        await turn(tmp_path, must_exist=True).run(agent("hello"))
+
+
+async def test_a_question_ends_the_turn_and_the_next_prompt_answers_it(tmp_path):
+    asking = agent(call("ask_user", question="Which branch?"), "never said", tools=[ask_user])
+    said = await turn(tmp_path).run(asking)
+    verdict = {"status": "input_required", "question": "Which branch?"}
+    assert said["result"] == f"<result>{json.dumps(verdict)}</result>"
+    assert said["is_error"] is False
+    assert len(asking.provider.requests) == 1
+    going_on = agent("done on main", tools=[ask_user])
+    said = await turn(tmp_path, "main").run(going_on)
+    assert said["result"] == "done on main"
+    last = going_on.provider.requests[0].messages[-1]
+    assert (last.role, last.content) == ("tool", "main")
+
+
+async def test_a_typed_answer_is_a_verdict_with_its_data(tmp_path):
+    class Sum(BaseModel):
+        value: int
+
+    said = await turn(tmp_path).run(agent('{"value": 3}', output_type=Sum))
+    verdict = json.loads(said["result"].removeprefix("<result>").removesuffix("</result>"))
+    assert (verdict["status"], verdict["data"]) == ("success", {"value": 3})
+
+
+async def test_a_limit_of_steps_is_an_error_and_what_was_said_is_kept(tmp_path):
+    looping = agent(
+        *(call("run_command", command="true") for _ in range(3)), tools=[run_command], max_steps=2
+    )
+    said = await turn(tmp_path).run(looping)
+    assert said["is_error"] is True
+    assert said["result"] == "the agent was stopped by its max_steps after 2 turns"
+    assert load_session(tmp_path, "s").messages
+
+
+async def test_a_limit_of_cost_is_kept_between_two_calls(tmp_path):
+    dear = ModelResponse(
+        tool_calls=[call("run_command", command="true")],
+        usage=Usage(input_tokens=1_000_000, output_tokens=10, total_tokens=1_000_010),
+    )
+    spending = agent(dear, "never said", tools=[run_command])
+    said = await turn(tmp_path, max_cost_usd=1.0).run(spending)
+    assert said["is_error"] is True
+    assert said["result"].startswith("the limit of 1 USD is reached")
+    assert said["cost_usd"] > 1
+    assert len(spending.provider.requests) == 1
+
+
+async def test_a_session_of_any_name_has_a_file_of_its_own(tmp_path):
+    for name in ("../../etc/passwd", "a b", "x" * 300):
+        await turn(tmp_path, session=name).run(agent("hello"))
+    files = sorted((tmp_path / ".orbiter/sessions").iterdir())
+    assert len(files) == 3
+    assert all(file.suffix == ".json" for file in files)
+
+
+async def test_a_broken_session_is_told_with_its_file(tmp_path):
+    await turn(tmp_path).run(agent("hello"))
+    file = tmp_path / ".orbiter/sessions/s.json"
+    file.write_text("{")
+    with pytest.raises(UsageError, match=r"s\.json cannot be read"):
+        await turn(tmp_path).run(agent("hello"))

@@ -1,0 +1,96 @@
+"""A task with no cluster: attempts, questions, and what becomes of it."""
+
+import pytest
+
+from orbiter.cli._internal.local_task import LocalStatus, run_task
+from orbiter_contracts import AgentVerdict, DeveloperWorkerOutput, Usage
+
+
+def output(status="success", **fields):
+    usage = Usage(input_tokens=10, output_tokens=1, cost_usd=0.5, turns=1)
+    made = DeveloperWorkerOutput(request_id="r", task_id="t", status=status, usage=usage, **fields)
+    if status == "success":
+        made = made.model_copy(update={"verdict": AgentVerdict(summary="all done")})
+    return made
+
+
+def question(text="Which?"):
+    return output("input_required", verdict=AgentVerdict(status="input_required", question=text))
+
+
+class Run:
+    """A task whose attempts end as they are told to."""
+
+    def __init__(self, *outputs, answers=(), limit=0):
+        self.outputs, self.answers = list(outputs), list(answers)
+        self.retry = {"limit": limit, "backoffSeconds": 10}
+        self.prompts, self.pauses, self.shown = [], [], []
+        self.status = LocalStatus()
+
+    async def attempt(self, number, prompt):
+        self.prompts.append(prompt)
+        return self.outputs.pop(0)
+
+    async def ask(self, question):
+        return self.answers.pop(0) if self.answers else None
+
+    async def pause(self, seconds):
+        self.pauses.append(seconds)
+
+    async def go(self):
+        await run_task(
+            self,
+            "do it",
+            self.retry,
+            self.ask,
+            lambda status: self.shown.append(status.phase),
+            self.status,
+            sleep=self.pause,
+        )
+        return self.status
+
+
+async def test_a_task_is_completed_with_what_it_cost():
+    run = Run(output())
+    status = await run.go()
+    assert (status.phase, status.reason, status.message) == ("Completed", "Succeeded", "all done")
+    assert status.usage["costUSD"] == 0.5
+    assert run.shown == ["Running", "Completed"]
+
+
+async def test_an_answer_is_the_next_prompt_and_no_failure():
+    run = Run(question(), question("And?"), output(), answers=["main", "squash"])
+    status = await run.go()
+    assert run.prompts == ["do it", "main", "squash"]
+    assert (status.phase, status.attempts, status.usage["turns"]) == ("Completed", 3, 3)
+    assert run.pauses == []
+
+
+async def test_a_question_nobody_answers_stays_open():
+    status = await Run(question()).go()
+    assert (status.phase, status.message) == ("InputRequired", "Which?")
+    assert status.to_api()["inputRequest"] == {"question": "Which?"}
+
+
+async def test_failures_are_repeated_as_the_retry_policy_says():
+    failed = output("failed", reason="AgentError", error="no\nlast line")
+    run = Run(failed, question(), failed, failed, answers=["main"], limit=2)
+    status = await run.go()
+    assert run.prompts == ["do it", "do it", "main", "main"]
+    assert run.pauses == [10, 20]
+    assert (status.phase, status.reason, status.message) == ("Failed", "AgentError", "no")
+    assert status.detail == "no\nlast line"
+
+
+@pytest.mark.parametrize(
+    ("made", "phase", "reason"),
+    [
+        (None, "Failed", "WorkerCrashed"),
+        (output("timeout"), "Failed", "AgentTimeout"),
+        (output("error"), "Failed", "AgentError"),
+        (output("cancelled"), "Cancelled", "Cancelled"),
+    ],
+)
+async def test_what_is_no_success_has_a_reason(made, phase, reason):
+    status = await Run(made).go()
+    assert (status.phase, status.reason) == (phase, reason)

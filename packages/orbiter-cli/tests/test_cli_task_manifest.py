@@ -1,0 +1,113 @@
+"""Manifests for `orbiter task run`: held against the CRD, mistakes told with their line."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from orbiter.cli._internal.local_settings import environment, prompt_of
+from orbiter.cli._internal.manifest import CHECKS, read_manifest
+from orbiter.cli.outcome import UsageError
+
+ROOT = Path(__file__).parents[3]
+TASK = """\
+apiVersion: orbiter.dev/v1alpha1
+kind: AgentTask
+metadata: {name: fix}
+spec:
+  prompt: do it
+"""
+CONFIG = """\
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: texts}
+data: {prompt: from a map, agent: "name: poet"}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: keys}
+stringData: {ANTHROPIC_API_KEY: secret, TOKEN: t}
+data: {username: Ym90}
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text=TASK):
+        path = tmp_path / "task.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_the_copy_of_the_schema_is_that_of_the_crd():
+    copy = ROOT / "packages/orbiter-cli/src/orbiter/cli/data/agenttask.yaml"
+    assert copy.read_text() == (ROOT / "crds/agenttask.yaml").read_text(), "run `make crds`"
+
+
+def test_every_rule_that_is_checked_is_one_of_the_crd():
+    text = " ".join((ROOT / "crds/agenttask.yaml").read_text().split())
+    for message in CHECKS:
+        assert message in text
+
+
+def test_the_example_of_the_project_is_valid_and_gets_the_schemas_defaults():
+    manifest = read_manifest(ROOT / "examples/task.yaml")
+    assert manifest.spec["retry"]["limit"] >= 0
+    assert manifest.spec["agent"]["type"] == "claude"
+    assert manifest.spec["inputTimeoutSeconds"] == 259200
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("prompt: do it", "promt: do it"), r"task\.yaml:5: spec\.promt: there is no such field"),
+        (("prompt: do it", "prompt: 5"), r"task\.yaml:5: spec\.prompt: 5 is not of type 'string'"),
+        (("prompt: do it", "prompt: ' '"), r"task\.yaml:5: spec\.prompt: prompt is empty; write"),
+        (("prompt: do it", "taskId: x"), r"task\.yaml:4: spec: a task needs a prompt"),
+        (("name: fix", "name: Fix me"), r"task\.yaml:3: metadata\.name: 'Fix me' is no name"),
+        (("do it", "x\n  agent: {type: clod}"), r"task\.yaml:6: spec\.agent\.type: unknown agent"),
+        (("do it", "x\n  retry: {limit: -1}"), r"spec\.retry\.limit: -1 is less than the minimum"),
+        (("do it", "x\n  timeoutSeconds: 0"), r"task\.yaml:6: .*must be from 1 to 604800"),
+        (("kind: AgentTask", "kind: Pod"), "one AgentTask is needed, there are: none"),
+        (("do it", "[x"), r"task\.yaml:\d: it is no YAML"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line_and_field(file, change, said):
+    with pytest.raises(Exception, match=said):
+        read_manifest(file(TASK.replace(*change)))
+
+
+def test_of_several_tasks_one_is_chosen_by_name(file):
+    both = file(f"{TASK}---\n{TASK.replace('fix', 'other')}")
+    with pytest.raises(UsageError, match="there are: fix, other; choose with --name"):
+        read_manifest(both)
+    assert read_manifest(both, "other").name == "other"
+
+
+def test_what_a_pod_would_mount_comes_from_the_same_file(file, tmp_path):
+    spec = """\
+  promptFrom: {configMapKeyRef: {name: texts, key: prompt}}
+  agent:
+    type: orbiter
+    credentialsSecretRef: {name: keys}
+    fileFrom: {configMapKeyRef: {name: texts, key: agent}}
+    env: [{name: T, valueFrom: {secretKeyRef: {name: keys, key: TOKEN}}}]
+  workspace: {git: {url: "https://example.com/a.git", credentialsSecretRef: {name: keys}}}
+"""
+    manifest = read_manifest(file(TASK.replace("  prompt: do it\n", spec) + CONFIG))
+    assert prompt_of(manifest) == "from a map"
+    found = environment(manifest, {"ANTHROPIC_API_KEY": "ours", "PATH": "p"}, tmp_path)
+    assert (found["ANTHROPIC_API_KEY"], found["T"], found["PATH"]) == ("secret", "t", "p")
+    assert yaml.safe_load(Path(found["AGENT_FILE"]).read_text()) == {"name": "poet"}
+    assert (Path(found["GIT_CREDENTIALS_DIR"]) / "username").read_text() == "bot"
+
+
+def test_what_is_named_and_nowhere_is_said(file, tmp_path):
+    spec = "  agent: {env: [{name: T, valueFrom: {secretKeyRef: {name: k, key: T}}}]}\n"
+    manifest = read_manifest(file(TASK + spec))
+    assert environment(manifest, {"T": "ours"}, tmp_path)["T"] == "ours"
+    with pytest.raises(UsageError, match=r"agent\.env T: Secret k is not in the file"):
+        environment(manifest, {}, tmp_path)

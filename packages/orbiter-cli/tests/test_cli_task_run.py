@@ -1,0 +1,139 @@
+"""`orbiter task run` as a user runs it: the real wrapper, an Orbiter agent, a scripted model."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.integration
+COMMAND = (sys.executable, "-c", "from orbiter.cli.main import main; main()")
+SECONDS = 120
+
+
+def manifest(directory, prompt, **spec):
+    """Write a task for an Orbiter agent."""
+    task = {
+        "apiVersion": "orbiter.dev/v1alpha1",
+        "kind": "AgentTask",
+        "metadata": {"name": "hello"},
+        "spec": {"prompt": prompt, "agent": {"type": "orbiter"}, "timeoutSeconds": 100, **spec},
+    }
+    file = directory / "task.yaml"
+    file.write_text(json.dumps(task))
+    return file
+
+
+@pytest.fixture
+def environ(model_server, tmp_path):
+    """Where the agent's home and model are."""
+    home = tmp_path / "home"
+    home.mkdir()
+    return os.environ | {
+        "HOME": str(home),
+        "TMPDIR": str(tmp_path),
+        "ANTHROPIC_API_KEY": "any",
+        # the model is a scripted one on this machine
+        "ORBITER_FORBID_MODEL_CALLS": "",
+        "ANTHROPIC_BASE_URL": model_server.url,
+    }
+
+
+def orbiter(environ, *arguments):
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        env=environ,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        timeout=SECONDS,
+    )
+
+
+def test_a_task_runs_to_its_end_and_asks_on_its_way(environ, tmp_path):
+    file = manifest(
+        tmp_path,
+        "[[bash: echo made > here; cat here]]\n"
+        '[[tool: ask_user {"question": "Which?"}]]\n[[say: {output} it is]]\n[[result]]',
+    )
+    work = tmp_path / "work"
+    done = orbiter(environ, "task", "run", "-f", file, "--workspace", work, "--answer", "main")
+    assert done.returncode == 0, done.stderr
+    header, row = done.stdout.splitlines()
+    assert header.split() == [
+        *("NAME", "PHASE", "AGENT", "MESSAGE", "DURATION", "COST", "ATTEMPTS", "REASON")
+    ]
+    assert row.split()[:6] == ["hello", "Completed", "orbiter", "main", "it", "is"]
+    assert row.split()[-2:] == ["2", "Succeeded"]
+    assert (work / "here").read_text() == "made\n"
+    assert "hello asks: Which?" in done.stderr
+
+
+def test_a_question_nobody_answers_and_a_failure_have_exit_codes(environ, tmp_path):
+    file = manifest(tmp_path, '[[tool: ask_user {"question": "Which?"}]]')
+    done = orbiter(environ, "task", "run", "-f", file, "--json")
+    assert done.returncode == 3, done.stderr
+    assert json.loads(done.stdout)["status"]["inputRequest"] == {"question": "Which?"}
+    file = manifest(tmp_path, '[[result: {"status": "failure", "summary": "no"}]]')
+    done = orbiter(environ, "task", "run", "-f", file)
+    assert done.returncode == 1, done.stderr
+    assert "AgentError" in done.stdout
+
+
+def test_a_mistake_in_the_manifest_is_told_before_anything_runs(environ, tmp_path):
+    done = orbiter(environ, "task", "run", "-f", manifest(tmp_path, " "))
+    assert done.returncode == 2
+    assert "spec.prompt: prompt is empty; write what the agent should do" in done.stderr
+
+
+def test_ctrl_c_stops_the_agent_and_leaves_nothing_behind(environ, tmp_path):
+    mark = f"orbiter-{os.getpid()}"
+    pipe = tmp_path / "begun"
+    os.mkfifo(pipe)
+    script = f"echo yes > {pipe}; exec -a {mark} tail -f /dev/null"
+    file = manifest(tmp_path, f"[[bash: {script}]]")
+    with subprocess.Popen(
+        [*COMMAND, "task", "run", "-f", str(file)],
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        with pipe.open() as begun:
+            assert begun.read() == "yes\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 130, err
+    assert "Cancelled" in out
+    assert "Traceback" not in err
+    assert not _running(mark)
+
+
+def test_exec_is_one_turn_for_programs(environ):
+    done = subprocess.run(
+        [*COMMAND, "exec", "--session-id", "s"],
+        input="[[say: hello]] [[result]]",
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["result"].startswith("hello")
+    assert said["session_id"] == "s"
+    assert said["cost_usd"] > 0
+
+
+def _running(mark):
+    lines = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(place.read_text())
+        except OSError:
+            continue  # it has just ended
+    return [line for line in lines if line.startswith(mark)]
