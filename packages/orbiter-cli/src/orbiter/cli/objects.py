@@ -8,10 +8,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from orbiter import Tool, tool
-from orbiter.types import OrbiterError
+from orbiter.cli.outcome import UsageError
 
 
-class AgentFileError(OrbiterError):
+class AgentFileError(UsageError):
     """An agent cannot be loaded; the text names the file or module and what is wrong."""
 
 
