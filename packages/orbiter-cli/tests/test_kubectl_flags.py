@@ -83,6 +83,25 @@ def test_a_missing_kubectl_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "kubectl is not on PATH; install it" in result.stderr
 
 
+@pytest.mark.integration
+@pytest.mark.parametrize("name", ["redis", "orbiter_contracts"])
+def test_a_missing_extra_is_named_by_the_commands_that_need_it(
+    kubectl: FakeKubectl, name: str
+) -> None:
+    kubectl.has(a_task(phase="Completed"))
+    program = f"import sys\nsys.modules[{name!r}] = None\nfrom {PACKAGE}.main import main\nmain()"
+
+    def start(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", program, *words]
+        return subprocess.run(command, capture_output=True, text=True, input="")
+
+    chat = start("chat", "alice", "--once", "hi")
+    assert (chat.returncode, chat.stdout) == (1, "")
+    assert "pip install 'orbiter-cli[kubernetes]'" in chat.stderr
+    assert "Traceback" not in chat.stderr
+    assert start("watch", "hello").returncode == 0
+
+
 def test_no_command_shows_the_help() -> None:
     result = run()
     assert all(command in result.output for command in COMMANDS)

@@ -24,6 +24,8 @@ Context = Annotated[
 Kubeconfig = Annotated[
     str | None, typer.Option("--kubeconfig", help="Path of the kubeconfig.", show_default=False)
 ]
+_EXTRA = ("redis", "orbiter_contracts")
+"""What comes with the extra `kubernetes` only: the commands for tasks do without."""
 _FLAGS = {"namespace": Namespace, "context": Context, "kubeconfig": Kubeconfig}
 
 
@@ -73,6 +75,15 @@ def _guarded(command: Callable[..., int | None], kubectl: Kubectl, values: dict[
     except CommandError as error:
         typer.echo(f"error: {error}", err=True)
         return error.code
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _EXTRA:
+            raise
+        typer.echo(
+            f"error: this command needs {package}: pip install 'orbiter-cli[kubernetes]'",
+            err=True,
+        )
+        return ExitCode.FAILED
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
