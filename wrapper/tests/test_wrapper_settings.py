@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from worker_wrapper.session_settings import RotationRules
+from worker_wrapper.session_settings import RotationRules, SnapshotSettings
 from worker_wrapper.settings import BoundTask, SettingsError, load
 
 BASE = {
@@ -67,6 +67,12 @@ def test_a_missing_or_empty_required_variable_is_named(name: str, value: str | N
         ("TERMINATION_GRACE_SECONDS", "soon"),
         ("TASK_ENTRY_ID", "seventeen"),
         ("LOG_LEVEL", "loud"),
+        ("STREAMING", "yes"),
+        ("SESSION_IDLE_SECONDS", "0"),
+        ("SESSION_MAX_TOKENS", "lots"),
+        ("SESSION_TOPIC_SIMILARITY", "1.5"),
+        ("SNAPSHOT_KEY", "two words"),
+        ("SNAPSHOT_KEY", "worker:po:w-1:snapshot"),
     ],
 )
 def test_a_malformed_variable_is_named_in_one_line(name: str, value: str) -> None:
@@ -122,6 +128,29 @@ def test_a_bound_task_with_a_hole_is_refused(missing: str) -> None:
     del environ[missing]
     with pytest.raises(SettingsError, match=missing):
         load(environ)
+
+
+def test_what_a_session_may_be_told() -> None:
+    settings = load(
+        {
+            **BASE,
+            "WORKER_TYPE": "po",
+            "STREAMING": "Enabled",
+            "SESSION_IDLE_SECONDS": "60",
+            "SESSION_MAX_TOKENS": "5000",
+            "SESSION_TOPIC_SIMILARITY": "0.05",
+            "SNAPSHOT_KEY": "worker:po:w-1:snapshot",
+            "SNAPSHOT_MAX_BYTES": "1000",
+        }
+    )
+    assert settings.streaming
+    assert settings.rotation == RotationRules(60, 5000, 0.05, ("/new",))
+    assert settings.snapshot == SnapshotSettings("worker:po:w-1:snapshot", 1000)
+
+
+def test_a_task_with_a_record_may_have_a_snapshot() -> None:
+    settings = load({**BASE, **TASK, "SNAPSHOT_KEY": "agenttask:9f1c:snapshot"})
+    assert settings.snapshot == SnapshotSettings("agenttask:9f1c:snapshot", 16 * 1024 * 1024)
 
 
 def test_session_commands_are_a_list() -> None:
