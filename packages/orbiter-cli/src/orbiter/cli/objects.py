@@ -51,9 +51,7 @@ def load_tools(reference: str, directory: Path) -> list[Tool]:
     A name without a colon is one of the built-in tools, or `workspace` for those of all.
     """
     if ":" not in reference:
-        from orbiter.cli.workspace_tools import builtin
-
-        return builtin(reference)
+        return _built_in(reference)
     found = load_object(reference, directory)
     several = list(found) if isinstance(found, list | tuple) else [found]
     for one in several:
@@ -70,3 +68,12 @@ def load_output_type(reference: str | None, directory: Path) -> type[BaseModel] 
     if not (isinstance(found, type) and issubclass(found, BaseModel)):
         raise AgentFileError(f"'{reference}' is no pydantic model")
     return found
+
+
+def _built_in(name: str) -> list[Tool]:
+    from orbiter.cli.workspace_tools import BUILT_IN
+
+    if name not in BUILT_IN:
+        known = ", ".join(BUILT_IN)
+        raise AgentFileError(f"'{name}' is no built-in tool: write module:attr, or one of {known}")
+    return list(BUILT_IN[name])

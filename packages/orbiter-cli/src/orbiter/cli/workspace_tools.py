@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from orbiter import Tool, tool
-from orbiter.cli.objects import AgentFileError
 
 KEPT_CHARACTERS = 30_000
 """How much of a command's output or a file the model is shown: beginning and end."""
@@ -115,22 +114,11 @@ def ask_user(question: str) -> str:
 
 
 WORKSPACE: tuple[Tool, ...] = (run_command, read_file, write_file, edit_file, list_files)
-_BUILT_IN: dict[str, tuple[Tool, ...]] = {
+BUILT_IN: dict[str, tuple[Tool, ...]] = {
     "workspace": WORKSPACE,
     **{item.name: (item,) for item in (*WORKSPACE, ask_user)},
 }
-
-
-def builtin(name: str) -> list[Tool]:
-    """Return a built-in tool, or all of `workspace`.
-
-    Raises:
-        AgentFileError: There is none of that name.
-    """
-    if name not in _BUILT_IN:
-        known = ", ".join(_BUILT_IN)
-        raise AgentFileError(f"{name!r} is no built-in tool: write module:attr, or one of {known}")
-    return list(_BUILT_IN[name])
+"""What agent files may name without a module."""
 
 
 def _shown(text: str) -> str:
