@@ -172,12 +172,12 @@ class _Shard(Generic[K]):
             self._changed.clear()
             await self._changed.wait()
         self._stale = False
-        by_stream = {watched.stream: key for key, watched in self._watched.items()}
         positions: dict[Any, Any] = dict(self._watched.values())
         found = await connection.xread(positions, count=1, block=_BLOCK_MS)
         for stream, entries in cast("list[tuple[str, list[tuple[str, Any]]]]", found or []):
-            key = by_stream[stream]
-            if self._watched.get(key, None) == (stream, positions[stream]):
+            read = Watched(stream, positions[stream])
+            # More than one only while two sessions quarrel about a worker id.
+            for key in [key for key, watched in self._watched.items() if watched == read]:
                 del self._watched[key]
                 self._came(key, entries[0][0])
 

@@ -1,0 +1,122 @@
+"""Many sleeping sessions on a few connections: a message for one of them is noticed at once."""
+
+import asyncio
+
+import pytest
+from support.eventually import eventually
+
+from orbiter_contracts.queues import po_input
+from orbiter_operator.connect import BLOCKING_SECONDS, redis_client
+from orbiter_operator.together import end
+from orbiter_operator.wake import Waker
+
+pytestmark = pytest.mark.integration
+
+
+class Woken:
+    """A waker that runs, and whom it has woken."""
+
+    def __init__(self, server, shard_size):
+        self.clients = [redis_client(server.url), redis_client(server.url, BLOCKING_SECONDS)]
+        self.keys = []
+        self.waker = Waker(
+            redis=self.clients[0],
+            reader=self.clients[1],
+            woken=lambda key, entry: self.keys.append(key),
+            shard_size=shard_size,
+        )
+
+    async def __aenter__(self):
+        self._task = asyncio.create_task(self.waker.run())
+        return self
+
+    async def __aexit__(self, *_):
+        await end([self._task])
+        for client in self.clients:
+            await client.aclose()
+
+    async def hears(self, redis, key, after="0-0"):
+        """Send a message and wait until its key is handed over."""
+        await redis.xadd(po_input(key), {"data": "{}"})
+        await eventually(lambda: key in self.keys)
+
+
+@pytest.fixture
+async def woken(redis_server, redis):
+    async with Woken(redis_server, shard_size=10) as made:
+        yield made
+
+
+async def blocked(redis):
+    """How many connections block now."""
+    return int((await redis.info("clients"))["blocked_clients"])
+
+
+async def test_a_message_wakes_its_session_and_no_other(woken, redis):
+    for name in ("one", "two", "three"):
+        woken.waker.watch(name, name, "0-0")
+    await woken.hears(redis, "two")
+    assert woken.keys == ["two"]
+    await redis.xadd(po_input("two"), {"data": "{}"})
+    await woken.hears(redis, "one")
+    assert woken.keys == ["two", "one"]
+
+
+async def test_a_session_is_watched_from_the_last_message_that_is_known(woken, redis):
+    known = await redis.xadd(po_input("one"), {"data": "{}"})
+    woken.waker.watch("one", "one", known)
+    woken.waker.watch("two", "two", "0-0")
+    await woken.hears(redis, "two")
+    assert woken.keys == ["two"]
+
+
+async def test_a_message_sent_before_it_is_watched_wakes_too(woken, redis):
+    await redis.xadd(po_input("early"), {"data": "{}"})
+    woken.waker.watch("early", "early", "0-0")
+    await eventually(lambda: woken.keys == ["early"])
+
+
+async def test_a_session_added_to_a_blocked_connection_is_picked_up(woken, redis):
+    woken.waker.watch("first", "first", "0-0")
+
+    async def is_blocked():
+        return await blocked(redis) == 1
+
+    await eventually(is_blocked)
+    woken.waker.watch("second", "second", "0-0")
+    await woken.hears(redis, "second")
+
+
+async def test_a_session_that_is_not_watched_any_more_is_left_alone(woken, redis):
+    woken.waker.watch("gone", "gone", "0-0")
+    woken.waker.watch("stays", "stays", "0-0")
+    woken.waker.unwatch("gone")
+    await redis.xadd(po_input("gone"), {"data": "{}"})
+    await woken.hears(redis, "stays")
+    assert woken.keys == ["stays"]
+
+
+async def test_hundreds_share_a_few_connections(woken, redis):
+    names = [f"s-{n}" for n in range(100)]
+    for name in names:
+        woken.waker.watch(name, name, "0-0")
+
+    async def all_block():
+        return await blocked(redis) == 10
+
+    await eventually(all_block)
+    for name in names:
+        await redis.xadd(po_input(name), {"data": "{}"})
+    await eventually(lambda: sorted(woken.keys) == sorted(names))
+    assert len(woken.waker) == 0
+
+
+async def test_a_lost_connection_is_made_anew(woken, redis):
+    woken.waker.watch("one", "one", "0-0")
+
+    async def is_blocked():
+        return await blocked(redis) == 1
+
+    await eventually(is_blocked)
+    await redis.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    await woken.hears(redis, "one")
