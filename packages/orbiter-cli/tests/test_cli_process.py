@@ -3,7 +3,6 @@
 import json
 import os
 import pty
-import re
 import select
 import signal
 import socket
@@ -277,7 +276,7 @@ def test_an_agent_with_mcp_servers_is_served_with_their_tools(here):
         served.communicate(timeout=30)
 
 
-def test_mcp_tools_are_listed_and_called_from_the_shell(here):
+def test_what_an_mcp_server_refuses_is_told_in_one_line(here):
     env = {"PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{here}"}
     (here / "servers.json").write_text(
         json.dumps(
@@ -292,8 +291,6 @@ def test_mcp_tools_are_listed_and_called_from_the_shell(here):
             }
         )
     )
-    listed = orbiter("mcp", "tools", "servers.json", cwd=here)
-    assert re.match(r"bird_parrot\(input\)", listed.stdout), listed.stderr
     wrong = orbiter("mcp", "call", "servers.json", "bird_parrot", "{}", "--json", cwd=here)
     assert wrong.returncode == 1
     assert json.loads(wrong.stdout)["output"] is None
