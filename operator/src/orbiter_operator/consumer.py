@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 _BATCH = 200
 _BLOCK_MS = 5000
 _PAUSE_SECONDS = 0.2
-_GATHER_SECONDS = 0.2
+_GATHER_SECONDS = 0.5
 _HINTS_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 5.0
 _DEAD_LETTERS = 10_000
@@ -117,11 +117,13 @@ class Consumer:
             await asyncio.sleep(_GATHER_SECONDS)
             self._some_done.clear()
             done, self._done = self._done, {}
-            for stream, entries in done.items():
-                try:
-                    await self._redis.xack(stream, OPERATOR_GROUP, *entries)
-                except (RedisError, OSError) as error:
-                    log.info("not acknowledged", entries=entries, error=str(error))
+            try:
+                async with self._redis.pipeline(transaction=False) as pipe:
+                    for stream, entries in done.items():
+                        pipe.xack(stream, OPERATOR_GROUP, *entries)
+                    await pipe.execute()
+            except (RedisError, OSError) as error:
+                log.info("not acknowledged", entries=done, error=str(error))
 
     def _acknowledge(self, stream: str, entry: str) -> None:
         self._done.setdefault(stream, []).append(entry)

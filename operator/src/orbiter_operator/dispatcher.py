@@ -35,6 +35,7 @@ RENEW_SECONDS = 20.0
 _BLOCK_MS = 5000
 _BATCH = 100
 _FULL_SECONDS = 0.5
+_GATHER_SECONDS = 0.1
 _PAUSE_SECONDS = 1.0
 _DEAD_LETTERS = 10_000
 
@@ -109,6 +110,8 @@ class Dispatcher:
             for _, entries in found:
                 for entry in entries:
                     await self._take(entry)
+            # Most entries are bound, the operator's own: one read for all of a burst.
+            await asyncio.sleep(_GATHER_SECONDS)
 
     async def _again(self) -> None:
         """What was read before a crash and may not have become a task."""

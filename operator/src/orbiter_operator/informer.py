@@ -1,8 +1,7 @@
 """Keep a cache equal to a collection of the API server: list once, then follow the changes.
 
-Used for Jobs and Pods, which need a label selector on the server's side, and for the full
-comparison of every kind at start and now and then: what a list does not have any more was deleted
-unnoticed.
+Used for AgentTasks, Jobs and Pods, whose events are many, and for the full comparison of every kind
+at start and now and then: what a list does not have any more was deleted unnoticed.
 """
 
 import asyncio

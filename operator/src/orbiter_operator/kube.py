@@ -13,6 +13,7 @@ import aiohttp
 import orjson
 
 from orbiter_operator.credentials import Credentials
+from orbiter_operator.wire import decode_event
 
 Object = dict[str, Any]
 MERGE_PATCH = "application/merge-patch+json"
@@ -168,8 +169,7 @@ class Kube:
             selector: Label selector.
             since: resourceVersion after which to begin.
             seconds: How long the server keeps the stream open.
-            silence: Seconds without an event, bookmarks included, after which the stream is
-                taken for dead.
+            silence: Seconds without an event, bookmarks included, that mean it is dead.
 
         Yields:
             `{"type": …, "object": …}`, bookmarks and errors too.
@@ -190,7 +190,7 @@ class Kube:
             async for chunk in response.content.iter_any():
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
-                    yield orjson.loads(line)
+                    yield decode_event(line, built_in=resource in (JOBS, PODS))
 
     async def _call(
         self,

@@ -19,6 +19,7 @@ from orbiter_operator.consumer import Consumer
 from orbiter_operator.dispatcher import Dispatcher
 from orbiter_operator.events import EventPoster
 from orbiter_operator.executor import Executor
+from orbiter_operator.garbage import spare_the_collector
 from orbiter_operator.health import Health
 from orbiter_operator.housekeeping import Housekeeping
 from orbiter_operator.informer import Informer
@@ -140,11 +141,11 @@ class Operator:
             dead=metrics.dead_letter,
         )
         where = settings.watch_namespaces
-        tasks = Informer(kube, AGENT_TASKS, self.store, namespaces=where)
+        self._tasks = Informer(kube, AGENT_TASKS, self.store, namespaces=where)
         self._jobs = Informer(kube, JOBS, self.store.jobs, namespaces=where, selector=SELECTOR)
         self._pods = Informer(kube, PODS, self.store.pods, namespaces=where, selector=SELECTOR)
         self._housekeeping = Housekeeping(
-            informers=(tasks, self._jobs, self._pods, *self.sessions.informers),
+            informers=(self._tasks, self._jobs, self._pods, *self.sessions.informers),
             store=self.store,
             capacity=self.capacity,
             queue=self.queue,
@@ -170,15 +171,17 @@ class Operator:
             Exception: A part has failed beyond repair; the process should end.
         """
         await self._housekeeping.list_everything()
+        spare_the_collector()
         parts = {
             "lease": self._leader.keep(),
             "consumer": self.consumer.run(),
             "acknowledger": self.consumer.run_acknowledger(),
+            "tasks": self._tasks.follow(),
             "jobs": self._jobs.follow(),
             "pods": self._pods.follow(),
             "housekeeping": self._housekeeping.run(),
             "lag": self._housekeeping.watch_lag(),
-            "kopf": self._follow_objects(take_signals),
+            "kopf": self._follow_sessions(take_signals),
             **self.sessions.parts(),
         }
         for number in range(WORKERS):
@@ -187,11 +190,10 @@ class Operator:
             parts["dispatcher"] = self._dispatcher.run()
         await run_together(parts)
 
-    async def _follow_objects(self, take_signals: Callable[[], None]) -> None:
+    async def _follow_sessions(self, take_signals: Callable[[], None]) -> None:
         # Give the other parts a turn first, so that kopf does not take them for its own.
         await asyncio.sleep(0)
-        caches: dict[str, Cache] = {AGENT_TASKS.plural: self.store}
-        caches[PO_SESSIONS.plural] = self.sessions.store
+        caches: dict[str, Cache] = {PO_SESSIONS.plural: self.sessions.store}
         await run_kopf(caches, self._settings.watch_namespaces, take_signals)
 
     def _connected(self) -> None:
@@ -209,8 +211,8 @@ class Operator:
         return f"no pass has ended for {silent:.0f} s" if silent > _STUCK_SECONDS else None
 
     def _out_of_step(self) -> str | None:
-        in_step = self._jobs.in_step and self._pods.in_step and self.sessions.in_step
-        return None if in_step else "the watch is interrupted"
+        ours = all(kind.in_step for kind in (self._tasks, self._jobs, self._pods))
+        return None if ours and self.sessions.in_step else "the watch is interrupted"
 
     def _redis_away(self) -> str | None:
         if self.consumer.reachable:

@@ -1,4 +1,4 @@
-"""kopf as the informer of our own kinds: every event goes into the store, nothing is decided here.
+"""kopf as the informer of POSessions: every event goes into the store, nothing is decided here.
 
 kopf runs with its side effects off: no annotations or finalizers (only `on.event` handlers), no
 peering, no scanning of the cluster, no log messages as Events. Its own retries never give up,
@@ -27,7 +27,7 @@ _LEVEL_OF_KOPF = logging.WARNING
 async def run_kopf(
     caches: Mapping[str, Cache], namespaces: Sequence[str], take_signals: Callable[[], None]
 ) -> None:
-    """Follow our own kinds until cancelled.
+    """Follow kinds of our own until cancelled.
 
     Args:
         caches: The cache of each kind, by its plural name.
