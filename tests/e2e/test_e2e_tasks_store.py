@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from kubernetes.aio import client, config
 from support.cluster import Cluster
+from support.markdown_blocks import blocks_of
 from support.world import NAMESPACE, World
 
 from orbiter.tasks import (
@@ -19,6 +22,7 @@ from orbiter.tasks import (
 )
 from orbiter.tasks.conformance import TaskStoreConformance
 
+PAGE = Path(__file__).parents[2] / "docs" / "tasks.md"
 AGENT = {"type": "claude", "credentialsSecretRef": {"name": "claude-credentials"}}
 SPECS = {"default": {"agent": AGENT, "timeoutSeconds": 120}}
 ASK = '[[attempt: 1]] [[result: {"status": "input_required", "summary": "", "question": "Which?"}]]'
@@ -74,6 +78,17 @@ async def test_the_five_lines_run_on_the_cluster_too(store: KubernetesTaskStore)
         print(task.result)
     assert (task.state, task.result) == (TaskState.COMPLETED, "entangled")
     assert task.metadata == {"topic": "physics"}
+
+
+async def test_the_page_on_tasks_says_what_is_so_of_the_cluster(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (block,) = (block for block in blocks_of(PAGE) if "KubernetesTaskStore(" in block.code)
+    monkeypatch.setenv("KUBECONFIG", str(world.cluster.kubeconfig))
+    names: dict[str, Any] = {"TaskBroker": TaskBroker}
+    exec(block.code.replace("team-a", NAMESPACE), names)
+    await names["explain"]()
+    assert "scripted model" in capsys.readouterr().out
 
 
 async def test_every_reader_sees_the_same_events_and_callbacks_come(

@@ -130,11 +130,12 @@ class AgentTaskApi:
     async def _settings(self) -> client.Configuration:
         """A kubeconfig where there is one, else what a pod finds in its file system."""
         settings = client.Configuration()
-        default = Path(config.KUBE_CONFIG_DEFAULT_LOCATION.split(os.pathsep)[0]).expanduser()
+        where = self._kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+        files = [str(Path(part).expanduser()) for part in where.split(os.pathsep) if part]
         try:
-            if self._kubeconfig or self._context or default.exists():
+            if self._kubeconfig or self._context or any(Path(file).exists() for file in files):
                 await config.load_kube_config(  # type: ignore[no-untyped-call]
-                    self._kubeconfig, self._context, settings, persist_config=False
+                    os.pathsep.join(files), self._context, settings, persist_config=False
                 )
             else:
                 config.load_incluster_config(settings)  # type: ignore[no-untyped-call]
