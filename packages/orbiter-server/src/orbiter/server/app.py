@@ -25,7 +25,7 @@ from orbiter.server._internal.auth import Auth
 from orbiter.server._internal.chat_routes import chat_endpoints
 from orbiter.server._internal.cluster import Cluster
 from orbiter.server._internal.database import Database
-from orbiter.server._internal.endpoint import on_request_error, openapi
+from orbiter.server._internal.endpoint import PATTERN, on_request_error, openapi
 from orbiter.server._internal.errors import RequestError, error_response
 from orbiter.server._internal.journal import Journal
 from orbiter.server._internal.metrics import Metrics
@@ -77,7 +77,7 @@ def create_app(
         return JSONResponse(document)
 
     async def socket(connection: WebSocket) -> None:
-        with services.metrics.streams.track_inprogress():
+        with services.metrics.sockets.track_inprogress():
             await Connection(services, connection).serve()
 
     app = Starlette(
@@ -117,7 +117,7 @@ def _services(
             exit_timeout=config.drain_seconds,
         ),
         metrics=metrics,
-        streams=Streams(metrics.streams, config.max_streams, config.heartbeat_seconds),
+        streams=Streams(metrics.streams, config.max_streams),
         cluster=Cluster.if_any(config.kubeconfig, config.namespace),
     )  # fmt: skip
 
@@ -178,20 +178,12 @@ class _Counted:
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 # the pattern, not the path: an id of each session would be a series of its own
-                path = _pattern(scope)
+                path = scope.get(PATTERN, "other")
                 status = str(message["status"])
                 self._metrics.requests.labels(path, scope["method"], status).inc()
             await send(message)
 
         await self._app(scope, receive, counted)
-
-
-def _pattern(scope: Scope) -> str:
-    app = scope.get("app")
-    for route in app.routes if app is not None else ():
-        if isinstance(route, Route) and route.matches(scope)[0] is Match.FULL:
-            return route.path
-    return "other"
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:

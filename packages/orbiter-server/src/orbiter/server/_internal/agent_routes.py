@@ -72,7 +72,8 @@ def agent_endpoints(services: Services) -> list[Endpoint]:
     async def run_events(request: Request, run_id: str, query: EventsQuery) -> Response:
         await sessions.run(run_id)
         after = last_event_id(request.headers, query.after)
-        return services.streams.events(journal.read(run_id, after))
+        idle = services.config.heartbeat_seconds
+        return services.streams.events(journal.read(run_id, after, idle=idle))
 
     return [
         Endpoint("GET", "/v1/agents", "List the agents", list_agents, AgentList),

@@ -22,6 +22,8 @@ _UNTYPED: dict[str, dict[str, Any]] = {
     "application/json": {"schema": {"type": "object"}},
     "text/plain": {"schema": {"type": "string"}},
 }
+# where the metrics find out which endpoint a request has met
+PATTERN = "orbiter.server.pattern"
 _REFERENCE = "#/components/schemas/{model}"
 
 
@@ -60,6 +62,7 @@ class Endpoint:
         """Return what serves it."""
 
         async def serve(request: Request) -> Response:
+            request.scope[PATTERN] = self.path
             given: dict[str, Any] = dict(request.path_params)
             if self.query is not None:
                 given["query"] = _parsed(self.query, dict(request.query_params), "query")

@@ -11,7 +11,7 @@ import logging
 import sqlite3
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,10 +133,17 @@ class Journal:
         live = self._live.get(run_id)
         return None if live is None else live.committed
 
-    async def read(self, run_id: str, after: int) -> AsyncIterator[list[tuple[int, str]]]:
+    async def read(
+        self, run_id: str, after: int, *, idle: float | None = None
+    ) -> AsyncGenerator[list[tuple[int, str]], None]:
         """Yield (`seq`, JSON) behind `after`, live, in batches, until the run is over.
 
         A server that stops ends it early; what is missing can be read from the next one.
+
+        Args:
+            run_id: The run.
+            after: The last event already seen.
+            idle: Seconds after which a silence is told, by an empty batch.
         """
         while True:
             live = self._live.get(run_id)
@@ -150,7 +157,9 @@ class Journal:
                 return
             elif live.committed <= after:
                 # not the future itself: a reader that leaves would cancel it for the others
-                await asyncio.wait([live.wait()])
+                _, silent = await asyncio.wait([live.wait()], timeout=idle)
+                if silent:
+                    yield []
 
     async def page(self, run_id: str, after: int, limit: int = PAGE) -> list[tuple[int, str]]:
         """Return up to `limit` events behind `after` from the disk."""

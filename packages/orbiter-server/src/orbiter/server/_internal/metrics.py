@@ -27,6 +27,7 @@ class Metrics:
         self.streams = Gauge(
             "orbiter_server_event_streams", "Open event streams", registry=registry
         )
+        self.sockets = Gauge("orbiter_server_sockets", "Open WebSockets", registry=registry)
 
     def count_tokens(self, agent: str, usage: Usage) -> None:
         """Add what a run took."""

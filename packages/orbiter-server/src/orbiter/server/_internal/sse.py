@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from contextlib import aclosing
 
 from prometheus_client import Gauge
 from starlette.responses import StreamingResponse
@@ -16,19 +17,18 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 class Streams:
     """Makes answers that stream, and counts them."""
 
-    def __init__(self, gauge: Gauge, limit: int, heartbeat: float) -> None:
+    def __init__(self, gauge: Gauge, limit: int) -> None:
         self._gauge = gauge
         self._limit = limit
-        self._heartbeat = heartbeat
         self._open = 0
 
-    def events(self, batches: AsyncIterator[Batch]) -> StreamingResponse:
-        """Return an answer of events with ids; a silence gets a comment now and then.
+    def events(self, batches: AsyncGenerator[Batch, None]) -> StreamingResponse:
+        """Return an answer of events with ids; an empty batch becomes a comment.
 
         Raises:
             RequestError: There are enough of them.
         """
-        return self.raw(_with_heartbeat(batches, self._heartbeat))
+        return self.raw(_encoded(batches))
 
     def raw(self, chunks: AsyncGenerator[bytes, None]) -> StreamingResponse:
         """Return an answer of chunks that are events already.
@@ -69,25 +69,32 @@ def encode(batch: Iterable[tuple[int, str]]) -> bytes:
     return "".join(f"id: {seq}\ndata: {data}\n\n" for seq, data in batch).encode()
 
 
-async def _with_heartbeat(
-    batches: AsyncIterator[Batch], seconds: float
-) -> AsyncGenerator[bytes, None]:
+async def _encoded(batches: AsyncGenerator[Batch, None]) -> AsyncGenerator[bytes, None]:
     # at once: the client learns that it is connected before the first event comes
     yield b": connected\n\n"
+    async with aclosing(batches):
+        async for batch in batches:
+            yield encode(batch) if batch else b": still here\n\n"
+
+
+async def with_silences(
+    batches: AsyncIterator[Batch], seconds: float
+) -> AsyncGenerator[Batch, None]:
+    """Yield the batches, and an empty one after each silence of so many seconds."""
     pending: asyncio.Future[Batch] | None = None
     try:
         while True:
             pending = pending or asyncio.ensure_future(anext(batches))
             await asyncio.wait([pending], timeout=seconds)
             if not pending.done():
-                yield b": still here\n\n"
+                yield []
                 continue
             try:
                 batch = pending.result()
             except StopAsyncIteration:
                 return
             pending = None
-            yield encode(batch)
+            yield batch
     finally:
         if pending is not None:
             pending.cancel()

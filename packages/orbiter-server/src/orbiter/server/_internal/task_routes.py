@@ -10,7 +10,7 @@ from orbiter.server._internal.endpoint import Endpoint
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.services import Services
 from orbiter.server._internal.sessions import unknown
-from orbiter.server._internal.sse import Batch, last_event_id
+from orbiter.server._internal.sse import Batch, last_event_id, with_silences
 from orbiter.server.models import (
     Answer,
     EventsQuery,
@@ -72,7 +72,8 @@ def task_endpoints(services: Services) -> list[Endpoint]:
     async def events(request: Request, task_id: str, query: EventsQuery) -> Response:
         await found(task_id)
         after = last_event_id(request.headers, query.after)
-        return services.streams.events(follow(services, task_id, after))
+        told = with_silences(follow(services, task_id, after), services.config.heartbeat_seconds)
+        return services.streams.events(told)
 
     return [
         Endpoint(
