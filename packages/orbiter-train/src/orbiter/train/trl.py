@@ -27,7 +27,7 @@ class TrlTrainer:
         *,
         directory: str | Path,
         arguments: Mapping[str, Any] | None = None,
-        python: str | Path = sys.executable,
+        python: str | Path | None = None,
     ) -> None:
         """Choose the model; nothing is loaded yet.
 
@@ -36,12 +36,12 @@ class TrlTrainer:
             directory: Where jobs are kept: each has a directory in it with its settings, its log
                 `train.log` and the trained model.
             arguments: For TRL's SFTConfig or DPOConfig, such as `{"num_train_epochs": 1}`.
-            python: The Python that has TRL installed.
+            python: The Python that has TRL installed; None is the one that runs now.
         """
         self.model = model
         self.directory = Path(directory)
         self._arguments = dict(arguments or {})
-        self._python = str(python)
+        self._python = str(python or sys.executable)
 
     async def start(
         self, data: DatasetFile, *, validation: DatasetFile | None = None
