@@ -82,8 +82,8 @@ def credentials(world: World, namespace: str) -> None:
 
 
 def clear(world: World, namespace: str) -> None:
-    """Delete all tasks and wait until their pods are gone too."""
-    world.kubectl("-n", namespace, "delete", "agenttasks", "--all", "--wait=true")
+    """Delete all tasks and sessions and wait until their pods are gone too."""
+    world.kubectl("-n", namespace, "delete", "agenttasks,posessions", "--all", "--wait=true")
     workers = "app.kubernetes.io/managed-by=orbiter"
     world.until(
         f"no worker pods in {namespace}",

@@ -1,14 +1,19 @@
 """Sessions on the real cluster with the real CLI: they sleep, wake, remember, and end."""
 
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 
 import pytest
-from support.session_world import SessionWorld, clear_sessions, front_end
-from support.world import World
+from support.session_world import SessionWorld, clear_sessions, front_end, worker_id
+from support.world import NAMESPACE, SYSTEM, World, worker_container
+
+from orbiter_contracts.queues import po_keys, po_output, po_state
 
 RUN = uuid.uuid4().hex[:4]
+NOW = ("--force", "--grace-period=0", "--wait=false")
+OPERATOR = "app.kubernetes.io/component=operator"
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +73,104 @@ def test_a_session_wakes_for_a_message_answers_and_goes_back_to_sleep(
     status = talks.status(name)
     assert (status["replicas"], status["pendingMessages"]) == (0, 0)
     talks.world.until("its pod is gone", lambda: talks.pods(name) == [])
+
+
+def test_an_agent_remembers_after_a_sleep_a_deleted_pod_and_a_restarted_operator(
+    talks: SessionWorld,
+) -> None:
+    name = f"recalls-{RUN}"
+    talks.apply(name)
+    talks.ask(name, "[[remember: the shop is called Kiosk 9]] [[say: noted]]")
+    first = talks.status(name).get("sessionId")
+    talks.wait(name, "Asleep")
+    assert talks.ask(name, "[[say: still here]]").status == "success"
+    for pod in talks.pods(name):
+        talks.world.kubectl("-n", NAMESPACE, "delete", "pod", pod["metadata"]["name"], *NOW)
+    talks.world.kubectl("-n", SYSTEM, "delete", "pods", "-l", OPERATOR, *NOW)
+    answer = talks.ask(name, "[[recall]]")
+    assert answer.text == "I remember: the shop is called Kiosk 9"
+    assert first in (None, answer.session_id)
+    status = talks.wait_until(name, lambda status: status.get("turns") == 3)
+    assert status["sessionId"] == answer.session_id
+    assert status["usage"]["costUSD"] > 0
+    persisted = next(item for item in status["conditions"] if item["type"] == "Persisted")
+    assert (persisted["status"], persisted["reason"]) == ("True", "SnapshotStored")
+
+
+def test_each_rotation_is_an_event_with_its_reason(talks: SessionWorld) -> None:
+    name = f"rotates-{RUN}"
+    talks.apply(name, idle=600, rotation={"afterIdleSeconds": 3, "maxTokens": 50_000})
+    talks.ask(name, "[[remember: blue]] [[say: one]]")
+    assert "remember nothing" in talks.ask(name, "/new [[recall]]").text
+    # More than three seconds without a message, as long as it takes the session to be Ready again.
+    talks.wait(name, "Ready")
+    quiet = time.monotonic() + 3.5
+    talks.world.until("it was idle", lambda: time.monotonic() > quiet)
+    talks.ask(name, "[[usage: 60000 in, 10 out]] [[say: large]]")
+    talks.ask(name, "[[say: after the large one]]")
+
+    def reasons() -> list[str]:
+        told = [message for reason, message in talks.events(name) if reason == "SessionRotated"]
+        return [message.partition(":")[0] for message in told]
+
+    talks.world.until(f"three rotations: {talks.events(name)}", lambda: len(reasons()) >= 3)
+    assert set(reasons()) == {"Command", "Idle", "Tokens"}
+    assert talks.status(name)["rotations"] == 3
+
+
+def test_a_suspended_session_keeps_its_messages_and_answers_them_in_order(
+    talks: SessionWorld,
+) -> None:
+    name = f"pauses-{RUN}"
+    talks.apply(name, idle=600)
+    requests = [talks.send(name, "[[hang: 3s]] [[say: the long one]]")]
+    state = po_state(worker_id(name))
+    talks.world.until("its turn began", lambda: talks.redis.hget(state, "state") == "busy")
+    talks.change(name, operatingMode="Suspended")
+    requests += [talks.send(name, f"[[say: {word}]]") for word in ("two", "three")]
+    talks.wait(name, "Suspended")
+    talks.wait_until(name, lambda status: status.get("pendingMessages") == 2)
+    talks.world.until("its pod is gone", lambda: talks.pods(name) == [])
+    talks.answered_once(name, requests[:1])
+    talks.change(name, operatingMode="Running")
+    assert talks.answer(name, requests[-1]).text == "three"
+    talks.answered_once(name, requests)
+
+
+def test_a_deleted_session_leaves_nothing_and_a_retained_one_its_streams(
+    talks: SessionWorld,
+) -> None:
+    gone, kept = f"gone-{RUN}", f"kept-{RUN}"
+    talks.apply(gone, echo=True)
+    talks.apply(kept, echo=True, retainPolicy="Retain")
+    for name in (gone, kept):
+        talks.ask(name, "hello")
+    talks.world.kubectl("-n", NAMESPACE, "delete", "posession", gone, kept)
+    with talks.world.redis() as redis:
+        talks.world.until("its streams are gone", lambda: not redis.exists(*po_keys(f"e2e.{gone}")))
+        assert redis.xlen(po_output(f"e2e.{kept}")) == 1
+    assert talks.world.cluster.find("deployment", gone, NAMESPACE) is None
+
+
+def test_the_second_session_of_a_user_says_so(talks: SessionWorld) -> None:
+    first, second = f"first-{RUN}", f"second-{RUN}"
+    talks.apply(first)
+    talks.wait(first, "Asleep")
+    user = talks.get(first)["spec"]["userId"]
+    talks.apply(second, userId=user)
+    status = talks.wait(second, "Asleep")
+    available = next(item for item in status["conditions"] if item["type"] == "Available")
+    assert (available["status"], available["reason"]) == ("False", "DuplicateUser")
+    assert f"{NAMESPACE}/{first}" in available["message"]
+
+
+def test_a_session_whose_image_does_not_come_says_so(talks: SessionWorld) -> None:
+    name = f"noimage-{RUN}"
+    image = "localhost/orbiter/does-not-exist:dev"
+    talks.apply(name, podTemplate=worker_container(image=image))
+    talks.send(name, "hello")
+    status = talks.wait(name, "Failed", seconds=60)  # workers.imagePullTimeoutSeconds is 8
+    available = next(item for item in status["conditions"] if item["type"] == "Available")
+    assert available["reason"] == "ImagePullFailed"
+    assert image in available["message"]
+    assert "ImagePullFailed" in dict(talks.events(name))

@@ -1,0 +1,118 @@
+"""Sessions on the real cluster when things die under them: no message is lost or answered twice."""
+
+import random
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from redis import Redis
+from redis.exceptions import RedisError
+from support.session_world import SessionWorld, clear_sessions, front_end, worker_id
+from support.world import NAMESPACE, SYSTEM, World
+
+from orbiter_contracts.queues import PO_GROUP, dead_letter, po_input
+
+RUN = uuid.uuid4().hex[:4]
+NOW = ("--force", "--grace-period=0", "--wait=false")
+OPERATOR = "app.kubernetes.io/component=operator"
+
+
+@pytest.fixture(scope="module")
+def sessions(world: World) -> Iterator[World]:
+    clear_sessions(world)
+    yield world
+    clear_sessions(world)
+
+
+@pytest.fixture
+def talks(sessions: World) -> Iterator[SessionWorld]:
+    with front_end(sessions) as redis:
+        yield SessionWorld(sessions, redis)
+
+
+@pytest.mark.timeout(600)
+def test_twenty_sessions_talked_to_at_once_all_answer(talks: SessionWorld) -> None:
+    names = [f"many-{RUN}-{n:02d}" for n in range(20)]
+    talks.apply(*names, echo=True)
+    for name in names:
+        talks.wait(name, "Asleep")
+    sent = {name: talks.send(name, "hello") for name in names}
+    for name, request in sent.items():
+        assert talks.answer(name, request, seconds=300).status == "success"
+        talks.answered_once(name, [request])
+    for name in names:
+        talks.wait(name, "Asleep", seconds=300)
+
+
+@pytest.mark.timeout(600)
+def test_operators_killed_while_sessions_wake_and_sleep_lose_no_message(
+    talks: SessionWorld,
+) -> None:
+    names = [f"killed-{RUN}-{n}" for n in range(3)]
+    talks.apply(*names, echo=True, idle=1)
+    chance = random.Random(7)
+    sent: dict[str, list[str]] = {name: [] for name in names}
+    for _ in range(3):
+        for name in names:
+            sent[name].append(talks.send(name, "hello"))
+        if chance.random() < 0.7:
+            talks.world.kubectl("-n", SYSTEM, "delete", "pods", "-l", OPERATOR, *NOW)
+        for name in names:
+            talks.answer(name, sent[name][-1], seconds=300)
+    for name in names:
+        talks.answered_once(name, sent[name])
+        talks.wait(name, "Asleep")
+
+
+@pytest.mark.timeout(600)
+def test_a_message_whose_worker_dies_three_times_is_given_up(talks: SessionWorld) -> None:
+    name = f"poison-{RUN}"
+    talks.apply(name, idle=600)
+    poison = talks.send(name, "[[hang: 100s]]")
+    after = talks.send(name, "[[say: alive]]")
+    stream = po_input(worker_id(name))
+    with talks.world.redis() as redis:
+
+        def deliveries() -> int:
+            held: Any = redis.xpending_range(stream, PO_GROUP, "-", "+", count=1)
+            return int(held[0]["times_delivered"]) if held else 0
+
+        for delivery in (1, 2):
+            talks.world.until(f"delivery {delivery}", lambda n=delivery: deliveries() == n)
+            for pod in talks.pods(name):
+                words = ("delete", "pod", pod["metadata"]["name"], *NOW)
+                talks.world.kubectl("-n", NAMESPACE, *words)
+        first = talks.answer(name, poison)
+        assert (first.status, first.reason) == ("error", "WorkerCrashed")
+        assert talks.answer(name, after).text == "alive"
+        assert redis.xlen(dead_letter(stream)) == 1
+    talks.wait_until(name, lambda status: status.get("deadLetters") == 1)
+    assert "MessageGivenUp" in dict(talks.events(name))
+
+
+@pytest.mark.timeout(600)
+def test_redis_killed_and_restarted_loses_no_message(sessions: World) -> None:
+    name = f"redis-{RUN}"
+    with front_end(sessions) as redis:
+        talks = SessionWorld(sessions, redis)
+        talks.apply(name, echo=True, idle=2)
+        requests = [talks.send(name, "one")]
+        talks.answer(name, requests[0])
+        talks.wait(name, "Asleep")
+    sessions.kubectl("-n", SYSTEM, "delete", "pod", "orbiter-redis-0", *NOW)
+    ready = ("rollout", "status", "statefulset/orbiter-redis", "--timeout=120s")
+    sessions.kubectl("-n", SYSTEM, *ready)
+    with front_end(sessions) as redis:
+        talks = SessionWorld(sessions, redis)
+        sessions.until("Redis answers", lambda: _answers(redis))
+        requests.append(talks.send(name, "two"))
+        talks.answer(name, requests[1])
+        talks.answered_once(name, requests)
+
+
+def _answers(redis: "Redis") -> bool:
+    try:
+        return bool(redis.ping())
+    except RedisError:
+        return False
