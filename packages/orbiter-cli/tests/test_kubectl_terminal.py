@@ -8,13 +8,17 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
+from support.eventually import eventually
 from support.fake_kubectl import FakeKubectl, a_session, kubectl
 from support.queues import Queues
 from support.redis_server import RedisServer
 from support.wrapper import FakeClaude, Wrappers
+
+from orbiter_contracts import POWorkerInput, POWorkerOutput, decode, encode
 
 pytestmark = pytest.mark.integration
 __all__ = ["kubectl"]
@@ -129,6 +133,34 @@ async def test_ctrl_c_stops_waiting_and_the_answer_is_shown_later(
     terminal.shows("> ")
     terminal.types(CTRL_D)
     assert terminal.ends() == 0
+
+
+async def test_the_line_with_the_time_is_not_painted_over_an_answer_that_comes_in_pieces(
+    terminal: Terminal, redis: Redis
+) -> None:
+    async def looks() -> int:
+        """How often the terminal has asked where the worker stands."""
+        stats = await redis.info("commandstats")
+        return int(stats.get("cmdstat_hgetall", {}).get("calls", 0))
+
+    async def say(text: str, **fields: Any) -> None:
+        output = POWorkerOutput(request_id=request, user_id=7, text=text, **fields)
+        await redis.xadd("worker:po:po-1:output", encode(output))
+
+    terminal.shows("> ")
+    terminal.types("count\r")
+    [(_, fields)] = await eventually(lambda: redis.xrange("worker:po:po-1:input"))
+    request = decode(POWorkerInput, fields).request_id
+    await say("one", is_final=False, sequence=0)
+    terminal.shows("one")
+    before = await looks()
+
+    async def looked_often() -> bool:
+        return await looks() > before + 3
+
+    await eventually(looked_often)
+    await say("one two", sequence=1)
+    assert terminal.shows("two") == " two"
 
 
 async def test_ctrl_c_at_the_prompt_ends_nothing(terminal: Terminal, redis: Redis) -> None:

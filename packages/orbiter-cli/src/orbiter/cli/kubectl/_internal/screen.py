@@ -42,7 +42,9 @@ class Screen:
         return self._clock() - self._since
 
     def waiting(self, what: str) -> None:
-        """Show what is waited for, and for how long already."""
+        """Show what is waited for, and for how long already; not in the middle of an answer."""
+        if self._mid_line:
+            return
         text = f"{what} {seconds(self.elapsed)}"
         if self._status is not None:
             self._status.update(text)
@@ -69,9 +71,11 @@ class Screen:
     def note(self, text: str) -> None:
         """Say something beside the answer."""
         self.done()
+        self.end_line()
         self._console.print(plain(text), style="dim", markup=False, soft_wrap=True)
 
     def error(self, text: str) -> None:
         """Say what went wrong."""
         self.done()
+        self.end_line()
         self._console.print(plain(f"error: {text}"), style="red", markup=False, soft_wrap=True)
