@@ -43,7 +43,7 @@ class SessionWorld:
             defaults["podTemplate"] = worker_container(image=ECHO_IMAGE, resources=small)
         manifests = []
         for name in names:
-            manifest = po_session(name, userId=next(_users), **defaults | spec)
+            manifest = po_session(name, **{"userId": next(_users)} | defaults | spec)
             manifest["metadata"]["namespace"] = NAMESPACE
             manifests.append(manifest)
         self.world.apply(*manifests)
