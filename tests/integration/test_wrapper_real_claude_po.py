@@ -50,11 +50,11 @@ async def test_a_conversation_is_begun_once_and_then_resumed_so_that_it_remember
 async def test_a_turn_is_charged_what_it_cost_itself(
     claude_workers: RealWorkers, queues: Queues
 ) -> None:
-    first = claude_workers.start_po()
+    first = claude_workers.start_po(SESSION_MAX_TOKENS="1000000")
     await queues.converse(*["[[usage: 100000 in, 1000 out]] [[say: dear]]"] * 2)
     first.send(signal.SIGTERM)
     await first.exit_code()
-    claude_workers.start_po()
+    claude_workers.start_po(SESSION_MAX_TOKENS="1000000")
     answers = await queues.converse("[[usage: 100000 in, 1000 out]] [[say: dear]]")
     costs = [answer.usage.cost_usd for answer in answers if answer.usage and answer.usage.cost_usd]
     assert len(costs) == 3

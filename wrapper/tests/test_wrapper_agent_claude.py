@@ -173,10 +173,11 @@ def test_a_command_of_the_cli_counts_as_no_turn(outcome: Outcomes) -> None:
         ("Error: something else", None),
     ],
 )
+@pytest.mark.parametrize("printed", [{}, SAID | {"is_error": True, "num_turns": 0}], ids=len)
 def test_a_refused_session_is_recognised(
-    outcome: Outcomes, stderr: str, conflict: str | None
+    outcome: Outcomes, stderr: str, conflict: str | None, printed: dict[str, object]
 ) -> None:
-    result = AGENT.parse(outcome("", exit_code=1, stderr=stderr))
+    result = AGENT.parse(outcome(json.dumps(printed), exit_code=1, stderr=stderr))
 
     assert result.is_error
     assert result.session_conflict == conflict

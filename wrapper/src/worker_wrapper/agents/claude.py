@@ -80,6 +80,8 @@ class Claude:
         result.totals = _totals(said)
         result.permission_denials = _denials(said)
         result.context_tokens = _context(outcome.stdout)
+        if result.is_error and not result.turns:
+            result.session_conflict = _conflict(outcome.complaint)
         return result
 
     def piece(self, event: Mapping[str, Any]) -> Piece | None:
