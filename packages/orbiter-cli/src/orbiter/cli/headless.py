@@ -6,8 +6,6 @@ turn of the session goes on there, also in another container that was given the 
 that calls `ask_user` ends its turn with the question; the next prompt is the answer.
 """
 
-import asyncio
-import json
 import os
 import sys
 from pathlib import Path
@@ -51,6 +49,8 @@ def exec_(
     stream: Annotated[bool, typer.Option("--stream", help="Print what it says at once.")] = False,
 ) -> int:
     """Run one turn of an agent for a program: prompt on stdin, one JSON object on stdout."""
+    import asyncio
+
     from orbiter.cli._internal.turn import Turn
 
     prompt = sys.stdin.buffer.read().decode("utf-8", "replace").strip()
@@ -70,6 +70,8 @@ def exec_(
 async def _turn(
     turn: "Turn", file: str | None, model: str | None, extra: str | None, max_turns: int | None
 ) -> int:
+    import json
+
     from orbiter import Swarm
     from orbiter.cli.agent_file import load_agent
 

@@ -1,10 +1,7 @@
 """`orbiter task`: AgentTasks without a cluster, with the same worker and the same outcome."""
 
-import asyncio
 import os
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,6 +47,8 @@ def run(
     The agent's key comes from the environment, or from Secrets in the same file. Ends with 0 when
     the task is Completed, 1 when it Failed, 3 when a question stays open, 130 after Ctrl-C.
     """
+    import tempfile
+
     from orbiter.cli._internal.manifest import read_manifest
 
     manifest = read_manifest(Path(file), name)
@@ -61,6 +60,8 @@ def run(
 
 
 def _run(manifest: "Manifest", place: Path, work: Path, answers: list[str], as_json: bool) -> int:
+    import asyncio
+
     from orbiter.cli._internal.local_settings import environment, prompt_of
     from orbiter.cli._internal.local_task import LocalStatus, cancelled, run_task
     from orbiter.cli._internal.task_screen import Screen
@@ -113,6 +114,8 @@ def _end(
 
 
 def _check_programs(manifest: "Manifest") -> None:
+    import shutil
+
     kind = manifest.spec["agent"]["type"]
     program = _PROGRAMS.get(kind)
     if kind != "orbiter" and program is None:
