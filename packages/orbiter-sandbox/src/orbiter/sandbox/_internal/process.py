@@ -16,6 +16,7 @@ from orbiter.sandbox.sandbox import STOPPED, Outcome
 from orbiter.sandbox.types import Stop
 
 _LAST_WORDS_SECONDS = 1.0
+_REAP_PAUSE = 0.002
 
 
 class Setting(NamedTuple):
@@ -93,7 +94,7 @@ async def execute(
             watching.cancel()
         os.close(reading)
         await _end(process, inside, ended, streams)
-    code = STOPPED if stopped else _as_shells_tell(process.returncode or 0)
+    code = STOPPED if stopped else _as_shells_tell(process.returncode)
     return Outcome(code, out.content(), err.content(), out.truncated or err.truncated, stopped)
 
 
@@ -144,18 +145,18 @@ async def _end(
     ended: asyncio.Task[None],
     streams: Sequence[asyncio.Task[None]],
 ) -> None:
-    reaped = asyncio.create_task(process.wait())
-    everything: list[asyncio.Future[Any]] = [ended, reaped, *streams]
     if inside is not None:
         # with the first process inside, the kernel ends all others; bubblewrap then ends by itself
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(inside, signal.SIGKILL)
-        await asyncio.wait(everything, timeout=_LAST_WORDS_SECONDS)
+        await asyncio.wait([ended], timeout=_LAST_WORDS_SECONDS)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     await _exited(inside)
-    await asyncio.wait(everything, timeout=_LAST_WORDS_SECONDS)
-    reaped.cancel()
+    # asyncio learns of the end a moment later, and process.wait() is no help, see above
+    while process.returncode is None:  # noqa: ASYNC110
+        await asyncio.sleep(_REAP_PAUSE)
+    await asyncio.wait(streams, timeout=_LAST_WORDS_SECONDS)
     for task in streams:
         task.cancel()
     # asyncio closes it only when the outputs end, and without isolation a stray may hold them
@@ -176,5 +177,6 @@ async def _exited(descriptor: int | None) -> None:
         os.close(descriptor)
 
 
-def _as_shells_tell(code: int) -> int:
+def _as_shells_tell(code: int | None) -> int:
+    assert code is not None  # noqa: S101
     return code if code >= 0 else 128 - code
