@@ -118,6 +118,33 @@ def test_each_rotation_is_an_event_with_its_reason(talks: SessionWorld) -> None:
     assert talks.status(name)["rotations"] == 3
 
 
+def test_a_message_about_something_else_begins_a_new_session(talks: SessionWorld) -> None:
+    name = f"topics-{RUN}"
+    talks.apply(name, echo=True, idle=600, rotation={"topicSimilarity": 0.05})
+    first = talks.ask(name, "The invoice of the web shop shows the wrong tax for books.")
+    same = talks.ask(name, "Then correct the tax for books on the invoice of the shop.")
+    other = talks.ask(name, "Which football team won yesterday evening in Lisbon?")
+    assert first.session_id == same.session_id != other.session_id
+    talks.wait_until(name, lambda status: status.get("rotations") == 1)
+    [told] = [message for reason, message in talks.events(name) if reason == "SessionRotated"]
+    assert told.startswith("Topic: ")
+
+
+def test_a_streamed_answer_comes_in_pieces_in_their_order(talks: SessionWorld) -> None:
+    name = f"streams-{RUN}"
+    talks.apply(name, idle=600, streaming="Enabled")
+    text = " ".join(f"word{n}" for n in range(60))
+    request = talks.send(name, f"[[stream: 20 chunks over 2s]] [[say: {text}]]")
+    final = talks.answer(name, request)
+    assert (final.text, final.is_final) == (text, True)
+    assert final.usage is not None
+    pieces = [output for output in talks.outputs(name) if not output.is_final]
+    assert len(pieces) > 2
+    assert [piece.sequence for piece in pieces] == list(range(len(pieces)))
+    assert final.sequence == len(pieces)
+    assert "".join(piece.text for piece in pieces) == text
+
+
 def test_a_suspended_session_keeps_its_messages_and_answers_them_in_order(
     talks: SessionWorld,
 ) -> None:
