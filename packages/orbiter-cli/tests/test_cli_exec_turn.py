@@ -91,6 +91,14 @@ async def test_a_limit_of_cost_is_kept_between_two_calls(tmp_path):
     assert len(spending.provider.requests) == 1
 
 
+async def test_agents_it_hands_off_to_count_too(tmp_path):
+    other = Agent(name="other", model="anthropic:claude-sonnet-4-5")
+    first = agent(call("transfer_to_other"), "done by the other", handoffs=[other])
+    other.provider = first.provider
+    said = await turn(tmp_path).run(first)
+    assert (said["result"], said["num_turns"]) == ("done by the other", 2)
+
+
 async def test_a_session_of_any_name_has_a_file_of_its_own(tmp_path):
     for name in ("../../etc/passwd", "a b", "x" * 300):
         await turn(tmp_path, session=name).run(agent("hello"))

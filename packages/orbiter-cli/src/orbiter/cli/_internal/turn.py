@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -78,14 +79,13 @@ class _Follower:
         self.steps = 0
         self.question: str | None = None
         self._call = ""
-        before = HookManager(
-            [
+        for one in _reachable(agent):
+            ours = [
                 Hook(HookPoint.PRE_LLM_CALL, self._before),
-                Hook(HookPoint.POST_LLM_CALL, self._spent),
+                Hook(HookPoint.POST_LLM_CALL, partial(self._spent, one.model)),
                 Hook(HookPoint.POST_TOOL_CALL, self._asked),
             ]
-        )
-        agent.hooks = _Both(agent.hooks, before)
+            one.hooks = _Both(one.hooks, HookManager(ours))
 
     def keep(self, result: RunResult | None) -> None:
         """Store what was said."""
@@ -107,18 +107,30 @@ class _Follower:
             )
         self._session.save()
 
-    def _spent(self, event: HookEvent) -> None:
+    def _spent(self, model: str, event: HookEvent) -> None:
         if event.response is None:
             return
         self.steps += 1
         self.usage += event.response.usage
-        price = _price(self._agent.model, event.response.usage)
+        price = _price(model, event.response.usage)
         self.cost = None if price is None or self.cost is None else self.cost + price
 
     def _asked(self, event: HookEvent) -> None:
         result: ToolResult | None = event.tool_result
         if result is not None and result.tool_name == ask_user.name and result.error is None:
             self.question, self._call = result.content, result.tool_call_id
+
+
+def _reachable(agent: Agent) -> list[Agent]:
+    """The agent and all it may hand off to, directly or not."""
+    found: dict[int, Agent] = {}
+    waiting = [agent]
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in found:
+            found[id(one)] = one
+            waiting += one.handoffs
+    return list(found.values())
 
 
 class _Both(HookManager):
