@@ -23,7 +23,7 @@ CREDENTIALS: Final = frozenset(
     {".credentials.json", "credentials.json", "auth.json", ".netrc", "auth.v2.file", ".env"}
 )
 """Files that are never kept, wherever they are: where CLIs put their keys."""
-_LEVEL: Final = 6
+_LEVEL: Final = 4
 _CHUNK: Final = 256 * 1024
 _ID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _DRAFT: Final = ".orbiter-draft"
