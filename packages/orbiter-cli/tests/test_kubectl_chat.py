@@ -1,106 +1,26 @@
 """`kubectl orbiter chat` and `rotate` on a real Redis, reached as from a person's terminal."""
 
-import contextlib
 import json
-import os
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from redis import Redis
-from support.fake_kubectl import FakeKubectl, a_session, an_object, kubectl
-from support.redis_server import RedisServer, running_server
+from support.fake_kubectl import FakeKubectl, a_session, kubectl
+from support.front_end import StubWorker, echo, server, session, worker
 from typer.testing import CliRunner, Result
 
 from orbiter.cli.kubectl._internal.conversation import Answer
 from orbiter.cli.kubectl.main import app
-from orbiter_contracts import POWorkerInput, POWorkerOutput, decode, encode
-from orbiter_contracts.queues import po_input, po_output, po_state
+from orbiter_contracts import POWorkerInput, POWorkerOutput, decode
+from orbiter_contracts.queues import po_input, po_output
 
-__all__ = ["kubectl"]
-PASSWORD = "p@ss:word/with?marks"
-Reply = Callable[["StubWorker", POWorkerInput], object]
-
-
-class StubWorker:
-    """Reads a session's messages in a thread and answers as the test says."""
-
-    def __init__(self, url: str) -> None:
-        self.redis = Redis.from_url(url, decode_responses=True, protocol=2)
-        self.heard: list[POWorkerInput] = []
-        self._end = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def answers(self, reply: Reply) -> None:
-        """Answer each message from now on."""
-
-        def work() -> None:
-            after = "0"
-            while not self._end.is_set():
-                told = self.redis.xread({po_input("po-1"): after}, block=20)
-                for entry, fields in told[0][1] if told else ():
-                    after = entry
-                    self.heard.append(decode(POWorkerInput, fields))
-                    reply(self, self.heard[-1])
-
-        self._thread = threading.Thread(target=work, daemon=True)
-        self._thread.start()
-
-    def says(self, message: POWorkerInput, text: str, **fields: Any) -> None:
-        """Put an output on the stream."""
-        fields = {"user_id": message.user_id, "session_id": "s-1", **fields}
-        output = POWorkerOutput(request_id=message.request_id, text=text, **fields)
-        self.redis.xadd(po_output("po-1"), encode(output))
-
-    def stands(self, **fields: str) -> None:
-        """Say where the worker stands."""
-        self.redis.hset(po_state("po-1"), mapping=fields)
-
-    def end(self) -> None:
-        self._end.set()
-        if self._thread is not None:
-            self._thread.join()
-        self.redis.close()
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with running_server(tmp_path_factory.mktemp("redis"), password=PASSWORD) as server:
-        yield server
-
-
-@pytest.fixture
-def worker(server: RedisServer) -> Iterator[StubWorker]:
-    worker = StubWorker(server.url)
-    worker.redis.flushall()
-    yield worker
-    worker.end()
-
-
-@pytest.fixture
-def session(kubectl: FakeKubectl, server: RedisServer) -> FakeKubectl:
-    """The session alice, and the Secret that leads to its Redis."""
-    kubectl.has(a_session(), secret(server))
-    (kubectl.home / "redis-port").write_text(str(server.port))
-    return kubectl
-
-
-def secret(server: RedisServer, host: str = "orbiter-redis.orbiter-system.svc:6379") -> Any:
-    url = server.url.replace(f"127.0.0.1:{server.port}", host)
-    data = {"chat-url": url, "po-url": "redis://po:x@somewhere"}
-    return an_object("Secret", "orbiter-redis", data=data)
+__all__ = ["kubectl", "server", "session", "worker"]
 
 
 def run(*words: str, stdin: str = "") -> Result:
     return CliRunner().invoke(app, list(words), input=stdin, catch_exceptions=False)
-
-
-def echo(worker: StubWorker, message: POWorkerInput) -> None:
-    worker.says(message, f"you said {message.prompt}")
 
 
 def piece(text: str, sequence: int, **fields: Any) -> POWorkerOutput:
@@ -200,103 +120,6 @@ def test_an_answer_that_does_not_come_in_time_is_given_up(
 
 
 @integration
-def test_the_password_is_in_nobodys_argv_and_in_no_output(
-    session: FakeKubectl, worker: StubWorker
-) -> None:
-    worker.answers(echo)
-    result = run("chat", "alice", "--once", "hi")
-    shown = result.output + "".join(" ".join(call.argv) for call in session.calls)
-    assert PASSWORD not in shown
-    assert "p%40ss" not in shown
-    forward = session.calls[-1].argv
-    assert forward == [
-        *("--namespace=orbiter-system", "port-forward", "--address=127.0.0.1"),
-        *("service/orbiter-redis", ":6379"),
-    ]
-
-
-@integration
-def test_the_port_forward_ends_with_the_command(session: FakeKubectl, worker: StubWorker) -> None:
-    worker.answers(echo)
-    run("chat", "alice", "--once", "hi")
-    [pid] = (session.home / "forwards").read_text().split()
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid), 0)
-
-
-@integration
-def test_a_port_forward_that_breaks_is_made_again(session: FakeKubectl, worker: StubWorker) -> None:
-    def reply(worker: StubWorker, message: POWorkerInput) -> None:
-        worker.says(message, "before", is_final=False, sequence=0)
-        [pid] = (session.home / "forwards").read_text().split()
-        os.kill(int(pid), signal.SIGKILL)
-        with contextlib.suppress(FileNotFoundError):
-            while ") Z" not in Path(f"/proc/{pid}/stat").read_text():
-                time.sleep(0.001)
-        worker.says(message, "before and after", sequence=1)
-
-    worker.answers(reply)
-    assert run("chat", "alice", "--once", "hi").stdout == "before and after\n"
-    assert len((session.home / "forwards").read_text().split()) == 2
-    assert len(worker.heard) == 1
-
-
-@integration
-@pytest.mark.parametrize("how", ["option", "variable", "outside"])
-def test_a_url_is_used_as_it_is(
-    session: FakeKubectl,
-    server: RedisServer,
-    worker: StubWorker,
-    monkeypatch: pytest.MonkeyPatch,
-    how: str,
-) -> None:
-    worker.answers(echo)
-    words = ["chat", "alice", "--once", "hi"]
-    if how == "option":
-        words += ["--redis-url", server.url]
-    elif how == "variable":
-        monkeypatch.setenv("ORBITER_REDIS_URL", server.url)
-    else:
-        session.has(secret(server, f"127.0.0.1:{server.port}"))
-    assert run(*words).stdout == "you said hi\n"
-    assert not any("port-forward" in call.argv for call in session.calls)
-
-
-@integration
-@pytest.mark.parametrize(
-    ("url", "code", "said"),
-    [
-        ("nonsense://secret@host", 2, "the Redis URL is malformed"),
-        ("redis://u:secret@host:port/0", 2, "the Redis URL is malformed"),
-        ("redis://u:secret@127.0.0.1:1/0", 6, "Redis at 127.0.0.1 does not answer"),
-    ],
-)
-def test_a_url_that_does_not_work_is_explained_without_its_password(
-    session: FakeKubectl, url: str, code: int, said: str
-) -> None:
-    result = run("chat", "alice", "--once", "hi", "--redis-url", url)
-    assert result.exit_code == code
-    assert said in result.stderr
-    assert "secret" not in result.stderr
-
-
-@integration
-def test_a_way_to_redis_that_is_missing_is_explained(
-    session: FakeKubectl, server: RedisServer
-) -> None:
-    (session.home / "no-forward").write_text("error: unable to forward: pod is Pending")
-    result = run("chat", "alice", "--once", "hi")
-    assert result.exit_code == 6
-    assert "service/orbiter-redis in namespace orbiter-system failed" in result.stderr
-    assert "unable to forward: pod is Pending; give a URL with --redis-url" in result.stderr
-    old = an_object("Secret", "orbiter-redis", data={"po-url": "redis://po:x@somewhere"})
-    session.has(old)
-    assert "has no key chat-url: the chart is older" in run("chat", "alice", stdin="x").stderr
-    session.delete("Secret", "orbiter-redis")
-    assert "there is no Secret orbiter-redis in namespace" in run("chat", "alice", stdin="x").stderr
-
-
-@integration
 def test_a_broken_off_answer_ends_its_line(session: FakeKubectl, worker: StubWorker) -> None:
     def reply(worker: StubWorker, message: POWorkerInput) -> None:
         worker.says(message, "I beg", is_final=False, sequence=0)
@@ -328,6 +151,8 @@ TWIN = {
     "reason": "DuplicateUser",
     "message": "bob has 7 too.",
 }
+
+
 IMAGE = {"type": "Available", "status": "False", "reason": "ImagePullFailed", "message": "no image"}
 
 

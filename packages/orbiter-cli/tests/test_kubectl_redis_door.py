@@ -1,0 +1,114 @@
+"""The way of `kubectl orbiter` to Redis: a port-forward or a URL, and never a password shown."""
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from support.fake_kubectl import FakeKubectl, an_object, kubectl
+from support.front_end import PASSWORD, StubWorker, echo, secret, server, session, worker
+from support.redis_server import RedisServer
+from typer.testing import CliRunner, Result
+
+from orbiter.cli.kubectl.main import app
+from orbiter_contracts import POWorkerInput
+
+__all__ = ["kubectl", "server", "session", "worker"]
+pytestmark = pytest.mark.integration
+
+
+def run(*words: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(app, list(words), input=stdin, catch_exceptions=False)
+
+
+def test_the_password_is_in_nobodys_argv_and_in_no_output(
+    session: FakeKubectl, worker: StubWorker
+) -> None:
+    worker.answers(echo)
+    result = run("chat", "alice", "--once", "hi")
+    shown = result.output + "".join(" ".join(call.argv) for call in session.calls)
+    assert PASSWORD not in shown
+    assert "p%40ss" not in shown
+    forward = session.calls[-1].argv
+    assert forward == [
+        *("--namespace=orbiter-system", "port-forward", "--address=127.0.0.1"),
+        *("service/orbiter-redis", ":6379"),
+    ]
+
+
+def test_the_port_forward_ends_with_the_command(session: FakeKubectl, worker: StubWorker) -> None:
+    worker.answers(echo)
+    run("chat", "alice", "--once", "hi")
+    [pid] = (session.home / "forwards").read_text().split()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)
+
+
+def test_a_port_forward_that_breaks_is_made_again(session: FakeKubectl, worker: StubWorker) -> None:
+    def reply(worker: StubWorker, message: POWorkerInput) -> None:
+        worker.says(message, "before", is_final=False, sequence=0)
+        [pid] = (session.home / "forwards").read_text().split()
+        os.kill(int(pid), signal.SIGKILL)
+        with contextlib.suppress(FileNotFoundError):
+            while ") Z" not in Path(f"/proc/{pid}/stat").read_text():
+                time.sleep(0.001)
+        worker.says(message, "before and after", sequence=1)
+
+    worker.answers(reply)
+    assert run("chat", "alice", "--once", "hi").stdout == "before and after\n"
+    assert len((session.home / "forwards").read_text().split()) == 2
+    assert len(worker.heard) == 1
+
+
+@pytest.mark.parametrize("how", ["option", "variable", "outside"])
+def test_a_url_is_used_as_it_is(
+    session: FakeKubectl,
+    server: RedisServer,
+    worker: StubWorker,
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+) -> None:
+    worker.answers(echo)
+    words = ["chat", "alice", "--once", "hi"]
+    if how == "option":
+        words += ["--redis-url", server.url]
+    elif how == "variable":
+        monkeypatch.setenv("ORBITER_REDIS_URL", server.url)
+    else:
+        session.has(secret(server, f"127.0.0.1:{server.port}"))
+    assert run(*words).stdout == "you said hi\n"
+    assert not any("port-forward" in call.argv for call in session.calls)
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "said"),
+    [
+        ("nonsense://secret@host", 2, "the Redis URL is malformed"),
+        ("redis://u:secret@host:port/0", 2, "the Redis URL is malformed"),
+        ("redis://u:secret@127.0.0.1:1/0", 6, "Redis at 127.0.0.1 does not answer"),
+    ],
+)
+def test_a_url_that_does_not_work_is_explained_without_its_password(
+    session: FakeKubectl, url: str, code: int, said: str
+) -> None:
+    result = run("chat", "alice", "--once", "hi", "--redis-url", url)
+    assert result.exit_code == code
+    assert said in result.stderr
+    assert "secret" not in result.stderr
+
+
+def test_a_way_to_redis_that_is_missing_is_explained(
+    session: FakeKubectl, server: RedisServer
+) -> None:
+    (session.home / "no-forward").write_text("error: unable to forward: pod is Pending")
+    result = run("chat", "alice", "--once", "hi")
+    assert result.exit_code == 6
+    assert "service/orbiter-redis in namespace orbiter-system failed" in result.stderr
+    assert "unable to forward: pod is Pending; give a URL with --redis-url" in result.stderr
+    old = an_object("Secret", "orbiter-redis", data={"po-url": "redis://po:x@somewhere"})
+    session.has(old)
+    assert "has no key chat-url: the chart is older" in run("chat", "alice", stdin="x").stderr
+    session.delete("Secret", "orbiter-redis")
+    assert "there is no Secret orbiter-redis in namespace" in run("chat", "alice", stdin="x").stderr

@@ -1,0 +1,156 @@
+"""`kubectl orbiter` and tasks under way: watched, answered, cancelled."""
+
+import json
+
+import pytest
+from support.fake_kubectl import FakeKubectl, a_task, kubectl
+from typer.testing import CliRunner, Result
+
+from orbiter.cli.kubectl.main import app
+
+__all__ = ["kubectl"]
+ASKED = {"id": "q-1", "question": "Which colour?"}
+
+
+def run(*words: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(app, list(words), input=stdin, catch_exceptions=False)
+
+
+def spec_of(kubectl: FakeKubectl, name: str) -> dict[str, object]:
+    spec: dict[str, object] = kubectl.get("AgentTask", name)["spec"]
+    return spec
+
+
+def test_watch_tells_each_change_once_and_ends_with_what_came_of_it(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="Pending"))
+    status = {
+        "phase": "Completed",
+        "reason": "Succeeded",
+        "message": "it is done",
+        "duration": "4.5s",
+        "attempts": 1,
+        "result": {"summary": "it is done", "commitSHA": "abc123"},
+        "usage": {"inputTokens": 1200, "outputTokens": 30, "costUSD": 0.5},
+    }
+    kubectl.once_told(lambda: kubectl.status("AgentTask", "hello", **status))
+    result = run("watch", "hello")
+    assert result.exit_code == 0
+    first, last, *table = result.stdout.splitlines()
+    assert first.split()[-1] == "Pending"
+    assert last.split(maxsplit=3)[2:] == ["Completed", "it is done"]
+    assert table == [
+        "task      hello",
+        "phase     Completed (Succeeded)",
+        "summary   it is done",
+        "duration  4.5s",
+        "attempts  1",
+        "spent     1,200 + 30 tokens, 0.5000 USD",
+        "commit    abc123",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        ({"phase": "Completed"}, 0),
+        ({"phase": "Failed"}, 1),
+        ({"phase": "InputRequired", "inputRequest": ASKED}, 4),
+        ({"phase": "Cancelled"}, 5),
+    ],
+)
+def test_the_exit_code_of_watch_is_the_outcome(
+    kubectl: FakeKubectl, status: dict[str, object], code: int
+) -> None:
+    kubectl.has(a_task(**status))
+    assert run("watch", "at/hello").exit_code == code
+
+
+def test_watch_as_json_prints_a_status_per_line(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="Completed", message="done"))
+    [line] = run("watch", "hello", "--json").stdout.splitlines()
+    assert json.loads(line) == {
+        "name": "hello",
+        "status": {"phase": "Completed", "message": "done"},
+    }
+
+
+def test_watch_shows_the_question_and_how_to_answer_it(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="InputRequired", inputRequest=ASKED))
+    shown = run("watch", "hello").stdout
+    assert "Which colour?" in shown
+    assert "kubectl orbiter answer hello TEXT" in shown
+
+
+def test_watch_survives_a_watch_that_breaks(kubectl: FakeKubectl) -> None:
+    (kubectl.home / "watch-breaks").touch()
+    kubectl.has(a_task(phase="Running"))
+    kubectl.once_told(lambda: kubectl.status("AgentTask", "hello", phase="Completed"), times=2)
+    result = run("watch", "hello")
+    assert result.exit_code == 0
+    assert [line.split()[2] for line in result.stdout.splitlines()[:2]] == ["Running", "Completed"]
+
+
+@pytest.mark.integration
+def test_watch_ends_when_time_is_over(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="Running"))
+    late = run("watch", "hello", "--timeout", "1s")
+    assert (late.exit_code, "not ended within 1 s" in late.stderr) == (124, True)
+
+
+def test_watch_ends_when_the_task_is_deleted(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="Running"))
+    kubectl.once_told(lambda: kubectl.delete("AgentTask", "hello"))
+    gone = run("watch", "hello")
+    assert (gone.exit_code, "task hello was deleted" in gone.stderr) == (3, True)
+
+
+def test_an_agents_words_cannot_command_the_terminal(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="Completed", message="\x1b]0;owned\x07\x1b[2Jfine\x07"))
+    assert "\x1b" not in run("watch", "hello").stdout
+    assert "\x07" not in run("describe", "hello").stdout
+
+
+def test_an_answer_is_added_to_those_that_were_given(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="InputRequired", inputRequest=ASKED))
+    assert run("answer", "hello", "blue").stdout == "agenttask/hello answered\n"
+    assert spec_of(kubectl, "hello")["input"] == [{"id": "q-1", "text": "blue"}]
+    kubectl.status("AgentTask", "hello", inputRequest={"id": "q-2", "question": "Sure?"})
+    assert run("answer", "hello", stdin="yes\n").exit_code == 0
+    answers = [{"id": "q-1", "text": "blue"}, {"id": "q-2", "text": "yes"}]
+    assert spec_of(kubectl, "hello")["input"] == answers
+    assert not any("blue" in " ".join(call.argv) for call in kubectl.calls)
+
+
+def test_a_question_is_answered_once(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="InputRequired", inputRequest=ASKED))
+    run("answer", "hello", "blue")
+    again = run("answer", "hello", "green")
+    assert again.exit_code == 1
+    assert "answered already" in again.stderr
+    kubectl.has(a_task("busy", phase="Running"))
+    assert "is Running and asks nothing" in run("answer", "busy", "blue").stderr
+
+
+def test_answer_with_wait_follows_the_task_over_the_answered_question(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="InputRequired", inputRequest=ASKED))
+    kubectl.once_told(lambda: kubectl.status("AgentTask", "hello", phase="Completed"))
+    result = run("answer", "hello", "blue", "--wait")
+    assert result.exit_code == 0
+    assert "answered; a new Job goes on with it" in result.stdout
+    assert "Completed" in result.stdout
+
+
+def test_cancel_asks_for_the_state_and_can_wait_for_it(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="Running"))
+    assert run("cancel", "hello").stdout == "agenttask/hello cancelling\n"
+    assert spec_of(kubectl, "hello")["desiredState"] == "Cancelled"
+    kubectl.once_told(lambda: kubectl.status("AgentTask", "hello", phase="Cancelled"))
+    assert run("cancel", "hello", "--wait").exit_code == 0
+    assert run("cancel", "hello").exit_code == 0
+
+
+def test_what_has_ended_cannot_be_cancelled(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="Completed"))
+    result = run("cancel", "hello")
+    assert (result.exit_code, "desiredState" in spec_of(kubectl, "hello")) == (1, False)
+    assert "Completed already" in result.stderr
