@@ -239,7 +239,8 @@ async def test_streams_over_the_limit_are_refused_and_closed_ones_make_room(star
     run = await server.ask("helper", "Spell")
     path = f"/v1/runs/{run['id']}/events"
     async with server.http.stream("GET", path) as first:
-        await anext(first.aiter_lines())
+        lines = first.aiter_lines()  # kept: a forgotten one would close the stream
+        await anext(lines)
         assert (await server.http.get(path)).status_code == 503
 
     async def has_room():

@@ -191,7 +191,7 @@ class Journal:
                 await self._commit(batch)
             if settled is not None:
                 settled.set_result(None)
-            if self._closed and not self._waiting:
+            if self._closed and not self._waiting and self._settled is None:
                 return
 
     async def _commit(self, batch: Sequence[_Entry]) -> None:
