@@ -66,7 +66,7 @@ def _nested(spans: "list[SpanRecord]") -> list[dict[str, Any]]:
     made: dict[str, dict[str, Any]] = {
         span.span_id: {**span.model_dump(mode="json"), "children": []} for span in spans
     }
-    roots = []
+    roots: list[dict[str, Any]] = []
     for span in spans:
         parent = made.get(span.parent_id or "")
         (parent["children"] if parent else roots).append(made[span.span_id])
