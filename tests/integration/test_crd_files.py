@@ -8,6 +8,13 @@ import pytest
 import yaml
 
 from orbiter_operator.models import InputRequest, Result, TaskSpec, TaskStatus, TaskUsage
+from orbiter_operator.session_models import (
+    Idle,
+    Persistence,
+    Rotation,
+    SessionSpec,
+    SessionStatus,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "crds").glob("*.yaml"))
@@ -95,6 +102,16 @@ def test_the_operator_reads_and_writes_fields_that_exist() -> None:
     assert {field.alias for field in TaskStatus.model_fields.values()} <= status
     for inner, model in (("result", Result), ("usage", TaskUsage), ("inputRequest", InputRequest)):
         assert {f"{inner}.{field.alias}" for field in model.model_fields.values()} <= status
+
+
+def test_the_operator_reads_and_writes_fields_of_sessions_that_exist() -> None:
+    session = version(ROOT / "crds" / "posession.yaml")["schema"]["openAPIV3Schema"]["properties"]
+    for model, part in ((SessionSpec, "spec"), (SessionStatus, "status")):
+        known = set(session[part]["properties"])
+        assert {field.alias for field in model.model_fields.values()} <= known
+    for model, name in ((Idle, "idle"), (Rotation, "rotation"), (Persistence, "persistence")):
+        known = set(session["spec"]["properties"][name]["properties"])
+        assert {field.alias for field in model.model_fields.values()} == known
 
 
 def test_the_chart_has_the_same_definitions() -> None:
