@@ -25,7 +25,7 @@ from support.world import ECHO_IMAGE, World
 from orbiter_contracts import POWorkerInput, encode
 from orbiter_contracts.queues import po_input, po_output, po_state
 from orbiter_operator.credentials import Credentials, load_connection
-from orbiter_operator.kube import DEPLOYMENTS, PO_SESSIONS, Kube
+from orbiter_operator.kube import DEPLOYMENTS, PO_SESSIONS, TRANSPORT_ERRORS, Kube
 
 Object = dict[str, Any]
 LONG = 600
@@ -64,12 +64,16 @@ class Scaled:
 
     async def follow(self) -> None:
         """Watch for ever."""
-        items, since = await self._kube.list(DEPLOYMENTS, NAMESPACE)
-        for item in items:
-            self._note(item)
-        async for event in self._kube.watch(DEPLOYMENTS, NAMESPACE, since=since, seconds=7200):
-            if event["type"] in ("ADDED", "MODIFIED"):
-                self._note(event["object"])
+        while True:
+            items, since = await self._kube.list(DEPLOYMENTS, NAMESPACE)
+            for item in items:
+                self._note(item)
+            try:
+                async for event in self._kube.watch(DEPLOYMENTS, NAMESPACE, since=since):
+                    if event["type"] in ("ADDED", "MODIFIED"):
+                        self._note(event["object"])
+            except TRANSPORT_ERRORS as error:
+                print(f"the watch is begun again: {error!r}", file=sys.stderr)
 
     async def until(self, condition: Callable[[], bool], seconds: float = 600.0) -> None:
         """Wait until a condition holds, asked at every event."""
@@ -159,7 +163,7 @@ class SessionBench:
         container = [{"name": "worker", "image": ECHO_IMAGE, "resources": SMALL}]
         await self.kube.create(PO_SESSIONS, NAMESPACE, session(name, 1, 1, containers=container))
         await self.scaled.until(lambda: self.scaled.replicas.get(name) == 0)
-        before = self.operator.metrics()
+        before = await asyncio.to_thread(self.operator.metrics)
         totals, ours = [], []
         for number in range(count):
             sent = time.time()
@@ -171,7 +175,7 @@ class SessionBench:
             ours.append(ready - _seconds(state["started_at"]))
             await self.scaled.until(lambda: self.scaled.replicas[name] == 0)
             await asyncio.to_thread(self._pod_is_gone, name)
-        after = self.operator.metrics()
+        after = await asyncio.to_thread(self.operator.metrics)
         stages = {}
         for stage in ("seen", "scaled", "scheduled", "started", "ready", "first_output"):
             label = f'{{stage="{stage}"}}'
@@ -229,7 +233,10 @@ async def measure(arguments: argparse.Namespace) -> Object:
                 found: Object = {"node": await bench.on_the_node(arguments.node)}
                 names = await bench.fill(arguments.sessions)
                 await asyncio.sleep(arguments.settle)
-                found["asleep"] = {"sessions": len(names), **bench.at_rest(arguments.rest)}
+                found["asleep"] = {
+                    "sessions": len(names),
+                    **await asyncio.to_thread(bench.at_rest, arguments.rest),
+                }
                 single = names[: arguments.single]
                 found["wake"] = await bench.one_by_one(single)
                 many = names[arguments.single : arguments.single + arguments.many]
