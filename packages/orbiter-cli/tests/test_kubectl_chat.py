@@ -109,12 +109,15 @@ def test_the_exit_code_says_how_it_was_answered(
 
 
 @integration
-def test_an_answer_that_does_not_come_in_time_is_given_up(
+def test_an_answer_that_does_not_come_in_time_is_given_up_with_what_is_known(
     session: FakeKubectl, worker: StubWorker
 ) -> None:
+    missing = {"type": "Available", "status": "False", "reason": "SecretMissing"}
+    session.has(a_session(phase="Waking", conditions=[missing | {"message": "no Secret x."}]))
     result = run("chat", "alice", "--once", "hi", "--timeout", "1")
     assert result.exit_code == 124
-    assert "no answer of session alice within 1 s (waking…)" in result.stderr
+    assert "no answer of session alice within 1 s" in result.stderr
+    assert "(waking… (SecretMissing: no Secret x));" in result.stderr
     [(_, fields)] = worker.redis.xrange(po_input("po-1"))
     assert decode(POWorkerInput, fields).timeout == 1
 
@@ -211,6 +214,21 @@ def test_the_wait_ends_when_no_answer_can_come(
 ) -> None:
     worker.answers(lambda worker, message: change(session))
     assert run("chat", "alice", "--once", "hi").exit_code == code
+
+
+@integration
+def test_an_api_server_that_is_away_does_not_end_the_wait(
+    session: FakeKubectl, worker: StubWorker
+) -> None:
+    def reply(worker: StubWorker, message: POWorkerInput) -> None:
+        session.fails("Unable to connect to the server: connection refused")
+        before = len(session.calls)
+        while len(session.calls) == before:
+            time.sleep(0.001)
+        echo(worker, message)
+
+    worker.answers(reply)
+    assert run("chat", "alice", "--once", "hi").stdout == "you said hi\n"
 
 
 @integration

@@ -76,8 +76,10 @@ class Turns:
                     self.screen.done()
                     return output
             if timeout is not None and self.screen.elapsed > timeout:
+                self._look()
                 raise CommandError(
-                    f"no answer of session {self.session.name} within {timeout} s ({doing});"
+                    f"no answer of session {self.session.name} within {timeout} s"
+                    f" ({self._doing(request)});"
                     f" the message {request} stays in the queue",
                     ExitCode.TIMEOUT,
                 )
@@ -100,8 +102,13 @@ class Turns:
         return f"waking… ({hint})" if hint else "waking…"
 
     def _look(self) -> None:
-        """End the wait for what will not come."""
-        self.refresh()
+        """End the wait for what will not come; an API server that is away proves nothing."""
+        try:
+            self.refresh()
+        except CommandError as error:
+            if error.code == ExitCode.NOT_FOUND:
+                raise
+            return
         try:
             self.session.check()
         except CommandError as error:
