@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -111,6 +112,30 @@ def test_ctrl_c_stops_the_agent_and_leaves_nothing_behind(environ, tmp_path):
     assert "Cancelled" in out
     assert "Traceback" not in err
     assert not _running(mark)
+
+
+def test_ctrl_c_at_the_agents_question_ends_it_too(environ, tmp_path):
+    file = manifest(tmp_path, '[[tool: ask_user {"question": "Which?"}]]')
+    ours, theirs = pty.openpty()
+    try:
+        with subprocess.Popen(
+            [*COMMAND, "task", "run", "-f", str(file)],
+            env=environ,
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stderr is not None
+            while process.stderr.read(1) != ">":
+                assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=SECONDS)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert process.returncode == 130
+    assert "Cancelled" in out
 
 
 def test_exec_is_one_turn_for_programs(environ):

@@ -67,7 +67,7 @@ class Screen:
                 return None
             self._asking = True
             try:
-                return await asyncio.to_thread(_read_line)
+                return await _read_line()
             finally:
                 self._asking = False
 
@@ -116,11 +116,22 @@ def plain(text: str) -> str:
     return "".join(char if char.isprintable() or char == "\n" else " " for char in text)
 
 
-def _read_line() -> str | None:
+async def _read_line() -> str | None:
+    """Read a line of the terminal. Not in a thread: that would outlive a Ctrl-C."""
     sys.stderr.write("> ")
     sys.stderr.flush()
-    line = sys.stdin.readline()
-    return line.strip() or None
+    loop = asyncio.get_running_loop()
+    line: asyncio.Future[str] = loop.create_future()
+
+    def typed() -> None:
+        if not line.done():
+            line.set_result(sys.stdin.readline())
+
+    loop.add_reader(sys.stdin, typed)
+    try:
+        return (await line).strip() or None
+    finally:
+        loop.remove_reader(sys.stdin)
 
 
 def _readable(seconds: float) -> str:
