@@ -11,6 +11,9 @@ from orbiter.types import SystemMessage, UserMessage
 
 from .conftest import get_weather
 
+# behind a real socket, each with a server of its own
+pytestmark = pytest.mark.integration
+
 LOOK_UP = {
     "type": "function",
     "function": {

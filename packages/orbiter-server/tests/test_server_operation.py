@@ -1,8 +1,12 @@
 """What operators see: health, metrics, comments in silent streams."""
 
 import httpx
+import pytest
 
 from .conftest import Paced
+
+# behind a real socket, each with a server of its own
+pytestmark = pytest.mark.integration
 
 
 async def test_the_metrics_count_requests_by_route_runs_and_tokens(start):

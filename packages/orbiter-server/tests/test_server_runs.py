@@ -10,6 +10,9 @@ from orbiter.models import ScriptedModel, call
 
 from .conftest import Paced, get_weather
 
+# behind a real socket, each with a server of its own
+pytestmark = pytest.mark.integration
+
 
 def text_of(events):
     return "".join(event["text"] for event in events if event["type"] == "text")

@@ -10,6 +10,9 @@ from orbiter.models import ScriptedModel, call
 
 from .conftest import Paced
 
+# behind a real socket, each with a server of its own
+pytestmark = pytest.mark.integration
+
 
 def socket(server, **options):
     return connect(server.url.replace("http", "ws") + "/v1/socket", **options)

@@ -1,5 +1,6 @@
 """Tasks over HTTP: handed in, followed, asked about, answered, cancelled, listed."""
 
+import pytest
 from support.eventually import eventually
 
 from orbiter import Agent
@@ -7,6 +8,9 @@ from orbiter.models import ScriptedModel, call
 from orbiter.tasks import ask_user
 
 from .conftest import Paced
+
+# behind a real socket, each with a server of its own
+pytestmark = pytest.mark.integration
 
 
 async def submit(server, text="Do it", agent="helper"):
