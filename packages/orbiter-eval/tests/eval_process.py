@@ -25,8 +25,6 @@ async def main(directory: Path, cases: int) -> None:
 
     dataset = [Case(id=str(n), input="?", expected=str(n) * 2_000) for n in range(cases)]
     evaluator = Evaluator(target, [ExactMatch()], concurrency=4)
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
     await evaluator.run(dataset, journal=directory / "run.jsonl")
 
 
