@@ -21,6 +21,9 @@ from orbiter.a2a import A2AClient, A2AServer, RemoteAgentError
 from orbiter.models import ScriptedModel, call
 from orbiter.tasks import TaskState
 
+# behind real sockets
+pytestmark = pytest.mark.integration
+
 
 class Sample(AgentExecutor):
     """Greets, counts, asks, fails or waits, as it is told."""

@@ -26,7 +26,9 @@ from orbiter import Agent, tool
 from orbiter.a2a import A2AServer
 from orbiter.models import ModelProvider, ScriptedModel, StreamChunk, call
 from orbiter.tasks import ask_user
-from orbiter.types import OrbiterError
+
+# behind real sockets
+pytestmark = pytest.mark.integration
 
 BINDINGS = ["JSONRPC", "HTTP+JSON"]
 
@@ -260,13 +262,3 @@ async def test_the_token_is_asked_for(connect, serve):
         await ask(client, "Hi")
     client = await connect(ScriptedModel("Hi."), token="secret", key="secret")
     assert (await ask(client, "Hi")).status.state == TaskState.TASK_STATE_COMPLETED
-
-
-async def test_without_a_token_only_this_machine_is_served():
-    server = A2AServer(Agent(name="a"))
-    with pytest.raises(OrbiterError, match="can be reached by others"):
-        server.serve(host="0.0.0.0")
-    for peer, headers in [("192.0.2.1", {}), ("127.0.0.1", {"Origin": "https://evil.example"})]:
-        transport = httpx.ASGITransport(server.app, client=(peer, 1))
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
-            assert (await http.post("/", json={}, headers=headers)).status_code == 403
