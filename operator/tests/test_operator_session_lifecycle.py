@@ -28,6 +28,7 @@ async def operator(world):
 async def test_a_session_sleeps_wakes_for_a_message_answers_and_sleeps_again(
     world, operator, talks
 ):
+    world.sessions.pod_delay = 0.2
     talks.apply("alice")
     status = await talks.until("alice", "Asleep")
     assert talks.replicas("alice") == 0

@@ -103,6 +103,13 @@ def test_a_sleeping_session_wakes_for_any_message_that_is_not_answered(waiting):
     assert plan.watch == "nothing"
 
 
+def test_it_is_scaled_at_once_and_its_status_is_written_after_others_have_been_woken_too():
+    plan = decide(session(status={"phase": "Asleep"}, queue=queue(undelivered=1)))
+    assert plan.step == SetReplicas(replicas=1)
+    assert plan.status is None
+    assert plan.later
+
+
 def test_it_is_not_woken_while_the_last_pod_still_ends():
     leaving = running(deleted_at=ago(1))
     plan = decide(session(0, leaving, queue=queue(undelivered=1)))

@@ -247,6 +247,7 @@ async def test_a_lag_that_redis_does_not_know_still_wakes(world, talks, null):
 async def test_a_message_that_is_being_answered_keeps_a_session_awake_though_its_lag_is_0(
     world, talks
 ):
+    world.sessions.pod_delay = 0.2
     async with running_sessions(world.api, world.server, resync=0.1):
         talks.apply("alice")
         await talks.until("alice", "Asleep")

@@ -7,7 +7,9 @@ scaled. Everything is a figure of one run on one machine; only ratios travel.
 
 import argparse
 import asyncio
+import itertools
 import json
+import os
 import statistics
 import sys
 import time
@@ -130,6 +132,29 @@ class SessionBench:
             await asyncio.sleep(0.02)
         return percentiles(waits)
 
+    async def bare(self, names: list[str]) -> Object:
+        """A bare patch of a Deployment's replicas → the watch shows it: the API server's share."""
+        waits = []
+        for name in names:
+            began = time.perf_counter()
+            await self.kube.patch(DEPLOYMENTS, NAMESPACE, name, {"spec": {"replicas": 1}})
+            await self.scaled.until(lambda name=name: name in self.scaled.at)
+            waits.append(self.scaled.at[name] - began)
+        return percentiles(waits)
+
+    async def bare_at_once(self, names: list[str]) -> Object:
+        """As many bare patches at once as the operator has workers."""
+        began = time.perf_counter()
+
+        def patching(name: str) -> Callable[[], Any]:
+            body = {"spec": {"replicas": 1}}
+            return lambda: self.kube.patch(DEPLOYMENTS, NAMESPACE, name, body)
+
+        await in_parallel([patching(name) for name in names])
+        await self.scaled.until(lambda: all(name in self.scaled.at for name in names))
+        waits = [self.scaled.at[name] - began for name in names]
+        return {"all_scaled_ms": round(max(waits) * 1000, 1), **percentiles(waits)}
+
     async def at_once(self, names: list[str]) -> Object:
         """Messages to many sessions in one go → the last Deployment is scaled."""
         began = time.perf_counter()
@@ -237,10 +262,16 @@ async def measure(arguments: argparse.Namespace) -> Object:
                     "sessions": len(names),
                     **await asyncio.to_thread(bench.at_rest, arguments.rest),
                 }
-                single = names[: arguments.single]
+                some = iter(names)
+                single = list(itertools.islice(some, arguments.single))
                 found["wake"] = await bench.one_by_one(single)
-                many = names[arguments.single : arguments.single + arguments.many]
+                many = list(itertools.islice(some, arguments.many))
                 found["at_once"] = {"sessions": len(many), **await bench.at_once(many)}
+                # The same without the operator, from Deployments nobody has a message for.
+                found["bare"] = await bench.bare(list(itertools.islice(some, arguments.single)))
+                others = list(itertools.islice(some, arguments.many))
+                found["bare_at_once"] = await bench.bare_at_once(others)
+                found["load"] = round(os.getloadavg()[0], 1)
             finally:
                 follower.cancel()
                 await asyncio.gather(follower, return_exceptions=True)

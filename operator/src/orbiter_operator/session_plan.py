@@ -44,6 +44,9 @@ def plan_session(
     if isinstance(step, SetReplicas) and step.replicas == 0:
         # A message may have come meanwhile: the status is written after another look.
         return SessionPlan(step=step, again=True)
+    if isinstance(step, SetReplicas) and observed.status.phase is not None:
+        # Whoever else has a message is woken before this one's status is written.
+        return SessionPlan(step=step, later=True)
     problem = _problem(observed, now, image_patience)
     status = write(observed, now, _view(observed, wanted, problem, now), wanted.replicas)
     due = wanted.due

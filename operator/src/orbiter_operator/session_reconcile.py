@@ -124,6 +124,8 @@ class SessionReconciler:
                 self._waker.watch(key, observed.worker_id, observed.queue.last_message)
             else:
                 self._waker.unwatch(key)
+            if plan.later:
+                self._queue.add(key)
             if not plan.again:
                 return observed.queue_error
         return f"still not settled after {_LOOKS} looks"

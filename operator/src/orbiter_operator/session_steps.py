@@ -28,6 +28,7 @@ class SessionPlan(Step):
         events: What a person would want to know.
         watch: Look again as soon as a message comes, because nobody else would notice.
         again: Look again at once, because the step has changed what is known.
+        later: Look again when the others in the queue have had their turn.
         due: Look again after so many seconds even if nothing happens.
     """
 
@@ -36,4 +37,5 @@ class SessionPlan(Step):
     events: tuple[Announce, ...] = ()
     watch: Literal["input", "nothing"] = "nothing"
     again: bool = False
+    later: bool = False
     due: float | None = None
