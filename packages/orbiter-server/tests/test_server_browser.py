@@ -340,6 +340,10 @@ async def test_the_clusters_tasks_and_sessions_are_listed(start, browser, tmp_pa
         assert "input required" in shown
         assert "asks something" in shown
         assert "asleep" in shown
+        # nothing was opened, nothing is marked; columns stand below their heads
+        assert await page.do("document.querySelectorAll('.row.active').length") == 0
+        left = "[...document.querySelectorAll('[role=row]')].map(r => r.lastChild.offsetLeft)"
+        assert len(set(await page.do(left))) == 1
         answer = (await server.http.get("/v1/cluster/tasks")).json()
         assert answer["total"] == 3
         await api.stop()

@@ -136,7 +136,7 @@ export class LongList {
     );
     row.waiting = !item;
     row.style.transform = `translateY(${index * ROW}px)`;
-    row.classList.toggle("active", index === this.active && this.opened);
+    row.classList.toggle("active", Boolean(this.opened) && index === this.active);
     this.spacer.append(row);
     return row;
   }
