@@ -1,0 +1,73 @@
+"""What the bench of sessions is made of: sessions that cost the node nothing, and a watch."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from bench_operator import NAMESPACE
+
+from orbiter_operator.kube import DEPLOYMENTS, TRANSPORT_ERRORS, Kube
+
+Object = dict[str, Any]
+LONG = 600
+"""Seconds after which a woken session would sleep again: later than the bench ends."""
+
+
+def session(name: str, user: int, idle: int = LONG, **template: Any) -> Object:
+    """A POSession of the bench; `template` overlays its pod's spec."""
+    agent = {"type": "claude", "credentialsSecretRef": {"name": "claude-credentials"}}
+    return {
+        "apiVersion": "orbiter.dev/v1alpha1",
+        "kind": "POSession",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "userId": user,
+            "agent": agent,
+            "idle": {"scaleToZeroAfterSeconds": idle},
+            "podTemplate": {"spec": template},
+        },
+    }
+
+
+def worker_id(name: str) -> str:
+    """The worker id of a session of the bench."""
+    return f"{NAMESPACE}.{name}"
+
+
+class Scaled:
+    """When the watch first showed each Deployment with a pod, and every session's phase."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+        self._changed = asyncio.Event()
+        self.at: dict[str, float] = {}
+        self.replicas: dict[str, int] = {}
+
+    async def follow(self) -> None:
+        """Watch for ever."""
+        while True:
+            items, since = await self._kube.list(DEPLOYMENTS, NAMESPACE)
+            for item in items:
+                self._note(item)
+            try:
+                async for event in self._kube.watch(DEPLOYMENTS, NAMESPACE, since=since):
+                    if event["type"] in ("ADDED", "MODIFIED"):
+                        self._note(event["object"])
+            except TRANSPORT_ERRORS as error:
+                print(f"the watch is begun again: {error!r}", file=sys.stderr)
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 600.0) -> None:
+        """Wait until a condition holds, asked at every event."""
+        async with asyncio.timeout(seconds):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+    def _note(self, obj: Object) -> None:
+        name, replicas = obj["metadata"]["name"], obj["spec"]["replicas"]
+        if replicas and not self.replicas.get(name):
+            self.at[name] = time.perf_counter()
+        self.replicas[name] = replicas
+        self._changed.set()
