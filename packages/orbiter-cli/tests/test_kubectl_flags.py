@@ -62,6 +62,11 @@ def test_every_command_has_them_and_says_so(command: str) -> None:
         ),
         ("error: You must be logged in to the server (Unauthorized)", 6, "must be logged in"),
         ('Error from server (NotFound): namespaces "x" not found', 3, 'namespaces "x" not found'),
+        (
+            'E1122 04:56:03.65 9660 memcache.go:265] "Unhandled Error"\nThe connection was refused',
+            6,
+            "error: The connection was refused",
+        ),
         ("error: something else", 1, "error: something else"),
         ("", 1, "kubectl get failed without a word"),
     ],

@@ -6,6 +6,7 @@ read by every process of the machine.
 """
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
 
 Object = dict[str, Any]
 
+_LOG_LINE: Final = re.compile(r"[IWEF]\d{4} \d\d:\d\d:")
+"""What kubectl's libraries log on stderr beside its own message, again at every try."""
 _INSTALL: Final = "Orbiter is not installed there; README.md, “On your own cluster”, says how"
 _UNREACHABLE: Final = (
     "was refused", "connection refused", "Unable to connect", "no such host", "i/o timeout",
@@ -156,6 +159,8 @@ class Kubectl:
 
 def explain(said: str) -> CommandError:
     """Turn what kubectl said on stderr into an error with a next step."""
+    lines = said.splitlines()
+    said = "\n".join([line for line in lines if not _LOG_LINE.match(line)] or lines)
     text = said.removeprefix("error: ").removeprefix("Error: ")
     if text.startswith("Error from server (") and "): " in text:
         text = text.partition("): ")[2]
