@@ -96,5 +96,6 @@ def test_a_given_token_outranks_the_environment_and_loopback_needs_none(tmp_path
     assert named.token.get_secret_value() == "abc"
     given = with_token(ServerConfig(token="own"), "0.0.0.0", {TOKEN_VARIABLE: "abc"})
     assert given.token.get_secret_value() == "own"
-    with pytest.raises(OrbiterError, match="printable"):
-        with_token(ServerConfig(token="no good"), "localhost", {})
+    for bad in ("no good", "", "schön"):
+        with pytest.raises(OrbiterError, match="printable"):
+            with_token(ServerConfig(token=bad), "localhost", {})

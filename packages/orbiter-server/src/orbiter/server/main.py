@@ -89,8 +89,10 @@ def with_token(config: ServerConfig, host: str, environ: Mapping[str, str]) -> S
         return config
     else:
         token = _generated(config.directory / "token")
-    if not token.isascii() or not token.isprintable() or " " in token:
-        raise OrbiterError("a token has only printable ASCII characters and no spaces")
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise OrbiterError(
+            "a token has printable ASCII characters only, no spaces, and is not empty"
+        )
     return config.model_copy(update={"token": SecretStr(token)})
 
 
