@@ -20,6 +20,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import sessions_alone
 from bench_operator import GATE, NAMESPACE, SMALL, Bench, flat, in_parallel, percentiles
 from session_peers import Scaled, session, worker_id
 from support.cluster import STATE, Cluster
@@ -178,6 +179,7 @@ def _seconds(text: str) -> float:
 
 
 PEERS = {
+    "alone.wake.p50_ms": "without an API server's share",
     "wake.p50_ms": "goal < 30; KEDA 10000-14000 at its default",
     "wake.p99_ms": "goal < 250",
     "at_once.all_scaled_ms": "goal < 1000 for 80; KEDA 4600",
@@ -190,13 +192,14 @@ PEERS = {
 async def measure(arguments: argparse.Namespace) -> Object:
     """Run everything once."""
     world = World(Cluster(STATE / "kubeconfig", STATE / "bin"))
+    alone = await sessions_alone.measure(arguments.sessions, arguments.single, arguments.many)
     async with Kube(Credentials(load_connection)) as kube:
         with world.redis() as redis:
             bench = SessionBench(world, kube, redis)
             await _empty(world, kube)
             follower = asyncio.create_task(bench.scaled.follow())
             try:
-                found: Object = {"node": await bench.on_the_node(arguments.node)}
+                found: Object = {"alone": alone, "node": await bench.on_the_node(arguments.node)}
                 names = await bench.fill(arguments.sessions)
                 await asyncio.sleep(arguments.settle)
                 found["asleep"] = {
