@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import sessions_alone
 from bench_operator import GATE, NAMESPACE, SMALL, Bench, flat, in_parallel, percentiles
-from session_peers import Scaled, session, worker_id
+from session_peers import PEERS, Scaled, seconds, secret, session, worker_id
 from support.cluster import STATE, Cluster
 from support.world import ECHO_IMAGE, World
 
@@ -137,9 +137,9 @@ class SessionBench:
             await self.send(name)
             await asyncio.to_thread(self._answered, name, number + 1)
             state = await asyncio.to_thread(self.redis.hgetall, po_state(worker_id(name)))
-            first, ready = (_seconds(state[key]) for key in ("first_output_at", "ready_at"))
+            first, ready = (seconds(state[key]) for key in ("first_output_at", "ready_at"))
             totals.append(first - sent)
-            ours.append(ready - _seconds(state["started_at"]))
+            ours.append(ready - seconds(state["started_at"]))
             await self.scaled.until(lambda: self.scaled.replicas[name] == 0)
             await asyncio.to_thread(self._pod_is_gone, name)
         after = await asyncio.to_thread(self.operator.metrics)
@@ -172,26 +172,10 @@ class SessionBench:
         world.until("no pod", lambda: not world.cluster.list_all("pods", NAMESPACE, selector))
 
 
-def _seconds(text: str) -> float:
-    from datetime import datetime
-
-    return datetime.fromisoformat(text).timestamp()
-
-
-PEERS = {
-    "alone.wake.p50_ms": "without an API server's share",
-    "wake.p50_ms": "goal < 30; KEDA 10000-14000 at its default",
-    "wake.p99_ms": "goal < 250",
-    "at_once.all_scaled_ms": "goal < 1000 for 80; KEDA 4600",
-    "asleep.cpu_percent": "goal < 2 with 1000 asleep; KEDA 7-10 with 100, polling every second",
-    "asleep.rss_mb": "goal < 200",
-    "node.own_share_ms": "goal < 300",
-}
-
-
 async def measure(arguments: argparse.Namespace) -> Object:
     """Run everything once."""
     world = World(Cluster(STATE / "kubeconfig", STATE / "bin"))
+    world.apply(secret())
     alone = await sessions_alone.measure(arguments.sessions, arguments.single, arguments.many)
     async with Kube(Credentials(load_connection)) as kube:
         with world.redis() as redis:

@@ -4,6 +4,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from bench_operator import NAMESPACE
@@ -71,3 +72,29 @@ class Scaled:
             self.at[name] = time.perf_counter()
         self.replicas[name] = replicas
         self._changed.set()
+
+
+def seconds(text: str) -> float:
+    """A time of a worker's state, as seconds since 1970."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+PEERS = {
+    "alone.wake.p50_ms": "without an API server's share",
+    "wake.p50_ms": "goal < 30; KEDA 10000-14000 at its default",
+    "wake.p99_ms": "goal < 250",
+    "at_once.all_scaled_ms": "goal < 1000 for 80; KEDA 4600",
+    "asleep.cpu_percent": "goal < 2 with 1000 asleep; KEDA 7-10 with 100, polling every second",
+    "asleep.rss_mb": "goal < 200",
+    "node.own_share_ms": "goal < 300",
+}
+
+
+def secret() -> Object:
+    """What the worker's agent would be given; the bench's agent needs none."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "claude-credentials", "namespace": NAMESPACE},
+        "stringData": {"ANTHROPIC_API_KEY": "sk-not-a-key"},
+    }

@@ -4,6 +4,7 @@ The real Redis, the real parts; requests are answered by a few lines of Python i
 """
 
 import asyncio
+import logging
 import tempfile
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import structlog
 from bench_operator import percentiles
 from redis.asyncio import Redis
 from support.fake_api import FakeApi
@@ -45,6 +47,8 @@ class Patched:
 
 async def measure(sessions: int, single: int, many: int) -> Object:
     """Message sent → the scale patch arrives, one by one and at once."""
+    quiet = structlog.make_filtering_bound_logger(logging.WARNING)
+    structlog.configure(wrapper_class=quiet)
     with _redis_server() as server:
         redis = Redis.from_url(server.url, decode_responses=True, protocol=2)
         api = FakeApi()
