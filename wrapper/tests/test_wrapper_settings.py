@@ -158,6 +158,11 @@ def test_session_commands_are_a_list() -> None:
     assert settings.rotation.commands == ("/new", "/reset")
 
 
+@pytest.mark.parametrize(("value", "commands"), [("", ("/new",)), (",", ())])
+def test_no_session_commands_is_a_comma_and_nothing_the_default(value: str, commands) -> None:
+    assert load({**BASE, "SESSION_COMMANDS": value}).rotation.commands == commands
+
+
 def test_agent_options_are_read() -> None:
     options = load(
         {

@@ -113,7 +113,8 @@ def _environment(worker_id: str, spec: SessionSpec) -> dict[str, str]:
         "WORKER_ID": worker_id,
         "WORKER_TYPE": "po",
         "USER_ID": str(spec.user_id),
-        "SESSION_COMMANDS": ",".join(rotation.commands),
+        # a comma alone means none; an empty variable would mean the default
+        "SESSION_COMMANDS": ",".join(rotation.commands) or ",",
         "SESSION_IDLE_SECONDS": str(rotation.after_idle_seconds),
         "SESSION_MAX_TOKENS": str(rotation.max_tokens),
         "STREAMING": spec.streaming,

@@ -49,7 +49,7 @@ def rotation_rules(env: Variables) -> RotationRules:
         idle_seconds=env.integer("SESSION_IDLE_SECONDS", least=1) or standard.idle_seconds,
         max_tokens=env.integer("SESSION_MAX_TOKENS", least=1) or standard.max_tokens,
         topic_similarity=similarity,
-        commands=env.words("SESSION_COMMANDS") or standard.commands,
+        commands=env.words("SESSION_COMMANDS", standard.commands),
     )
 
 

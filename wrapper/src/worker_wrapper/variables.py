@@ -69,9 +69,10 @@ class Variables:
             raise SettingsError(f"{name} is {value!r}: it must be above 0")
         return number
 
-    def words(self, name: str) -> tuple[str, ...]:
-        """Words with commas or spaces between."""
-        return tuple((self.optional(name) or "").replace(",", " ").split())
+    def words(self, name: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Words with commas or spaces between; a comma alone says that there are none."""
+        value = self.optional(name)
+        return default if value is None else tuple(value.replace(",", " ").split())
 
     def path(self, name: str) -> Path | None:
         """A path, if there is one."""
