@@ -23,7 +23,12 @@ PYTEST = [str(ROOT / ".venv/bin/python"), "-m", "pytest", "-q", "--durations=8"]
 CLUSTER = [sys.executable, str(ROOT / "cluster/cluster.py")]
 
 # What tests start as real servers, and the Debian package it comes from.
-SERVERS = {"redis-server": "redis-server", "postgres": "postgresql", "bwrap": "bubblewrap"}
+SERVERS = {
+    "redis-server": "redis-server",
+    "postgres": "postgresql",
+    "bwrap": "bubblewrap",
+    "chromium": "chromium",
+}
 UNIT = "not integration and not cluster and not e2e"
 PREPARATION: list[tuple[str, Sequence[str]]] = [
     ("cluster up", [*CLUSTER, "up"]),
