@@ -81,4 +81,4 @@ def test_every_value_has_a_default_or_is_an_agents_image() -> None:
         for path, _ in table.leaves(SCHEMA)
         if path != "global" and not table.default_of(DEFAULTS, path)
     ]
-    assert undefined == [f"images.workers.{agent}" for agent in ("gemini", "opencode", "orbiter")]
+    assert undefined == [f"images.workers.{agent}" for agent in ("gemini", "opencode")]
