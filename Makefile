@@ -53,7 +53,7 @@ imports: dev
 	@$(BIN)/lint-imports
 
 test-unit: dev ## The tests that need neither Redis nor a cluster (under a minute)
-	@$(BIN)/pytest -q -m "not integration and not cluster and not e2e"
+	@$(BIN)/pytest -q -n 2 --dist loadfile -m "not integration and not cluster and not e2e"
 
 clean: ## Remove the environment and caches (not the cluster: make cluster-down)
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

@@ -30,6 +30,8 @@ SERVERS = {
     "chromium": "chromium",
 }
 UNIT = "not integration and not cluster and not e2e"
+# Files are spread over processes: integration tests wait much, unit tests compute.
+COMPUTING, WAITING = ("-n", "2", "--dist", "loadfile"), ("-n", "3", "--dist", "loadfile")
 PREPARATION: list[tuple[str, Sequence[str]]] = [
     ("cluster up", [*CLUSTER, "up"]),
     ("images", [sys.executable, str(ROOT / "images/build.py")]),
@@ -110,8 +112,8 @@ def everything(run: Run, selection: str | None) -> None:
     preparation = threading.Thread(target=prepare, args=(run, ready), daemon=True)
     preparation.start()
     run.step("lint", ["make", "-s", "lint"])
-    run.step("unit tests", [*PYTEST, "-m", UNIT])
-    run.step("integration tests", [*PYTEST, "-m", "integration"])
+    run.step("unit tests", [*PYTEST, *COMPUTING, "-m", UNIT])
+    run.step("integration tests", [*PYTEST, *WAITING, "-m", "integration"])
     preparation.join()
     if ready.is_set():
         narrow = ["-k", selection] if selection else []

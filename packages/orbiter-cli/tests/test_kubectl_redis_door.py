@@ -51,7 +51,7 @@ def test_a_port_forward_that_breaks_is_made_again(session: FakeKubectl, worker: 
         worker.says(message, "before", is_final=False, sequence=0)
         [pid] = (session.home / "forwards").read_text().split()
         os.kill(int(pid), signal.SIGKILL)
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             while ") Z" not in Path(f"/proc/{pid}/stat").read_text():
                 time.sleep(0.001)
         worker.says(message, "before and after", sequence=1)
