@@ -83,7 +83,7 @@ def test_redis_runs_and_knows_the_workers_passwords(cluster: Cluster, installed:
     address = f"@{NAME}-redis.{HOME}.svc:6379/0"
     given = urls(cluster)
     assert {url.rpartition("@")[0].split(":")[1] for url in given.values()} == {
-        *("//operator", "//developer", "//po")
+        *("//operator", "//developer", "//po", "//chat")
     }
     assert all(url.endswith(address) for url in given.values())
 
