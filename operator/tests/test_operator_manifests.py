@@ -4,7 +4,7 @@ import pytest
 from support.observed import UID, observed, spec
 
 from orbiter_operator.facts import Adopted
-from orbiter_operator.labels import job_name
+from orbiter_operator.labels import job_name, request_id
 from orbiter_operator.manifests import build_job, task_spec_error
 from orbiter_operator.worker_pod import CREDENTIALS, WorkerDefaults
 
@@ -134,14 +134,24 @@ def test_an_agent_file_of_a_configmap_is_mounted_and_named():
     assert volume["configMap"] == {"name": "agents", "items": items}
 
 
-def test_every_attempt_continues_one_session():
-    first, second = (
-        {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
-        for pod in (built(number)["spec"]["template"]["spec"] for number in (1, 2))
-    )
-    for name in ("SESSION_ID", "SNAPSHOT_KEY"):
-        assert first[name] == second[name]
-        assert UID in first[name]
+def sessions_and_keys(**changes):
+    """What the first four attempts are told of their agent's session."""
+    for number in (1, 2, 3, 4):
+        pod = built(number, **changes)["spec"]["template"]["spec"]
+        told = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
+        yield told["SESSION_ID"], told["SNAPSHOT_KEY"]
+
+
+def test_an_attempt_after_a_failure_begins_a_session_of_its_own():
+    sessions, keys = zip(*sessions_and_keys(), strict=True)
+    assert sessions == (f"{UID}-1", f"{UID}-2", f"{UID}-3", f"{UID}-4")
+    assert set(keys) == {f"agenttask:{UID}:snapshot"}
+
+
+def test_attempts_after_a_question_go_on_with_the_session_that_asked():
+    answers = [{"id": request_id(UID, 2), "text": "main"}]
+    sessions, _ = zip(*sessions_and_keys(input=answers), strict=True)
+    assert sessions == (f"{UID}-1", f"{UID}-2", f"{UID}-2", f"{UID}-2")
 
 
 def test_a_workspace_can_be_a_volume_that_stays():

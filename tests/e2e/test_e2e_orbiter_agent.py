@@ -41,17 +41,17 @@ def test_the_agent_file_comes_from_a_configmap_and_its_session_goes_on(world: Wo
             "data": {"poet": AGENT_FILE},
         },
         orbiter_task(
-            "asks",
+            "orbiter-asks",
             '[[remember: roses]]\n[[tool: ask_user {"question": "For whom?"}]]\n'
             "[[say: for {output}]]\n[[result]]",
             fileFrom={"configMapKeyRef": {"name": "agents", "key": "poet"}},
         ),
     )
-    status = world.wait("asks", "InputRequired")
+    status = world.wait("orbiter-asks", "InputRequired")
     assert status["message"] == "For whom?"
     given = [{"id": status["inputRequest"]["id"], "text": "Ada"}]
-    world.cluster.patch("agenttask", "asks", {"spec": {"input": given}}, NAMESPACE)
-    status = world.wait("asks", "Completed")
+    world.cluster.patch("agenttask", "orbiter-asks", {"spec": {"input": given}}, NAMESPACE)
+    status = world.wait("orbiter-asks", "Completed")
     assert status["attempts"] == 2
     assert "Ada" in status["result"]["summary"], "the answer is the result of the call that asked"
 

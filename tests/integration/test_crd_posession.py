@@ -142,5 +142,5 @@ def test_kubectl_get_tells_the_story(cluster: Cluster, namespace: str) -> None:
     words = ["NAME", "PHASE", "USER", "AGENT", "PENDING", "TURNS", "LAST-ACTIVITY", "AGE"]
     assert narrow[0].split() == words
     assert narrow[1].split()[:6] == ["columns", "Asleep", "42", "claude", "0", "3"]
-    assert wide[0].split() == [*words, "SESSION", "REPLICAS", "COST"]
+    assert wide[0].split() == [*words, "REASON", "SESSION", "REPLICAS", "COST"]
     assert wide[1].split()[-3:] == ["s-1", "0", "0.5"]

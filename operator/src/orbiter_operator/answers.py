@@ -40,6 +40,13 @@ def failures_before(observed: Observed, attempt: int) -> int:
     return attempt - 1 - len(_answered(observed, attempt))
 
 
+def session_of(observed: Observed, attempt: int) -> str:
+    """The session of an attempt: a new one, but after a question that of the attempt that asked."""
+    texts = {item.id for item in observed.spec.input}
+    before = (number for number in range(1, attempt) if message_id(observed, number) in texts)
+    return f"{observed.uid}-{next(before, attempt)}"
+
+
 def told(observed: Observed, attempt: int) -> Told | None:
     """What the attempt is told instead of the prompt; None when nothing was asked before it.
 

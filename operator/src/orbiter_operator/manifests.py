@@ -3,6 +3,7 @@
 from typing import Any
 
 from orbiter_contracts.queues import attempt_record, task_snapshot
+from orbiter_operator.answers import session_of
 from orbiter_operator.facts import Observed
 from orbiter_operator.labels import (
     APP_NAME,
@@ -51,8 +52,7 @@ def build_job(observed: Observed, attempt: int, entry: str, defaults: WorkerDefa
         "TASK_RECORD": attempt_record(observed.uid, attempt),
         "TASK_NAME": f"{observed.namespace}/{observed.name}",
         "TASK_ATTEMPT": str(attempt),
-        # One session for all attempts: when its agent has asked something, the next one goes on.
-        "SESSION_ID": observed.uid,
+        "SESSION_ID": session_of(observed, attempt),
         "SNAPSHOT_KEY": task_snapshot(observed.uid),
     }
     template = worker_template(
