@@ -18,14 +18,8 @@ def told() -> list[Key]:
 
 
 @pytest.fixture
-def later() -> list[Key]:
-    """The keys whose news can wait a little."""
-    return []
-
-
-@pytest.fixture
-def store(told: list[Key], later: list[Key]) -> Store:
-    return Store(told.append, later.append)
+def store(told: list[Key]) -> Store:
+    return Store(told.append)
 
 
 def task(version: int, name: str = "fix", uid: str = UID, **spec: Any) -> dict[str, Any]:
@@ -117,60 +111,10 @@ def test_a_finished_task_is_kept_without_its_prompt_and_data(store):
     assert "managedFields" not in kept["metadata"]
 
 
-def test_a_status_that_was_written_is_no_news_but_a_new_spec_is(store, told, later):
-    store.put(task(1))
-    told.clear()
-    store.put(task(2, phase="Running"))
-    assert (told, later) == ([], [])
-    changed = task(3, phase="Running", desiredState="Cancelled")
-    changed["metadata"]["generation"] = 2
-    store.put(changed)
-    assert told == [TASK]
-
-
-def test_the_deletion_of_a_task_that_lingers_is_news(store, told):
-    store.put(task(1))
-    told.clear()
-    leaving = task(2)
-    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    store.put(leaving)
-    assert told == [TASK]
-
-
-def test_a_job_is_found_by_its_task(store, told, later):
+def test_a_job_is_found_by_its_task(store, told):
     store.jobs.put(job(1))
     (facts,) = store.jobs.of(TASK, UID)
     assert (facts.name, facts.attempt, facts.state) == ("fix-1", 1, "active")
-    assert (told, later) == ([], [TASK])
-
-
-def pod(version: int, phase: str = "Pending", **state: Any) -> dict[str, Any]:
-    found = job(version)
-    found["metadata"] |= {"name": "fix-1-x", "uid": "p1"}
-    found["metadata"]["labels"]["orbiter.dev/agenttask-uid"] = UID
-    containers = [{"name": "worker", "image": "i", "state": state}] if state else []
-    return found | {"status": {"phase": phase, "containerStatuses": containers}}
-
-
-def test_a_pod_that_starts_as_it_should_can_wait(store, told, later):
-    store.pods.put(pod(1))
-    store.pods.put(pod(2, waiting={"reason": "ContainerCreating"}))
-    store.pods.put(pod(3, "Running", running={"startedAt": "2026-01-01T00:00:00Z"}))
-    assert (told, later) == ([], [TASK, TASK])
-
-
-@pytest.mark.parametrize(
-    "trouble",
-    [
-        pod(2, waiting={"reason": "ImagePullBackOff"}),
-        pod(2, "Succeeded"),
-        pod(2, "Failed", terminated={"exitCode": 1}),
-    ],
-    ids=["image", "ended", "failed"],
-)
-def test_a_pod_in_trouble_or_at_its_end_cannot(store, told, trouble):
-    store.pods.put(pod(1))
-    store.pods.put(trouble)
     assert told == [TASK]
 
 
@@ -179,11 +123,11 @@ def test_the_job_of_an_earlier_task_of_the_same_name_is_not_ours(store):
     assert store.jobs.of(TASK, UID) == []
 
 
-def test_a_change_of_a_job_that_changes_no_fact_is_no_news(store, told, later):
+def test_a_change_of_a_job_that_changes_no_fact_is_no_news(store, told):
     store.jobs.put(job(1))
-    later.clear()
+    told.clear()
     store.jobs.put(job(2, ready=1))
-    assert (told, later) == ([], [])
+    assert told == []
     store.jobs.put(job(3, **FAILED))
     assert told == [TASK]
     assert store.jobs.of(TASK, UID)[0].reason == "DeadlineExceeded"

@@ -13,7 +13,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.queue: WorkQueue[str] = WorkQueue(self.loop.time, soon=0.05)
+        self.queue: WorkQueue[str] = WorkQueue(self.loop.time)
         self.handled: list[str] = []
         self.gate = asyncio.Event()
         self.gate.set()
@@ -103,42 +103,3 @@ async def test_what_failed_is_tried_at_once_when_the_reason_is_gone(bench):
     bench.queue.retry_now()
     bench.start()
     await eventually(lambda: bench.handled == ["a"])
-
-
-async def test_a_key_added_for_soon_is_handled_once_and_not_at_once(bench):
-    bench.queue.add_soon("a")
-    bench.queue.add_soon("a")
-    assert len(bench.queue) == 0
-    bench.start()
-    await eventually(lambda: bench.handled)
-    await eventually(lambda: bench.queue.idle)
-    assert bench.handled == ["a"]
-
-
-async def test_what_was_for_soon_goes_with_the_next_pass(bench):
-    bench.queue.add_soon("a")
-    bench.queue.add("a")
-    bench.queue.add_soon("a")
-    bench.start()
-    bench.queue.add_at("b", bench.loop.time() + 0.15)
-    await eventually(lambda: "b" in bench.handled)
-    assert bench.handled == ["a", "b"]
-
-
-async def test_a_key_added_for_soon_while_it_is_handled_is_not_forgotten(bench):
-    bench.gate.clear()
-    bench.start()
-    bench.queue.add("a")
-    await eventually(lambda: bench.at_once)
-    bench.queue.add_soon("a")
-    bench.queue.add_at("a", None)
-    bench.gate.set()
-    await eventually(lambda: bench.handled == ["a", "a"])
-
-
-async def test_an_earlier_due_time_stays(bench):
-    bench.queue.add_at("a", bench.loop.time())
-    bench.queue.add_soon("a")
-    bench.queue.add_at("b", bench.loop.time() + 0.03)
-    bench.start()
-    await eventually(lambda: bench.handled == ["a", "b"])

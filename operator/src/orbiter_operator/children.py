@@ -80,9 +80,6 @@ class Children(Generic[F]):
     Args:
         read: Reduces an object to its facts; None when it is none of ours.
         enqueue: Called with the key of the object whose child's facts have changed.
-        later: The same for changes that are calm; None treats them like all others.
-        calm: Whether a change from one set of facts to another is of the ordinary course of things,
-            so that no decision waits for it. The first is None for a child that is new.
         kind: Kind of the objects they belong to.
         label: Label of a child that names its object.
     """
@@ -92,15 +89,11 @@ class Children(Generic[F]):
         read: Callable[[Object], F | None],
         enqueue: Callable[[Key], None],
         *,
-        later: Callable[[Key], None] | None = None,
-        calm: Callable[[F | None, F], bool] = lambda old, new: False,
         kind: str = "AgentTask",
         label: str = TASK,
     ) -> None:
         self._read = read
         self._enqueue = enqueue
-        self._later = later or enqueue
-        self._calm = calm
         self._kind = kind
         self._label = label
         self._seen: dict[tuple[str, str], _Seen[F]] = {}
@@ -131,9 +124,8 @@ class Children(Generic[F]):
         key = Key(meta["namespace"], meta["labels"][self._label], self._kind)
         self._seen[place] = _Seen(version, meta["uid"], key, facts)
         self._names[key].add(meta["name"])
-        before = old and old.facts
-        if before != facts:
-            (self._later if self._calm(before, facts) else self._enqueue)(key)
+        if old is None or old.facts != facts:
+            self._enqueue(key)
 
     def remove(self, obj: Object) -> None:
         """Forget an object that was deleted."""

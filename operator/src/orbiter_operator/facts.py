@@ -37,11 +37,6 @@ class JobFacts(Facts):
     deleting: bool = False
 
     @property
-    def alarm(self) -> tuple[object, ...]:
-        """What a decision may wait for; nothing but empty values while it starts or works."""
-        return (self.state if self.state != "active" else "", self.deleting)
-
-    @property
     def over(self) -> bool:
         """Whether no pod of this Job will ever run again."""
         return self.state in ("complete", "failed")
@@ -70,21 +65,6 @@ class PodFacts(Facts):
     disruption: str = ""
 
     @property
-    def alarm(self) -> tuple[object, ...]:
-        """What a decision may wait for; nothing but empty values while it starts or works.
-
-        That it has started is no such thing: the worker itself says so sooner.
-        """
-        return (
-            self.over,
-            self.deleted_at,
-            self.unschedulable,
-            self.waiting_reason,
-            self.image,
-            self.disruption,
-        )
-
-    @property
     def over(self) -> bool:
         """Whether its containers have ended for good."""
         return self.phase in _POD_OVER
@@ -98,11 +78,6 @@ class PodFacts(Facts):
     def alive(self, now: datetime) -> bool:
         """Whether its worker may still be working."""
         return not self.over and not self.lost(now)
-
-
-def calm(old: JobFacts | PodFacts | None, new: JobFacts | PodFacts) -> bool:
-    """Whether a child has only gone its ordinary way, which no decision waits for."""
-    return not any(new.alarm) if old is None else new.alarm == old.alarm
 
 
 class AttemptRecord(Facts):

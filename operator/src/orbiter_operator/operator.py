@@ -70,7 +70,7 @@ class Operator:
         self._settings = settings
         self._leader = leader
         self.queue: WorkQueue[Key] = WorkQueue(time.monotonic)
-        self.store = Store(self.queue.add, self.queue.add_soon)
+        self.store = Store(self.queue.add)
         self.capacity = Capacity(settings.job_limit)
         news, attempts = News(), Attempts(redis)
         events = EventPoster(kube, settings.identity)

@@ -16,7 +16,6 @@ from orbiter_operator.attempts import Attempt, Attempts
 from orbiter_operator.capacity import Capacity
 from orbiter_operator.children import Key
 from orbiter_operator.executor import Executor, RefusedError, TakenError
-from orbiter_operator.facts import Observed
 from orbiter_operator.failures import one_line
 from orbiter_operator.kube import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.leader import NotLeadingError
@@ -140,7 +139,6 @@ class Reconciler:
                 continue
             self._after(key, decision)
             if not again:
-                self._look_ahead(key, observed, decision)
                 return trouble
         return trouble or f"still not settled after {_LOOKS} looks"
 
@@ -164,19 +162,6 @@ class Reconciler:
         self._capacity.leave(key.namespace, key.name)
         for name in self._capacity.next_up(key.namespace):
             self._queue.add(Key(key.namespace, name))
-
-    def _look_ahead(self, key: Key, observed: Observed, decision: Plan) -> None:
-        """Decide what follows from the status just written, instead of one more pass for it."""
-        if decision.status in (None, observed.status):
-            return
-        written = observed.model_copy(update={"status": decision.status, "news": False})
-        following = plan(written, self._clock(), image_patience=self._image_patience)
-        status = following.status
-        moves = following.steps or following.again or following.place != decision.place
-        if moves or status not in (None, decision.status):
-            self._queue.add(key)
-        else:
-            self._queue.add_at(key, self._due(following))
 
     def _after(self, key: Key, decision: Plan) -> None:
         status = decision.status

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from orbiter_operator.children import Children, Key, Tombstones, version_of
-from orbiter_operator.facts import JobFacts, PodFacts, calm
+from orbiter_operator.facts import JobFacts, PodFacts
 from orbiter_operator.models import FINAL
 from orbiter_operator.parse import job_facts, pod_facts
 
@@ -21,14 +21,11 @@ class Store:
 
     Args:
         enqueue: Called with the key of every task for which something has changed.
-        later: The same for changes that no decision waits for; None treats them like all others.
     """
 
-    def __init__(
-        self, enqueue: Callable[[Key], None], later: Callable[[Key], None] | None = None
-    ) -> None:
-        self.jobs: Children[JobFacts] = Children(job_facts, enqueue, later=later, calm=calm)
-        self.pods: Children[PodFacts] = Children(pod_facts, enqueue, later=later, calm=calm)
+    def __init__(self, enqueue: Callable[[Key], None]) -> None:
+        self.jobs: Children[JobFacts] = Children(job_facts, enqueue)
+        self.pods: Children[PodFacts] = Children(pod_facts, enqueue)
         self._enqueue = enqueue
         self._tasks: dict[Key, Object] = {}
         self._dependents: dict[Key, set[Key]] = defaultdict(set)
@@ -70,8 +67,7 @@ class Store:
         self._tasks[key] = obj
         for name in _dependencies(obj):
             self._dependents[Key(key.namespace, name)].add(key)
-        if not _only_status(old, obj):
-            self._enqueue(key)
+        self._enqueue(key)
         if old is None or phase_of(old) != phase_of(obj):
             self._tell_dependents(key)
 
@@ -106,19 +102,6 @@ class Store:
 def phase_of(obj: Object) -> str:
     """The phase of an AgentTask; empty before the first."""
     return str((obj.get("status") or {}).get("phase") or "")
-
-
-def _only_status(old: Object | None, new: Object) -> bool:
-    """Whether nothing but the status is new: the operator's own word. A label is not.
-
-    What follows from it was decided when it was written (`reconcile`); whoever else writes a status
-    is corrected with the next event or the next comparison.
-    """
-    if old is None:
-        return False
-    before, after = old["metadata"], new["metadata"]
-    told = ("uid", "generation", "deletionTimestamp", "labels", "annotations")
-    return all((before.get(field) or None) == (after.get(field) or None) for field in told)
 
 
 def _dependencies(obj: Object) -> list[str]:

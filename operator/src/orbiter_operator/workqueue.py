@@ -14,8 +14,6 @@ from typing import Generic, TypeVar
 K = TypeVar("K")
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 30.0
-SOON_SECONDS = 2.0
-"""How long news that no decision waits for may lie: as long as Kubernetes takes to report a Job."""
 _DOUBLINGS = 12
 
 
@@ -24,17 +22,14 @@ class WorkQueue(Generic[K]):
 
     Args:
         clock: Monotonic seconds.
-        soon: Seconds that `add_soon` may take.
     """
 
-    def __init__(self, clock: Callable[[], float], soon: float = SOON_SECONDS) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._soon_seconds = soon
         self._ready: deque[K] = deque()
         self._queued: set[K] = set()
         self._working: set[K] = set()
         self._again: set[K] = set()
-        self._soon: set[K] = set()
         self._due: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []
         self._count = 0
@@ -58,15 +53,6 @@ class WorkQueue(Generic[K]):
             self._queued.add(key)
             self._ready.append(key)
             self._wake()
-
-    def add_soon(self, key: K) -> None:
-        """Have the key looked at a little later, together with whatever comes till then."""
-        if key in self._working:
-            self._soon.add(key)
-        elif key not in self._queued:
-            soon = self._clock() + self._soon_seconds
-            if self._due.get(key, soon) >= soon:
-                self.add_at(key, soon)
 
     def add_at(self, key: K, due: float | None) -> None:
         """Have the key looked at when the clock says `due`; None forgets its due time."""
@@ -111,13 +97,9 @@ class WorkQueue(Generic[K]):
                 await handle(key)
             finally:
                 self._working.discard(key)
-                again, soon = key in self._again, key in self._soon
-                self._again.discard(key)
-                self._soon.discard(key)
-                if again:
+                if key in self._again:
+                    self._again.discard(key)
                     self.add(key)
-                elif soon:
-                    self.add_soon(key)
 
     def _wake(self) -> None:
         while self._waiters:
