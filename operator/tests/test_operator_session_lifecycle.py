@@ -258,6 +258,7 @@ async def test_a_deployment_that_somebody_deleted_is_made_anew(world, operator, 
 async def test_the_metrics_tell_of_sessions(operator, talks):
     talks.apply("counted")
     await talks.until("counted", "Asleep")
+    await eventually(lambda: len(operator.sessions.waker) == 1)
     await talks.send("counted")
     await talks.answered("counted")
     await talks.until("counted", "Asleep")
