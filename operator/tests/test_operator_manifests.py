@@ -144,14 +144,14 @@ def sessions_and_keys(**changes):
 
 def test_an_attempt_after_a_failure_begins_a_session_of_its_own():
     sessions, keys = zip(*sessions_and_keys(), strict=True)
-    assert sessions == (f"{UID}-1", f"{UID}-2", f"{UID}-3", f"{UID}-4")
+    assert sessions == tuple(request_id(UID, number) for number in (1, 2, 3, 4))
     assert set(keys) == {f"agenttask:{UID}:snapshot"}
 
 
 def test_attempts_after_a_question_go_on_with_the_session_that_asked():
     answers = [{"id": request_id(UID, 2), "text": "main"}]
     sessions, _ = zip(*sessions_and_keys(input=answers), strict=True)
-    assert sessions == (f"{UID}-1", f"{UID}-2", f"{UID}-2", f"{UID}-2")
+    assert sessions == tuple(request_id(UID, number) for number in (1, 2, 2, 2))
 
 
 def test_a_workspace_can_be_a_volume_that_stays():

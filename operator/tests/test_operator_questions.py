@@ -4,6 +4,7 @@ import pytest
 from support.eventually import eventually
 
 from orbiter_contracts.queues import task_snapshot
+from orbiter_operator.labels import request_id
 
 pytestmark = pytest.mark.integration
 NAMESPACE = "team"
@@ -45,7 +46,7 @@ async def test_an_answer_continues_the_session_in_a_new_job(world):
     assert status["usage"]["turns"] == 2
     assert world.phases("fix") == ["Pending", "Running", "InputRequired", "Running", "Completed"]
     first, second = job_env(world, "fix-1"), job_env(world, "fix-2")
-    assert first["SESSION_ID"] == second["SESSION_ID"] == f"{uid(world, 'fix')}-1"
+    assert first["SESSION_ID"] == second["SESSION_ID"] == request_id(uid(world, "fix"), 1)
     assert first["SNAPSHOT_KEY"] == second["SNAPSHOT_KEY"] == task_snapshot(uid(world, "fix"))
 
 

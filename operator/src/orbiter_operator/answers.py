@@ -41,10 +41,13 @@ def failures_before(observed: Observed, attempt: int) -> int:
 
 
 def session_of(observed: Observed, attempt: int) -> str:
-    """The session of an attempt: a new one, but after a question that of the attempt that asked."""
-    texts = {item.id for item in observed.spec.input}
-    before = (number for number in range(1, attempt) if message_id(observed, number) in texts)
-    return f"{observed.uid}-{next(before, attempt)}"
+    """The session of an attempt: a new one, but after a question that of the attempt that asked.
+
+    Its id is the request id of the attempt that began it, a UUID as the agents want it.
+    """
+    answered = {item.id for item in observed.spec.input}
+    ids = [message_id(observed, number) for number in range(1, attempt + 1)]
+    return next((id_ for id_ in ids if id_ in answered), ids[-1])
 
 
 def told(observed: Observed, attempt: int) -> Told | None:
