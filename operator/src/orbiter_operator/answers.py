@@ -45,9 +45,7 @@ def session_of(observed: Observed, attempt: int) -> str:
 
     Its id is the request id of the attempt that began it, a UUID as the agents want it.
     """
-    answered = {item.id for item in observed.spec.input}
-    ids = [message_id(observed, number) for number in range(1, attempt + 1)]
-    return next((id_ for id_ in ids if id_ in answered), ids[-1])
+    return next(iter(_answered(observed, attempt)), message_id(observed, attempt))
 
 
 def told(observed: Observed, attempt: int) -> Told | None:
@@ -56,7 +54,7 @@ def told(observed: Observed, attempt: int) -> Told | None:
     An attempt that follows a failed one is told the same as that: its session goes on from the
     last question too.
     """
-    answers = _answered(observed, attempt)
+    answers = list(_answered(observed, attempt).values())
     if not answers:
         return None
     asked = observed.status.input_request
@@ -66,10 +64,10 @@ def told(observed: Observed, attempt: int) -> Told | None:
     return Told(answer=answers[-1], anew="\n".join(anew).strip())
 
 
-def _answered(observed: Observed, attempt: int) -> list[str]:
-    """The answers to the questions of the attempts before this one, in their order."""
+def _answered(observed: Observed, attempt: int) -> dict[str, str]:
+    """The answers to the questions of the attempts before this one, by id and in their order."""
     if not observed.spec.input:
-        return []
+        return {}
     texts = {item.id: item.text for item in observed.spec.input}
     ids = (message_id(observed, number) for number in range(1, attempt))
-    return [texts[request] for request in ids if request in texts]
+    return {request: texts[request] for request in ids if request in texts}
