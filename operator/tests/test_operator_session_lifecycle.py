@@ -4,9 +4,9 @@ import pytest
 from support.eventually import eventually
 from support.fake_session_node import long_ago
 from support.running_sessions import running_sessions
-from support.talks import Talks
+from support.talks import Talks, worker_id
 
-from orbiter_contracts.queues import PO_GROUP, po_input, po_output, po_snapshot
+from orbiter_contracts.queues import PO_GROUP, po_hold, po_input, po_output, po_snapshot
 from orbiter_operator.session_queue import registry_key
 
 pytestmark = pytest.mark.integration
@@ -71,6 +71,8 @@ async def test_a_suspended_session_ends_its_turn_and_keeps_messages_until_it_run
     await talks.send("bob", "one sleep=0.5")
     await talks.until("bob", "Busy")
     talks.change("bob", operatingMode="Suspended")
+    hold = po_hold(worker_id("bob"))
+    await eventually(lambda: world.redis.exists(hold))
     for word in ("two", "three"):
         await talks.send("bob", word)
     await talks.until("bob", "Suspended")
@@ -82,6 +84,7 @@ async def test_a_suspended_session_ends_its_turn_and_keeps_messages_until_it_run
     talks.change("bob", operatingMode="Running")
     texts = await talks.answered("bob", 4)
     assert texts[1:] == ["re: two", "re: three", "re: four"]
+    assert not await world.redis.exists(hold)
 
 
 async def test_the_newer_session_of_a_user_sleeps_until_the_older_is_deleted(

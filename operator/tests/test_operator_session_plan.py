@@ -197,9 +197,14 @@ def test_a_suspended_session_ends_its_turn_first():
     assert available(plan) == ("False", "Suspended")
 
 
-def test_a_worker_that_would_begin_the_next_message_is_told_to_leave_after_this_one():
+def test_a_suspended_session_ends_its_turn_however_many_messages_wait():
     busy = queue(pending=1, undelivered=1, state=said("busy"))
     plan = decide(session(1, running(), spec=SUSPENDED, queue=busy))
+    assert plan.step is None
+
+
+def test_a_suspended_session_sleeps_after_its_turn_though_messages_wait():
+    plan = decide(session(1, running(), spec=SUSPENDED, queue=queue(undelivered=1, state=said())))
     assert plan.step == SetReplicas(replicas=0)
 
 

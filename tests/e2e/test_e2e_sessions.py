@@ -9,7 +9,7 @@ import pytest
 from support.session_world import SessionWorld, clear_sessions, front_end, worker_id
 from support.world import NAMESPACE, SYSTEM, World, worker_container
 
-from orbiter_contracts.queues import po_keys, po_output, po_state
+from orbiter_contracts.queues import po_hold, po_keys, po_output, po_state
 
 RUN = uuid.uuid4().hex[:4]
 NOW = ("--force", "--grace-period=0", "--wait=false")
@@ -154,6 +154,8 @@ def test_a_suspended_session_keeps_its_messages_and_answers_them_in_order(
     state = po_state(worker_id(name))
     talks.world.until("its turn began", lambda: talks.redis.hget(state, "state") == "busy")
     talks.change(name, operatingMode="Suspended")
+    hold = po_hold(worker_id(name))
+    talks.world.until("its worker is held", lambda: talks.redis.exists(hold))
     requests += [talks.send(name, f"[[say: {word}]]") for word in ("two", "three")]
     talks.wait(name, "Suspended")
     talks.wait_until(name, lambda status: status.get("pendingMessages") == 2)

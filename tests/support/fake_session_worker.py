@@ -1,8 +1,8 @@
 """What the workers of `fake_session_node` do: what the PO wrapper promises, and no agent.
 
 What is pending comes first, one message at a time, answered in one step; the present turn ends
-before they leave; and they keep a state. A message says how its turn goes: `sleep=SECONDS`, `crash`
-(the worker dies of it), `rotate`.
+before they leave; held, they take no new message; and they keep a state. A message says how its
+turn goes: `sleep=SECONDS`, `crash` (the worker dies of it), `rotate`.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from orbiter_contracts.queues import (
     LIFECYCLE,
     PO_GROUP,
     dead_letter,
+    po_hold,
     po_input,
     po_output,
     po_state,
@@ -76,6 +77,9 @@ class FakeSessionWorkers:
         await self._say(worker, "ready", ready)
         while not stop.is_set():
             try:
+                if after == ">" and await self.redis.exists(po_hold(worker)):
+                    await asyncio.sleep(0.02)
+                    continue
                 found = await self.redis.xreadgroup(
                     PO_GROUP, worker, {po_input(worker): after}, count=1, block=30
                 )

@@ -3,6 +3,7 @@
 import json
 import signal
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
@@ -11,7 +12,7 @@ from support.queues import Queues
 from support.wrapper import FakeClaude, FakeTurn, WrapperProcess, Wrappers
 
 from orbiter_contracts import SessionRecord
-from orbiter_contracts.queues import PO_GROUP, po_input, po_output
+from orbiter_contracts.queues import PO_GROUP, po_hold, po_input, po_output, po_state
 
 pytestmark = pytest.mark.integration
 
@@ -39,6 +40,15 @@ def session_of(turn: FakeTurn) -> tuple[str, str]:
     """The session flag of a turn and its value."""
     at = next(n for n, word in enumerate(turn.argv) if word in ("--session-id", "--resume"))
     return turn.argv[at], turn.argv[at + 1]
+
+
+async def times_asked(redis: Redis) -> int:
+    """How often a worker has asked whether it is held."""
+    return int((await redis.info("commandstats"))["cmdstat_exists"]["calls"])
+
+
+async def times_asked_is(redis: Redis, count: int) -> bool:
+    return await times_asked(redis) >= count
 
 
 async def write_record(queues: Queues, *, session_id: str, idle_minutes: float) -> None:
@@ -75,6 +85,25 @@ async def test_the_first_turn_begins_the_session_and_later_ones_resume_it(
         ("--resume", SESSION),
     ]
     assert [turn.prompt for turn in talkative.turns] == [f"message {n}" for n in range(3)]
+
+
+async def test_a_held_worker_ends_its_turn_and_takes_no_other_message(
+    wrappers: Wrappers, queues: Queues, talkative: FakeClaude, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    talkative.does(f"until [ -e {gate} ]; do sleep 0.02; done; echo '{{}}'")
+    start(wrappers, SESSION_ID=SESSION)
+    await queues.message("one")
+    await eventually(lambda: queues.redis.hget(po_state("po-1"), "request_id"))
+    await queues.redis.hset(po_hold("po-1"), "reason", "Suspended")
+    await queues.message("two")
+    gate.touch()
+    await queues.answers(1)
+    before = await times_asked(queues.redis)
+    await eventually(lambda: times_asked_is(queues.redis, before + 2))
+    assert await queues.redis.xlen(po_output("po-1")) == 1
+    await queues.redis.delete(po_hold("po-1"))
+    await queues.answers(2)
 
 
 async def test_a_restarted_worker_resumes_the_session(

@@ -58,11 +58,20 @@ def po_state(worker_id: str) -> str:
     return f"worker:po:{worker_id}:state"
 
 
+def po_hold(worker_id: str) -> str:
+    """Key that is there while a PO worker shall take no new message, after the one it is on.
+
+    A hash with the field `reason`, kept by the operator. What a worker held before, it still ends.
+    """
+    return f"worker:po:{worker_id}:hold"
+
+
 def po_keys(worker_id: str) -> tuple[str, ...]:
     """Every key of one PO worker: what goes when its POSession is deleted."""
     streams = (po_input(worker_id), po_output(worker_id))
     letters = tuple(dead_letter(stream) for stream in streams)
-    return (*streams, *letters, po_snapshot(worker_id), po_turns(worker_id), po_state(worker_id))
+    kept = (po_snapshot(worker_id), po_turns(worker_id), po_state(worker_id), po_hold(worker_id))
+    return (*streams, *letters, *kept)
 
 
 def dead_letter(stream: str) -> str:

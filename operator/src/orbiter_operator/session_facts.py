@@ -92,6 +92,15 @@ class Rival(Facts):
     shared: str
 
 
+def why_held(spec: SessionSpec, spec_error: str | None, rival: Rival | None) -> str:
+    """Why no message of a session may be answered now, in one word; empty when it may."""
+    if spec_error:
+        return "InvalidSpec"
+    if rival is not None:
+        return rival.reason
+    return "Suspended" if spec.operating_mode == "Suspended" else ""
+
+
 class ObservedSession(Facts):
     """Everything about one POSession that a decision may depend on.
 

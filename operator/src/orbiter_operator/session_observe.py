@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from orbiter_operator.children import Key
 from orbiter_operator.facts import Refusal
 from orbiter_operator.failures import one_line
-from orbiter_operator.session_facts import ObservedSession, QueueFacts
+from orbiter_operator.session_facts import ObservedSession, QueueFacts, why_held
 from orbiter_operator.session_manifests import build_template, fingerprint
 from orbiter_operator.session_models import SessionSpec, SessionStatus
 from orbiter_operator.session_parse import read_session_spec
@@ -71,7 +71,8 @@ class SessionObserver:
         meta = obj["metadata"]
         spec, error = read_session_spec(obj.get("spec") or {}, self._defaults.images)
         uid, worker_id = meta["uid"], worker_id_of(obj)
-        queue, queue_error = await self._look(record_of(obj))
+        rival = self._store.rival(key) if self._store.get(key) else None
+        queue, queue_error = await self._look(record_of(obj), why_held(spec, error, rival))
         deployments = self._store.deployments.of(key, uid)
         return ObservedSession(
             namespace=key.namespace,
@@ -90,13 +91,13 @@ class SessionObserver:
             queue=queue,
             queue_error=queue_error,
             heard=self._heard.get(worker_id, ""),
-            rival=self._store.rival(key) if self._store.get(key) else None,
+            rival=rival,
             refusal=refusal,
         )
 
-    async def _look(self, record: Record) -> tuple[QueueFacts | None, str | None]:
+    async def _look(self, record: Record, hold: str) -> tuple[QueueFacts | None, str | None]:
         try:
-            return await self._queues.look(record), None
+            return await self._queues.look(record, hold=hold), None
         except (RedisError, OSError) as error:
             why = one_line(str(error), _SHOWN) or type(error).__name__
             return None, f"Redis at {self._queue_address} cannot be used: {why}"

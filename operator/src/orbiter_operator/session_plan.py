@@ -8,7 +8,7 @@ end. A session whose last pod has not ended is not woken yet: two workers would 
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from orbiter_operator.session_facts import ObservedSession
+from orbiter_operator.session_facts import ObservedSession, why_held
 from orbiter_operator.session_news import events
 from orbiter_operator.session_problems import Problem, why_not_ready
 from orbiter_operator.session_status import View, last_activity, write
@@ -86,8 +86,10 @@ def is_ready(observed: ObservedSession) -> bool:
 
 def _wanted(observed: ObservedSession, now: datetime) -> Wanted:
     queue, awake = observed.queue, observed.replicas > 0
-    if _blocked(observed):
-        return Wanted(1 if awake and _finishing(observed) else 0)
+    if why_held(observed.spec, observed.spec_error, observed.rival):
+        # The worker takes no further message (the look at its streams said so), so it is left alone
+        # however long its turn takes.
+        return Wanted(1 if awake and (queue is None or is_busy(observed)) else 0)
     if queue is None:
         return Wanted(1 if awake else 0)
     if not awake:
@@ -102,22 +104,6 @@ def _wanted(observed: ObservedSession, now: datetime) -> Wanted:
     patience = timedelta(seconds=observed.spec.idle.scale_to_zero_after_seconds)
     left = (quiet_since + patience - now).total_seconds()
     return Wanted(1, left) if left > 0 else Wanted(0)
-
-
-def _blocked(observed: ObservedSession) -> bool:
-    """Whether no message may be answered now."""
-    suspended = observed.spec.operating_mode == "Suspended"
-    return bool(suspended or observed.rival or observed.spec_error)
-
-
-def _finishing(observed: ObservedSession) -> bool:
-    """Whether the pod of a blocked session is left alone, because of the turn it is in.
-
-    With more messages in the queue the worker is told to leave at once: it ends its turn, and would
-    else begin the next.
-    """
-    queue = observed.queue
-    return queue is None or (is_busy(observed) and not queue.undelivered)
 
 
 def _step(observed: ObservedSession, replicas: int) -> SetReplicas | Apply | None:

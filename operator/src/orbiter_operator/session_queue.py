@@ -17,6 +17,7 @@ from redis.asyncio import Redis
 from orbiter_contracts.queues import (
     PO_GROUP,
     dead_letter,
+    po_hold,
     po_input,
     po_keys,
     po_output,
@@ -60,6 +61,11 @@ LOOK = (
 if redis.call('HGET', KEYS[5], ARGV[2]) ~= ARGV[3] then
   redis.call('HSET', KEYS[5], ARGV[2], ARGV[3])
 end
+if ARGV[4] ~= '' then
+  redis.call('HSET', KEYS[6], 'reason', ARGV[4])
+else
+  redis.call('HDEL', KEYS[6], 'reason')
+end
 local function joined(stream)
   local found = group(stream)
   if found then return found end
@@ -80,7 +86,8 @@ return {newest(KEYS[1]), undelivered(KEYS[1], found), pending(KEYS[1], found), n
 )
 """Look at one session; make its streams and its place in the registry first, where missing.
 
-KEYS: input, output, state, dead letters of the input, the registry. ARGV: group, uid, record.
+KEYS: input, output, state, dead letters of the input, the registry, hold. ARGV: group, uid, record,
+why the worker shall take no new message or nothing.
 """
 
 _COUNT = (
@@ -133,15 +140,24 @@ class SessionQueues:
         self._count = redis.register_script(_COUNT)
         self._wipe = redis.register_script(_WIPE)
 
-    async def look(self, record: Record) -> QueueFacts:
+    async def look(self, record: Record, *, hold: str = "") -> QueueFacts:
         """Everything about one session's streams; they exist afterwards.
+
+        Args:
+            record: The session.
+            hold: Why its worker is to take no new message; empty when it may.
 
         Raises:
             RedisError: Redis did not answer, or one of the keys is no stream.
         """
         stream, worker = po_input(record.worker_id), record.worker_id
-        keys = [stream, po_output(worker), po_state(worker), dead_letter(stream), self._registry]
-        return queue_facts(await self._look(keys=keys, args=[PO_GROUP, record.uid, record.text()]))
+        keys = [stream, po_output(worker), po_state(worker), dead_letter(stream)]
+        return queue_facts(
+            await self._look(
+                keys=[*keys, self._registry, po_hold(worker)],
+                args=[PO_GROUP, record.uid, record.text(), hold],
+            )
+        )
 
     async def waiting(self, worker_ids: Sequence[str]) -> dict[str, int]:
         """How many messages wait for each worker or are held by it; -1 where nothing is set up."""
@@ -159,7 +175,7 @@ class SessionQueues:
 
     async def wipe(self, record: Record, *, keep_keys: bool) -> None:
         """Forget a session and delete its keys, unless they are to be kept."""
-        keys = () if keep_keys else po_keys(record.worker_id)
+        keys = (po_hold(record.worker_id),) if keep_keys else po_keys(record.worker_id)
         await self._wipe(keys=[self._registry, *keys], args=[record.uid])
 
 

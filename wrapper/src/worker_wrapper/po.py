@@ -1,5 +1,6 @@
 """A PO worker: one user's conversation, message after message, until it is asked to leave."""
 
+import asyncio
 import contextlib
 import json
 from pathlib import Path
@@ -8,7 +9,14 @@ from uuid import NAMESPACE_URL, uuid5
 from structlog.contextvars import bound_contextvars
 
 from orbiter_contracts import InvalidMessageError, POState, POWorkerInput, RotationReason, decode
-from orbiter_contracts.queues import DATA_FIELD, PO_GROUP, po_input, po_state, session_record
+from orbiter_contracts.queues import (
+    DATA_FIELD,
+    PO_GROUP,
+    po_hold,
+    po_input,
+    po_state,
+    session_record,
+)
 from worker_wrapper import ledger
 from worker_wrapper.conversations import Conversations
 from worker_wrapper.embedding import Embedder, HashEmbedder
@@ -20,6 +28,9 @@ from worker_wrapper.po_turn import Message, POTurns
 from worker_wrapper.rotation import COMPARED_TURNS, outgrown
 from worker_wrapper.session import Choice, SessionTable, choose, split_command
 from worker_wrapper.streams import Entry, InputStream
+
+_HELD_SECONDS = 0.5
+"""How often a worker that is held asks whether it still is; it is usually asked to leave soon."""
 
 
 async def run(worker: Worker) -> None:
@@ -34,7 +45,8 @@ class PO:
         settings = worker.settings
         self._worker = worker
         self._stream = InputStream(
-            worker.redis, po_input(settings.worker_id), PO_GROUP, settings.worker_id
+            *(worker.redis, po_input(settings.worker_id), PO_GROUP, settings.worker_id),
+            held=self._held,
         )
         self._sessions = SessionTable(worker.redis, clock=worker.clock)
         self._home = Path(worker.environ.get("HOME") or settings.spill_dir)
@@ -58,6 +70,13 @@ class PO:
             entry = await shutdown.unless(self._stream.next())
             if entry is not None and await self._handle(entry):
                 await self._worker.lifecycle.announce("ready")
+
+    async def _held(self) -> bool:
+        """Whether the operator has suspended the session; asked again soon while it is so."""
+        held = await self._worker.redis.call("EXISTS", po_hold(self._worker.settings.worker_id))
+        if held:
+            await asyncio.sleep(_HELD_SECONDS)
+        return bool(held)
 
     def _with_conversations(self) -> POTurns:
         conversations = Conversations(self._home, self._worker.settings.agent.name)

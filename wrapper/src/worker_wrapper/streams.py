@@ -3,7 +3,7 @@
 developer.py and po.py get their entries here; claims.py says what happens to an entry afterwards.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -29,13 +29,30 @@ class Entry:
 
 
 class InputStream:
-    """A stream, its consumer group, and this worker as a consumer of it."""
+    """A stream, its consumer group, and this worker as a consumer of it.
 
-    def __init__(self, redis: RedisConnection, key: str, group: str, consumer: str) -> None:
+    Args:
+        redis: The connection.
+        key: The stream.
+        group: Its consumer group.
+        consumer: This worker's name in the group.
+        held: Whether to take no new entry now; it may wait a moment before it says yes.
+    """
+
+    def __init__(
+        self,
+        redis: RedisConnection,
+        key: str,
+        group: str,
+        consumer: str,
+        *,
+        held: Callable[[], Awaitable[bool]] | None = None,
+    ) -> None:
         self.redis = redis
         self.key = key
         self.group = group
         self.consumer = consumer
+        self._held = held
         self._seen_generation = -1
         self._cursor = "0"
         self._own_pending = True
@@ -52,10 +69,15 @@ class InputStream:
         """The next entry for us, or None when none came within BLOCK_SECONDS.
 
         What was delivered to us earlier and is still unsettled comes first: at start, and after
-        every new connection, because a reply may have been lost with the old one.
+        every new connection, because a reply may have been lost with the old one. New ones are not
+        taken while `held` says so.
         """
         try:
-            return await self._own() or await self._new()
+            if entry := await self._own():
+                return entry
+            if self._held is not None and await self._held():
+                return None
+            return await self._new()
         except ResponseError as error:
             # The stream was deleted under us, or Redis came back empty.
             if not str(error).startswith(("NOGROUP", "UNBLOCKED")):
