@@ -155,7 +155,8 @@ def test_a_suspended_session_keeps_its_messages_and_answers_them_in_order(
     talks.world.until("its turn began", lambda: talks.redis.hget(state, "state") == "busy")
     talks.change(name, operatingMode="Suspended")
     hold = po_hold(worker_id(name))
-    talks.world.until("its worker is held", lambda: talks.redis.exists(hold))
+    with talks.world.redis() as redis:
+        talks.world.until("its worker is held", lambda: redis.exists(hold))
     requests += [talks.send(name, f"[[say: {word}]]") for word in ("two", "three")]
     talks.wait(name, "Suspended")
     talks.wait_until(name, lambda status: status.get("pendingMessages") == 2)
