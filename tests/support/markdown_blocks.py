@@ -22,7 +22,7 @@ from typing import Any
 from orbiter.models import ModelProvider, ScriptedModel, call, model_registry
 
 BLOCK = re.compile(
-    r"(?:<!-- replies: (?P<replies>.*?) -->\s*\n)?"
+    r"(?:<!-- replies: (?P<replies>(?:(?!-->).)*) -->\s*\n)?"
     r"```python\n(?P<code>.*?)^```$"
     r"(?:\n+```text\n(?P<prints>.*?)^```$)?",
     re.DOTALL | re.MULTILINE,

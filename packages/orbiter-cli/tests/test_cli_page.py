@@ -2,8 +2,7 @@ import socket
 from pathlib import Path
 
 import pytest
-
-from .cli_page import run_page
+from support.console_pages import run_page
 
 PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
 

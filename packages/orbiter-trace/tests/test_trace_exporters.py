@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import threading
+from typing import ClassVar
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -21,6 +22,7 @@ from orbiter.trace import (
     tracing,
     tree_lines,
 )
+from orbiter.trace._internal import pipeline
 from orbiter.types import OrbiterError
 
 
@@ -131,6 +133,90 @@ def test_values_that_are_none_of_opentelemetry_do_not_stop_an_export(spans):
         span.set_attribute("thing", object())
         span.set_attribute("fine", 1)
     assert dict(spans["x"].attributes) == {"fine": 1}
+
+
+def test_a_text_that_is_no_utf8_stops_no_export(tmp_path):
+    # as Python reads names of files that are none
+    wrong = "caf\udce9"
+    path = tmp_path / "spans.jsonl"
+    with tracing(TraceConfig(exporters=path)), trace_span(wrong, {wrong: [wrong], "n": 2**70}):
+        pass
+    [span] = read_jsonl(path)
+    assert (span.name, span.attributes) == ("caf?", {"caf?": ["caf?"], "n": str(2**70)})
+
+
+def test_large_spans_leave_in_several_requests(spans):
+    class Counting:
+        sizes: ClassVar[list[int]] = []
+
+        def export(self, spans):
+            self.sizes.append(len(spans))
+
+        def shutdown(self):
+            pass
+
+    with tracing(TraceConfig(exporters=Counting(), export_interval=60)):
+        for _ in range(6):
+            with trace_span("x", {"text": "x" * 1_500_000}):
+                pass
+    assert Counting.sizes == [2, 2, 2]
+
+
+def test_an_exporter_that_hangs_is_left_behind_and_the_others_get_all(spans, monkeypatch, caplog):
+    hangs = threading.Event()
+
+    class Hanging:
+        def export(self, spans):
+            hangs.wait()
+
+        def shutdown(self):
+            hangs.set()
+
+    monkeypatch.setattr(pipeline, "SHUTDOWN_SECONDS", 0.1)
+    exporters = (spans.exporter, Hanging())
+    with tracing(TraceConfig(exporters=exporters, export_interval=0.01)) as tracer:
+        with trace_span("first"):
+            pass
+        while tracer._pipeline._busy is not tracer._pipeline._exporters[1]:
+            hangs.wait(0.01)
+        with trace_span("last"):
+            pass
+    assert spans.names == ["first", "last"]
+    assert tracer.dropped == 1
+    assert "Hanging did not answer" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("environment", "given", "name"),
+    [
+        ({}, None, "orbiter"),
+        ({"OTEL_SERVICE_NAME": "shop"}, None, "shop"),
+        ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=desk"}, None, "desk"),
+        ({"OTEL_SERVICE_NAME": "shop"}, "mine", "mine"),
+    ],
+)
+def test_the_services_name_is_the_given_one_or_that_of_the_environment(
+    environment, given, name, spans, monkeypatch
+):
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value)
+    with spans.on(service_name=given), trace_span("x"):
+        pass
+    assert spans["x"].resource.attributes["service.name"] == name
+
+
+def test_an_endpoint_without_a_path_gets_the_one_of_traces(collector):
+    for end in ("", "/"):
+        endpoint = f"http://127.0.0.1:{collector.server_port}{end}"
+        with tracing(TraceConfig(exporters="otlp", endpoint=endpoint)), trace_span("x"):
+            pass
+    assert [path for path, _ in collector.requests] == ["/v1/traces"] * 2
+
+
+def test_who_asks_for_grpc_is_told_that_it_is_http(monkeypatch, caplog):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+    RunTracer(TraceConfig(exporters="otlp")).shutdown()
+    assert "OTEL_EXPORTER_OTLP_PROTOCOL is grpc, but spans are sent by http" in caplog.text
 
 
 def test_an_unknown_exporter_is_refused_with_what_there_is():

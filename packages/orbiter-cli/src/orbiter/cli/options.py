@@ -19,6 +19,9 @@ Seconds = Annotated[
 TraceFile = Annotated[
     str | None,
     typer.Option(
-        "--trace", metavar="FILE", help="Append the runs' spans to FILE.", show_default=False
+        "--trace",
+        metavar="FILE",
+        help="Append the runs' spans to FILE; otlp sends them to OTEL_EXPORTER_OTLP_ENDPOINT.",
+        show_default=False,
     ),
 ]

@@ -119,18 +119,21 @@ async def ask(
     return result
 
 
-def tracing(file: str | None) -> AbstractContextManager[Any]:
-    """Trace all runs inside the block into a file, if one is given.
+def tracing(to: str | None) -> AbstractContextManager[Any]:
+    """Trace all runs inside the block, if it is said where to.
+
+    Args:
+        to: A file, or "otlp" for the receiver that OpenTelemetry's environment variables name.
 
     Raises:
-        UsageError: orbiter-trace is not installed, or the file cannot be written.
+        OrbiterError: orbiter-trace or its extra is not installed, or nothing can be traced there.
     """
-    if file is None:
+    if to is None:
         return nullcontext()
-    if not file.endswith(".jsonl"):
-        raise UsageError(f"--trace {file}: name a file that ends in .jsonl")
+    if to != "otlp" and not to.endswith(".jsonl"):
+        raise UsageError(f"--trace {to}: name a file that ends in .jsonl, or otlp")
     try:
         from orbiter.trace import TraceConfig, tracing
     except ModuleNotFoundError as error:
         raise UsageError(f"--trace needs the extra orbiter-cli[trace] ({error})") from error
-    return tracing(TraceConfig(exporters=(file,)))
+    return tracing(TraceConfig(exporters=(to,)))

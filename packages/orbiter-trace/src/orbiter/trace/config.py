@@ -20,9 +20,10 @@ class TraceConfig(BaseModel):
         sample_ratio: The part of all traces that is recorded, from 0 to 1; whole traces only. A
             trace that begins outside of Orbiter was decided upon there.
         costs: Tell the price of model calls, where the extra `prices` is installed.
-        service_name: What traces call this program.
-        endpoint: URL of the OTLP receiver, with its path ("http://localhost:4318/v1/traces");
-            None takes OpenTelemetry's environment variables.
+        service_name: What traces call this program; None takes OpenTelemetry's environment
+            variables, else "orbiter".
+        endpoint: URL of the OTLP receiver ("http://localhost:4318"); without a path it gets
+            "/v1/traces". None takes OpenTelemetry's environment variables.
         export_interval: Seconds between exports.
         max_queue: Spans that may wait for their export; more are dropped and counted.
     """
@@ -34,7 +35,7 @@ class TraceConfig(BaseModel):
     capture_content: bool = False
     sample_ratio: float = Field(default=1.0, ge=0.0, le=1.0)
     costs: bool = True
-    service_name: str = Field(default="orbiter", min_length=1)
+    service_name: str | None = Field(default=None, min_length=1)
     endpoint: str | None = None
     export_interval: float = Field(default=1.0, gt=0)
     max_queue: int = Field(default=8192, ge=1)

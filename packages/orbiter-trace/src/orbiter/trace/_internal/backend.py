@@ -1,11 +1,13 @@
 """Chooses the way of a tracer's spans: its own exporters, or the application's provider."""
 
 import logging
+import os
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from opentelemetry import trace
 
@@ -19,12 +21,16 @@ from orbiter.trace.jsonl import JsonlExporter
 from orbiter.types import OrbiterError
 
 logger = logging.getLogger("orbiter.trace")
+TRACES_PATH = "/v1/traces"
+PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 
 
 def open_backend(config: TraceConfig) -> tuple[Pipeline | None, Callable[[Any, Any], Any]]:
     """Return the pipeline, if it has one, and the function that opens scopes."""
     if config.exporters:
-        pipeline = Pipeline(config, [_exporter(given, config) for given in config.exporters])
+        # those that may have to wait for a network come after those that do not
+        given = sorted(config.exporters, key=lambda one: one == "otlp" or hasattr(one, "export"))
+        pipeline = Pipeline(config, [_exporter(one, config) for one in given])
         return pipeline, partial(NoteSpan, pipeline)
     provider = config.tracer_provider or trace.get_tracer_provider()
     if isinstance(provider, trace.ProxyTracerProvider):
@@ -53,4 +59,13 @@ def _otlp(endpoint: str | None) -> Any:
         raise OrbiterError(
             f"the exporter 'otlp' needs {error.name}: install orbiter-trace[otlp]"
         ) from error
+    if endpoint is not None and urlsplit(endpoint).path in ("", "/"):
+        endpoint = endpoint.rstrip("/") + TRACES_PATH
+    wanted = next((name for name in PROTOCOLS if os.environ.get(name)), "")
+    if endpoint is None and os.environ.get(wanted) == "grpc":
+        logger.warning(
+            "%s is grpc, but spans are sent by http/protobuf; receivers mostly have the port 4318 "
+            "for that, not 4317",
+            wanted,
+        )
     return otlp.OTLPSpanExporter(endpoint=endpoint)

@@ -3,12 +3,12 @@
 import logging
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode
 
 from orbiter.trace._internal.failure import Failure
+from orbiter.trace._internal.sendable import sent, sent_text
 from orbiter.trace._internal.span import SAMPLED, NoteSpan
 
 if TYPE_CHECKING:
@@ -22,25 +22,24 @@ _UNSET = Status()
 def readable(note: NoteSpan, pipeline: "Pipeline") -> ReadableSpan:
     """Make the span of a note."""
     attributes = described(note.piece.attributes, note.subject, note.outcome, pipeline.settings)
-    events = [Event(name, given, at) for name, given, at in note.events or ()]
+    noted = note.events or ()
+    events = [Event(sent_text(name), sent(given or {}), at) for name, given, at in noted]
     status = note.status or _UNSET
     if note.failure is not None:
         attributes["error.type"] = note.failure.type
-        events.append(Event("exception", note.failure.attributes(), note.ended))
+        events.append(Event("exception", sent(note.failure.attributes()), note.ended))
         status = failed(note.failure)
     if note.extra:
-        # None takes the place of what cannot be the value of an attribute
-        given = BoundedAttributes(attributes=note.extra)
-        attributes.update({key: value for key, value in given.items() if value is not None})
+        attributes.update(note.extra)
     parent = None
     if note.parent_id:
         parent = SpanContext(note.trace_id, note.parent_id, note.remote, SAMPLED)
     return ReadableSpan(
-        name=note.name or note.piece.name(note.subject),
+        name=sent_text(note.name or note.piece.name(note.subject)),
         context=SpanContext(note.trace_id, note.span_id, False, SAMPLED),
         parent=parent,
         resource=pipeline.resource,
-        attributes=attributes,
+        attributes=sent(attributes),
         events=events,
         kind=SpanKind.CLIENT if note.piece.client else SpanKind.INTERNAL,
         status=status,
@@ -63,4 +62,11 @@ def described(make: Any, subject: Any, outcome: Any, settings: Any) -> dict[str,
 
 def failed(failure: Failure) -> Status:
     """Return the status of a span that ended with an error."""
-    return Status(StatusCode.ERROR, failure.message)
+    return Status(StatusCode.ERROR, failure.message and sent_text(failure.message))
+
+
+def characters_of(span: ReadableSpan) -> int:
+    """About how long a span is when it is sent."""
+    told = [span.attributes, *(event.attributes for event in span.events)]
+    texts = (value for one in told for value in (one or {}).values() if isinstance(value, str))
+    return sum(map(len, texts))

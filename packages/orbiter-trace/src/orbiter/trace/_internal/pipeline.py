@@ -5,6 +5,7 @@ import logging
 import os
 import threading
 from collections import deque
+from collections.abc import Iterator
 from random import random
 from typing import Any
 from weakref import WeakMethod
@@ -13,13 +14,18 @@ from opentelemetry.context import attach, detach, set_value
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 
-from orbiter.trace._internal.convert import readable
+from orbiter.trace._internal.convert import characters_of, readable
 from orbiter.trace._internal.pieces import Settings
 from orbiter.trace._internal.span import NoteSpan, ids
 from orbiter.trace.config import TraceConfig
 
 logger = logging.getLogger("orbiter.trace")
 BATCH = 512
+BATCH_CHARACTERS = 4_000_000
+"""A large request is refused whole: a Collector takes 20 MiB, and a character is up to 4 bytes."""
+SHUTDOWN_SECONDS = 5.0
+"""How long the end of a program waits for a receiver that does not answer."""
+UNNAMED = "unknown_service"
 
 
 class Pipeline:
@@ -27,7 +33,7 @@ class Pipeline:
 
     Attributes:
         settings: What spans tell.
-        dropped: Spans lost because the queue was full.
+        dropped: Spans lost because the queue was full, or the receiver silent until the end.
     """
 
     def __init__(self, config: TraceConfig, exporters: list[Any]) -> None:
@@ -38,9 +44,10 @@ class Pipeline:
         self._interval = config.export_interval
         self._limit = config.max_queue
         self._half = config.max_queue // 2
-        self._resource = Resource.create({"service.name": config.service_name})
+        self._resource = _resource(config.service_name)
         self._queue: deque[NoteSpan] = deque()
         self._closed = False
+        self._busy: Any = None
         self._renew()
         atexit.register(self.shutdown)
         forked = WeakMethod(self._after_fork)
@@ -92,24 +99,51 @@ class Pipeline:
             if self.dropped and not told:
                 logger.warning("spans are dropped: more than max_queue=%d wait", self._limit)
                 told = True
+        self.flush()
 
     def flush(self) -> None:
         """Export what has ended so far; returns when the exporters have it."""
         with self._exporting:
-            while self._queue:
-                size = min(BATCH, len(self._queue))
-                self._export([readable(self._queue.popleft(), self) for _ in range(size)])
+            for batch in self._batches():
+                self._export(batch, self._exporters)
+
+    def _batches(self) -> Iterator[list[ReadableSpan]]:
+        """Take the queue apart into what exporters can send at once."""
+        batch: list[ReadableSpan] = []
+        characters = 0
+        for note in iter(self._next, None):
+            try:
+                span = readable(note, self)
+            except Exception:
+                logger.exception("a span could not be made")
+                continue
+            size = characters_of(span)
+            if batch and (len(batch) == BATCH or characters + size > BATCH_CHARACTERS):
+                yield batch
+                batch, characters = [], 0
+            batch.append(span)
+            characters += size
+        if batch:
+            yield batch
 
     @property
     def resource(self) -> Resource:
         """What all spans of this process say of it."""
         return self._resource
 
-    def _export(self, spans: list[ReadableSpan]) -> None:
+    def _next(self) -> NoteSpan | None:
+        # not only one thread takes spans when a program ends
+        try:
+            return self._queue.popleft()
+        except IndexError:
+            return None
+
+    def _export(self, spans: list[ReadableSpan], exporters: list[Any]) -> None:
         # the exporters' own requests are not to be traced
         token = attach(set_value("suppress_instrumentation", True))
         try:
-            for exporter in self._exporters:
+            for exporter in exporters:
+                self._busy = exporter
                 try:
                     exporter.export(spans)
                 except Exception:
@@ -118,14 +152,40 @@ class Pipeline:
             detach(token)
 
     def shutdown(self) -> None:
-        """Export what is left and close the exporters; once."""
+        """Export what is left and close the exporters; once.
+
+        It waits SHUTDOWN_SECONDS for an exporter that hangs, then leaves that one behind.
+        """
         if self._closed:
             return
         self._closed = True
         self._wake.set()
-        self.flush()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+        thread = self._thread
+        if thread is None or thread is threading.current_thread():
+            self.flush()
+        else:
+            thread.join(SHUTDOWN_SECONDS)
+            if thread.is_alive():
+                self._leave_behind(self._busy)
         atexit.unregister(self.shutdown)
         for exporter in self._exporters:
             exporter.shutdown()
+
+    def _leave_behind(self, silent: Any) -> None:
+        others = [exporter for exporter in self._exporters if exporter is not silent]
+        lost = 0
+        for batch in self._batches():
+            self._export(batch, others)
+            lost += len(batch)
+        self.dropped += lost
+        logger.warning(
+            "%s did not answer for %g s: %d spans and those on their way are lost to it",
+            *(type(silent).__name__, SHUTDOWN_SECONDS, lost),
+        )
+
+
+def _resource(name: str | None) -> Resource:
+    found = Resource.create({"service.name": name} if name else {})
+    if str(found.attributes["service.name"]).startswith(UNNAMED):
+        return found.merge(Resource({"service.name": "orbiter"}))
+    return found

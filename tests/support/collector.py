@@ -1,0 +1,186 @@
+"""A real OpenTelemetry Collector, for tests: built once from its Go modules, run on this machine.
+
+`make collector` builds it as well. The version stands in otel_collector/go.mod; the program goes to
+`bin/otelcol` of the checkout's state directory, next to kubectl and helm.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from support.agent_clis import STATE
+
+SOURCES = Path(__file__).with_name("otel_collector")
+BUILD_SECONDS = 900
+"""What a build may take: 2 min cold on 2 cores, more while the cluster is being built beside it."""
+_LISTENS = re.compile(r'Starting HTTP server.*"endpoint": "([^"]+)"')
+_READY = "Everything is ready"
+
+
+def collector_program() -> Path:
+    """Return the path of the Collector, building it when it is not here yet."""
+    sources = [SOURCES / "go.mod", SOURCES / "main.go"]
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()
+    link, built = STATE / "bin" / "otelcol", STATE / "build" / f"otelcol-{digest[:12]}"
+    for directory in (link.parent, built.parent):
+        directory.mkdir(parents=True, exist_ok=True)
+    with (built.parent / "otelcol.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not built.exists():
+            for old in built.parent.glob("otelcol-*"):
+                old.unlink()
+            _build(sources, built)
+        link.unlink(missing_ok=True)
+        link.symlink_to(built)
+    return link
+
+
+def _build(sources: list[Path], program: Path) -> None:
+    assert shutil.which("go"), "Go 1.26 or newer is not on PATH; the Collector needs it"
+    new = program.with_name(f"new-{program.name}")
+    # in a copy: Go completes go.mod and writes go.sum there, from its checksum database
+    with tempfile.TemporaryDirectory() as directory:
+        for file in sources:
+            shutil.copy(file, directory)
+        command = ["go", "build", "-mod=mod", "-trimpath", "-buildvcs=false", "-ldflags=-s -w"]
+        done = subprocess.run(
+            [*command, "-o", str(new), "."],
+            cwd=directory,
+            capture_output=True,
+            text=True,
+            timeout=BUILD_SECONDS,
+        )
+    assert done.returncode == 0, f"{' '.join(command)} failed: {done.stderr[-4000:]}"
+    new.rename(program)
+
+
+@dataclass(frozen=True)
+class CollectedSpan:
+    """A span as the Collector wrote it down."""
+
+    name: str
+    started: int
+    trace_id: str
+    span_id: str
+    parent_id: str
+    kind: str
+    status: str
+    message: str
+    attributes: dict[str, Any]
+    events: list[tuple[str, dict[str, Any]]]
+    resource: dict[str, Any] = field(repr=False)
+
+
+class Collector:
+    """A running Collector; `url` is where OTLP over HTTP goes, without the path of a signal."""
+
+    def __init__(self, url: str, file: Path, log: Path) -> None:
+        self.url = url
+        self.file = file
+        self.log = log
+
+    @property
+    def spans(self) -> list[CollectedSpan]:
+        """What it has written down so far, by their beginning."""
+        found: list[CollectedSpan] = []
+        # a line that is still being written has no end yet
+        for line in self.file.read_text().splitlines(keepends=True):
+            if line.endswith("\n"):
+                found += _spans(json.loads(line))
+        return sorted(found, key=lambda span: span.started)
+
+
+_KINDS = ("unspecified", "internal", "server", "client", "producer", "consumer")
+_STATUS = ("unset", "ok", "error")
+
+
+def _spans(request: dict[str, Any]) -> Iterator[CollectedSpan]:
+    for resource in request["resourceSpans"]:
+        told = _attributes(resource["resource"])
+        for span in (span for scope in resource["scopeSpans"] for span in scope["spans"]):
+            status = span.get("status", {})
+            yield CollectedSpan(
+                name=span["name"],
+                started=int(span["startTimeUnixNano"]),
+                trace_id=span["traceId"],
+                span_id=span["spanId"],
+                parent_id=span.get("parentSpanId", ""),
+                kind=_KINDS[span["kind"]],
+                status=_STATUS[status.get("code", 0)],
+                message=status.get("message", ""),
+                attributes=_attributes(span),
+                events=[(one["name"], _attributes(one)) for one in span.get("events", ())],
+                resource=told,
+            )
+
+
+def _attributes(owner: dict[str, Any]) -> dict[str, Any]:
+    return {pair["key"]: _value(pair["value"]) for pair in owner.get("attributes", ())}
+
+
+def _value(value: dict[str, Any]) -> Any:
+    [(kind, content)] = value.items()
+    if kind == "intValue":
+        return int(content)
+    if kind == "arrayValue":
+        return [_value(one) for one in content.get("values", ())]
+    return content
+
+
+@contextmanager
+def running_collector(directory: Path, port: int = 0) -> Iterator[Collector]:
+    """Run a Collector on the loopback interface that keeps all spans for `Collector.spans`.
+
+    Args:
+        directory: For its files; spans that are in there already stay.
+        port: Where it listens, by default where nobody else does.
+    """
+    file, log = directory / "spans.json", directory / "collector.log"
+    file.touch()
+    settings = directory / "collector.yaml"
+    settings.write_text(_config(file, port))
+    command = [str(collector_program()), "--config", str(settings)]
+    with log.open("w") as output, subprocess.Popen(command, stderr=output) as process:
+        try:
+            yield Collector(f"http://{_endpoint(process, log)}", file, log)
+        finally:
+            process.terminate()
+
+
+def _config(file: Path, port: int) -> str:
+    kept = {"path": str(file), "append": True, "flush_interval": "20ms"}
+    return json.dumps(
+        {
+            "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}},
+            "exporters": {"file": kept},
+            "service": {"pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["file"]}}},
+        }
+    )
+
+
+def _endpoint(process: subprocess.Popen[bytes], log: Path) -> str:
+    """Where it listens, as it says itself, once it says that it is ready."""
+    with log.open() as lines:
+        said = ""
+        while _READY not in said:
+            running = process.poll() is None
+            said += lines.read()
+            assert running, f"the Collector ended with {process.returncode}: {said}"
+    listens = _LISTENS.search(said)
+    assert listens, said
+    return listens[1]
+
+
+if __name__ == "__main__":
+    os.write(sys.stdout.fileno(), f"{collector_program()}\n".encode())
