@@ -16,6 +16,8 @@ from orbiter.models import ModelProvider, ModelResponse, ScriptedModel, StreamCh
 from orbiter.server import ServerConfig, create_app
 from orbiter.server.main import Server
 
+from .chromium import chromium, connected
+
 
 class Paced(ModelProvider):
     """Says words one by one, each when it is let."""
@@ -124,3 +126,15 @@ async def running(
         for connection in list(server.server_state.connections):
             connection.transport.abort()
         await asyncio.sleep(0)
+
+
+@pytest.fixture(scope="session")
+def chromium_address(tmp_path_factory):
+    with chromium(tmp_path_factory.mktemp("chromium")) as address:
+        yield address
+
+
+@pytest.fixture
+async def browser(chromium_address):
+    async with connected(chromium_address) as browser:
+        yield browser

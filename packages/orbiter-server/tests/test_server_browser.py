@@ -6,13 +6,11 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from support.fake_api import FakeApi
 
 from orbiter import Agent
 from orbiter.models import ScriptedModel, call
 from orbiter.tasks import Task, TaskState, TaskStoreSqlite, ask_user
 
-from .chromium import chromium, connected
 from .conftest import Paced, get_weather
 from .spelling_server import WORDS
 from .test_server_crashes import Process
@@ -21,18 +19,6 @@ pytestmark = pytest.mark.integration
 TOKEN = "open-sesame"
 FINISHED = "document.querySelector('.foot')?.textContent.includes('Trace ·')"
 ANSWER = "[...document.querySelectorAll('.said.agent .prose')].map(e => e.innerText).join('|')"
-
-
-@pytest.fixture(scope="module")
-def chromium_address(tmp_path_factory):
-    with chromium(tmp_path_factory.mktemp("chromium")) as address:
-        yield address
-
-
-@pytest.fixture
-async def browser(chromium_address):
-    async with connected(chromium_address) as browser:
-        yield browser
 
 
 async def ask(page, text):
@@ -309,45 +295,3 @@ async def test_dark_is_dark_and_narrow_fits(start, browser):
     assert max(int(part) for part in color[4:-1].split(",")) < 50
     assert await page.do("document.documentElement.scrollWidth") <= 360
     assert page.complaints == []
-
-
-async def test_the_clusters_tasks_and_sessions_are_listed(start, browser, tmp_path):
-    api = FakeApi()
-    await api.start()
-    try:
-        for number in range(3):
-            api.put(
-                "agenttasks",
-                {
-                    "metadata": {"name": f"task-{number}", "namespace": "default"},
-                    "spec": {"prompt": "Fix it", "agent": {"type": "claude"}},
-                    "status": {"phase": "InputRequired", "message": "asks something"},
-                },
-            )
-        api.put(
-            "posessions",
-            {
-                "metadata": {"name": "ada", "namespace": "default"},
-                "spec": {"userId": 7},
-                "status": {"phase": "Asleep"},
-            },
-        )
-        server = await start(kubeconfig=api.kubeconfig(tmp_path))
-        page = await browser.page(f"{server.url}/#/cluster")
-        await page.until("document.body.innerText.includes('ada')")
-        shown = await page.do("document.getElementById('main').innerText")
-        assert "task-2" in shown
-        assert "input required" in shown
-        assert "asks something" in shown
-        assert "asleep" in shown
-        # nothing was opened, nothing is marked; columns stand below their heads
-        assert await page.do("document.querySelectorAll('.row.active').length") == 0
-        left = "[...document.querySelectorAll('[role=row]')].map(r => r.lastChild.offsetLeft)"
-        assert len(set(await page.do(left))) == 1
-        answer = (await server.http.get("/v1/cluster/tasks")).json()
-        assert answer["total"] == 3
-        await api.stop()
-        assert (await server.http.get("/v1/cluster/sessions")).status_code == 502
-        assert page.complaints == []
-    finally:
-        await api.stop()

@@ -4,6 +4,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field, SecretStr
 
+_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+
 
 class ServerConfig(BaseModel):
     """How a server runs.
@@ -22,7 +24,8 @@ class ServerConfig(BaseModel):
         heartbeat_seconds: Pause after which a silent event stream sends a comment.
         kubeconfig: File by which the page finds a cluster's tasks and sessions; inside of a
             cluster the pod's own service account is used.
-        namespace: The cluster's namespace to show; None is the pod's or the context's own.
+        namespace: The cluster's namespace to show, several with commas between them, or `*` for
+            all; None is the pod's or the context's own.
     """
 
     model_config = {"frozen": True}
@@ -36,4 +39,4 @@ class ServerConfig(BaseModel):
     drain_seconds: float = Field(default=30.0, ge=0)
     heartbeat_seconds: float = Field(default=15.0, gt=0)
     kubeconfig: Path | None = None
-    namespace: str | None = None
+    namespace: str | None = Field(default=None, pattern=rf"^(\*|{_NAME}(,{_NAME})*)$")

@@ -153,7 +153,7 @@ class PageQuery(_Request):
 
 
 class ClusterQuery(_Request):
-    """Which page of the cluster's objects; `after` is what its API server calls `continue`."""
+    """Which page of the cluster's objects, the newest first."""
 
     limit: int = Field(default=100, ge=1, le=1000)
     after: str | None = Field(default=None, max_length=4000)
@@ -224,7 +224,7 @@ class ClusterObject(_Answer):
 
 
 class ClusterPage(_Answer):
-    """A page of the cluster's objects; `next` is the API server's own cursor."""
+    """A page of the cluster's objects; `next` is `after` of the one behind it, null at the end."""
 
     items: list[ClusterObject]
     total: int

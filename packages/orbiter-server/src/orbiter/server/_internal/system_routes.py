@@ -3,7 +3,7 @@
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from orbiter.server._internal.cluster import Kind
+from orbiter.server._internal.cluster_api import Kind
 from orbiter.server._internal.endpoint import Endpoint
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.metrics import CONTENT_TYPE
@@ -44,7 +44,7 @@ def system_endpoints(services: Services) -> list[Endpoint]:
             )  # fmt: skip
         return await services.cluster.page(kind, query.limit, query.after)
 
-    cluster = (404, 410, 501, 502)
+    cluster = (404, 501, 502)
     return [
         Endpoint("GET", "/healthz", "Say that the process works", healthz, Health, public=True),
         Endpoint(

@@ -1,42 +1,67 @@
-// The AgentTasks and POSessions of the cluster.
+// The AgentTasks and POSessions of the cluster, as they are now.
 
 import { request } from "./api.js";
 import { badge, h, when } from "./dom.js";
 import { LongList } from "./list.js";
 
+const REFRESH = 2000;
+const NEWEST = 200;
+
 export class Cluster {
   constructor() {
-    this.lists = [this.list("AgentTasks", "tasks"), this.list("POSessions", "sessions")];
+    this.kinds = [this.kind("AgentTasks", "tasks"), this.kind("POSessions", "sessions")];
     this.element = h(
       "div", { class: "stack" },
-      this.lists.map(({ title, list }) => h(
-        "section", { class: "listing", "aria-label": title }, h("h2", {}, title), list.element,
+      this.kinds.map(({ title, list, problem }) => h(
+        "section", { class: "listing", "aria-label": title },
+        h("h2", {}, title, " ", problem), list.element,
       )),
     );
   }
 
-  list(title, path) {
+  kind(title, path) {
+    const page = (limit, cursor) => {
+      const query = new URLSearchParams({ limit });
+      if (cursor) query.set("after", cursor);
+      return request("GET", `/v1/cluster/${path}?${query}`);
+    };
     const list = new LongList({
       label: title,
       columns: ["Phase", "Name", "Agent", "Message", "Created"],
-      empty: `There are no ${title} in this namespace.`,
+      empty: `There are no ${title} here.`,
       key: (item) => `${item.namespace}/${item.name}`,
-      fetchPage: async (limit, cursor) => {
-        const query = new URLSearchParams({ limit });
-        if (cursor) query.set("after", cursor);
-        return request("GET", `/v1/cluster/${path}?${query}`);
-      },
+      fetchPage: page,
       cells: (item) => [
-        badge(item.phase || "new"), item.name, item.agent, item.message, when(item.created_at),
+        badge(item.phase || "new"),
+        [h("span", { class: "soft" }, `${item.namespace}/`), item.name],
+        item.agent, item.message, when(item.created_at),
       ],
     });
     list.element.classList.add("wide");
-    return { title, list };
+    return { title, page, list, problem: h("span", { class: "problem", role: "status" }) };
   }
 
   async enter() {
-    await Promise.all(this.lists.map(({ list }) => list.reload()));
+    this.timer ??= setInterval(() => document.hidden || this.refresh(), REFRESH);
+    await this.refresh();
   }
 
-  leave() {}
+  leave() {
+    clearInterval(this.timer);
+    this.timer = null;
+  }
+
+  async refresh() {
+    if (this.refreshing) return;
+    this.refreshing = true;
+    await Promise.all(this.kinds.map(async ({ page, list, problem }) => {
+      try {
+        list.renew(await page(NEWEST));
+        problem.textContent = "";
+      } catch (error) {
+        problem.textContent = error.message;
+      }
+    }));
+    this.refreshing = false;
+  }
 }

@@ -57,7 +57,7 @@ export class LongList {
     try {
       const page = await this.fetchPage(PAGE, this.next);
       if (generation !== this.generation) return;
-      for (const item of page.items) this.put(item, false);
+      for (const item of page.items) this.put(item);
       this.total = Math.max(page.total, this.items.length);
       this.next = page.next;
       this.complete = page.next === null;
@@ -69,29 +69,60 @@ export class LongList {
     this.draw();
   }
 
-  // Take what the first page says now: new items come on top, known ones are renewed.
-  merge(page) {
-    const fresh = page.items.filter((item) => !this.known.has(this.key(item)));
-    for (const item of page.items) if (this.known.has(this.key(item))) this.put(item, false);
-    for (const item of fresh.reverse()) this.put(item, true);
+  // Take a page that begins with the newest item for what the list begins with now. What it lacks
+  // is gone; what is in sight, marked or has the focus stays so, whatever comes on top.
+  renew(page) {
+    const mine = (item) => item && this.key(item);
+    const last = page.items.at(-1);
+    const place = last ? this.items.findIndex((item) => mine(item) === mine(last)) : -1;
+    const rest = page.next === null || place < 0 ? [] : this.items.slice(place + 1);
+    if (!rest.length) {
+      this.next = page.next;
+      this.complete = page.next === null;
+      this.generation += 1;
+    }
+    const before = this.items;
+    const top = Math.floor(this.body.scrollTop / ROW);
+    const [seen, active] = [mine(before[top]), mine(before[this.active])];
+    for (const item of page.items) this.put(item);
+    this.items = [...page.items, ...rest].map((item) => this.known.get(mine(item)));
+    this.known = new Map(this.items.map((item) => [mine(item), item]));
     this.total = Math.max(page.total, this.items.length);
     this.message.textContent = this.total === 0 ? this.empty : "";
-    if (fresh.length) this.rows.clear();
-    if (fresh.length) this.spacer.replaceChildren();
+    if (before.length === this.items.length && before.every((item, at) => item === this.items[at])) {
+      this.draw();
+      return;
+    }
+    const find = (key) => this.items.findIndex((item) => mine(item) === key);
+    const focused = this.spacer.contains(document.activeElement);
+    this.active = Math.max(find(active), 0);
+    this.opened &&= find(active) >= 0;
+    this.rows.clear();
+    this.spacer.replaceChildren();
+    this.spacer.style.height = `${this.total * ROW}px`;
+    if (this.body.scrollTop && find(seen) >= 0) this.body.scrollTop += (find(seen) - top) * ROW;
+    this.draw();
+    if (focused) (this.rows.get(this.active) ?? this.body).focus({ preventScroll: true });
+  }
+
+  // Take what is new of an item that is listed.
+  update(item) {
+    if (this.known.has(this.key(item))) this.put(item);
     this.draw();
   }
 
-  put(item, first) {
+  put(item) {
     const key = this.key(item);
     const place = this.known.get(key);
     if (place !== undefined) {
-      Object.assign(place, item, { dirty: true });
+      if (Object.keys(item).some((name) => place[name] !== item[name])) {
+        Object.assign(place, item, { dirty: true });
+      }
       return;
     }
     const kept = { ...item, dirty: false };
     this.known.set(key, kept);
-    if (first) this.items.unshift(kept);
-    else this.items.push(kept);
+    this.items.push(kept);
   }
 
   schedule() {
@@ -107,10 +138,12 @@ export class LongList {
     const last = Math.min(Math.ceil((scrollTop + clientHeight) / ROW) + MARGIN, this.total);
     this.spacer.style.height = `${this.total * ROW}px`;
     this.element.setAttribute("aria-rowcount", String(this.total + 1));
+    let focused = -1;
     for (const [index, row] of this.rows) {
       const gone = index < first || index >= last;
       const stale = row.waiting && index < this.items.length;
       if (gone || stale || this.items[index]?.dirty) {
+        if (row === document.activeElement && !gone) focused = index;
         row.remove();
         this.rows.delete(index);
         if (!gone && this.items[index]) this.items[index].dirty = false;
@@ -119,6 +152,7 @@ export class LongList {
     for (let index = first; index < last; index += 1) {
       if (!this.rows.has(index)) this.rows.set(index, this.row(index));
     }
+    this.rows.get(focused)?.focus({ preventScroll: true });
     if (last > this.items.length && !this.complete) this.more().then(() => this.schedule());
   }
 

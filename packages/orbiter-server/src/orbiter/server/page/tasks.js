@@ -98,7 +98,7 @@ export class Tasks {
     const state = this.state;
     try {
       const page = await this.page(100, null);
-      if (state === this.state) this.list.merge(page);
+      if (state === this.state) this.list.renew(page);
     } catch { /* the next time */ }
   }
 
@@ -158,7 +158,7 @@ export class Tasks {
       h("p", { class: "fine" }, `${task.agent} · ${task.id}`),
     );
     announce(`Task is ${task.state.replace("_", " ")}`);
-    this.list.merge({ items: this.list.known.has(id) ? [brief(task)] : [], total: this.list.total });
+    this.list.update(brief(task));
   }
 
   question(task, log) {

@@ -1,0 +1,108 @@
+"""What the server knows of a kind of object in the cluster: followed while somebody looks."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import Any
+
+from orbiter.server._internal.cluster_api import ClusterApi, ExpiredError, Kind
+from orbiter.server._internal.errors import RequestError
+from orbiter.server.models import ClusterObject
+
+Key = tuple[str, str, str]
+"""Time of creation, namespace and name: the order of a list."""
+
+
+class Followed:
+    """The objects of one kind in one place, listed once and then watched.
+
+    The API server hears of the first look and of no later one, however many pages are open. A
+    watch during which nobody looked is the last: what was known is out of date from then on, and
+    the next look lists anew.
+    """
+
+    def __init__(self, api: ClusterApi, kind: Kind, namespace: str) -> None:
+        self._api = api
+        self._kind = kind
+        self._namespace = namespace
+        self._objects: dict[Key, ClusterObject] = {}
+        self._asked = False
+        self._run: asyncio.Task[None] | None = None
+        self._listed: asyncio.Future[None] | None = None
+
+    async def objects(self) -> Mapping[Key, ClusterObject]:
+        """Return the objects as they are now.
+
+        Raises:
+            RequestError: They cannot be listed; the next look tries again.
+        """
+        self._asked = True
+        if self._listed is None or self._run is None or self._run.done():
+            self._listed = asyncio.get_running_loop().create_future()
+            self._run = asyncio.create_task(self._follow(self._listed))
+        # whoever waits may leave; the others wait on
+        await asyncio.shield(self._listed)
+        return self._objects
+
+    async def close(self) -> None:
+        """Follow no more."""
+        if self._run is not None:
+            self._run.cancel()
+            await asyncio.gather(self._run, return_exceptions=True)
+
+    async def _follow(self, listed: asyncio.Future[None]) -> None:
+        version = ""
+        try:
+            while self._asked:
+                if not version:
+                    items, version = await self._api.list(self._kind, self._namespace)
+                    self._objects = dict(map(_entry, items))
+                    if not listed.done():
+                        listed.set_result(None)
+                self._asked = False
+                version = await self._watched(version)
+        except RequestError as error:
+            if not listed.done():
+                listed.set_exception(error)
+                listed.exception()  # seen, also when nobody waits any more
+        finally:
+            listed.cancel()
+
+    async def _watched(self, version: str) -> str:
+        """Take in changes until the watch ends; return where to go on, empty when it is lost."""
+        try:
+            async with aclosing(self._api.watch(self._kind, self._namespace, version)) as changes:
+                async for change in changes:
+                    version = change["object"]["metadata"]["resourceVersion"]
+                    key, entry = _entry(change["object"])
+                    if change["type"] == "DELETED":
+                        self._objects.pop(key, None)
+                    else:
+                        self._objects[key] = entry
+        except ExpiredError:
+            return ""
+        return version
+
+
+def _entry(item: dict[str, Any]) -> tuple[Key, ClusterObject]:
+    meta, spec, status = item["metadata"], item.get("spec", {}), item.get("status", {})
+    created, namespace = meta.get("creationTimestamp") or "", meta.get("namespace", "")
+    return (created, namespace, meta["name"]), ClusterObject(
+        name=meta["name"],
+        namespace=namespace,
+        phase=status.get("phase", ""),
+        agent=spec.get("agent", {}).get("type", ""),
+        message=_message(spec, status)[:200],
+        created_at=created or None,
+    )
+
+
+def _message(spec: dict[str, Any], status: dict[str, Any]) -> str:
+    if "userId" not in spec:
+        return str(status.get("message") or spec.get("prompt") or "")
+    for condition in status.get("conditions", []):
+        if condition["type"] == "Available" and condition["status"] == "False":
+            return str(condition["message"])
+    turns, pending = status.get("turns", 0), status.get("pendingMessages", 0)
+    words = [f"user {spec['userId']}", f"{turns} turn{'' if turns == 1 else 's'}"]
+    return ", ".join(words + ([f"{pending} pending"] if pending else []))

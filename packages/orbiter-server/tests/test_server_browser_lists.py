@@ -1,0 +1,132 @@
+"""Lists in a real Chromium: they keep up with what happens, and leave the reader in peace."""
+
+import pytest
+from support.fake_api import FakeApi
+
+from orbiter.models import ScriptedModel
+
+pytestmark = pytest.mark.integration
+MAIN = "document.getElementById('main').innerText"
+
+
+@pytest.fixture
+async def api():
+    api = FakeApi()
+    await api.start()
+    yield api
+    await api.stop()
+
+
+def put(api, name, *, phase="Running", minute=0, message=""):
+    api.put(
+        "agenttasks",
+        {
+            "metadata": {
+                "name": name, "namespace": "default",
+                "creationTimestamp": f"2026-01-01T00:{minute:02}:00Z",
+            },
+            "spec": {"prompt": "Fix it", "agent": {"type": "claude"}},
+            "status": {"phase": phase, "message": message},
+        },
+    )  # fmt: skip
+
+
+async def test_the_clusters_tasks_and_sessions_are_listed(start, browser, api, tmp_path):
+    for number in range(3):
+        put(api, f"task-{number}", phase="InputRequired", message="asks something")
+    api.put(
+        "posessions",
+        {
+            "metadata": {"name": "ada", "namespace": "default"},
+            "spec": {"userId": 7},
+            "status": {"phase": "Asleep", "turns": 1},
+        },
+    )
+    server = await start(kubeconfig=api.kubeconfig(tmp_path))
+    page = await browser.page(f"{server.url}/#/cluster")
+    await page.until("document.body.innerText.includes('ada')")
+    await page.until("document.body.innerText.includes('task-2')")
+    shown = await page.do(MAIN)
+    assert "default/task-2" in shown
+    assert "input required" in shown
+    assert "asks something" in shown
+    assert "asleep" in shown
+    assert "user 7, 1 turn" in shown
+    # nothing was opened, nothing is marked; columns stand below their heads
+    assert await page.do("document.querySelectorAll('.row.active').length") == 0
+    left = "[...document.querySelectorAll('[role=row]')].map(r => r.lastChild.offsetLeft)"
+    assert len(set(await page.do(left))) == 1
+    assert page.complaints == []
+
+
+async def test_the_cluster_is_shown_as_it_is_now_without_a_reload(start, browser, api, tmp_path):
+    put(api, "one")
+    put(api, "two", minute=1)
+    server = await start(kubeconfig=api.kubeconfig(tmp_path))
+    page = await browser.page(f"{server.url}/#/cluster")
+    await page.until(f"{MAIN}.includes('one')")
+    await page.do("globalThis.same = true")
+    row = "document.querySelectorAll('.spacer .row')[1]"
+    await page.do(f"{row}.focus()")
+    put(api, "one", phase="Completed", message="all is well")
+    await page.until(f"{row}.innerText.includes('all is well')")
+    focused = "document.activeElement.innerText"
+    assert "default/one" in await page.do(focused), "a row that changes keeps the focus"
+    put(api, "three", minute=2)
+    await page.until(f"{MAIN}.includes('three')")
+    order = "[...document.querySelectorAll('.spacer .row')].map(r => r.children[1].innerText)"
+    assert await page.do(f"{order}.slice(0, 3).sort().join()") == (
+        "default/one,default/three,default/two"
+    )
+    api.remove("agenttasks", "default", "two")
+    await page.until(f"!{MAIN}.includes('two')")
+    assert await page.do("globalThis.same"), "it is the same page still"
+    assert page.complaints == []
+
+
+async def test_a_cluster_that_is_away_is_told_and_comes_back(start, browser, api, tmp_path):
+    put(api, "one")
+    server = await start(kubeconfig=api.kubeconfig(tmp_path))
+    page = await browser.page(f"{server.url}/#/cluster")
+    await page.until(f"{MAIN}.includes('one')")
+    await api.stop()
+    await page.until("document.querySelector('h2 .problem').textContent.includes('did not list')")
+    assert "one" in await page.do(MAIN), "what was known stays in sight"
+    await api.start()
+    await page.until("document.querySelector('h2 .problem').textContent === ''")
+    assert page.complaints == []
+
+
+async def test_the_task_that_is_open_stays_marked_when_others_come(start, browser):
+    server = await start(model=ScriptedModel("Done.", repeat=True))
+
+    async def hand_in(text):
+        return await server.http.post("/v1/tasks", json={"input": text, "agent": "helper"})
+
+    first = (await hand_in("The first")).json()["id"]
+    page = await browser.page(f"{server.url}/#/tasks")
+    await page.until("document.querySelectorAll('.spacer .row').length === 1")
+    await page.click(".spacer .row")
+    await page.until(f"location.hash.endsWith('{first}')")
+    await hand_in("The second")
+    await page.until("document.querySelectorAll('.spacer .row').length === 2")
+    marked = "[...document.querySelectorAll('.row.active')].map(r => r.children[1].innerText)"
+    assert await page.do(marked) == ["The first"]
+    assert page.complaints == []
+
+
+async def test_what_one_reads_stays_where_it_is_when_others_come_on_top(
+    start, browser, api, tmp_path
+):
+    for number in range(50):
+        put(api, f"task-{number}", minute=number)
+    server = await start(kubeconfig=api.kubeconfig(tmp_path))
+    page = await browser.page(f"{server.url}/#/cluster")
+    await page.until(f"{MAIN}.includes('task-49')")
+    await page.do("document.querySelector('.rows').scrollTop = 44 * 20 + 11")
+    await page.until(f"{MAIN}.includes('task-29')")
+    put(api, "new", minute=59)
+    rows = "document.querySelector('.rows')"
+    await page.until(f"{rows}.scrollHeight === 44 * 51")
+    assert await page.do(f"{rows}.scrollTop") == 44 * 21 + 11
+    assert page.complaints == []

@@ -1,0 +1,172 @@
+"""The tasks and sessions of a cluster, as the server follows and tells them."""
+
+import pytest
+from support.eventually import eventually
+from support.fake_api import FakeApi, RefusedRequestError
+
+from orbiter.server._internal.cluster import Cluster
+
+pytestmark = pytest.mark.integration
+TASKS = "/v1/cluster/tasks"
+
+
+@pytest.fixture
+async def api():
+    api = FakeApi()
+    await api.start()
+    yield api
+    await api.stop()
+
+
+def put(api, name, *, namespace="default", phase="Running", minute=0, kind="agenttasks"):
+    api.put(
+        kind,
+        {
+            "metadata": {
+                "name": name, "namespace": namespace,
+                "creationTimestamp": f"2026-01-01T00:{minute:02}:00Z",
+            },
+            "spec": {"prompt": f"Do {name}", "agent": {"type": "claude"}},
+            "status": {"phase": phase},
+        },
+    )  # fmt: skip
+
+
+def watches(api):
+    return len(api._changed)
+
+
+async def names(server, path=TASKS, **query):
+    answer = await server.http.get(path, params=query)
+    assert answer.status_code == 200, answer.text
+    return [item["name"] for item in answer.json()["items"]]
+
+
+async def test_the_newest_come_first_in_pages(start, api, tmp_path):
+    for number in range(5):
+        put(api, f"task-{number}", minute=number)
+    server = await start(kubeconfig=api.kubeconfig(tmp_path))
+    first = (await server.http.get(TASKS, params={"limit": 2})).json()
+    assert [item["name"] for item in first["items"]] == ["task-4", "task-3"]
+    assert first["total"] == 5
+    put(api, "new", minute=9)
+    assert await names(server, limit=2, after=first["next"]) == ["task-2", "task-1"]
+    assert await names(server, limit=9, after=first["next"]) == ["task-2", "task-1", "task-0"]
+    assert (await server.http.get(TASKS, params={"limit": 9})).json()["next"] is None
+
+
+async def test_a_cursor_of_no_page_is_refused(start, api, tmp_path):
+    server = await start(kubeconfig=api.kubeconfig(tmp_path))
+    answer = await server.http.get(TASKS, params={"after": "nonsense"})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "after")
+
+
+async def test_changes_arrive_without_another_list(start, api, tmp_path):
+    put(api, "one")
+    server = await start(kubeconfig=api.kubeconfig(tmp_path))
+    assert await names(server) == ["one"]
+    put(api, "one", phase="Completed")
+    put(api, "two", minute=1)
+
+    async def phases():
+        items = (await server.http.get(TASKS)).json()["items"]
+        return {item["name"]: item["phase"] for item in items}
+
+    async def has(expected):
+        return await phases() == expected
+
+    await eventually(lambda: has({"one": "Completed", "two": "Running"}))
+    api.remove("agenttasks", "default", "one")
+    await eventually(lambda: has({"two": "Running"}))
+    assert api.requests["list", "agenttasks"] == 1
+
+
+async def test_what_was_missed_is_listed_anew(start, api, tmp_path):
+    put(api, "one")
+    server = await start(kubeconfig=api.kubeconfig(tmp_path))
+    assert await names(server) == ["one"]
+    api.remove("agenttasks", "default", "one")
+    put(api, "two")
+    await server.http.get(TASKS)
+    api.forget_history()
+
+    async def lists():
+        return await names(server) == ["two"]
+
+    await eventually(lists)
+
+
+async def test_nobody_looking_ends_the_watch_and_the_next_look_is_fresh(start, api, tmp_path):
+    put(api, "one")
+    server = await start(kubeconfig=api.kubeconfig(tmp_path))
+    assert await names(server) == ["one"]
+    await eventually(lambda: watches(api) == 1)
+    api.forget_history()
+    await eventually(lambda: watches(api) == 0)
+    put(api, "two", minute=1)
+    assert await names(server) == ["two", "one"]
+    assert api.requests["list", "agenttasks"] == 2
+
+
+@pytest.mark.parametrize(
+    ("namespace", "seen"),
+    [
+        (None, ["in-default"]),
+        ("b", ["in-b"]),
+        ("a,b", ["in-b", "in-a"]),
+        ("*", ["in-default", "in-b", "in-a"]),
+    ],
+)
+async def test_one_namespace_several_or_all(start, api, tmp_path, namespace, seen):
+    put(api, "in-a", namespace="a", minute=1)
+    put(api, "in-b", namespace="b", minute=2)
+    put(api, "in-default", minute=3)
+    server = await start(kubeconfig=api.kubeconfig(tmp_path), namespace=namespace)
+    assert await names(server) == seen
+
+
+async def test_a_refusal_is_told_in_the_api_servers_words_and_tried_again(start, api, tmp_path):
+    async def refuse(verb, plural, body):
+        raise RefusedRequestError(403, "Forbidden", "agenttasks is forbidden to you")
+
+    allowed, api.before = api.before, refuse
+    server = await start(kubeconfig=api.kubeconfig(tmp_path), namespace="team")
+    answer = await server.http.get(TASKS)
+    assert answer.status_code == 502
+    assert "of namespace team: agenttasks is forbidden to you" in answer.json()["error"]["message"]
+    api.before = allowed
+    assert await names(server) == []
+
+
+async def test_a_cluster_that_is_away_is_told_until_it_is_back(start, api, tmp_path):
+    put(api, "one")
+    server = await start(kubeconfig=api.kubeconfig(tmp_path))
+    assert await names(server) == ["one"]
+    await api.stop()
+
+    async def status(wanted):
+        return (await server.http.get(TASKS)).status_code == wanted
+
+    await eventually(lambda: status(502))
+    await api.start()
+    await eventually(lambda: status(200))
+    assert await names(server) == ["one"]
+
+
+def test_a_pod_without_an_identity_has_no_cluster(monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    assert Cluster.if_any(None, None) is None
+
+
+async def test_without_a_cluster_there_is_none(start):
+    server = await start()
+    answer = await server.http.get(TASKS)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "no_cluster")
+
+
+@pytest.mark.parametrize("namespace", ["Team_A", "a,,b", "*,a", ""])
+async def test_a_namespace_that_cannot_be_is_refused(namespace):
+    from orbiter.server import ServerConfig
+
+    with pytest.raises(ValueError, match="namespace"):
+        ServerConfig(namespace=namespace)
