@@ -15,6 +15,14 @@ ORBITER_PARTS = (
     "images/orbiter.lock",
     *(f"packages/orbiter-{name}/src" for name in ("core", "models", "mcp", "cli")),
 )
+SERVER_PARTS = (
+    "images/server.Dockerfile",
+    "images/server.lock",
+    *(
+        f"packages/orbiter-{name}/src"
+        for name in ("core", "models", "mcp", "tasks", "server", "cli")
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,7 @@ CATALOG = (
     worker("codex", always=False),
     worker("factory", always=False),
     Image("worker-orbiter", ORBITER_PARTS, lock="orbiter", parent="worker"),
+    Image("server", SERVER_PARTS, lock="server"),
     Image("redis", ("images/redis.Dockerfile",)),
     Image("model-server", ("tests/images/model-server.Dockerfile", "tests/model_server")),
     Image("git-server", ("tests/images/git-server.Dockerfile", "tests/images/git_server.py")),

@@ -19,6 +19,7 @@ BUILD_SECONDS = {
     "worker-codex": 40,
     "worker-factory": 40,
     "worker-orbiter": 40,
+    "server": 30,
     "operator": 30,
 }
 LOAD_SECONDS = {"worker-claude": 20, "worker-codex": 20, "worker-factory": 20}

@@ -15,6 +15,9 @@ PACKAGES = {
     "operator": ("contracts", "operator"),
     "worker": ("contracts", "wrapper"),
     "orbiter": tuple(f"packages/orbiter-{name}" for name in ("core", "models", "mcp", "cli")),
+    "server": tuple(
+        f"packages/orbiter-{name}" for name in ("core", "models", "mcp", "tasks", "server", "cli")
+    ),
 }
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.MULTILINE)
 
