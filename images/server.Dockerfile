@@ -20,7 +20,7 @@ RUN python3 -m compileall -q --invalidation-mode unchecked-hash /opt/orbiter/src
       > /usr/local/bin/orbiter \
  && chmod 755 /usr/local/bin/orbiter
 
-ENV PYTHONPATH=/opt/orbiter/src:/opt/orbiter/lib PYTHONUNBUFFERED=1
+ENV PYTHONPATH=/opt/orbiter/src:/opt/orbiter/lib PYTHONUNBUFFERED=1 HOME=/tmp
 USER 1000:1000
 WORKDIR /
 ENTRYPOINT ["orbiter"]

@@ -24,6 +24,10 @@ VALUES = (
     *("--set", f"watchNamespaces={{{WORK}}}", "--set", f"workers.namespaces={{{WORK}}}"),
     *("--set", "operator.replicas=0", "--set", "redis.persistence.size=64Mi"),
 )
+WITH_SERVER = (
+    *VALUES,
+    *("-f", str(CHART / "ci/server-values.yaml"), "--set", "server.persistence.enabled=true"),
+)
 KINDS = (
     "all,secrets,configmaps,serviceaccounts,roles,rolebindings,networkpolicies,poddisruptionbudgets,"
     "leases,persistentvolumeclaims"
@@ -63,17 +67,18 @@ def left_over(cluster: Cluster, namespace: str) -> set[str]:
 
 
 def test_the_api_server_takes_every_object(cluster: Cluster, namespaces: None) -> None:
-    text = cluster.helm("template", RELEASE, str(CHART), *VALUES)
+    text = cluster.helm("template", RELEASE, str(CHART), *WITH_SERVER)
     cluster.apply(text, "--dry-run=server", "--validate=strict", namespace=None)
 
 
 def test_all_pods_meet_the_restricted_standard(cluster: Cluster, namespaces: None) -> None:
-    text = cluster.helm("template", RELEASE, str(CHART), *VALUES)
+    text = cluster.helm("template", RELEASE, str(CHART), *WITH_SERVER)
     for item in yaml.safe_load_all(text):
         if item and item["kind"] in ("Deployment", "StatefulSet"):
             spec = item["spec"]["template"]["spec"] | {"serviceAccountName": "default"}
             # A claim's volume is mounted by the StatefulSet's controller.
-            spec["volumes"].append({"name": "data", "emptyDir": {}})
+            if item["kind"] == "StatefulSet":
+                spec["volumes"].append({"name": "data", "emptyDir": {}})
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
             cluster.apply(pod, "--dry-run=server", namespace=HOME)
 

@@ -33,7 +33,7 @@ from orbiter.server import ServerConfig, serve
 from orbiter.tasks import Task, TaskState, TaskStoreSqlite
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "packages" / "orbiter-server" / "tests")]
+sys.path.insert(0, str(ROOT / "tests"))
 STREAMS, WAVES, TOKENS, PER_SECOND = 500, 6, 100, 5
 TASKS = 10_000
 GROWTH_GOAL = 0.05
@@ -177,7 +177,7 @@ def growth(waves: list[Wave]) -> float:
 
 async def scroll(directory: Path, tasks: int) -> dict[str, float]:
     """Return how long the page takes for the first rows, and its frames while it scrolls."""
-    from chromium import chromium, connected
+    from support.chromium import chromium, connected
 
     (directory / "server").mkdir(parents=True)
     store = TaskStoreSqlite(directory / "server" / "tasks.db")

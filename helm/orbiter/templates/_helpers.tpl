@@ -75,6 +75,14 @@ imagePullSecrets:
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- with .Values.server -}}
+{{- if and .enabled (not .agents) (not .agentFiles.files) -}}
+{{- fail "server.enabled without an agent: describe one in server.agents, or name files in server.agentFiles" -}}
+{{- end -}}
+{{- if and .agentFiles.files (not .agentFiles.configMap) -}}
+{{- fail "server.agentFiles.files are keys of a ConfigMap: name it in server.agentFiles.configMap" -}}
+{{- end -}}
+{{- end -}}
 {{- with include "orbiter.adoption.namespace" . -}}
 {{- if not (has . $.Values.workers.namespaces) -}}
 {{- fail (printf "adoption.namespace is %q, where no worker can run: add it to workers.namespaces" .) -}}

@@ -15,3 +15,27 @@
         matchLabels: {{- include "orbiter.selectorLabels" (dict "root" . "component" "redis") | nindent 10 }}
 {{- end -}}
 {{- end }}
+
+{{/* The API server, whose address the chart cannot know. */}}
+{{- define "orbiter.egress.apiServer" -}}
+- ports:
+    {{- range .Values.networkPolicy.apiServerPorts }}
+    - {port: {{ . }}, protocol: TCP}
+    {{- end }}
+{{- end }}
+
+{{/* Models and what else agents reach. */}}
+{{- define "orbiter.egress.agents" -}}
+{{- $model := .Values.networkPolicy.modelServer -}}
+{{- if $model.enabled -}}
+- ports: [{port: {{ $model.port }}, protocol: TCP}]
+  to:
+    - namespaceSelector:
+        matchLabels: {kubernetes.io/metadata.name: {{ $model.namespace }}}
+      podSelector:
+        matchLabels: {{- toYaml $model.podLabels | nindent 10 }}
+{{- end }}
+{{- with .Values.networkPolicy.egress }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}

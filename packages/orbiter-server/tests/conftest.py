@@ -10,13 +10,13 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from support.chromium import browser as browser
+from support.chromium import chromium_address as chromium_address
 
 from orbiter import Agent, tool
 from orbiter.models import ModelProvider, ModelResponse, ScriptedModel, StreamChunk
 from orbiter.server import ServerConfig, create_app
 from orbiter.server.main import Server
-
-from .chromium import chromium, connected
 
 
 class Paced(ModelProvider):
@@ -126,15 +126,3 @@ async def running(
         for connection in list(server.server_state.connections):
             connection.transport.abort()
         await asyncio.sleep(0)
-
-
-@pytest.fixture(scope="session")
-def chromium_address(tmp_path_factory):
-    with chromium(tmp_path_factory.mktemp("chromium")) as address:
-        yield address
-
-
-@pytest.fixture
-async def browser(chromium_address):
-    async with connected(chromium_address) as browser:
-        yield browser

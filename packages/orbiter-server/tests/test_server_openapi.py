@@ -2,11 +2,13 @@
 
 import asyncio
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
 from orbiter.models import ScriptedModel, call
+from orbiter.server import app
 
 TOKEN = "secret"
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
@@ -21,6 +23,16 @@ async def test_the_document_knows_every_address(start):
         if route.path.startswith(("/v1/", "/healthz", "/readyz", "/metrics"))
     }
     assert served - {"/v1/socket"} == set(document["paths"])
+
+
+async def test_bare_sources_are_served_without_a_version(start, monkeypatch):
+    def version(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(app, "version", version)
+    server = await start()
+    document = (await server.http.get("/openapi.json")).json()
+    assert document["info"]["version"] == "unknown"
 
 
 @pytest.mark.integration

@@ -5,7 +5,7 @@ import fcntl
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,7 @@ def create_app(
         *chat_endpoints(services),
         *system_endpoints(services),
     ]
-    document = openapi(endpoints, version=version("orbiter-server"), secured=token is not None)
+    document = openapi(endpoints, version=_version(), secured=token is not None)
 
     async def describe(request: Request) -> Response:
         return JSONResponse(document)
@@ -141,6 +141,13 @@ def _lifespan(services: Services) -> Callable[[Starlette], Any]:
                     await services.cluster.close()
 
     return lifespan
+
+
+def _version() -> str:
+    try:
+        return version("orbiter-server")
+    except PackageNotFoundError:  # bare sources, as in an image
+        return "unknown"
 
 
 @contextlib.contextmanager

@@ -1,4 +1,7 @@
-"""A real headless Chromium, driven over its DevTools protocol."""
+"""A real headless Chromium, driven over its DevTools protocol.
+
+`browser` is a fixture: import it, and `chromium_address`, into the module or conftest that uses it.
+"""
 
 import asyncio
 import base64
@@ -13,6 +16,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.eventually import eventually
 from websockets.asyncio.client import ClientConnection, connect
 
@@ -206,3 +210,16 @@ async def connected(address: str) -> AsyncIterator[Browser]:
             yield browser
         finally:
             await browser.close()
+
+
+@pytest.fixture(scope="session")
+def chromium_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with chromium(tmp_path_factory.mktemp("chromium")) as address:
+        yield address
+
+
+@pytest.fixture
+async def browser(chromium_address: str) -> AsyncIterator[Browser]:
+    """The browser, whose pages close with the test."""
+    async with connected(chromium_address) as browser:
+        yield browser

@@ -1,0 +1,21 @@
+{{- define "orbiter.server.name" -}}{{ include "orbiter.fullname" . }}-server{{- end }}
+
+{{- define "orbiter.server.tokenSecret" -}}
+{{- .Values.server.token.existingSecret | default (printf "%s-token" (include "orbiter.server.name" .)) -}}
+{{- end }}
+
+{{/* File name -> agent file. An agent has the name it is served by unless it says another; a swarm has none. */}}
+{{- define "orbiter.server.agents" -}}
+{{- range $name, $agent := . }}
+{{ $name }}.yaml: |
+  {{- hasKey $agent "agents" | ternary $agent (merge dict $agent (dict "name" $name)) | toYaml | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* What the server does at the API server: it looks, and never at anything but these. */}}
+{{- define "orbiter.server.rules" -}}
+# The lists of tasks and sessions on the page: read once, then followed while somebody looks.
+- apiGroups: [orbiter.dev]
+  resources: [agenttasks, posessions]
+  verbs: [list, watch]
+{{- end }}

@@ -1,0 +1,185 @@
+"""`orbiter serve` on the cluster, installed by the chart, used through a real browser.
+
+A release of its own with the server alone, which looks into the namespace of the other tests: their
+installation is not touched.
+"""
+
+import base64
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from support.chromium import Browser, Page, browser, chromium_address
+from support.cluster import CommandError
+from support.session_world import SessionWorld, clear_sessions, front_end
+from support.world import NAMESPACE, World, task
+
+from .conftest import MODEL_URL, ROOT, SERVERS, credentials
+
+__all__ = ["browser", "chromium_address"]
+
+CHART = ROOT / "helm" / "orbiter"
+HOME = RELEASE = "e2e-server"
+NAME = f"{RELEASE}-orbiter-server"
+RUN = uuid.uuid4().hex[:4]
+MAIN = "document.getElementById('main').innerText"
+VALUES = (
+    *("-n", HOME, "--wait", "--timeout", "100s"),
+    *("-f", str(CHART / "ci/local-values.yaml"), "-f", str(CHART / "ci/server-values.yaml")),
+    *("--set", f"watchNamespaces={{{HOME},{NAMESPACE}}}"),
+    *("--set", f"workers.namespaces={{{HOME}}}"),
+    # the server alone
+    *("--set", "operator.replicas=0", "--set", "redis.external.existingSecret=none"),
+    *("--set", "rbac.aggregateToUserRoles=false"),
+    *("--set", "networkPolicy.modelServer.enabled=true"),
+    *("--set", f"networkPolicy.modelServer.namespace={SERVERS}"),
+    *("--set", f"server.env.ANTHROPIC_BASE_URL={MODEL_URL}"),
+    *("--set", "server.persistence.enabled=true", "--set", "server.persistence.size=64Mi"),
+)
+
+
+@pytest.fixture(scope="module")
+def token(world: World) -> Iterator[str]:
+    """The server installed, and the token that the chart made for it."""
+    with world.cluster.namespace(HOME):
+        credentials(world, HOME)
+        world.cluster.helm("upgrade", "--install", RELEASE, str(CHART), *VALUES)
+        yield secret(world)
+        world.cluster.helm("uninstall", RELEASE, "-n", HOME, "--wait", "--timeout", "100s")
+
+
+@pytest.fixture
+async def http(world: World, token: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A client that has the token, through a port-forward."""
+    with world.forward(f"service/{NAME}", 8000, HOME) as port:
+        headers = {"Authorization": f"Bearer {token}"}
+        async with httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30
+        ) as client:
+            yield client
+
+
+@pytest.fixture(scope="module")
+def talks(world: World) -> Iterator[SessionWorld]:
+    with front_end(world) as redis:
+        yield SessionWorld(world, redis)
+    clear_sessions(world)
+
+
+def secret(world: World) -> str:
+    data = world.cluster.get("secret", f"{NAME}-token", HOME)["data"]
+    return base64.b64decode(data["token"]).decode()
+
+
+async def opened(browser: Browser, http: httpx.AsyncClient, token: str, view: str) -> Page:
+    """The page at one of its views, the token given as a user gives it."""
+    page = await browser.page(f"{http.base_url}#/{view}")
+    await page.click("#token")
+    await page.type(token)
+    await page.press("Enter")
+    await page.until("document.getElementById('main')")
+    return page
+
+
+def row(text: str) -> str:
+    """A row of a list by what stands in it."""
+    return (
+        f"[...document.querySelectorAll('.spacer .row')].find(r => r.innerText.includes({text!r}))"
+    )
+
+
+async def test_without_the_token_nothing_is_shown(
+    http: httpx.AsyncClient, browser: Browser
+) -> None:
+    async with httpx.AsyncClient(base_url=http.base_url) as stranger:
+        assert (await stranger.get("/readyz")).status_code == 200
+        for path in ("/v1/agents", "/v1/cluster/tasks", "/v1/cluster/sessions", "/metrics"):
+            assert (await stranger.get(path)).status_code == 401
+    page = await browser.page(f"{http.base_url}#/cluster")
+    await page.until("!document.getElementById('login').hidden")
+    await page.click("#token")
+    await page.type("open-sesame")
+    await page.press("Enter")
+    await page.until("document.getElementById('login-problem').textContent.includes('is not')")
+    assert await page.do("document.getElementById('main')") is None
+    assert page.complaints == []
+
+
+async def test_the_page_shows_tasks_and_sessions_of_the_cluster_as_they_change(
+    world: World, talks: SessionWorld, http: httpx.AsyncClient, token: str, browser: Browser,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    works, ends, ada = f"works-{RUN}", f"ends-{RUN}", f"ada-{RUN}"
+    page = await opened(browser, http, token, "cluster")
+    await page.do("globalThis.same = true")
+    world.apply(task(works, "[[hang]]"), task(ends, '[[result: {"summary": "all is well"}]]'))
+    talks.apply(ada, echo=True)
+    await page.until(f"{row(f'{NAMESPACE}/{works}')}?.innerText.includes('running')")
+    await page.until(f"{row(ends)}?.innerText.includes('completed')")
+    assert "all is well" in await page.do(f"{row(ends)}.innerText")
+    await page.until(f"{row(ada)}?.innerText.includes('asleep')")
+    talks.ask(ada, "good morning")
+    await page.until(f"{row(ada)}.innerText.includes(', 1 turn')")
+    world.cluster.patch("agenttask", works, {"spec": {"desiredState": "Cancelled"}}, NAMESPACE)
+    await page.until(f"{row(works)}.innerText.includes('cancelled')")
+    await page.screenshot(tmp_path / "cluster.png")
+    world.cluster.delete("agenttask", ends, NAMESPACE)
+    await page.until(f"!{row(ends)}")
+    assert await page.do("globalThis.same"), "it was never loaded again"
+    assert page.complaints == []
+
+
+async def test_an_agent_in_the_cluster_can_be_talked_to(
+    http: httpx.AsyncClient, token: str, browser: Browser
+) -> None:
+    page = await opened(browser, http, token, "chat")
+    await page.click(".composer textarea")
+    await page.type(f"Run {RUN}. [[say: hello from the cluster]]")
+    await page.press("Enter")
+    await page.until("document.querySelector('.foot')?.textContent.includes('Trace ·')")
+    answer = await page.do("document.querySelector('.said.agent .prose').innerText")
+    assert answer == "hello from the cluster"
+    assert page.complaints == []
+
+
+async def test_who_has_the_token_reads_its_metrics(http: httpx.AsyncClient) -> None:
+    assert "orbiter_server_requests_total" in (await http.get("/metrics")).text
+
+
+@pytest.mark.parametrize(
+    ("verb", "kind", "namespace", "allowed"),
+    [
+        ("watch", "agenttasks.orbiter.dev", NAMESPACE, True),
+        ("list", "posessions.orbiter.dev", NAMESPACE, True),
+        ("list", "agenttasks.orbiter.dev", "default", False),
+        ("create", "agenttasks.orbiter.dev", NAMESPACE, False),
+        ("get", "secrets", HOME, False),
+        ("list", "pods", NAMESPACE, False),
+    ],
+)
+def test_the_server_may_look_and_nothing_else(
+    world: World, token: str, verb: str, kind: str, namespace: str, allowed: bool
+) -> None:
+    account = f"system:serviceaccount:{HOME}:{NAME}"
+    try:
+        said = world.kubectl("-n", namespace, "auth", "can-i", verb, kind, "--as", account)
+    except CommandError:
+        said = "no"
+    assert said.strip() == ("yes" if allowed else "no")
+
+
+async def test_an_upgrade_keeps_the_token_and_the_conversations(world: World, token: str) -> None:
+    headers = {"Authorization": f"Bearer {token}"}
+    with world.forward(f"service/{NAME}", 8000, HOME) as port:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers) as http:
+            made = (await http.post("/v1/sessions", json={"agent": "helper"})).json()
+    second = ("--set", "server.agents.second.model=anthropic:claude-sonnet-4-5")
+    world.cluster.helm("upgrade", RELEASE, str(CHART), *VALUES, *second)
+    assert secret(world) == token
+    with world.forward(f"service/{NAME}", 8000, HOME) as port:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers) as http:
+            agents = (await http.get("/v1/agents")).json()["agents"]
+            assert [agent["name"] for agent in agents] == ["helper", "second"]
+            assert (await http.get(f"/v1/sessions/{made['id']}")).status_code == 200
