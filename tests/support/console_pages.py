@@ -97,6 +97,9 @@ async def _bash(script: str, directory: Path, model: str) -> str:
         stderr=asyncio.subprocess.STDOUT,
         env={
             **os.environ,
+            # where sessions and logs are kept
+            "HOME": str(directory),
+            "TMPDIR": str(directory),
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "OPENAI_BASE_URL": f"{model}/v1",
             "OPENAI_API_KEY": "sk-test",

@@ -59,6 +59,13 @@ async def test_a_question_ends_the_turn_and_the_next_prompt_answers_it(tmp_path)
     assert (last.role, last.content) == ("tool", "main")
 
 
+async def test_a_stream_ends_with_the_question_and_tells_no_error(tmp_path, capsys):
+    asking = agent(call("ask_user", question="Which branch?"), "never said", tools=[ask_user])
+    await turn(tmp_path, stream=True).run(asking)
+    told = [json.loads(line)["type"] for line in capsys.readouterr().out.splitlines()]
+    assert told == ["step", "usage", "tool_call", "tool_result"]
+
+
 async def test_a_typed_answer_is_a_verdict_with_its_data(tmp_path):
     class Sum(BaseModel):
         value: int

@@ -71,7 +71,7 @@ def test_the_example_of_the_project_is_valid_and_gets_the_schemas_defaults():
         (("do it", "x\n  agent: {type: clod}"), r"task\.yaml:6: spec\.agent\.type: unknown agent"),
         (("do it", "x\n  retry: {limit: -1}"), r"spec\.retry\.limit: -1 is less than the minimum"),
         (("do it", "x\n  timeoutSeconds: 0"), r"task\.yaml:6: .*must be from 1 to 604800"),
-        (("kind: AgentTask", "kind: Pod"), "one AgentTask is needed, there are: none"),
+        (("kind: AgentTask", "kind: Pod"), r"task\.yaml has no AgentTask of orbiter"),
         (("do it", "[x"), r"task\.yaml:\d: it is no YAML"),
     ],
 )

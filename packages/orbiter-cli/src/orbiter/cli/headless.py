@@ -38,17 +38,30 @@ def exec_(
         str | None,
         typer.Option("--file", "-f", metavar="AGENT", help="A YAML file, or module:attr."),
     ] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="provider:name.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="provider:name, instead of the agent's own.")
+    ] = None,
     system_prompt: Annotated[
         str | None, typer.Option(help="Added to the agent's own instructions.")
     ] = None,
     max_turns: Annotated[int | None, typer.Option(min=1, help="Model calls at most.")] = None,
     max_cost_usd: Annotated[float | None, typer.Option(help="US dollars at most.")] = None,
     session_id: Annotated[str | None, typer.Option(help="Session to begin or go on with.")] = None,
-    resume: Annotated[str | None, typer.Option(help="Session that there must be.")] = None,
-    stream: Annotated[bool, typer.Option("--stream", help="Print what it says at once.")] = False,
+    resume: Annotated[
+        str | None, typer.Option(help="Session to go on with; it must be there.")
+    ] = None,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Print events as they come, a line of JSON each.")
+    ] = False,
 ) -> int:
-    """Run one turn of an agent for a program: prompt on stdin, one JSON object on stdout."""
+    """Run one turn of an agent for a program: prompt on stdin, one JSON object on stdout.
+
+    The agent is --file, else $AGENT_FILE, else .orbiter/agent.yaml, else an engineer with a shell
+    and the files of this directory, without a sandbox.
+
+    What was said is kept in ~/.orbiter/sessions. A turn may end with a question; the next prompt of
+    the session is the answer. Ends with 0, or 1 when the object says is_error.
+    """
     import asyncio
 
     from orbiter.cli._internal.turn import Turn

@@ -38,14 +38,18 @@ def run(
         str | None, typer.Option(help="Where the agent works; a new directory by default.")
     ] = None,
     answers: Annotated[
-        list[str] | None, typer.Option("--answer", help="Answer to the agent's next question.")
+        list[str] | None,
+        typer.Option(
+            "--answer", metavar="TEXT", help="Answer to the agent's next question; any number of."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Run an AgentTask manifest to its end and print the result as kubectl would.
 
-    The agent's key comes from the environment, or from Secrets in the same file. Ends with 0 when
-    the task is Completed, 1 when it Failed, 3 when a question stays open, 130 after Ctrl-C.
+    The agent works with your rights. Its key comes from the environment, or from Secrets in the
+    same file. Ends with 0 when the task is Completed, 1 when it Failed, 3 when a question stays
+    open, 130 after Ctrl-C.
     """
     import tempfile
 

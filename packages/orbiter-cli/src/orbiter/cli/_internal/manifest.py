@@ -89,8 +89,10 @@ def read_manifest(path: Path, name: str | None = None) -> Manifest:
     names = [str((item.values.get("metadata") or {}).get("name")) for item in tasks]
     if name is not None:
         tasks = [item for item, known in zip(tasks, names, strict=True) if known == name]
+    if not names:
+        raise UsageError(f"{path} has no AgentTask of orbiter.dev/v1alpha1")
     if len(tasks) != 1:
-        there = ", ".join(names) or "none"
+        there = ", ".join(names)
         raise UsageError(f"{path}: one AgentTask is needed, there are: {there}; choose with --name")
     (document,) = tasks
     mistakes = check(document)

@@ -15,6 +15,9 @@ from orbiter.cli.workspace_tools import ask_user
 from orbiter.hooks import Hook, HookEvent, HookManager, HookPoint
 from orbiter.types import Message, OrbiterError, RunResult, ToolResult, Usage
 
+_OF_THE_STOP = ("step", "error")
+"""Events of the step that a question stops before it begins."""
+
 
 class _StopError(OrbiterError):
     """Ends the run from within: the agent asks something, or has cost too much."""
@@ -58,7 +61,7 @@ class Turn:
                 async for event in events:
                     if event.type == "result":
                         result = event.result
-                    elif self.stream:
+                    elif self.stream and not (follower.question and event.type in _OF_THE_STOP):
                         _print(event.model_dump(mode="json", warnings=False))
         except OrbiterError as failed:
             error = None if follower.question else str(failed)
