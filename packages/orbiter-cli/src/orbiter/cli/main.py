@@ -4,18 +4,19 @@ What is imported here is loaded before the first line of --help: command modules
 nothing else that costs time.
 """
 
+import gc
 from typing import Annotated
 
 import typer
 
-from orbiter.cli import mcp, task
-from orbiter.cli.chat import chat
-from orbiter.cli.evaluate import evaluate
-from orbiter.cli.headless import exec_
-from orbiter.cli.run import run
-from orbiter.cli.serve import serve
-from orbiter.cli.tools import tools
-from orbiter.cli.trace import trace
+from orbiter.cli._internal.commands import mcp, task
+from orbiter.cli._internal.commands.chat import chat
+from orbiter.cli._internal.commands.evaluate import evaluate
+from orbiter.cli._internal.commands.headless import exec_
+from orbiter.cli._internal.commands.run import run
+from orbiter.cli._internal.commands.serve import serve
+from orbiter.cli._internal.commands.tools import tools
+from orbiter.cli._internal.commands.trace import trace
 
 app = typer.Typer(
     name="orbiter",
@@ -57,4 +58,7 @@ def _options(
 
 def main() -> None:
     """Run the program; the process ends with one of ExitCode."""
+    # A model's SDK is made of 3,000 modules, and all of it stays: to look it through for garbage
+    # again and again while it is loaded was a tenth of what an answer costs this program.
+    gc.set_threshold(100_000)
     app(prog_name="orbiter")

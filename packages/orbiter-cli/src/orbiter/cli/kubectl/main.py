@@ -16,6 +16,8 @@ from orbiter.cli.kubectl._internal.options import (
 )
 from orbiter.cli.kubectl._internal.scope import remember, scoped
 
+__all__ = ["main"]
+
 app = typer.Typer(
     name="kubectl orbiter",
     # rich would double the time to the first line of --help

@@ -43,7 +43,7 @@ def serve(
 
     Outside of this machine clients need a token: ORBITER_SERVER_TOKEN, else one that is made.
     """
-    from orbiter.cli.run import tracing
+    from orbiter.cli._internal.commands.run import tracing
 
     try:
         from orbiter.server import ServerConfig

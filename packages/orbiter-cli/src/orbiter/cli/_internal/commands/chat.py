@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from orbiter.cli._internal.commands.run import ask, tracing
 from orbiter.cli.options import AgentName, AsJson, Model, TraceFile
 from orbiter.cli.outcome import ExitCode, UsageError, ends, tell
-from orbiter.cli.run import ask, tracing
 
 if TYPE_CHECKING:
     import asyncio

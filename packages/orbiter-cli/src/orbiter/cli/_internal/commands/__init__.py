@@ -1,0 +1,1 @@
+"""The commands of `orbiter`, a module each; `orbiter.cli.main` puts them together."""
