@@ -5,6 +5,10 @@ installation is not touched.
 """
 
 import base64
+import contextlib
+import os
+import shlex
+import socket
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -14,9 +18,10 @@ import pytest
 from support.chromium import Browser, Page, browser, chromium_address
 from support.cluster import CommandError
 from support.session_world import SessionWorld, clear_sessions, front_end
+from support.shell_page import ShellPage
 from support.world import NAMESPACE, World, task
 
-from .conftest import MODEL_URL, ROOT, SERVERS, credentials
+from .conftest import MODEL_URL, ROOT, SERVERS
 
 __all__ = ["browser", "chromium_address"]
 
@@ -25,29 +30,80 @@ HOME = RELEASE = "e2e-server"
 NAME = f"{RELEASE}-orbiter-server"
 RUN = uuid.uuid4().hex[:4]
 MAIN = "document.getElementById('main').innerText"
-VALUES = (
-    *("-n", HOME, "--wait", "--timeout", "100s"),
-    *("-f", str(CHART / "ci/local-values.yaml"), "-f", str(CHART / "ci/server-values.yaml")),
-    *("--set", f"watchNamespaces={{{HOME},{NAMESPACE}}}"),
-    *("--set", f"workers.namespaces={{{HOME}}}"),
+PAGE = ROOT / "docs" / "server.md"
+SETTINGS = (
+    f"watchNamespaces={{{HOME},{NAMESPACE}}}",
+    f"workers.namespaces={{{HOME}}}",
     # the server alone
-    *("--set", "operator.replicas=0", "--set", "redis.external.existingSecret=none"),
-    *("--set", "rbac.aggregateToUserRoles=false"),
-    *("--set", "networkPolicy.modelServer.enabled=true"),
-    *("--set", f"networkPolicy.modelServer.namespace={SERVERS}"),
-    *("--set", f"server.env.ANTHROPIC_BASE_URL={MODEL_URL}"),
-    *("--set", "server.persistence.enabled=true", "--set", "server.persistence.size=64Mi"),
+    "operator.replicas=0",
+    "redis.external.existingSecret=none",
+    "rbac.aggregateToUserRoles=false",
+    "networkPolicy.modelServer.enabled=true",
+    f"networkPolicy.modelServer.namespace={SERVERS}",
+    f"server.env.ANTHROPIC_BASE_URL={MODEL_URL}",
+    "server.persistence.size=64Mi",
 )
+LOCAL = ("-f", str(CHART / "ci/local-values.yaml"))
+FLAGS = (*LOCAL, *(word for setting in SETTINGS for word in ("--set", setting)))
 
 
 @pytest.fixture(scope="module")
-def token(world: World) -> Iterator[str]:
-    """The server installed, and the token that the chart made for it."""
+def reader(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator["Reader"]:
+    """Somebody who has installed the server as the page says."""
     with world.cluster.namespace(HOME):
-        credentials(world, HOME)
-        world.cluster.helm("upgrade", "--install", RELEASE, str(CHART), *VALUES)
-        yield secret(world)
+        reader = Reader(world, tmp_path_factory.mktemp("reader"))
+        reader.follow(0)
+        yield reader
         world.cluster.helm("uninstall", RELEASE, "-n", HOME, "--wait", "--timeout", "100s")
+
+
+@pytest.fixture
+def token(world: World, reader: "Reader") -> str:
+    """The token that the chart has made."""
+    return secret(world)
+
+
+class Reader:
+    """Types what docs/server.md tells about a cluster, for a release of another name."""
+
+    def __init__(self, world: World, directory: Path) -> None:
+        (directory / "helm").symlink_to(ROOT / "helm")
+        self._page = ShellPage(PAGE, "On a cluster", directory)
+        self._world = world
+
+    def follow(self, number: int, port: int = 8000) -> None:
+        """Type the commands of a block."""
+        block = self._page.blocks[number]
+        for theirs, ours in (
+            ("orbiter-system", HOME),
+            ("orbiter-server", NAME),
+            ("--install orbiter ", f"--install {RELEASE} "),
+            (f"{NAME} 8000", f"{NAME} {port}:8000"),
+            ("127.0.0.1:8000", f"127.0.0.1:{port}"),
+        ):
+            block = block.replace(theirs, ours)
+        cluster = self._world.cluster
+        tools = [str(Path(cluster.command(tool)[0]).parent) for tool in ("helm", "kubectl")]
+        environment = {
+            "PATH": os.pathsep.join([*tools, os.environ["PATH"]]),
+            "KUBECONFIG": str(cluster.kubeconfig),
+            "ANTHROPIC_API_KEY": "sk-scripted-key",
+        }
+        helm = f'helm() {{ command helm "$@" {shlex.join(FLAGS)}; }}'
+        try:
+            self._page.follow(block, before=helm, environment=environment)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{story(self._world)}") from None
+
+
+def story(world: World) -> str:
+    """What an engineer would look at when the server does not come."""
+    selector = "app.kubernetes.io/component=server"
+    told = ""
+    for words in (("describe", "pods"), ("logs", "--tail=30")):
+        with contextlib.suppress(CommandError):
+            told += world.kubectl("-n", HOME, *words, "-l", selector)
+    return told[-6000:]
 
 
 @pytest.fixture
@@ -88,6 +144,13 @@ def row(text: str) -> str:
     return (
         f"[...document.querySelectorAll('.spacer .row')].find(r => r.innerText.includes({text!r}))"
     )
+
+
+def test_the_page_on_the_server_says_what_is_so_of_the_cluster(reader: Reader) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    reader.follow(1, port)
 
 
 async def test_without_the_token_nothing_is_shown(
@@ -176,7 +239,8 @@ async def test_an_upgrade_keeps_the_token_and_the_conversations(world: World, to
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers) as http:
             made = (await http.post("/v1/sessions", json={"agent": "helper"})).json()
     second = ("--set", "server.agents.second.model=anthropic:claude-sonnet-4-5")
-    world.cluster.helm("upgrade", RELEASE, str(CHART), *VALUES, *second)
+    words = ("upgrade", RELEASE, str(CHART), "-n", HOME, "--reuse-values", "--wait")
+    world.cluster.helm(*words, "--timeout", "100s", *second)
     assert secret(world) == token
     with world.forward(f"service/{NAME}", 8000, HOME) as port:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers) as http:

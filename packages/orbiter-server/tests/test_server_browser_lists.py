@@ -130,3 +130,24 @@ async def test_what_one_reads_stays_where_it_is_when_others_come_on_top(
     await page.until(f"{rows}.scrollHeight === 44 * 51")
     assert await page.do(f"{rows}.scrollTop") == 44 * 21 + 11
     assert page.complaints == []
+
+
+@pytest.mark.parametrize("width", [360, 700])
+async def test_narrow_lists_have_the_columns_that_fit(start, browser, api, tmp_path, width):
+    for number in range(30):
+        put(api, f"a-task-with-a-rather-long-name-{number}", message="a message " * 20)
+    server = await start(kubeconfig=api.kubeconfig(tmp_path))
+    page = await browser.page(f"{server.url}/#/cluster", width=width)
+    await page.until(f"{MAIN}.includes('a-task')")
+    assert await page.do("document.documentElement.scrollWidth") <= width
+    for name in (".head", ".row"):
+        overlaps = await page.do(
+            f"""(() => {{
+              const cells = [...document.querySelector('.long-list {name}').children]
+                .map(cell => cell.getBoundingClientRect()).filter(box => box.width);
+              return cells.some((box, at) => at && box.left < cells[at - 1].right);
+            }})()"""
+        )
+        assert overlaps is False
+        count = "[...document.querySelector('.long-list .row').children].filter(c => c.offsetWidth)"
+        assert await page.do(f"{count}.length") == (2 if width < 600 else 3)

@@ -4,7 +4,9 @@ import pytest
 from support.eventually import eventually
 from support.fake_api import FakeApi, RefusedRequestError
 
+from orbiter.server import ServerConfig
 from orbiter.server._internal.cluster import Cluster
+from orbiter.types import OrbiterError
 
 pytestmark = pytest.mark.integration
 TASKS = "/v1/cluster/tasks"
@@ -165,8 +167,6 @@ async def test_without_a_cluster_there_is_none(start):
 
 
 @pytest.mark.parametrize("namespace", ["Team_A", "a,,b", "*,a", ""])
-async def test_a_namespace_that_cannot_be_is_refused(namespace):
-    from orbiter.server import ServerConfig
-
-    with pytest.raises(ValueError, match="namespace"):
+def test_a_namespace_that_cannot_be_is_refused(namespace):
+    with pytest.raises(OrbiterError, match=r"namespace is '.*': name one, several with commas"):
         ServerConfig(namespace=namespace)

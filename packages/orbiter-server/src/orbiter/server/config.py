@@ -1,10 +1,14 @@
 """Everything that can be configured of the server: validated, frozen, one home for each value."""
 
+import re
 from pathlib import Path
 
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import BaseModel, Field, SecretStr, field_validator
+
+from orbiter.types import OrbiterError
 
 _NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_NAMESPACES = re.compile(rf"\*|{_NAME}(,{_NAME})*")
 
 
 class ServerConfig(BaseModel):
@@ -39,4 +43,14 @@ class ServerConfig(BaseModel):
     drain_seconds: float = Field(default=30.0, ge=0)
     heartbeat_seconds: float = Field(default=15.0, gt=0)
     kubeconfig: Path | None = None
-    namespace: str | None = Field(default=None, pattern=rf"^(\*|{_NAME}(,{_NAME})*)$")
+    namespace: str | None = None
+
+    @field_validator("namespace")
+    @classmethod
+    def _namespaces(cls, value: str | None) -> str | None:
+        if value is not None and not _NAMESPACES.fullmatch(value):
+            # not a ValueError: pydantic would show the user its pattern
+            raise OrbiterError(
+                f"namespace is {value!r}: name one, several with commas between them, or * for all"
+            )
+        return value

@@ -9,7 +9,10 @@ const NEWEST = 200;
 
 export class Cluster {
   constructor() {
-    this.kinds = [this.kind("AgentTasks", "tasks"), this.kind("POSessions", "sessions")];
+    this.kinds = [
+      this.kind("AgentTasks", "tasks", "Message"),
+      this.kind("POSessions", "sessions", "Conversation"),
+    ];
     this.element = h(
       "div", { class: "stack" },
       this.kinds.map(({ title, list, problem }) => h(
@@ -19,7 +22,7 @@ export class Cluster {
     );
   }
 
-  kind(title, path) {
+  kind(title, path, said) {
     const page = (limit, cursor) => {
       const query = new URLSearchParams({ limit });
       if (cursor) query.set("after", cursor);
@@ -27,7 +30,7 @@ export class Cluster {
     };
     const list = new LongList({
       label: title,
-      columns: ["Phase", "Name", "Agent", "Message", "Created"],
+      columns: ["Phase", "Name", "Agent", said, "Created"],
       empty: `There are no ${title} here.`,
       key: (item) => `${item.namespace}/${item.name}`,
       fetchPage: page,

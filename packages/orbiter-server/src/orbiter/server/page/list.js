@@ -165,7 +165,7 @@ export class LongList {
         tabIndex: -1, onclick: () => item && this.open(index),
       },
       item
-        ? this.cells(item).map((cell) => h("span", { role: "cell" }, cell))
+        ? this.cells(item).map((cell) => fitted(h("span", { role: "cell" }, cell)))
         : h("span", { role: "cell" }, "…"),
     );
     row.waiting = !item;
@@ -204,4 +204,10 @@ export class LongList {
     while (index >= this.items.length && !this.complete) await this.more();
     if (this.active === index) this.rows.get(index)?.focus({ preventScroll: true });
   }
+}
+
+// What is cut off can be read by pointing at it.
+function fitted(cell) {
+  cell.title = cell.textContent;
+  return cell;
 }
