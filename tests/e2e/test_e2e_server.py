@@ -52,9 +52,12 @@ def reader(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator["
     """Somebody who has installed the server as the page says."""
     with world.cluster.namespace(HOME):
         reader = Reader(world, tmp_path_factory.mktemp("reader"))
-        reader.follow(0)
-        yield reader
-        world.cluster.helm("uninstall", RELEASE, "-n", HOME, "--wait", "--timeout", "100s")
+        try:
+            reader.follow(0)
+            yield reader
+        finally:
+            words = ("uninstall", RELEASE, "-n", HOME, "--ignore-not-found", "--wait")
+            world.cluster.helm(*words, "--timeout", "100s")
 
 
 @pytest.fixture

@@ -112,6 +112,12 @@ class Page:
         await self.call("Page.navigate", url=url)
         await self.until("document.readyState === 'complete'")
 
+    async def reload(self) -> None:
+        """Load the page again, and wait until it is another one."""
+        await self.do("globalThis.old = true")
+        await self.call("Page.reload")
+        await self.until("!globalThis.old && document.readyState === 'complete'")
+
     async def do(self, script: str) -> Any:
         """Evaluate an expression, also one that is a promise."""
         answer = await self.call(

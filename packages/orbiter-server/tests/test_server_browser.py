@@ -43,7 +43,7 @@ async def test_a_whole_chat_with_a_tool_call(start, browser):
     assert "Sunny in Oslo" in shown
     # the whole chat is there again after a reload, and goes on
     await page.open(f"{server.url}/{await page.do('location.hash')}")
-    await page.do("location.reload()")
+    await page.reload()
     await page.until(FINISHED)
     assert await page.do(ANSWER) == "It is sunny."
     await ask(page, "And tomorrow?")
@@ -99,7 +99,7 @@ async def test_who_has_no_token_sees_a_prompt_and_nothing_else(start, browser):
     await other.until("document.activeElement.id === 'token'")
     # a token that is no longer good takes everything away again
     await page.do("sessionStorage.setItem('orbiter-token', 'old')")
-    await page.do("location.reload()")
+    await page.reload()
     await page.until("document.activeElement.id === 'token'")
     assert await page.do(visible) == ["Orbiter", "Access token", "Continue"]
     assert page.complaints == []

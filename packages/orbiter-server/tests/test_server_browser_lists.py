@@ -78,6 +78,7 @@ async def test_the_cluster_is_shown_as_it_is_now_without_a_reload(start, browser
     assert await page.do(f"{order}.slice(0, 3).sort().join()") == (
         "default/one,default/three,default/two"
     )
+    assert "default/one" in await page.do(focused), "nor do others take it"
     api.remove("agenttasks", "default", "two")
     await page.until(f"!{MAIN}.includes('two')")
     assert await page.do("globalThis.same"), "it is the same page still"

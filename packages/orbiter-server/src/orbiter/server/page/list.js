@@ -81,9 +81,10 @@ export class LongList {
       this.complete = page.next === null;
       this.generation += 1;
     }
-    const before = this.items;
+    const before = [...this.items];
     const top = Math.floor(this.body.scrollTop / ROW);
-    const [seen, active] = [mine(before[top]), mine(before[this.active])];
+    const at = [...this.rows].find(([, row]) => row === document.activeElement)?.[0];
+    const [seen, active, focused] = [top, this.active, at].map((index) => mine(before[index]));
     for (const item of page.items) this.put(item);
     this.items = [...page.items, ...rest].map((item) => this.known.get(mine(item)));
     this.known = new Map(this.items.map((item) => [mine(item), item]));
@@ -94,7 +95,6 @@ export class LongList {
       return;
     }
     const find = (key) => this.items.findIndex((item) => mine(item) === key);
-    const focused = this.spacer.contains(document.activeElement);
     this.active = Math.max(find(active), 0);
     this.opened &&= find(active) >= 0;
     this.rows.clear();
@@ -102,7 +102,7 @@ export class LongList {
     this.spacer.style.height = `${this.total * ROW}px`;
     if (this.body.scrollTop && find(seen) >= 0) this.body.scrollTop += (find(seen) - top) * ROW;
     this.draw();
-    if (focused) (this.rows.get(this.active) ?? this.body).focus({ preventScroll: true });
+    if (focused) (this.rows.get(find(focused)) ?? this.body).focus({ preventScroll: true });
   }
 
   // Take what is new of an item that is listed.
