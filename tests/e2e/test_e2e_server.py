@@ -71,7 +71,7 @@ class Reader:
 
     def __init__(self, world: World, directory: Path) -> None:
         (directory / "helm").symlink_to(ROOT / "helm")
-        self._page = ShellPage(PAGE, "On a cluster", directory)
+        self._page = ShellPage(PAGE, directory)
         self._world = world
 
     def follow(self, number: int, port: int = 8000) -> None:

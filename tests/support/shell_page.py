@@ -1,29 +1,29 @@
-"""Types the commands of a Markdown page into a shell, so that the page tells what is so.
+"""Types console blocks of a page into a shell of one's own: other names, other programs.
 
-In the section, a comment `<!-- file: NAME -->` above a block makes it a file, and `<!-- run -->`
-above a `console` block has its commands run and what they print compared with what stands there.
+For pages about a cluster, whose commands a test runs one block at a time, against objects that are
+named otherwise. The marks in a page are those of `console_pages`.
 """
 
 import os
-import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-_FILE = re.compile(r"<!-- file: (\S+) -->\n+```\w+\n(.*?)```", re.DOTALL)
-_RUN = re.compile(r"<!-- run -->\n+```console\n(.*?)```", re.DOTALL)
+from support.console_pages import steps_of
+
 _SECONDS = 120
+_CLEAN_UP = "trap 'kill $(jobs -p) 2> /dev/null || :' EXIT"
 
 
 class ShellPage:
-    """One section of a page and the directory in which it is followed."""
+    """The blocks of a page and the directory in which they are followed."""
 
-    def __init__(self, page: Path, section: str, directory: Path) -> None:
-        text = page.read_text().split(f"## {section}\n")[1].split("\n## ")[0]
+    def __init__(self, page: Path, directory: Path) -> None:
         self._directory = directory
-        self.blocks: list[str] = _RUN.findall(text)
-        for name, content in _FILE.findall(text):
-            (directory / name).write_text(content)
+        self.blocks = [step.text for step in steps_of(page) if not step.file]
+        for step in steps_of(page):
+            if step.file:
+                (directory / step.file).write_text(step.text)
 
     def follow(
         self, block: str, *, before: str = "", environment: Mapping[str, str] | None = None
@@ -42,11 +42,7 @@ class ShellPage:
         commands = [line[2:] for line in lines if line.startswith("$ ")]
         done = subprocess.run(
             # what is in the background ends with the rest, also when a command fails
-            [
-                "bash",
-                "-euc",
-                "\n".join(["trap 'kill $(jobs -p) 2> /dev/null || :' EXIT", before, *commands]),
-            ],
+            ["bash", "-euc", "\n".join([_CLEAN_UP, before, *commands])],
             cwd=self._directory,
             env={**os.environ, **(environment or {})},
             capture_output=True,
