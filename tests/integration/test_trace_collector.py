@@ -1,34 +1,31 @@
-"""Spans in a real OpenTelemetry Collector: what it got, and what happens when there is none."""
+"""Spans of agents and programs in a real OpenTelemetry Collector."""
 
-import asyncio
 import json
 import os
 import signal
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.collector import BUILD_SECONDS, Collector, collector_program, running_collector
 from support.console_pages import run_page
-from support.eventually import eventually
-from support.mcp_servers import our_environment
-from support.model_wire import Answer, WireServer
 from support.redis_server import free_port
+from support.traced_runs import (
+    SPANS,
+    arrived,
+    ask_by_the_command_line,
+    program_run,
+    script,
+    shop,
+)
 
 from orbiter import Agent, run, tool
 from orbiter.models import ModelError, ScriptedModel, call
-from orbiter.trace import TraceConfig, read_jsonl, trace_span, tracing
-from orbiter.trace._internal.pipeline import SHUTDOWN_SECONDS
+from orbiter.trace import TraceConfig, trace_span, tracing
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(BUILD_SECONDS + 300)]
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "trace.md"
-SECONDS = 120
-SPANS = 14
-"""How many the run of `shop` with `script` has."""
 SECRET = "sk-proj-abcdefghijklmnop"
 
 
@@ -45,34 +42,6 @@ def environ(collector, monkeypatch) -> None:
     """What a user sets, for the program and its parts alike."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
     monkeypatch.setenv("OTEL_SERVICE_NAME", "shop")
-
-
-@tool
-async def look_up(key: str) -> str:
-    """Look something up."""
-    return f"value of {key}"
-
-
-@tool
-async def fails() -> str:
-    """Fail."""
-    raise ValueError("the colour is unknown")
-
-
-def shop() -> Agent:
-    clerk = Agent(name="clerk", instructions="Be kind.", model="openai:gpt-4o")
-    tools = [look_up, fails]
-    return Agent(name="desk", model="openai:gpt-4o", tools=tools, handoffs=[clerk])
-
-
-def script() -> ScriptedModel:
-    return ScriptedModel(
-        call("look_up", key="colour"), call("fails"), call("transfer_to_clerk"), "It is blue."
-    )
-
-
-async def arrived(collector, number):
-    return await eventually(lambda: len(collector.spans) >= number and collector.spans)
 
 
 def told(spans, name):
@@ -216,32 +185,6 @@ async def test_nothing_is_lost_when_the_program_ends_by(how, collector, environ)
     assert told(await arrived(collector, 601), "last").resource["service.name"] == "shop"
 
 
-async def program_run(*command, **settings):
-    return await asyncio.to_thread(
-        subprocess.run,
-        command,
-        env={**os.environ, **our_environment(), **settings.pop("env", {})},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        **settings,
-    )
-
-
-async def ask_by_the_command_line(directory, **environment):
-    """Run `orbiter run --trace otlp` with a model on this machine."""
-    (directory / "calc.yaml").write_text("name: calc\nmodel: openai:gpt-4o\n")
-    async with WireServer().running() as model:
-        model.answers[:] = [Answer(text="4")]
-        models = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_API_KEY": "sk-test"}
-        orbiter = str(Path(sys.executable).with_name("orbiter"))
-        return await program_run(
-            *(orbiter, "run", "calc.yaml", "What is 2+2?", "--trace", "otlp"),
-            cwd=directory,
-            env={**models, "ORBITER_FORBID_MODEL_CALLS": "", **environment},
-        )
-
-
 async def test_the_command_line_sends_the_spans_of_its_run(collector, environ, tmp_path):
     done = await ask_by_the_command_line(tmp_path)
     assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr
@@ -252,56 +195,6 @@ async def test_the_command_line_sends_the_spans_of_its_run(collector, environ, t
     assert {span.resource["service.name"] for span in spans} == {"shop"}
     assert spans[-1].attributes["gen_ai.usage.input_tokens"] == 100
     assert "2+2" not in collector.file.read_text()
-
-
-async def test_the_command_line_answers_without_a_collector(tmp_path):
-    endpoint = f"http://127.0.0.1:{free_port()}"
-    began = time.monotonic()
-    done = await ask_by_the_command_line(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=endpoint)
-    assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr
-    assert "Traceback" not in done.stderr
-    assert "spans and those on their way are lost" in done.stderr
-    # the start of the program and its question are in this, too
-    assert time.monotonic() - began < SHUTDOWN_SECONDS + 15
-
-
-@pytest.fixture
-def silent() -> Iterator[str]:
-    """The URL of a server that takes connections and never says a word."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
-
-
-async def test_a_silent_collector_slows_no_run_and_costs_no_other_exporter(silent, tmp_path):
-    file = tmp_path / "spans.jsonl"
-    config = TraceConfig(exporters=["otlp", file], endpoint=silent, export_interval=0.05)
-    with tracing(config) as tracer:
-        await run(shop(), "?", provider=script())
-        # now the exporting thread waits for the answer
-        await eventually(lambda: len(list(read_jsonl(file))) == SPANS)
-        began = time.monotonic()
-        for _ in range(20):
-            await run(shop(), "?", provider=script())
-        assert time.monotonic() - began < SHUTDOWN_SECONDS
-        began = time.monotonic()
-    assert time.monotonic() - began < SHUTDOWN_SECONDS + 2
-    assert len(list(read_jsonl(file))) == 21 * SPANS
-    assert tracer.dropped == 20 * SPANS
-
-
-async def test_spans_arrive_when_the_collector_is_back(tmp_path):
-    port = free_port()
-    config = TraceConfig(exporters="otlp", endpoint=f"http://127.0.0.1:{port}", export_interval=0.1)
-    with tracing(config):
-        with running_collector(tmp_path, port) as collector:
-            with trace_span("before"):
-                pass
-            await eventually(lambda: collector.spans)
-        with trace_span("meanwhile"):
-            pass
-        with running_collector(tmp_path, port) as collector:
-            await arrived(collector, 2)
-    assert [span.name for span in collector.spans] == ["before", "meanwhile"]
 
 
 async def test_the_page_on_tracing_shows_spans_in_a_collector(tmp_path, monkeypatch):

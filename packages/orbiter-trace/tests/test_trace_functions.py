@@ -132,6 +132,18 @@ def test_spans_nest_with_those_of_other_instrumentation(spans):
     assert spans.tree() == {"ours": None, "theirs": "ours", "plain": "theirs"}
 
 
+def test_the_applications_provider_gets_texts_that_it_can_send(spans):
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans.exporter))
+    wrong = "caf\udce9"
+    with (
+        tracing(TraceConfig(tracer_provider=provider)),
+        trace_span(wrong, {"n": 2**70, "t": wrong}),
+    ):
+        pass
+    assert dict(spans["caf?"].attributes) == {"n": str(2**70), "t": "caf?"}
+
+
 async def test_without_exporters_spans_go_to_the_applications_provider(spans):
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(spans.exporter))

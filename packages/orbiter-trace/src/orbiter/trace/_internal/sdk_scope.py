@@ -9,6 +9,7 @@ from orbiter.observer import Scope
 from orbiter.trace._internal.convert import described, failed
 from orbiter.trace._internal.failure import Failure, failure_of
 from orbiter.trace._internal.pieces import Piece, Settings
+from orbiter.trace._internal.sendable import sent, sent_text
 
 
 class SdkScope(Scope):
@@ -25,7 +26,8 @@ class SdkScope(Scope):
     def open(self) -> None:
         """Begin, under the current span."""
         kind = SpanKind.CLIENT if self._piece.client else SpanKind.INTERNAL
-        self.span = self._tracer.start_span(self._piece.name(self._subject), kind=kind)
+        name = sent_text(self._piece.name(self._subject))
+        self.span = self._tracer.start_span(name, kind=kind)
 
     def attach(self) -> None:
         """Make the span the current one."""
@@ -44,9 +46,9 @@ class SdkScope(Scope):
             attributes = described(made, self._subject, self._outcome, self._settings)
             if self._failure is not None:
                 attributes["error.type"] = self._failure.type
-                self.span.add_event("exception", self._failure.attributes())
+                self.span.add_event("exception", sent(self._failure.attributes()))
                 self.span.set_status(failed(self._failure))
-            self.span.set_attributes(attributes)
+            self.span.set_attributes(sent(attributes))
         self.span.end()
 
     def __enter__(self) -> Self:
