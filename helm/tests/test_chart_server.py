@@ -178,10 +178,13 @@ def test_prometheus_is_told_of_its_metrics_and_of_the_token_for_them(cluster: Cl
 
 
 def test_helm_says_how_to_open_the_page(cluster: Cluster) -> None:
-    words = ("install", "orbiter", str(CHART), "-n", "orbiter-system", "--dry-run=client")
-    flags = [word for setting in ON for word in ("--set", setting)]
+    # a name and a namespace that no release on this cluster has
+    words = ("install", "notes", str(CHART), "-n", "chart-notes", "--dry-run=client")
+    settings = (*ON, "workers.namespaces={chart-notes}")
+    flags = [word for setting in settings for word in ("--set", setting)]
     notes = cluster.helm(*words, *flags).split("NOTES:")[1]
-    assert "kubectl -n orbiter-system port-forward service/orbiter-server 8000" in notes
+    assert "kubectl -n chart-notes port-forward service/notes-orbiter-server 8000" in notes
+    assert "get secret notes-orbiter-server-token" in notes
     assert '{{ index .data "token" | base64decode }}' in notes
 
 
