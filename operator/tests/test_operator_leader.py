@@ -107,6 +107,29 @@ async def test_who_finds_another_in_its_place_ends(api, replica):
         first.check()
 
 
+async def test_a_renewal_is_one_request(api, replica):
+    first = replica("a")
+    await first.acquire()
+    await first._try_once()
+    api.requests.clear()
+    assert await first._try_once() is None
+    assert dict(api.requests) == {("update", "leases"): 1}
+
+
+@pytest.mark.parametrize("change", ["noted on", "deleted"])
+async def test_a_lease_that_somebody_has_changed_is_still_held(api, replica, change):
+    first = replica("a")
+    await first.acquire()
+    await first._try_once()
+    if change == "deleted":
+        api.remove("leases", "orbiter-system", "operator")
+    else:
+        note = {"metadata": {"annotations": {"team": "web"}}}
+        api.patch("leases", "orbiter-system", "operator", note)
+    assert await first._try_once() is None
+    assert holder(api) == "a"
+
+
 async def test_a_lease_that_was_given_back_is_taken_at_once(api, replica):
     first, second = replica("a"), replica("b")
     await first.acquire()

@@ -315,6 +315,7 @@ class Bench:
         ) as ended:
             await in_parallel([creating(name) for name in names])
             await ended.wait(set(names))
+        await self.rest()
         before, began = self.metrics(), time.perf_counter()
         await asyncio.sleep(seconds)
         after, took = self.metrics(), time.perf_counter() - began
@@ -324,6 +325,13 @@ class Bench:
             "rss_mb": round(after["process_resident_memory_bytes"] / 2**20, 1),
             "idle_cpu_percent": round(cpu / took * 100, 2),
         }
+
+    async def rest(self) -> None:
+        """Wait until the operator has nothing left to look at: no pass between two looks at it."""
+        passes = -1.0
+        while passes != (now := self.metrics()['orbiter_reconcile_seconds_count{result="ok"}']):
+            passes = now
+            await asyncio.sleep(2.0)
 
     def metrics(self) -> dict[str, float]:
         """The active operator's metrics."""

@@ -110,8 +110,13 @@ class Children(Generic[F]):
         found = [self._seen[key.namespace, name].facts for name in self._names.get(key, ())]
         return [facts for facts in found if facts.owner == owner]
 
-    def put(self, obj: Object) -> None:
-        """Remember an object as it is now."""
+    def put(self, obj: Object, *, ours: bool = False) -> None:
+        """Remember an object as it is now.
+
+        Args:
+            obj: The object.
+            ours: It is the answer to a write of the very look that goes on: no news to anybody.
+        """
         meta = obj["metadata"]
         facts = self._read(obj)
         if facts is None or meta["uid"] in self._gone:
@@ -124,7 +129,7 @@ class Children(Generic[F]):
         key = Key(meta["namespace"], meta["labels"][self._label], self._kind)
         self._seen[place] = _Seen(version, meta["uid"], key, facts)
         self._names[key].add(meta["name"])
-        if old is None or old.facts != facts:
+        if not ours and (old is None or old.facts != facts):
             self._enqueue(key)
 
     def remove(self, obj: Object) -> None:

@@ -32,13 +32,15 @@ from orbiter_operator.attempts import CONSUMER, Attempts
 from orbiter_operator.children import Key
 from orbiter_operator.news import Letter, News
 from orbiter_operator.streams import Entry, read_group, read_pending
+from orbiter_operator.together import run_together
 
 log = structlog.get_logger(__name__)
 _BATCH = 200
 _BLOCK_MS = 5000
 _PAUSE_SECONDS = 0.2
 _GATHER_SECONDS = 0.5
-_HINTS_SECONDS = 0.02
+_HINTS_SECONDS = 0.05
+"""A worker tells several things within milliseconds, none of them urgent: one read for all."""
 _LONGEST_PAUSE_SECONDS = 5.0
 _DEAD_LETTERS = 10_000
 
@@ -91,8 +93,12 @@ class Consumer:
                 self.reachable = True
                 self._connected()
                 pause = _PAUSE_SECONDS
-                while True:
-                    await self._read_new()
+                await run_together(
+                    {
+                        "outputs": self._read_new(DEVELOPER_OUTPUT),
+                        "lifecycle": self._read_new(LIFECYCLE, pause=_HINTS_SECONDS),
+                    }
+                )
             except (RedisError, OSError) as error:
                 self.reachable = False
                 if not _group_is_gone(error):
@@ -138,21 +144,20 @@ class Consumer:
                 await self._take(stream, entries)
                 position = entries[-1][0]
 
-    async def _read_new(self) -> None:
-        found = await read_group(
-            self._reader,
-            OPERATOR_GROUP,
-            CONSUMER,
-            {DEVELOPER_OUTPUT: ">", LIFECYCLE: ">"},
-            count=_BATCH,
-            block=_BLOCK_MS,
-        )
-        for stream, entries in found:
-            await self._take(stream, entries)
-        if all(stream == LIFECYCLE for stream, _ in found):
-            # A worker tells several things within milliseconds, none of them urgent: one read
-            # for all of them.
-            await asyncio.sleep(_HINTS_SECONDS)
+    async def _read_new(self, stream: str, *, pause: float = 0.0) -> None:
+        """Read one stream for ever, after each read not for a while."""
+        while True:
+            for _, entries in await read_group(
+                self._reader,
+                OPERATOR_GROUP,
+                CONSUMER,
+                {stream: ">"},
+                count=_BATCH,
+                block=_BLOCK_MS,
+            ):
+                await self._take(stream, entries)
+            if pause:
+                await asyncio.sleep(pause)
 
     async def _take(self, stream: str, entries: list[Entry]) -> None:
         for entry, fields in entries:

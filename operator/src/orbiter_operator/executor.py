@@ -64,6 +64,7 @@ class Executor:
         defaults: What is the same for all workers.
         allowed: Raises unless this replica is the active one.
         changed: Called with a task's old and new status after each write.
+        wrote: Called with a task as it was stored and the status that was written to it.
         clock: The time.
     """
 
@@ -78,6 +79,7 @@ class Executor:
         defaults: WorkerDefaults,
         allowed: Callable[[], None],
         changed: Callable[[Observed, TaskStatus], None],
+        wrote: Callable[[Key, Object, TaskStatus], None],
         clock: Callable[[], datetime],
     ) -> None:
         self._kube = kube
@@ -88,6 +90,7 @@ class Executor:
         self._defaults = defaults
         self._allowed = allowed
         self._changed = changed
+        self._wrote = wrote
         self._clock = clock
 
     async def run(self, key: Key, obj: Object, observed: Observed, plan: Plan) -> bool:
@@ -151,7 +154,8 @@ class Executor:
         body = build_job(observed, step.attempt, record.entry or "", self._defaults)
         self._allowed()
         try:
-            self._store.jobs.put(await self._kube.create(JOBS, key.namespace, body))
+            created = await self._kube.create(JOBS, key.namespace, body)
+            self._store.jobs.put(created, ours=True)
         except ApiError as error:
             await self._not_created(key, observed, name, error)
         return False
@@ -219,6 +223,7 @@ class Executor:
         }
         written = await self._kube.patch_status(AGENT_TASKS, key.namespace, key.name, body)
         self._store.put(written)
+        self._wrote(key, written, status)
         self._changed(observed, status)
         if status.phase != observed.status.phase:
             level = log.info if status.phase in FINAL else log.debug

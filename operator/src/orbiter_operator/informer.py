@@ -30,6 +30,7 @@ class Informer:
         cache: Where the objects go.
         namespaces: Which namespaces; empty for all.
         selector: Label selector.
+        gather: Seconds of changes to take in at once, after the first.
     """
 
     def __init__(
@@ -40,12 +41,14 @@ class Informer:
         *,
         namespaces: Sequence[str],
         selector: str = "",
+        gather: float = 0.0,
     ) -> None:
         self._kube = kube
         self._resource = resource
         self._cache = cache
         self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self._selector = selector
+        self._gather = gather
         self._versions: dict[str | None, str] = {}
         self._in_step: dict[str | None, bool] = dict.fromkeys(self._namespaces, False)
 
@@ -112,6 +115,7 @@ class Informer:
             namespace,
             selector=self._selector,
             since=self._versions[namespace],
+            gather=self._gather,
         )
         async for event in events:
             kind, obj = event["type"], event["object"]

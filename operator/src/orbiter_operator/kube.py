@@ -6,6 +6,7 @@ operator together, and because every write must be countable in one place.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import aiohttp
 import orjson
 
 from orbiter_operator.credentials import Credentials
+from orbiter_operator.listening import chunks
 from orbiter_operator.wire import decode_event
 
 Object = dict[str, Any]
@@ -160,6 +162,7 @@ class Kube:
         since: str,
         seconds: int = 300,
         silence: float = 75.0,
+        gather: float = 0.0,
     ) -> AsyncIterator[Object]:
         """Follow a collection until the server ends the stream.
 
@@ -170,6 +173,8 @@ class Kube:
             since: resourceVersion after which to begin.
             seconds: How long the server keeps the stream open.
             silence: Seconds without an event, bookmarks included, that mean it is dead.
+            gather: Seconds to read nothing after something was read, so that what comes meanwhile
+                is read, decrypted and handed out at once.
 
         Yields:
             `{"type": …, "object": …}`, bookmarks and errors too.
@@ -182,15 +187,15 @@ class Kube:
         }
         if selector:
             params["labelSelector"] = selector
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=silence)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0)
         response = await self._send("GET", resource.path(namespace), params=params, timeout=timeout)
-        async with response:
+        async with response, aclosing(chunks(response, silence=silence, gather=gather)) as parts:
             await _check(response)
             rest = b""
-            async for chunk in response.content.iter_any():
+            async for chunk in parts:
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
-                    yield decode_event(line, built_in=resource in (JOBS, PODS))
+                    yield decode_event(line)
 
     async def _call(
         self,

@@ -76,6 +76,13 @@ class Observer:
         """The status of a waiting task has just been written."""
         self._place_shown[key] = self._clock()
 
+    def wrote(self, key: Key, obj: Object, status: TaskStatus) -> None:
+        """The task was stored with this status, and with the spec of the last look at it."""
+        known = self._parsed.get(key)
+        if known is not None and known[0] != obj["metadata"]["resourceVersion"]:
+            spec, error, _ = known[1]
+            self._parsed[key] = (obj["metadata"]["resourceVersion"], (spec, error, status))
+
     def forget(self, key: Key) -> None:
         """The task is gone or at its end."""
         self._place_shown.pop(key, None)

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import structlog
 from redis.asyncio import Redis
@@ -41,6 +42,8 @@ from orbiter_operator.workqueue import WorkQueue
 log = structlog.get_logger(__name__)
 WORKERS = 16
 _STUCK_SECONDS = 120.0
+_GATHER_SECONDS = 0.3
+"""News of Jobs and Pods are many, and what is urgent of them the workers tell by the queue."""
 
 
 class Operator:
@@ -113,6 +116,7 @@ class Operator:
             defaults=_worker_defaults(settings),
             allowed=leader.check,
             changed=metrics.changed,
+            wrote=observer.wrote,
             clock=_now,
         )
         self._reconcile = Reconciler(
@@ -142,8 +146,11 @@ class Operator:
         )
         where = settings.watch_namespaces
         self._tasks = Informer(kube, AGENT_TASKS, self.store, namespaces=where)
-        self._jobs = Informer(kube, JOBS, self.store.jobs, namespaces=where, selector=SELECTOR)
-        self._pods = Informer(kube, PODS, self.store.pods, namespaces=where, selector=SELECTOR)
+        children = partial(
+            Informer, kube, namespaces=where, selector=SELECTOR, gather=_GATHER_SECONDS
+        )
+        self._jobs = children(JOBS, self.store.jobs)
+        self._pods = children(PODS, self.store.pods)
         self._housekeeping = Housekeeping(
             informers=(self._tasks, self._jobs, self._pods, *self.sessions.informers),
             store=self.store,
