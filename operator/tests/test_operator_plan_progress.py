@@ -52,7 +52,7 @@ def test_a_job_that_has_just_been_made_is_given_a_moment():
     waited = observed(status=STARTING.status.model_copy(update={"reason": "ConcurrencyLimit"}))
     facts = waited.model_copy(update={"jobs": (job(),)})
     assert decide(facts, after=1).status is None
-    assert decide(facts, after=6).status.reason == "Starting"
+    assert decide(facts, after=9).status.reason == "Starting"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = (
     "core", "models", "memory", "context", "tasks", "trace", "mcp", "sandbox", "eval", "a2a",

@@ -23,7 +23,7 @@ from orbiter_operator.outcome import settle, substitute, trouble
 from orbiter_operator.status import write
 from orbiter_operator.steps import DeleteJob, Plan, Publish
 
-SETTLING = timedelta(seconds=10)
+SETTLING = timedelta(seconds=8)
 """How long a new Job may be silent before the status of a task that waited says that it starts."""
 LOOK_AGAIN_SECONDS = 30.0
 

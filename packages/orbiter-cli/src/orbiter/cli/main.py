@@ -40,9 +40,13 @@ app.add_typer(task.app, name="task")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        typer.echo(f"orbiter {version('orbiter-cli')}")
+        try:
+            number = version("orbiter-cli")
+        except PackageNotFoundError:  # bare sources, as in an image
+            number = "of an image"
+        typer.echo(f"orbiter {number}")
         raise typer.Exit
 
 

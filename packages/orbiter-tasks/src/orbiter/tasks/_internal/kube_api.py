@@ -84,6 +84,8 @@ class AgentTaskApi:
             )
         )  # fmt: skip
         try:
+            if response.status >= 400:  # the raw call leaves that to its caller
+                raise _refusal(response.status, _message(await response.read(), response.reason))
             rest = b""
             # by pieces and not by lines, because a line may be longer than aiohttp allows
             async for piece in response.content.iter_any():
@@ -113,12 +115,7 @@ class AgentTaskApi:
         except client.ApiException as error:
             if error.status == 404:
                 return None
-            text = _message(error)
-            if error.status == 409:
-                raise ConflictError(text) from error
-            if error.status == 410:
-                raise GoneError(text) from error
-            raise TaskError(f"the API server refused it ({error.status}): {text}") from error
+            raise _refusal(error.status, _message(error.body, error.reason)) from error
         except OSError as error:
             raise TaskError(f"the API server cannot be reached: {error}") from error
 
@@ -146,8 +143,16 @@ class AgentTaskApi:
         return settings
 
 
-def _message(error: Any) -> str:
+def _refusal(status: int, message: str) -> TaskError:
+    if status == 409:
+        return ConflictError(message)
+    if status == 410:
+        return GoneError(message)
+    return TaskError(f"the API server refused it ({status}): {message}")
+
+
+def _message(body: Any, reason: Any) -> str:
     try:
-        return str(json.loads(error.body)["message"])
+        return str(json.loads(body)["message"])
     except (TypeError, ValueError, KeyError):
-        return str(error.reason)
+        return str(reason)

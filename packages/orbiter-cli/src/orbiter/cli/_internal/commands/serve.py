@@ -30,7 +30,11 @@ def serve(
     ] = "orbiter-server",
     namespace: Annotated[
         str | None,
-        typer.Option("--namespace", "-n", help="The cluster's namespace to show on the page."),
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="The cluster's namespaces to show on the page: one, a,b or * for all.",
+        ),
     ] = None,
     kubeconfig: Annotated[
         str | None, typer.Option("--kubeconfig", help="How the page reaches a cluster.")

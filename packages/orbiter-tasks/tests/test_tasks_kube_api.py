@@ -1,0 +1,62 @@
+"""What the API server refuses comes as an error that says so, from a watch too."""
+
+import json
+
+import pytest
+from aiohttp import web
+
+from orbiter.tasks import TaskError
+from orbiter.tasks._internal.kube_api import AgentTaskApi, GoneError
+
+FORBIDDEN = 'agenttasks.orbiter.dev is forbidden: User "ann" cannot watch resource "agenttasks"'
+
+
+@pytest.fixture
+async def refusing(tmp_path):
+    """An API server that refuses everything with the status it is given, as a client of it."""
+    runners, apis = [], []
+
+    async def start(code: int, message: str) -> AgentTaskApi:
+        async def refuse(request: web.Request) -> web.Response:
+            body = {"kind": "Status", "status": "Failure", "code": code, "message": message}
+            return web.json_response(body, status=code)
+
+        application = web.Application()
+        application.router.add_route("*", "/{tail:.*}", refuse)
+        runner = web.AppRunner(application)
+        runners.append(runner)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        config = {
+            "current-context": "fake",
+            "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "ann"}}],
+            "clusters": [
+                {
+                    "name": "fake",
+                    "cluster": {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"},
+                }
+            ],
+            "users": [{"name": "ann", "user": {"token": "fake"}}],
+        }
+        path = tmp_path / "kubeconfig"
+        path.write_text(json.dumps(config))
+        apis.append(AgentTaskApi("team", kubeconfig=str(path), context=None))
+        return apis[-1]
+
+    yield start
+    for api in apis:
+        await api.close()
+    for runner in runners:
+        await runner.cleanup()
+
+
+async def test_a_watch_that_is_not_allowed_says_so(refusing):
+    api = await refusing(403, FORBIDDEN)
+    with pytest.raises(TaskError, match=r"refused it \(403\): agenttasks.orbiter.dev is forbidden"):
+        await anext(api.watch("1"))
+
+
+async def test_a_watch_from_too_long_ago_says_so(refusing):
+    api = await refusing(410, "too old resource version: 1 (7)")
+    with pytest.raises(GoneError, match="too old"):
+        await anext(api.watch("1"))
