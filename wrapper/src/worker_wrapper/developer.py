@@ -28,8 +28,8 @@ from worker_wrapper.agents.base import Turn
 from worker_wrapper.claims import AttemptClaim, Claim, QueueClaim
 from worker_wrapper.exchange import POISONED_DELIVERIES, Worker, answer, begin, poisoned
 from worker_wrapper.heartbeat import BOUND_SECONDS, STANDALONE_SECONDS
-from worker_wrapper.memory import Recall
 from worker_wrapper.outputs import developer_output, stand_in, without_turn
+from worker_wrapper.recall import Recall
 from worker_wrapper.settings import BoundTask
 from worker_wrapper.stop import StopTurn
 from worker_wrapper.streams import BLOCK_SECONDS, Entry, InputStream

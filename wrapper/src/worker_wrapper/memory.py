@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
 
 from orbiter_contracts import SnapshotReport
 from worker_wrapper import archive
@@ -19,9 +18,6 @@ from worker_wrapper.connection import RedisConnection
 from worker_wrapper.conversations import FILE, Conversations
 from worker_wrapper.logs import Log
 from worker_wrapper.session_settings import SnapshotSettings
-
-if TYPE_CHECKING:
-    from worker_wrapper.exchange import Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,39 +96,6 @@ class Memory:
         self._log.warning("snapshot_too_large", limit=limit, reached=reached)
         report = SnapshotReport(stored=False, bytes=reached, reason="TooLarge", limit=limit)
         return Snapshot(self._settings.key, None, report)
-
-
-class Recall:
-    """What a task's agent knows of an earlier attempt that ended with a question."""
-
-    def __init__(
-        self, session: Session, memory: Memory | None, conversations: Conversations | None
-    ) -> None:
-        self.session = session
-        """The session to run the agent in."""
-        self._memory = memory
-        self._conversations = conversations
-
-    @classmethod
-    async def of(cls, worker: "Worker", session_id: str) -> Self:
-        """Restore what is stored; without SNAPSHOT_KEY every attempt begins from nothing."""
-        settings, redis = worker.settings, worker.redis
-        if settings.snapshot is None:
-            return cls(Session(session_id), None, None)
-        home = Path(worker.environ.get("HOME") or settings.spill_dir)
-        agent = settings.agent
-        memory = Memory(redis, settings.snapshot, agent, worker.environ, home, worker.log)
-        await memory.restore(Conversations(home, agent.name))
-        conversations = Conversations(home, agent.name)
-        return cls(conversations.session(session_id), memory, conversations)
-
-    async def keep(self, session: Session | None) -> tuple[Snapshot | None, list[str]]:
-        """What to store for the next attempt, and warnings if that is nothing."""
-        if self._memory is None or self._conversations is None or session is None:
-            return None, []
-        self._conversations.keep(session)
-        snapshot = await self._memory.take(session, self._conversations)
-        return snapshot, [] if snapshot.report.stored else [too_large(snapshot.report)]
 
 
 def session_roots(agent: Agent, environ: Mapping[str, str], home: Path) -> dict[str, Path]:
