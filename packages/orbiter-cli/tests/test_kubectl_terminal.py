@@ -24,7 +24,8 @@ pytestmark = pytest.mark.integration
 __all__ = ["kubectl"]
 PROGRAM = "from orbiter.cli.kubectl.main import main; main()"
 ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[a-zA-Z]|[=>])")
-CTRL_C, CTRL_D, UP, BACKSPACE = "\x03", "\x04", "\x1b[A", "\x7f"
+AGAIN_SECONDS = 2.0
+CTRL_C, CTRL_D, UP = "\x03", "\x04", "\x1b[A"
 PATIENCE_SECONDS = 30.0
 
 
@@ -48,13 +49,19 @@ class Terminal:
         """Press keys."""
         os.write(self._near, text.encode())
 
-    def shows(self, text: str) -> str:
-        """Wait until a text appears; return what appeared up to it since the last time."""
+    def shows(self, text: str, again: str = "") -> str:
+        """Wait until a text appears; return what appeared up to it since the last time.
+
+        While nothing appears, the keys `again` are pressed now and then.
+        """
         deadline = time.monotonic() + PATIENCE_SECONDS
         while text not in self._seen:
             left = deadline - time.monotonic()
             assert left > 0, f"{text!r} is not in {self._seen!r}"
-            if select.select([self._near], [], [], left)[0]:
+            pause = min(left, AGAIN_SECONDS) if again else left
+            if not select.select([self._near], [], [], pause)[0]:
+                self.types(again)
+            else:
                 try:
                     raw = os.read(self._near, 65536).decode(errors="replace")
                 except OSError:
@@ -167,10 +174,9 @@ async def test_ctrl_c_at_the_prompt_ends_nothing(terminal: Terminal, redis: Redi
     terminal.shows("> ")
     terminal.types("half a li")
     terminal.shows("half a li")
-    # Python misses a signal that comes between its echo and its waiting for a key, until the next key
     terminal.types(CTRL_C)
-    terminal.types(BACKSPACE)
-    terminal.shows("/quit or Ctrl-D leaves")
+    # Python misses a signal that comes between its echo and its waiting for a key.
+    terminal.shows("/quit or Ctrl-D leaves", again=CTRL_C)
     terminal.shows("> ")
     terminal.types("/quit\r")
     assert terminal.ends() == 0
