@@ -129,16 +129,19 @@ def test_a_chat_front_end_speaks_to_a_session_and_hears_it(login: Login) -> None
 
 
 def test_the_operator_looks_after_a_session_to_its_end(login: Login) -> None:
-    operator = login("operator")
+    operator, worker = login("operator"), login("po")
+    hold = queues.po_hold("anna")
     registry = registry_key("orbiter-system", "orbiter-operator")
     dead = queues.dead_letter(PO_INPUT)
-    keys = [PO_INPUT, PO_OUTPUT, queues.po_state("anna"), dead, registry]
-    reply = operator.eval(LOOK, len(keys), *keys, queues.PO_GROUP, "uid", "{}")
-    assert reply[:3] == ["0-0", 0, 0]
+    keys = [PO_INPUT, PO_OUTPUT, queues.po_state("anna"), dead, registry, hold]
+    for reason, held in (("Suspended", 1), ("", 0), ("Suspended", 1)):
+        reply = operator.eval(LOOK, len(keys), *keys, queues.PO_GROUP, "uid", "{}", reason)
+        assert reply[:3] == ["0-0", 0, 0]
+        assert worker.exists(hold) == held
     assert operator.hgetall(queues.po_state("anna")) == {}
     assert operator.xread({PO_INPUT: "0-0"}, block=1) == []
     assert operator.client_unblock(operator.client_id()) == 0
-    assert operator.unlink(*queues.po_keys("anna")) == 2
+    assert operator.unlink(*queues.po_keys("anna")) == 3
 
 
 @pytest.mark.parametrize(

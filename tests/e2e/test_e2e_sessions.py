@@ -33,6 +33,8 @@ class Phases:
         self._name = name
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
+        # What happens before the watch has begun would not be shown.
+        talks.world.until(f"{name} is shown", lambda: self.shown)
 
     def until(self, phase: str, after: str) -> list[str]:
         """Wait until a phase is shown after another one; returns all so far."""
