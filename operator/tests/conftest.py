@@ -8,13 +8,18 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import kopf
 import pytest
 from redis.asyncio import Redis
 from support.eventually import eventually
 from support.fake_api import FakeApi, Object
+from support.fake_api import api as api
 from support.fake_node import FakeNode
 from support.fake_session_node import FakeSessionNode
 from support.redis_server import RedisServer
+
+from orbiter_operator.credentials import Credentials
+from orbiter_operator.kube import Kube
 
 NAMESPACE = "team"
 
@@ -127,6 +132,14 @@ class World:
         """Reasons of the task's Events, in the order they were posted."""
         found = self.api.objects["events"].values()
         return [item["reason"] for item in found if item["involvedObject"]["name"] == name]
+
+
+@pytest.fixture
+async def kube(api: FakeApi) -> AsyncIterator[Kube]:
+    """The operator's client of the fake API server."""
+    connection = kopf.ConnectionInfo(server=api.url)
+    async with Kube(Credentials(lambda: connection)) as made:
+        yield made
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import asyncio
 import kopf
 import pytest
 from support.eventually import eventually
-from support.fake_api import FakeApi
 
 from orbiter_operator.credentials import Credentials
 from orbiter_operator.informer import Informer
@@ -31,21 +30,6 @@ class Cache:
             for name, (uid, seen) in self.seen.items()
             if uid not in listed and seen <= version
         ]
-
-
-@pytest.fixture
-async def api():
-    made = FakeApi()
-    await made.start()
-    yield made
-    await made.stop()
-
-
-@pytest.fixture
-async def kube(api):
-    connection = kopf.ConnectionInfo(server=api.url, token="t")
-    async with Kube(Credentials(lambda: connection)) as made:
-        yield made
 
 
 @pytest.fixture

@@ -1,11 +1,7 @@
 """The Lease: one acts, the others wait, and who cannot be sure does not act."""
 
-import kopf
 import pytest
-from support.fake_api import FakeApi
 
-from orbiter_operator.credentials import Credentials
-from orbiter_operator.kube import Kube
 from orbiter_operator.leader import Leader, LeaseLostError, NotLeadingError
 
 
@@ -17,21 +13,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-@pytest.fixture
-async def api():
-    made = FakeApi()
-    await made.start()
-    yield made
-    await made.stop()
-
-
-@pytest.fixture
-async def kube(api):
-    connection = kopf.ConnectionInfo(server=api.url)
-    async with Kube(Credentials(lambda: connection)) as made:
-        yield made
 
 
 @pytest.fixture

@@ -3,28 +3,10 @@
 import asyncio
 
 import aiohttp
-import kopf
 import pytest
 from support.eventually import eventually
-from support.fake_api import FakeApi
 
-from orbiter_operator.credentials import Credentials
-from orbiter_operator.kube import JOBS, Kube
-
-
-@pytest.fixture
-async def api():
-    made = FakeApi()
-    await made.start()
-    yield made
-    await made.stop()
-
-
-@pytest.fixture
-async def kube(api):
-    connection = kopf.ConnectionInfo(server=api.url)
-    async with Kube(Credentials(lambda: connection)) as made:
-        yield made
+from orbiter_operator.kube import JOBS
 
 
 def add_jobs(api, first, last):

@@ -10,12 +10,13 @@ answered.
 import asyncio
 import json
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from aiohttp import web
 
 Object = dict[str, Any]
@@ -314,6 +315,15 @@ class FakeApi:
             case ["apis", group, version]:
                 return _resources(f"{group}/{version}")
         return None
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[FakeApi]:
+    """An API server for one test. A conftest.py that imports it gives it to its tests."""
+    made = FakeApi()
+    await made.start()
+    yield made
+    await made.stop()
 
 
 def merge_patch(old: Any, changes: Any) -> Any:

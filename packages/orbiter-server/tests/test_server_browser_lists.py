@@ -1,20 +1,11 @@
 """Lists in a real Chromium: they keep up with what happens, and leave the reader in peace."""
 
 import pytest
-from support.fake_api import FakeApi
 
 from orbiter.models import ScriptedModel
 
 pytestmark = pytest.mark.integration
 MAIN = "document.getElementById('main').innerText"
-
-
-@pytest.fixture
-async def api():
-    api = FakeApi()
-    await api.start()
-    yield api
-    await api.stop()
 
 
 def put(api, name, *, phase="Running", minute=0, message=""):

@@ -2,7 +2,7 @@
 
 import pytest
 from support.eventually import eventually
-from support.fake_api import FakeApi, RefusedRequestError
+from support.fake_api import RefusedRequestError
 
 from orbiter.server import ServerConfig
 from orbiter.server._internal.cluster import Cluster
@@ -10,14 +10,6 @@ from orbiter.types import OrbiterError
 
 pytestmark = pytest.mark.integration
 TASKS = "/v1/cluster/tasks"
-
-
-@pytest.fixture
-async def api():
-    api = FakeApi()
-    await api.start()
-    yield api
-    await api.stop()
 
 
 def put(api, name, *, namespace="default", phase="Running", minute=0, kind="agenttasks"):
