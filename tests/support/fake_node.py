@@ -56,13 +56,14 @@ class Run:
 class FakeNode:
     """Runs every Job that appears in the API.
 
-    `pod_delay` is how long a pod takes to run, `report_delay` how long after its worker has ended
-    the Job says so.
+    `pod_delay` is how long a pod takes to run, `turn_delay` how long an agent takes at least (real
+    ones need longer to start), `report_delay` how long after its worker has ended the Job says so.
     """
 
     api: FakeApi
     redis: Redis
     pod_delay: float = 0.0
+    turn_delay: float = 0.15
     report_delay: float = 0.0
     runs: list[Run] = field(default_factory=list)
     prompts: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -201,6 +202,7 @@ class FakeNode:
         await self._patiently(
             lambda: self.redis.xadd(LIFECYCLE, {"data": busy.model_dump_json(), **routing})
         )
+        await asyncio.sleep(self.turn_delay)
         for word in words:
             if word.startswith("sleep="):
                 await asyncio.sleep(float(word[6:]))
