@@ -69,7 +69,7 @@ async def test_a_suspended_session_ends_its_turn_and_keeps_messages_until_it_run
     talks.apply("bob")
     await talks.until("bob", "Asleep")
     await talks.send("bob", "one sleep=0.5")
-    await talks.until("bob", "Busy")
+    await talks.until_in_turn("bob")
     talks.change("bob", operatingMode="Suspended")
     hold = po_hold(worker_id("bob"))
     await eventually(lambda: world.redis.exists(hold))
@@ -107,7 +107,7 @@ async def test_deleting_a_session_ends_its_pod_and_then_its_keys(world, operator
     talks.apply("gone", idle={"scaleToZeroAfterSeconds": 900})
     await talks.until("gone", "Asleep")
     await talks.send("gone", "sleep=0.3")
-    await talks.until("gone", "Busy")
+    await talks.until_in_turn("gone")
     await world.redis.set(po_snapshot("team.gone"), "memory")
     talks.delete("gone")
 

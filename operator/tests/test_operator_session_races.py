@@ -267,7 +267,7 @@ async def test_a_message_that_was_deleted_while_it_was_answered_keeps_nobody_awa
     async with running_sessions(world.api, world.server, resync=0.1):
         talks.apply("alice")
         await talks.send("alice", "sleep=0.3")
-        await talks.until("alice", "Busy")
+        await talks.until_in_turn("alice")
         stream = po_input(worker_id("alice"))
         [(entry, _)] = await world.redis.xrange(stream)
         await world.redis.xdel(stream, entry)

@@ -8,7 +8,7 @@ from support.eventually import eventually
 from support.fake_api import FakeApi, Object
 
 from orbiter_contracts import POWorkerInput, POWorkerOutput, decode, encode
-from orbiter_contracts.queues import po_input, po_keys, po_output
+from orbiter_contracts.queues import po_input, po_keys, po_output, po_state
 
 NAMESPACE = "team"
 
@@ -86,6 +86,18 @@ class Talks:
         except AssertionError:
             raise AssertionError(f"{name} is not {phase}: {self.status(name)}") from None
         return self.status(name)
+
+    async def until_in_turn(self, name: str) -> None:
+        """Wait until the worker says that it is on a message.
+
+        The phase Busy may come earlier: also while a worker that is ready has a message before it.
+        """
+        state = po_state(worker_id(name))
+
+        async def busy() -> bool:
+            return await self.redis.hget(state, "state") == "busy"
+
+        await eventually(busy, seconds=20.0)
 
     async def until_reason(self, name: str, reason: str, kind: str = "Available") -> Object:
         """Wait until a condition has this reason; returns the condition."""
