@@ -1,12 +1,18 @@
 """Watches are read much at once, lose nothing by it, and notice a connection that has died."""
 
 import asyncio
+import ssl
+import subprocess
+from unittest.mock import Mock
 
 import aiohttp
 import pytest
+import uvloop
 from support.eventually import eventually
 
 from orbiter_operator.kube import JOBS
+from orbiter_operator.listening import chunks
+from orbiter_operator.pace import next_moment
 
 
 def add_jobs(api, first, last):
@@ -37,7 +43,91 @@ async def test_what_comes_while_nothing_is_read_is_handed_out_in_its_order(api, 
     assert len(pauses) < 10, "the others many at a time"
 
 
+async def test_the_more_comes_the_shorter_are_the_pauses(monkeypatch):
+    """Whoever takes a second's worth once a second must not fall behind when that is megabytes."""
+    pauses = []
+
+    async def next_moment(period):
+        pauses.append(period)
+
+    async def several():
+        for size in (9_000, 300_000, 9_000, 200_000, 400_000, 9_000, 9_000):
+            yield b"x" * size
+
+    monkeypatch.setattr("orbiter_operator.listening.next_moment", next_moment)
+    response = Mock()
+    response.connection.transport.is_closing.return_value = False
+    response.content.iter_any = several
+    sizes = [len(chunk) async for chunk in chunks(response, silence=30.0, gather=1.0)]
+    assert sizes == [9_000, 300_000, 9_000, 200_000, 400_000, 9_000, 9_000]
+    assert pauses == [1.0, 0.5, 1 / 3, 1.0], "none while there may be more"
+
+
 async def test_a_silent_watch_ends(kube):
     events = kube.watch(JOBS, "team", since="1", silence=0.2)
     with pytest.raises(aiohttp.SocketTimeoutError, match=r"nothing was said for 0\.2 s"):
         await anext(events)
+
+
+async def test_all_who_wait_for_the_next_moment_wake_at_the_same():
+    loop, woke = asyncio.get_running_loop(), []
+
+    async def wait(first):
+        await asyncio.sleep(first)
+        await next_moment(0.2)
+        woke.append(loop.time() // 0.2)
+
+    await next_moment(0.2)
+    await asyncio.gather(wait(0), wait(0.05), wait(0.1))
+    assert len(set(woke)) == 1
+
+
+@pytest.fixture
+def tls(tmp_path):
+    """Contexts of a server and of a client that trusts it."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    command += ["-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
+    subprocess.run(command, check=True, capture_output=True)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certificate, key)
+    return server, ssl.create_default_context(cafile=certificate)
+
+
+def test_in_between_not_even_the_socket_below_tls_is_read_by_the_loop_of_the_program(tls):
+    """Its transports are not instances of asyncio's: nothing was gathered, and nobody saw it."""
+    context, trusting = tls
+    connected: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+
+    async def serve(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nfirst")
+        connected.put_nowait(writer)
+
+    async def follow():
+        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+        host, port = server.sockets[0].getsockname()
+        connector = aiohttp.TCPConnector(ssl=trusting)
+        async with (
+            server,
+            aiohttp.ClientSession(connector=connector) as session,
+            session.get(f"https://{host}:{port}/") as response,
+        ):
+            transport = response.connection.transport
+            parts = chunks(response, silence=30.0, gather=0.5)
+            assert await anext(parts) == b"first"
+            writer = await connected.get()
+            second = asyncio.ensure_future(anext(parts))
+            await eventually(lambda: not transport.is_reading())
+            for _ in range(50):
+                writer.write(b"more")
+                await writer.drain()
+                await asyncio.sleep(0)
+            assert transport.get_read_buffer_size() == 0
+            assert await second == b"more" * 50
+            writer.close()
+            await parts.aclose()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(follow())

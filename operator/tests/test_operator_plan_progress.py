@@ -52,7 +52,11 @@ def test_a_job_that_has_just_been_made_is_given_a_moment():
     waited = observed(status=STARTING.status.model_copy(update={"reason": "ConcurrencyLimit"}))
     facts = waited.model_copy(update={"jobs": (job(),)})
     assert decide(facts, after=1).status is None
-    assert decide(facts, after=9).status.reason == "Starting"
+    assert decide(facts, after=1).due == 9, "then a pod should be there"
+    facts = facts.model_copy(update={"pods": (pod(),)})
+    assert decide(facts, after=1).status is None
+    assert decide(facts, after=1).due == 14
+    assert decide(facts, after=16).status.reason == "Starting"
 
 
 @pytest.mark.parametrize(

@@ -153,3 +153,66 @@ def test_a_job_that_is_not_ours_is_ignored(store, told):
     del stranger["metadata"]["ownerReferences"]
     store.jobs.put(stranger)
     assert told == []
+
+
+def test_that_a_task_runs_now_calls_for_no_further_look(store, told):
+    store.put(task(1))
+    told.clear()
+    store.put(task(2, phase="Running"))
+    assert store.get(TASK)["status"]["phase"] == "Running"
+    assert told == []
+    changed = task(3, phase="Running")
+    changed["metadata"]["generation"] = 2
+    store.put(changed)
+    assert told == [TASK]
+    store.put(task(4, phase="Completed"))
+    assert told == [TASK, TASK]
+
+
+def pod(version: int, **status: Any) -> dict[str, Any]:
+    node = status.pop("node", None)
+    made = job(version, uid="p1")
+    made["metadata"]["name"] = "fix-1-abcde"
+    made["metadata"]["labels"]["orbiter.dev/agenttask-uid"] = UID
+    made["spec"] = {"nodeName": node} if node else {}
+    made["status"] = {"phase": "Pending"} | status
+    return made
+
+
+def worker(**state: Any) -> dict[str, Any]:
+    return {"containerStatuses": [{"name": "worker", "state": state}]}
+
+
+ENDED = {"exitCode": 0, "reason": "Completed", "startedAt": "2026-01-01T00:00:05Z"}
+
+
+def test_the_ordinary_course_of_a_pod_calls_for_two_looks(store, told):
+    store.pods.put(pod(1))
+    store.pods.put(pod(2, node="n1"))
+    store.pods.put(pod(3, node="n1", **worker(waiting={"reason": "ContainerCreating"})))
+    assert told == []
+    running = worker(running={"startedAt": "2026-01-01T00:00:05Z"})
+    store.pods.put(pod(4, node="n1", phase="Running", **running))
+    assert told == [TASK]
+    store.pods.put(pod(5, node="n1", phase="Running", **worker(terminated=ENDED)))
+    assert told == [TASK]
+    store.pods.put(pod(6, node="n1", phase="Succeeded", **worker(terminated=ENDED)))
+    assert told == [TASK, TASK]
+    assert store.pods.of(TASK, UID)[0].exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        worker(waiting={"reason": "ErrImagePull", "message": "not found"}),
+        {
+            "conditions": [
+                {"type": "PodScheduled", "reason": "Unschedulable", "message": "no memory"}
+            ]
+        },
+        {"phase": "Failed", **worker(terminated=ENDED | {"exitCode": 137})},
+    ],
+)
+def test_what_goes_wrong_with_a_pod_calls_for_a_look_even_when_it_is_new(store, told, status):
+    store.pods.put(pod(1, **status))
+    assert told == [TASK]

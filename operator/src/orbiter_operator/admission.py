@@ -7,11 +7,11 @@ from orbiter_operator.answers import Told, failures_before, told
 from orbiter_operator.dependencies import list_names
 from orbiter_operator.ending import LINGERING, leftovers
 from orbiter_operator.facts import Observed, Refusal
-from orbiter_operator.failures import Explanation, one_line
+from orbiter_operator.failures import NO_POD_AFTER, Explanation, one_line
 from orbiter_operator.labels import job_name
 from orbiter_operator.outcome import give_up, substitute, trouble
 from orbiter_operator.places import place_after
-from orbiter_operator.progress import SETTLING, pending_status
+from orbiter_operator.progress import pending_status
 from orbiter_operator.retry import backoff
 from orbiter_operator.status import asked_something, dependencies_met, ended_at, write
 from orbiter_operator.steps import Plan, Publish, StartAttempt
@@ -50,7 +50,7 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
         # line, and if not, `progress` says what is wrong.
         status=None if observed.status.phase else pending_status(observed, now, attempt, None),
         place="take",
-        due=SETTLING.total_seconds(),
+        due=NO_POD_AFTER.total_seconds(),
     )
 
 

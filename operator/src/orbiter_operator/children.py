@@ -6,7 +6,7 @@ a newer one and nothing deleted comes back, so a late event cannot undo what a w
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from orbiter_operator.labels import TASK
 
@@ -63,6 +63,9 @@ class ChildFacts(Protocol):
     @property
     def owner(self) -> str: ...  # noqa: D102
 
+    def is_news(self, before: Self | None) -> bool:
+        """Whether a look is called for; `before` is what was known, None for a new child."""
+
 
 F = TypeVar("F", bound=ChildFacts)
 
@@ -79,7 +82,7 @@ class Children(Generic[F]):
 
     Args:
         read: Reduces an object to its facts; None when it is none of ours.
-        enqueue: Called with the key of the object whose child's facts have changed.
+        enqueue: Called with the key of the object of whose child there is news.
         kind: Kind of the objects they belong to.
         label: Label of a child that names its object.
     """
@@ -129,7 +132,7 @@ class Children(Generic[F]):
         key = Key(meta["namespace"], meta["labels"][self._label], self._kind)
         self._seen[place] = _Seen(version, meta["uid"], key, facts)
         self._names[key].add(meta["name"])
-        if not ours and (old is None or old.facts != facts):
+        if not ours and facts.is_news(None if old is None else old.facts):
             self._enqueue(key)
 
     def remove(self, obj: Object) -> None:

@@ -31,6 +31,7 @@ from orbiter_contracts.queues import (
 from orbiter_operator.attempts import CONSUMER, Attempts
 from orbiter_operator.children import Key
 from orbiter_operator.news import Letter, News
+from orbiter_operator.pace import HINTS_SECONDS, next_moment
 from orbiter_operator.streams import Entry, read_group, read_pending
 from orbiter_operator.together import run_together
 
@@ -38,9 +39,6 @@ log = structlog.get_logger(__name__)
 _BATCH = 200
 _BLOCK_MS = 5000
 _PAUSE_SECONDS = 0.2
-_GATHER_SECONDS = 0.5
-_HINTS_SECONDS = 0.05
-"""A worker tells several things within milliseconds, none of them urgent: one read for all."""
 _LONGEST_PAUSE_SECONDS = 5.0
 _DEAD_LETTERS = 10_000
 
@@ -96,7 +94,7 @@ class Consumer:
                 await run_together(
                     {
                         "outputs": self._read_new(DEVELOPER_OUTPUT),
-                        "lifecycle": self._read_new(LIFECYCLE, pause=_HINTS_SECONDS),
+                        "lifecycle": self._read_new(LIFECYCLE, urgent=False),
                     }
                 )
             except (RedisError, OSError) as error:
@@ -120,7 +118,7 @@ class Consumer:
         """
         while True:
             await self._some_done.wait()
-            await asyncio.sleep(_GATHER_SECONDS)
+            await next_moment(HINTS_SECONDS)
             self._some_done.clear()
             done, self._done = self._done, {}
             try:
@@ -144,8 +142,8 @@ class Consumer:
                 await self._take(stream, entries)
                 position = entries[-1][0]
 
-    async def _read_new(self, stream: str, *, pause: float = 0.0) -> None:
-        """Read one stream for ever, after each read not for a while."""
+    async def _read_new(self, stream: str, *, urgent: bool = True) -> None:
+        """Read one stream for ever; what is not urgent, at the moments for that."""
         while True:
             for _, entries in await read_group(
                 self._reader,
@@ -156,8 +154,8 @@ class Consumer:
                 block=_BLOCK_MS,
             ):
                 await self._take(stream, entries)
-            if pause:
-                await asyncio.sleep(pause)
+            if not urgent:
+                await next_moment(HINTS_SECONDS)
 
     async def _take(self, stream: str, entries: list[Entry]) -> None:
         for entry, fields in entries:

@@ -27,6 +27,7 @@ from orbiter_operator.attempts import CONSUMER
 from orbiter_operator.kube import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.labels import ENTRY, MANAGED_BY, MANAGER, REQUEST
 from orbiter_operator.leader import NotLeadingError
+from orbiter_operator.pace import HINTS_SECONDS, next_moment
 from orbiter_operator.streams import Entry, read_group, read_pending
 from orbiter_operator.together import run_together
 
@@ -35,7 +36,6 @@ RENEW_SECONDS = 20.0
 _BLOCK_MS = 5000
 _BATCH = 100
 _FULL_SECONDS = 0.5
-_GATHER_SECONDS = 0.1
 _PAUSE_SECONDS = 1.0
 _DEAD_LETTERS = 10_000
 
@@ -111,7 +111,7 @@ class Dispatcher:
                 for entry in entries:
                     await self._take(entry)
             # Most entries are bound, the operator's own: one read for all of a burst.
-            await asyncio.sleep(_GATHER_SECONDS)
+            await next_moment(HINTS_SECONDS)
 
     async def _again(self) -> None:
         """What was read before a crash and may not have become a task."""

@@ -5,7 +5,7 @@ equal facts are no news (`children` compares them to keep the work queue quiet).
 """
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -21,6 +21,10 @@ class Facts(BaseModel):
     """Base: frozen, so that facts can be compared and never change under a decision."""
 
     model_config = ConfigDict(frozen=True)
+
+    def is_news(self, before: Self | None) -> bool:
+        """Whether a decision may hang on what has changed since `before`; None: it is new."""
+        return self != before
 
 
 class JobFacts(Facts):
@@ -64,6 +68,16 @@ class PodFacts(Facts):
     exit_message: str = ""
     disruption: str = ""
 
+    def is_news(self, before: Self | None) -> bool:
+        """As for all facts, without the ordinary course of things.
+
+        That a pod was made and got a node leads to its running, and that its container has ended to
+        its end. Nothing is done about either before that.
+        """
+        if before is None:
+            before = self.__class__(name=self.name, owner=self.owner, attempt=self.attempt)
+        return any(getattr(self, name) != getattr(before, name) for name in _ACTED_ON)
+
     @property
     def over(self) -> bool:
         """Whether its containers have ended for good."""
@@ -78,6 +92,10 @@ class PodFacts(Facts):
     def alive(self, now: datetime) -> bool:
         """Whether its worker may still be working."""
         return not self.over and not self.lost(now)
+
+
+_ORDINARY = {"node", "image", "exit_reason", "exit_code", "exit_message"}
+_ACTED_ON = tuple(name for name in PodFacts.model_fields if name not in _ORDINARY)
 
 
 class AttemptRecord(Facts):

@@ -173,8 +173,8 @@ class Kube:
             since: resourceVersion after which to begin.
             seconds: How long the server keeps the stream open.
             silence: Seconds without an event, bookmarks included, that mean it is dead.
-            gather: Seconds to read nothing after something was read, so that what comes meanwhile
-                is read, decrypted and handed out at once.
+            gather: After something was read, nothing is until the loop's clock is a multiple of
+                these seconds: what comes meanwhile is read, decrypted and handed out at once.
 
         Yields:
             `{"type": …, "object": …}`, bookmarks and errors too.

@@ -5,8 +5,16 @@ A watch of a busy cluster is many small packets, and each costs a decryption, a 
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import cast
 
 import aiohttp
+
+from orbiter_operator.pace import next_moment
+
+_MUCH = 65536
+_ROOM = 4 * _MUCH
+"""Bytes that may come in a pause: about what the socket takes. The API server ends a watch that
+does not take what it has to say."""
 
 
 async def chunks(
@@ -17,8 +25,9 @@ async def chunks(
     Args:
         response: The response.
         silence: Seconds without a byte that mean that the connection is dead.
-        gather: Seconds to read nothing after each chunk. What comes meanwhile stays in the socket
-            and is the next chunk.
+        gather: After each chunk nothing is read until the loop's clock is a multiple of these
+            seconds. What comes meanwhile stays in the socket and is the next chunk. All of it is
+            read before the next pause, and the more it was, the shorter that one is.
 
     Yields:
         What has come.
@@ -27,12 +36,15 @@ async def chunks(
         SocketTimeoutError: Nothing came for `silence` seconds.
     """
     alarm = _Alarm(response, silence)
+    taken = 0
     try:
         async for chunk in response.content.iter_any():
             alarm.heard()
             yield chunk
-            if gather:
-                await _deaf(response, gather)
+            taken += len(chunk)
+            if gather and len(chunk) < _MUCH:
+                await _deaf(response, gather / (1 + taken // _ROOM))
+                taken = 0
     finally:
         alarm.stop()
 
@@ -70,12 +82,19 @@ class _Alarm:
 
 async def _deaf(response: aiohttp.ClientResponse, seconds: float) -> None:
     connection = response.connection
-    transport = None if connection is None else connection.transport
-    if not isinstance(transport, asyncio.ReadTransport) or transport.is_closing():
+    if connection is None or connection.transport is None or connection.transport.is_closing():
         return
+    # uvloop's transports have the methods of asyncio's and are not instances of them.
+    transport = cast("asyncio.ReadTransport", connection.transport)
     transport.pause_reading()
+    # Below TLS the socket is read on until so many bytes wait, and each packet would wake us.
+    limit = getattr(transport, "set_read_buffer_limits", None)
+    if limit is not None:
+        limit(0)
     try:
-        await asyncio.sleep(seconds)
+        await next_moment(seconds)
     finally:
         if not transport.is_closing():
+            if limit is not None:
+                limit()
             transport.resume_reading()

@@ -30,6 +30,7 @@ from orbiter_operator.leader import Leader
 from orbiter_operator.metrics import Metrics
 from orbiter_operator.news import News
 from orbiter_operator.observe import Observer
+from orbiter_operator.pace import CHILDREN_SECONDS
 from orbiter_operator.reconcile import Reconciler
 from orbiter_operator.sessions import Sessions
 from orbiter_operator.settings import Settings
@@ -42,8 +43,6 @@ from orbiter_operator.workqueue import WorkQueue
 log = structlog.get_logger(__name__)
 WORKERS = 16
 _STUCK_SECONDS = 120.0
-_GATHER_SECONDS = 0.3
-"""News of Jobs and Pods are many, and what is urgent of them the workers tell by the queue."""
 
 
 class Operator:
@@ -145,9 +144,10 @@ class Operator:
             dead=metrics.dead_letter,
         )
         where = settings.watch_namespaces
+        # News of Jobs and Pods are many; what is urgent of them the workers tell by the queue.
         self._tasks = Informer(kube, AGENT_TASKS, self.store, namespaces=where)
         children = partial(
-            Informer, kube, namespaces=where, selector=SELECTOR, gather=_GATHER_SECONDS
+            Informer, kube, namespaces=where, selector=SELECTOR, gather=CHILDREN_SECONDS
         )
         self._jobs = children(JOBS, self.store.jobs)
         self._pods = children(PODS, self.store.pods)

@@ -23,7 +23,7 @@ from orbiter_operator.outcome import settle, substitute, trouble
 from orbiter_operator.status import write
 from orbiter_operator.steps import DeleteJob, Plan, Publish
 
-SETTLING = timedelta(seconds=8)
+SETTLING = timedelta(seconds=15)
 """How long a new Job may be silent before the status of a task that waited says that it starts."""
 LOOK_AGAIN_SECONDS = 30.0
 
@@ -132,7 +132,8 @@ def _on_its_way(
         return Plan(status=status, place="take", due=LOOK_AGAIN_SECONDS if dying else None)
     why = why_not_running(job, pods, now)
     if why is None and observed.status.phase and now - job.created < SETTLING:
-        return Plan(place="take", due=SETTLING.total_seconds())
+        patience = SETTLING if pod else NO_POD_AFTER
+        return Plan(place="take", due=max((job.created + patience - now).total_seconds(), 1.0))
     due = NO_POD_AFTER.total_seconds() if pod is None else None
     if pod and pod.waiting_since:
         due = max((pod.waiting_since + image_patience - now).total_seconds(), 1.0)

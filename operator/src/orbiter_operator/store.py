@@ -67,7 +67,8 @@ class Store:
         self._tasks[key] = obj
         for name in _dependencies(obj):
             self._dependents[Key(key.namespace, name)].add(key)
-        self._enqueue(key)
+        if old is None or not _only_runs_now(old, obj):
+            self._enqueue(key)
         if old is None or phase_of(old) != phase_of(obj):
             self._tell_dependents(key)
 
@@ -102,6 +103,13 @@ class Store:
 def phase_of(obj: Object) -> str:
     """The phase of an AgentTask; empty before the first."""
     return str((obj.get("status") or {}).get("phase") or "")
+
+
+def _only_runs_now(old: Object, obj: Object) -> bool:
+    """Whether nothing is new but that its status says Running: nothing follows from that."""
+    before, meta = old["metadata"], obj["metadata"]
+    told = ("generation", "annotations", "labels", "deletionTimestamp", "uid")
+    return phase_of(obj) == "Running" and all(before.get(name) == meta.get(name) for name in told)
 
 
 def _dependencies(obj: Object) -> list[str]:
