@@ -5,9 +5,12 @@ from support.eventually import eventually
 
 from orbiter_contracts.queues import task_snapshot
 from orbiter_operator.labels import request_id
+from orbiter_operator.pace import HINTS_SECONDS
 
 pytestmark = pytest.mark.integration
 NAMESPACE = "team"
+LONGER_THAN_HINTS_WAIT = HINTS_SECONDS + 0.3
+"""So that the operator hears of a turn before it is over."""
 
 
 def answer(world, name, text):
@@ -32,6 +35,7 @@ async def is_gone(world, key):
 
 
 async def test_an_answer_continues_the_session_in_a_new_job(world):
+    world.node.turn_delay = LONGER_THAN_HINTS_WAIT
     await world.start_operator()
     world.apply("fix", "please ask")
     status = await world.until("fix", "InputRequired")
@@ -51,6 +55,7 @@ async def test_an_answer_continues_the_session_in_a_new_job(world):
 
 
 async def test_a_round_costs_no_more_writes_than_its_two_lines(world):
+    world.node.turn_delay = LONGER_THAN_HINTS_WAIT
     await world.start_operator()
     world.apply("cheap", "ask")
     await world.until("cheap", "InputRequired")
