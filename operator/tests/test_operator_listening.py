@@ -12,7 +12,7 @@ from support.eventually import eventually
 
 from orbiter_operator.kube import JOBS
 from orbiter_operator.listening import chunks
-from orbiter_operator.pace import next_moment
+from orbiter_operator.pace import Pauses, next_moment
 
 
 def add_jobs(api, first, last):
@@ -26,7 +26,7 @@ async def test_what_comes_while_nothing_is_read_is_handed_out_in_its_order(api, 
 
     async def follow():
         loop, last = asyncio.get_running_loop(), 0.0
-        async for event in kube.watch(JOBS, "team", since=since, gather=0.2):
+        async for event in kube.watch(JOBS, "team", since=since, pauses=Pauses(0.2)):
             if loop.time() - last > 0.1:
                 pauses.append(len(names))
             last = loop.time()
@@ -43,24 +43,43 @@ async def test_what_comes_while_nothing_is_read_is_handed_out_in_its_order(api, 
     assert len(pauses) < 10, "the others many at a time"
 
 
-async def test_the_more_comes_the_shorter_are_the_pauses(monkeypatch):
-    """Whoever takes a second's worth once a second must not fall behind when that is megabytes."""
-    pauses = []
+async def test_all_that_is_there_is_read_before_the_next_pause():
+    taken = []
 
-    async def next_moment(period):
-        pauses.append(period)
+    class Noted(Pauses):
+        async def wait(self, read):
+            taken.append(read)
 
     async def several():
         for size in (9_000, 300_000, 9_000, 200_000, 400_000, 9_000, 9_000):
             yield b"x" * size
 
-    monkeypatch.setattr("orbiter_operator.listening.next_moment", next_moment)
     response = Mock()
     response.connection.transport.is_closing.return_value = False
     response.content.iter_any = several
-    sizes = [len(chunk) async for chunk in chunks(response, silence=30.0, gather=1.0)]
+    sizes = [len(chunk) async for chunk in chunks(response, silence=30.0, pauses=Noted(1.0))]
     assert sizes == [9_000, 300_000, 9_000, 200_000, 400_000, 9_000, 9_000]
-    assert pauses == [1.0, 0.5, 1 / 3, 1.0], "none while there may be more"
+    assert taken == [9_000, 309_000, 609_000, 9_000]
+
+
+async def test_the_more_came_the_shorter_is_the_pause():
+    """Whoever takes a second's worth once a second must not fall behind when that is megabytes."""
+    loop, pauses = asyncio.get_running_loop(), Pauses(30.0)
+    began = loop.time()
+    await pauses.wait(taken=300 * 262_144)
+    assert loop.time() - began < 5.0
+
+
+async def test_all_pauses_end_when_much_is_to_be_expected():
+    pauses = Pauses(3600.0)
+    waiting = [asyncio.ensure_future(pauses.wait(0)) for _ in range(2)]
+    await asyncio.sleep(0)
+    for _ in range(15):
+        pauses.expect()
+    await asyncio.sleep(0)
+    assert not any(waiter.done() for waiter in waiting)
+    pauses.expect()
+    await asyncio.wait_for(asyncio.gather(*waiting), 5.0)
 
 
 async def test_a_silent_watch_ends(kube):
@@ -115,7 +134,7 @@ def test_in_between_not_even_the_socket_below_tls_is_read_by_the_loop_of_the_pro
             session.get(f"https://{host}:{port}/") as response,
         ):
             transport = response.connection.transport
-            parts = chunks(response, silence=30.0, gather=0.5)
+            parts = chunks(response, silence=30.0, pauses=Pauses(0.5))
             assert await anext(parts) == b"first"
             writer = await connected.get()
             second = asyncio.ensure_future(anext(parts))

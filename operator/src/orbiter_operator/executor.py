@@ -63,6 +63,7 @@ class Executor:
         events: Posts Kubernetes Events.
         defaults: What is the same for all workers.
         allowed: Raises unless this replica is the active one.
+        started: Called after each Job that was created.
         changed: Called with a task's old and new status after each write.
         wrote: Called with a task as it was stored and the status that was written to it.
         clock: The time.
@@ -78,6 +79,7 @@ class Executor:
         events: EventPoster,
         defaults: WorkerDefaults,
         allowed: Callable[[], None],
+        started: Callable[[], None],
         changed: Callable[[Observed, TaskStatus], None],
         wrote: Callable[[Key, Object, TaskStatus], None],
         clock: Callable[[], datetime],
@@ -89,6 +91,7 @@ class Executor:
         self._events = events
         self._defaults = defaults
         self._allowed = allowed
+        self._started = started
         self._changed = changed
         self._wrote = wrote
         self._clock = clock
@@ -156,6 +159,7 @@ class Executor:
         try:
             created = await self._kube.create(JOBS, key.namespace, body)
             self._store.jobs.put(created, ours=True)
+            self._started()
         except ApiError as error:
             await self._not_created(key, observed, name, error)
         return False

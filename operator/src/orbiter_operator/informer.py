@@ -13,6 +13,7 @@ import structlog
 
 from orbiter_operator.children import Cache
 from orbiter_operator.kube import TRANSPORT_ERRORS, ApiError, Kube, Resource
+from orbiter_operator.pace import Pauses
 from orbiter_operator.together import run_together
 
 log = structlog.get_logger(__name__)
@@ -30,7 +31,7 @@ class Informer:
         cache: Where the objects go.
         namespaces: Which namespaces; empty for all.
         selector: Label selector.
-        gather: Seconds of changes to take in at once, after the first.
+        pauses: When not to listen; None for never.
     """
 
     def __init__(
@@ -41,14 +42,14 @@ class Informer:
         *,
         namespaces: Sequence[str],
         selector: str = "",
-        gather: float = 0.0,
+        pauses: Pauses | None = None,
     ) -> None:
         self._kube = kube
         self._resource = resource
         self._cache = cache
         self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self._selector = selector
-        self._gather = gather
+        self._pauses = pauses
         self._versions: dict[str | None, str] = {}
         self._in_step: dict[str | None, bool] = dict.fromkeys(self._namespaces, False)
 
@@ -115,7 +116,7 @@ class Informer:
             namespace,
             selector=self._selector,
             since=self._versions[namespace],
-            gather=self._gather,
+            pauses=self._pauses,
         )
         async for event in events:
             kind, obj = event["type"], event["object"]

@@ -15,6 +15,7 @@ import orjson
 
 from orbiter_operator.credentials import Credentials
 from orbiter_operator.listening import chunks
+from orbiter_operator.pace import Pauses
 from orbiter_operator.wire import decode_event
 
 Object = dict[str, Any]
@@ -162,7 +163,7 @@ class Kube:
         since: str,
         seconds: int = 300,
         silence: float = 75.0,
-        gather: float = 0.0,
+        pauses: Pauses | None = None,
     ) -> AsyncIterator[Object]:
         """Follow a collection until the server ends the stream.
 
@@ -173,8 +174,8 @@ class Kube:
             since: resourceVersion after which to begin.
             seconds: How long the server keeps the stream open.
             silence: Seconds without an event, bookmarks included, that mean it is dead.
-            gather: After something was read, nothing is until the loop's clock is a multiple of
-                these seconds: what comes meanwhile is read, decrypted and handed out at once.
+            pauses: When to read nothing: what comes meanwhile is read, decrypted and handed out at
+                once. None for never.
 
         Yields:
             `{"type": …, "object": …}`, bookmarks and errors too.
@@ -189,7 +190,7 @@ class Kube:
             params["labelSelector"] = selector
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0)
         response = await self._send("GET", resource.path(namespace), params=params, timeout=timeout)
-        async with response, aclosing(chunks(response, silence=silence, gather=gather)) as parts:
+        async with response, aclosing(chunks(response, silence=silence, pauses=pauses)) as parts:
             await _check(response)
             rest = b""
             async for chunk in parts:

@@ -9,25 +9,21 @@ from typing import cast
 
 import aiohttp
 
-from orbiter_operator.pace import next_moment
+from orbiter_operator.pace import Pauses
 
 _MUCH = 65536
-_ROOM = 4 * _MUCH
-"""Bytes that may come in a pause: about what the socket takes. The API server ends a watch that
-does not take what it has to say."""
 
 
 async def chunks(
-    response: aiohttp.ClientResponse, *, silence: float, gather: float
+    response: aiohttp.ClientResponse, *, silence: float, pauses: Pauses | None
 ) -> AsyncGenerator[bytes, None]:
     """Read a response that does not end by itself.
 
     Args:
         response: The response.
         silence: Seconds without a byte that mean that the connection is dead.
-        gather: After each chunk nothing is read until the loop's clock is a multiple of these
-            seconds. What comes meanwhile stays in the socket and is the next chunk. All of it is
-            read before the next pause, and the more it was, the shorter that one is.
+        pauses: When to read nothing; None for never. What comes meanwhile stays in the socket, and
+            all of it is read before the next pause.
 
     Yields:
         What has come.
@@ -42,8 +38,8 @@ async def chunks(
             alarm.heard()
             yield chunk
             taken += len(chunk)
-            if gather and len(chunk) < _MUCH:
-                await _deaf(response, gather / (1 + taken // _ROOM))
+            if pauses is not None and len(chunk) < _MUCH:
+                await _deaf(response, pauses, taken)
                 taken = 0
     finally:
         alarm.stop()
@@ -80,7 +76,7 @@ class _Alarm:
             self._response.content.set_exception(aiohttp.SocketTimeoutError(text))
 
 
-async def _deaf(response: aiohttp.ClientResponse, seconds: float) -> None:
+async def _deaf(response: aiohttp.ClientResponse, pauses: Pauses, taken: int) -> None:
     connection = response.connection
     if connection is None or connection.transport is None or connection.transport.is_closing():
         return
@@ -92,7 +88,7 @@ async def _deaf(response: aiohttp.ClientResponse, seconds: float) -> None:
     if limit is not None:
         limit(0)
     try:
-        await next_moment(seconds)
+        await pauses.wait(taken)
     finally:
         if not transport.is_closing():
             if limit is not None:

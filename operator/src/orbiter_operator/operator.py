@@ -30,7 +30,7 @@ from orbiter_operator.leader import Leader
 from orbiter_operator.metrics import Metrics
 from orbiter_operator.news import News
 from orbiter_operator.observe import Observer
-from orbiter_operator.pace import CHILDREN_SECONDS
+from orbiter_operator.pace import CHILDREN_SECONDS, Pauses
 from orbiter_operator.reconcile import Reconciler
 from orbiter_operator.sessions import Sessions
 from orbiter_operator.settings import Settings
@@ -75,6 +75,8 @@ class Operator:
         self.store = Store(self.queue.add)
         self.capacity = Capacity(settings.job_limit)
         news, attempts = News(), Attempts(redis)
+        # News of Jobs and Pods are many; what is urgent of them the workers tell by the queue.
+        pauses = Pauses(CHILDREN_SECONDS)
         events = EventPoster(kube, settings.identity)
         self.sessions = Sessions(
             settings=settings,
@@ -114,6 +116,7 @@ class Operator:
             events=events,
             defaults=_worker_defaults(settings),
             allowed=leader.check,
+            started=pauses.expect,
             changed=metrics.changed,
             wrote=observer.wrote,
             clock=_now,
@@ -144,11 +147,8 @@ class Operator:
             dead=metrics.dead_letter,
         )
         where = settings.watch_namespaces
-        # News of Jobs and Pods are many; what is urgent of them the workers tell by the queue.
         self._tasks = Informer(kube, AGENT_TASKS, self.store, namespaces=where)
-        children = partial(
-            Informer, kube, namespaces=where, selector=SELECTOR, gather=CHILDREN_SECONDS
-        )
+        children = partial(Informer, kube, namespaces=where, selector=SELECTOR, pauses=pauses)
         self._jobs = children(JOBS, self.store.jobs)
         self._pods = children(PODS, self.store.pods)
         self._housekeeping = Housekeeping(
