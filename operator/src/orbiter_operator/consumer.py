@@ -31,7 +31,7 @@ from orbiter_contracts.queues import (
 from orbiter_operator.attempts import CONSUMER, Attempts
 from orbiter_operator.children import Key
 from orbiter_operator.news import Letter, News
-from orbiter_operator.pace import HINTS_SECONDS, next_moment
+from orbiter_operator.pace import HINTS_SECONDS, UNHURRIED_SECONDS, next_moment
 from orbiter_operator.streams import Entry, read_group, read_pending
 from orbiter_operator.together import run_together
 
@@ -118,7 +118,7 @@ class Consumer:
         """
         while True:
             await self._some_done.wait()
-            await next_moment(HINTS_SECONDS)
+            await next_moment(UNHURRIED_SECONDS)
             self._some_done.clear()
             done, self._done = self._done, {}
             try:

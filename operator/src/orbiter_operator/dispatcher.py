@@ -27,7 +27,7 @@ from orbiter_operator.attempts import CONSUMER
 from orbiter_operator.kube import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.labels import ENTRY, MANAGED_BY, MANAGER, REQUEST
 from orbiter_operator.leader import NotLeadingError
-from orbiter_operator.pace import HINTS_SECONDS, next_moment
+from orbiter_operator.pace import UNHURRIED_SECONDS, next_moment
 from orbiter_operator.streams import Entry, read_group, read_pending
 from orbiter_operator.together import run_together
 
@@ -107,11 +107,11 @@ class Dispatcher:
                 count=min(spare, _BATCH),
                 block=_BLOCK_MS,
             )
-            for _, entries in found:
-                for entry in entries:
-                    await self._take(entry)
-            # Most entries are bound, the operator's own: one read for all of a burst.
-            await next_moment(HINTS_SECONDS)
+            taken = [await self._take(entry) for _, entries in found for entry in entries]
+            if any(taken) or not taken:
+                continue
+            # All were bound, the operator's own: one read for all of a burst.
+            await next_moment(UNHURRIED_SECONDS)
 
     async def _again(self) -> None:
         """What was read before a crash and may not have become a task."""
@@ -123,26 +123,28 @@ class Dispatcher:
                 await self._take(entry)
             position = entries[-1][0]
 
-    async def _take(self, entry: Entry) -> None:
+    async def _take(self, entry: Entry) -> bool:
+        """Make a task of an entry. Returns whether it was one from outside."""
         identifier, fields = entry
         if not fields or TASK_FIELD in fields:
-            return
+            return False
         self._allowed()
         try:
             message = decode(DeveloperWorkerInput, fields)
         except InvalidMessageError as error:
             await self._bury(identifier, fields, str(error))
-            return
+            return True
         body = build_task(identifier, message, self._namespace, self._agent)
         try:
             await self._kube.create(AGENT_TASKS, self._namespace, body)
         except ApiError as error:
             if error.status in (400, 422):
                 await self._bury(identifier, fields, f"no AgentTask can be made of it: {error}")
-                return
+                return True
             if error.status != 409:
                 raise
         log.info("adopted", entry=identifier, task=body["metadata"]["name"])
+        return True
 
     async def _bury(self, identifier: str, fields: dict[str, str], reason: str) -> None:
         self._dead(DEVELOPER_INPUT)

@@ -124,9 +124,10 @@ class Executor:
                     await self._kube.delete(AGENT_TASKS, key.namespace, key.name, uid=observed.uid)
         if plan.event is not None and observed.news:
             # The unacknowledged output brings both back if only one of them gets through.
-            told = self._announce(obj, plan.event)
+            # The status goes first: somebody waits for it.
             written = self._write(key, obj, observed, plan.status)
-            for result in await asyncio.gather(told, written, return_exceptions=True):
+            told = self._announce(obj, plan.event)
+            for result in await asyncio.gather(written, told, return_exceptions=True):
                 if isinstance(result, BaseException):
                     raise result
             return plan.again

@@ -30,7 +30,7 @@ from orbiter_operator.leader import Leader
 from orbiter_operator.metrics import Metrics
 from orbiter_operator.news import News
 from orbiter_operator.observe import Observer
-from orbiter_operator.pace import CHILDREN_SECONDS, Pauses
+from orbiter_operator.pace import UNHURRIED_SECONDS, Pauses
 from orbiter_operator.reconcile import Reconciler
 from orbiter_operator.sessions import Sessions
 from orbiter_operator.settings import Settings
@@ -76,7 +76,7 @@ class Operator:
         self.capacity = Capacity(settings.job_limit)
         news, attempts = News(), Attempts(redis)
         # News of Jobs and Pods are many; what is urgent of them the workers tell by the queue.
-        pauses = Pauses(CHILDREN_SECONDS)
+        pauses = Pauses(UNHURRIED_SECONDS)
         events = EventPoster(kube, settings.identity)
         self.sessions = Sessions(
             settings=settings,

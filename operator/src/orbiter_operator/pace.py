@@ -9,9 +9,9 @@ from contextlib import suppress
 
 HINTS_SECONDS = 0.5
 """What workers tell beside their outputs."""
-CHILDREN_SECONDS = 1.0
-"""Jobs and Pods: some fifteen changes for each task, of which hardly one is acted on. A multiple of
-the other, so that their moments meet."""
+UNHURRIED_SECONDS = 1.0
+"""Jobs and Pods: some fifteen changes for each task, of which hardly one is acted on; and what
+nobody waits for at all. A multiple of the other, so that their moments meet."""
 _ROOM = 262_144
 _CROWD = 16
 
