@@ -36,6 +36,7 @@ RENEW_SECONDS = 20.0
 _BLOCK_MS = 5000
 _BATCH = 100
 _FULL_SECONDS = 0.5
+_GATHER_SECONDS = 0.1
 _PAUSE_SECONDS = 1.0
 _DEAD_LETTERS = 10_000
 
@@ -108,10 +109,12 @@ class Dispatcher:
                 block=_BLOCK_MS,
             )
             taken = [await self._take(entry) for _, entries in found for entry in entries]
-            if any(taken) or not taken:
-                continue
-            # All were bound, the operator's own: one read for all of a burst.
-            await next_moment(UNHURRIED_SECONDS)
+            if any(taken):
+                # The new tasks take their places meanwhile; there may be more to adopt.
+                await asyncio.sleep(_GATHER_SECONDS)
+            elif taken:
+                # All were bound, the operator's own: one read for all of a burst.
+                await next_moment(UNHURRIED_SECONDS)
 
     async def _again(self) -> None:
         """What was read before a crash and may not have become a task."""
