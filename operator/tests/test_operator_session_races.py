@@ -286,3 +286,24 @@ async def test_twenty_sessions_at_once_are_all_awake_and_answered(world, talks):
             await talks.send(name)
         for name in names:
             assert await talks.answered(name) == ["re: hello"]
+
+
+async def test_a_session_made_anew_while_the_deployment_of_the_old_one_was_made(world, talks):
+    """It has the Deployment's name to itself when the garbage collector has been there."""
+    before = world.api.before
+
+    async def replace(verb, plural, body):
+        if (verb, plural) == ("create", "deployments"):
+            world.api.before = before
+            talks.delete("again")
+            talks.apply("again")
+
+    world.api.before = replace
+    async with running_sessions(world.api, world.server):
+        talks.apply("again")
+        await talks.until("again", "Asleep")
+        await talks.send("again", "new")
+        assert await talks.answered("again") == ["re: new"]
+    (deployment,) = world.api.objects["deployments"].values()
+    (owner,) = deployment["metadata"]["ownerReferences"]
+    assert owner["uid"] == world.api.get("posessions", NAMESPACE, "again")["metadata"]["uid"]

@@ -83,6 +83,8 @@ class FakeSessionNode:
         if plural == "deployments" and change == "DELETED":
             self._later(self._scale_down(uid))
         elif plural == "deployments":
+            if change == "ADDED":
+                self._collect_orphan(obj)
             alive = [pod for pod in self._pods.get(uid, ()) if not pod.stop.is_set()]
             if obj["spec"]["replicas"] and not alive:
                 self._begin(obj)
@@ -95,6 +97,13 @@ class FakeSessionNode:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _collect_orphan(self, deployment: Object) -> None:
+        """What was made for an owner that is gone goes too, as the garbage collector sees to."""
+        alive = {obj["metadata"]["uid"] for obj in self.api.objects["posessions"].values()}
+        for owner in deployment["metadata"]["ownerReferences"]:
+            if owner["uid"] not in alive:
+                self._later(self._collect(owner["uid"]))
 
     async def _collect(self, uid: str) -> None:
         await asyncio.sleep(0)

@@ -99,6 +99,11 @@ class SessionReconciler:
         """Look and act until nothing more can be done now. Returns what stands in the way."""
         refusal: Refusal | None = None
         for _ in range(_LOOKS):
+            if self._store.removed(key):
+                # Deleted and made anew meanwhile: what the old one has left goes first, or a
+                # message to the new one would go with it.
+                self._queue.add(key)
+                return None
             obj = self._store.get(key)
             if obj is None:
                 self._waker.unwatch(key)
