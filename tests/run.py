@@ -143,7 +143,7 @@ def everything(run: Run, selection: str | None) -> None:
         run.say("tests its life cycle")
         return
     run.step("cluster down", [*CLUSTER, "down"])
-    run.step("cluster life cycle", [*PYTEST, "-m", "cluster"])
+    run.tests("cluster life cycle", [*PYTEST, "-m", "cluster"])
 
 
 def main() -> int:
