@@ -1,7 +1,7 @@
 """At the end of a task: it stays what it is, stops what lingers, and goes in time."""
 
 import pytest
-from support.observed import decide, ended, job, output, record, running, spec
+from support.observed import decide, ended, job, output, pod, record, running, spec
 
 from orbiter_operator.steps import DeleteJob, DeleteTask, ForgetSession
 
@@ -72,3 +72,11 @@ def test_the_session_of_a_task_that_has_asked_is_forgotten_at_its_end():
     asked = [{"id": "q", "text": "main"}]
     assert ForgetSession() in decide(finished(spec=spec(input=asked))).steps
     assert ForgetSession() not in decide(finished()).steps
+
+
+def test_a_worker_that_answers_before_its_pod_was_heard_of_keeps_its_place_until_then():
+    unheard = finished(pods=())
+    assert decide(unheard).place == "take"
+    for over in (job(state="complete"), job(deleting=True)):
+        assert decide(unheard.model_copy(update={"jobs": (over,)})).place == "leave"
+    assert decide(unheard.model_copy(update={"pods": (pod(phase="Succeeded"),)})).place == "leave"

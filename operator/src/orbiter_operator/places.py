@@ -12,7 +12,13 @@ from orbiter_operator.facts import Observed
 
 def still_there(observed: Observed, now: datetime) -> bool:
     """Whether a pod of any attempt may still be working."""
-    return any(pod.alive(now) for pod in observed.pods)
+    if any(pod.alive(now) for pod in observed.pods):
+        return True
+    # Pods are heard of late (see `pace`): a quick worker answers before its pod is known.
+    return any(
+        not job.over and not job.deleting and not observed.pods_of(job.attempt)
+        for job in observed.jobs
+    )
 
 
 def place_after(observed: Observed, now: datetime) -> Literal["take", "leave"]:
