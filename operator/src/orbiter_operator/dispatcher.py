@@ -108,11 +108,13 @@ class Dispatcher:
                 count=min(spare, _BATCH),
                 block=_BLOCK_MS,
             )
-            taken = [await self._take(entry) for _, entries in found for entry in entries]
-            if any(taken):
+            foreign = [entry for _, entries in found for entry in entries if _is_foreign(entry)]
+            for entry in foreign:
+                await self._take(entry)
+            if foreign:
                 # The new tasks take their places meanwhile; there may be more to adopt.
                 await asyncio.sleep(_GATHER_SECONDS)
-            elif taken:
+            elif found:
                 # All were bound, the operator's own: one read for all of a burst.
                 await next_moment(UNHURRIED_SECONDS)
 
@@ -122,32 +124,28 @@ class Dispatcher:
         while entries := await read_pending(
             self._redis, DEVELOPER_GROUP, CONSUMER, DEVELOPER_INPUT, position, _BATCH
         ):
-            for entry in entries:
+            for entry in filter(_is_foreign, entries):
                 await self._take(entry)
             position = entries[-1][0]
 
-    async def _take(self, entry: Entry) -> bool:
-        """Make a task of an entry. Returns whether it was one from outside."""
+    async def _take(self, entry: Entry) -> None:
         identifier, fields = entry
-        if not fields or TASK_FIELD in fields:
-            return False
         self._allowed()
         try:
             message = decode(DeveloperWorkerInput, fields)
         except InvalidMessageError as error:
             await self._bury(identifier, fields, str(error))
-            return True
+            return
         body = build_task(identifier, message, self._namespace, self._agent)
         try:
             await self._kube.create(AGENT_TASKS, self._namespace, body)
         except ApiError as error:
             if error.status in (400, 422):
                 await self._bury(identifier, fields, f"no AgentTask can be made of it: {error}")
-                return True
+                return
             if error.status != 409:
                 raise
         log.info("adopted", entry=identifier, task=body["metadata"]["name"])
-        return True
 
     async def _bury(self, identifier: str, fields: dict[str, str], reason: str) -> None:
         self._dead(DEVELOPER_INPUT)
@@ -181,6 +179,12 @@ class Dispatcher:
                     message_ids=[item["message_id"] for item in held],
                     justid=True,
                 )
+
+
+def _is_foreign(entry: Entry) -> bool:
+    """Whether it is from outside: neither bound to a Job of ours nor deleted meanwhile."""
+    _, fields = entry
+    return bool(fields) and TASK_FIELD not in fields
 
 
 def task_name(entry: str) -> str:

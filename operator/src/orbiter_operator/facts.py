@@ -1,7 +1,7 @@
 """What is known about one AgentTask at one moment: the input of `plan`.
 
-Jobs and Pods are reduced to the few facts that decisions need (`parse` does it); two objects with
-equal facts are no news (`children` compares them to keep the work queue quiet).
+Jobs and Pods are reduced to the few facts that decisions need (`parse` does it); `is_news`
+says which of their changes call for a look (`children` asks it to keep the work queue quiet).
 """
 
 from datetime import datetime
