@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 PACKAGES := $(addprefix packages/orbiter-,core models memory context trace tasks mcp sandbox eval a2a server train cli)
 LOCAL := contracts wrapper operator $(PACKAGES)
 STAMP := $(VENV)/.installed
+# Where it is set, each run compiles every test and every library anew: half a minute of computing.
+unexport PYTHONDONTWRITEBYTECODE
 
 -include cluster/Makefile.inc
 -include images/Makefile.inc
