@@ -82,6 +82,20 @@ def test_core_needs_pydantic_only(installed):
     assert set(eval(command(installed, "-c", program))) <= allowed
 
 
+def test_every_wheel_brings_its_licence_and_its_readme(installed):
+    program = (
+        "from importlib.metadata import distribution\n"
+        f"for part in {PARTS}:\n"
+        "    name = f'orbiter-{part}'\n"
+        "    told = distribution(name).metadata\n"
+        "    [licence] = [f for f in distribution(name).files if f.name == 'LICENSE']\n"
+        "    assert 'Apache License' in licence.read_text()\n"
+        "    assert told['License-Expression'] == 'Apache-2.0'\n"
+        "    assert told.get_payload().startswith(f'# {name}')\n"
+    )
+    command(installed, "-c", program)
+
+
 def test_a_users_program_passes_mypy_strict(installed, tmp_path):
     program = Path(__file__).with_name("user_program.py")
     said = command(
