@@ -55,3 +55,25 @@ def test_a_page_is_searched_where_it_names_files(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# The [first](x.md) one: `a_b`\n\n```sh\n# no heading\n```\n")
     assert anchors(page) == {"the-first-one-a_b"}
+
+
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def test_what_the_lists_of_files_say_of_a_file_is_in_it():
+    rows = re.findall(r"^\| (`.*?) \| (.*) \|$", CONTRIBUTING, re.MULTILINE)
+    named = [(PATH.findall(files), re.findall(r"`([A-Z_]{4,})`", what)) for files, what in rows]
+    assert sum(len(names) for _, names in named) >= 7
+    for paths, names in named:
+        files = [file for path in paths for file in [ROOT / path, *(ROOT / path).glob("*.py")]]
+        text = "".join(file.read_text() for file in files if file.is_file())
+        for name in names:
+            assert name in text, f"CONTRIBUTING.md says that {name} is in {', '.join(paths)}"
+
+
+def test_every_file_listed_for_an_agent_adapter_knows_the_agent_codex():
+    section = CONTRIBUTING.partition("## An agent adapter\n")[2].partition("\n## ")[0]
+    files = [ROOT / path for path in PATH.findall(section)]
+    assert len(files) > 20
+    strangers = [f for f in files if f.is_file() and "codex" not in f.read_text().lower()]
+    assert strangers == []
