@@ -1,6 +1,5 @@
 """What every package's tests may use: a real Redis, real agent CLIs, waiting for a condition."""
 
-import operator
 import signal
 import sys
 from pathlib import Path
@@ -14,10 +13,6 @@ for directory in ("tests", "images"):
 # A script that runs the tests in the background has them ignore SIGINT, and the programs they start
 # inherit that; what those do at Ctrl-C is tested too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# pytest names a test module after its path, here operator.tests.…, and would put our directory in
-# place of the standard library's module of that name. A module with a __path__ is left alone.
-operator.__path__ = [str(ROOT / "operator")]  # type: ignore[attr-defined]
 
 pytest_plugins = [
     "support.agent_clis",
