@@ -119,6 +119,12 @@ async def test_an_entry_that_was_answered_meanwhile_is_not_run_again(redis, atte
     assert "answered by another worker" in await attempts.adopt(FIRST, entry, "team.fix-1")
 
 
+async def test_an_entry_that_is_bound_to_another_task_is_nobody_elses(redis, attempts):
+    record = await attempts.admit(Attempt("other/victim", "u2", 1), MESSAGE)
+    assert "other/victim" in await attempts.adopt(FIRST, record.entry, "team.fix-1")
+    assert await redis.xpending_range(DEVELOPER_INPUT, DEVELOPER_GROUP, "-", "+", 10) == []
+
+
 def known(phase="Running"):
     """A store with the task that the attempts here belong to."""
     store = Store(lambda key: None)

@@ -15,6 +15,8 @@ from orbiter_contracts.queues import (
     LIFECYCLE,
     OPERATOR_GROUP,
 )
+from orbiter_operator.dispatcher import task_name
+from orbiter_operator.labels import ENTRY, REQUEST
 
 pytestmark = pytest.mark.integration
 NAMESPACE = "team"
@@ -346,6 +348,66 @@ async def test_an_entry_from_outside_becomes_a_task_and_runs_as_it_is(world):
     ((_, fields),) = await world.redis.xrange(DEVELOPER_OUTPUT)
     assert '"request_id":"theirs"' in fields["data"]
     assert await entries_left(world.redis) == 0
+
+
+def forge(world, namespace, name, entry, **spec):
+    """An AgentTask that says of itself that it was made of a queue entry."""
+    annotations = {ENTRY: entry, REQUEST: "theirs"}
+    meta = {"name": name, "namespace": namespace, "annotations": annotations}
+    whole = {"prompt": "ok mine", "agent": {"type": "claude"}, **spec}
+    return world.api.put("agenttasks", {"metadata": meta, "spec": whole})
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name"),
+    [("other", "thief"), ("other", None), (NAMESPACE, "thief")],
+    ids=["another namespace", "another namespace, right name", "another name"],
+)
+async def test_a_task_that_claims_a_queue_entry_it_was_not_made_of_runs_its_own_prompt(
+    world, namespace, name
+):
+    message = DeveloperWorkerInput(request_id="theirs", task_id="t", prompt="ok secret")
+    entry = await world.redis.xadd(DEVELOPER_INPUT, encode(message))
+    made = task_name(entry)
+    forge(world, namespace, name or made, entry)
+    thief = f"{namespace}/{name or made}"
+    await world.start_operator(adopt_namespace=NAMESPACE)
+    assert (await world.until(made, "Completed"))["requestId"] == "theirs"
+
+    def ended():
+        status = world.api.get("agenttasks", namespace, name or made).get("status") or {}
+        return status if status.get("phase") == "Completed" else None
+
+    status = await eventually(ended)
+    assert status["requestId"] != "theirs"
+    assert world.node.prompts[thief, 1] == "ok mine"
+    assert world.node.prompts[f"{NAMESPACE}/{made}", 1] == "ok secret"
+    (told,) = [
+        item["message"]
+        for item in world.api.objects["events"].values()
+        if item["reason"] == "EntryIgnored"
+    ]
+    assert entry in told
+    assert "own prompt" in told
+
+
+@pytest.mark.parametrize("wish", ["Running", "Cancelled"])
+async def test_the_entry_of_another_tasks_job_cannot_be_claimed_nor_cancelled(world, wish):
+    await world.start_operator(adopt_namespace=NAMESPACE)
+    world.node.pod_delay = 0.5
+    world.apply("victim", "ok secret")
+    entry = await eventually(lambda: _entry_of(world))
+    forged = task_name(entry)
+    forge(world, NAMESPACE, forged, entry, desiredState=wish)
+    status = await world.until(forged, "Cancelled")
+    assert "team/victim" in status["message"] or wish == "Cancelled"
+    assert (await world.until("victim", "Completed"))["result"]["summary"] == "all done"
+    assert list(world.node.prompts) == [("team/victim", 1)]
+
+
+async def _entry_of(world):
+    entries = await world.redis.xrange(DEVELOPER_INPUT)
+    return entries[0][0] if entries else None
 
 
 async def test_an_entry_from_outside_that_makes_no_sense_is_a_dead_letter(world):

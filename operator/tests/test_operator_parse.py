@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from orbiter_operator.parse import pod_facts
+from orbiter_operator.facts import Adopted
+from orbiter_operator.labels import ENTRY, REQUEST, task_name
+from orbiter_operator.parse import pod_facts, read_adoption
 
 
 def pod(status: dict[str, Any], **meta: Any) -> dict[str, Any]:
@@ -93,3 +95,59 @@ def test_a_disruption_is_a_fact():
 
 def test_a_pod_without_our_labels_is_not_ours():
     assert pod_facts({"metadata": {"name": "p", "labels": {}}, "status": {}}) is None
+
+
+def annotated(entry: str, **changes: Any) -> dict[str, Any]:
+    """Metadata of the task that the operator makes of an entry, but for what differs."""
+    meta = {"namespace": "team", "name": task_name(entry)}
+    return meta | {"annotations": {ENTRY: entry, REQUEST: "theirs"}} | changes
+
+
+def test_a_task_is_an_entrys_when_its_name_and_its_namespace_are_those_the_operator_gives():
+    adopted = Adopted(entry="17-0", request_id="theirs")
+    assert read_adoption(annotated("17-0"), "team") == (adopted, None)
+
+
+def test_a_task_without_the_annotation_is_an_ordinary_one():
+    assert read_adoption({"namespace": "team", "name": "fix"}, "team") == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("meta", "namespace"),
+    [
+        (annotated("17-0", name="fix"), "team"),
+        (annotated("17-0", namespace="other"), "team"),
+        (annotated("17-0"), "other"),
+        (annotated("17-0"), ""),
+        (annotated("17-0", annotations={ENTRY: "17-0"}), "team"),
+        (annotated("17-0", annotations={ENTRY: "17-0", REQUEST: ""}), "team"),
+    ],
+)
+def test_a_task_that_claims_an_entry_it_cannot_be_made_of_is_an_ordinary_one(meta, namespace):
+    adopted, why = read_adoption(meta, namespace)
+    assert adopted is None
+    assert "runs its own prompt" in why
+    assert "leave the annotation out" in why
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "",
+        "x",
+        "1",
+        "1-",
+        "-1",
+        "1-0-0",
+        "01-0",
+        "9" * 30 + "-0",
+        "+",
+        "\u0662-0",
+        "1-0\n",
+        "a" * 9999,
+    ],
+)
+def test_an_annotation_that_is_no_id_of_redis_is_ignored_and_quoted_in_brief(entry):
+    adopted, why = read_adoption(annotated(entry), "team")
+    assert adopted is None
+    assert len(why) < 300

@@ -14,7 +14,7 @@ from orbiter_operator.places import place_after
 from orbiter_operator.progress import pending_status
 from orbiter_operator.retry import backoff
 from orbiter_operator.status import asked_something, dependencies_met, ended_at, write
-from orbiter_operator.steps import Plan, Publish, StartAttempt
+from orbiter_operator.steps import Announce, Plan, Publish, StartAttempt
 
 REFUSED_AGAIN_SECONDS = 15.0
 LOOK_AGAIN_SECONDS = 30.0
@@ -49,8 +49,17 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
         # A task that has shown a phase before is left alone: if all goes well, Running is its next
         # line, and if not, `progress` says what is wrong.
         status=None if observed.status.phase else pending_status(observed, now, attempt, None),
+        event=_entry_ignored(observed, attempt),
         place="take",
         due=NO_POD_AFTER.total_seconds(),
+    )
+
+
+def _entry_ignored(observed: Observed, attempt: int) -> Announce | None:
+    if attempt > 1 or not observed.entry_ignored:
+        return None
+    return Announce(
+        kind="Warning", reason="EntryIgnored", message=observed.entry_ignored, attempt=attempt
     )
 
 

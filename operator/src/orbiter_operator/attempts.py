@@ -48,8 +48,14 @@ return {{admit(), redis.call('HGET', KEYS[1], 'output')}}
 
 _ADOPT_ENTRY = """
 if redis.call('HEXISTS', KEYS[1], 'output') == 1 then return 'ok' end
-if #redis.call('XRANGE', KEYS[2], ARGV[2], ARGV[2]) == 0 then
+local found = redis.call('XRANGE', KEYS[2], ARGV[2], ARGV[2])[1]
+if not found then
   return 'was answered by another worker'
+end
+for i = 1, #found[2], 2 do
+  if found[2][i] == ARGV[7] then
+    return 'belongs to AgentTask ' .. string.sub(found[2][i + 1], 1, 127)
+  end
 end
 local pending = redis.call('XPENDING', KEYS[2], ARGV[3], ARGV[2], ARGV[2], 1)[1]
 local holder = pending and pending[2] or ARGV[4]
@@ -63,11 +69,11 @@ redis.call('HSET', KEYS[1], 'entry', ARGV[2])
 redis.call('EXPIRE', KEYS[1], ARGV[1])
 return 'ok'
 """
-"""Make an entry from outside an attempt's entry, unless another worker has it.
+"""Make an entry from outside an attempt's entry, unless another worker or another task has it.
 
 KEYS: the attempt's record, the input stream. ARGV: the record's lifetime in seconds, entry id,
 group, the operator's consumer name, the worker id of the attempt's Job, milliseconds after which a
-silent holder counts as dead. Returns `ok`, or what has become of the entry.
+silent holder counts as dead, the field of an entry that names the task it is bound to. Returns `ok`, or what has become of the entry.
 """
 
 
@@ -130,11 +136,14 @@ class Attempts:
             worker: Id of the worker that the attempt's Job will run.
 
         Returns:
-            None, or in words what has become of the entry because another worker has it.
+            None, or in words whose the entry is because another worker or task has it.
         """
         answer = await self._adopt(
             keys=[attempt.record, DEVELOPER_INPUT],
-            args=[ATTEMPT_TTL_SECONDS, entry, DEVELOPER_GROUP, CONSUMER, worker, PEER_IS_DEAD_MS],
+            args=[
+                *(ATTEMPT_TTL_SECONDS, entry, DEVELOPER_GROUP, CONSUMER, worker),
+                *(PEER_IS_DEAD_MS, TASK_FIELD),
+            ],
         )
         return None if answer == "ok" else f"queue entry {entry} {answer}"
 

@@ -7,7 +7,6 @@ worker takes it for a dead peer's. A bound entry is left to its own Job.
 """
 
 import asyncio
-import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +24,7 @@ from orbiter_contracts.queues import (
 )
 from orbiter_operator.attempts import CONSUMER
 from orbiter_operator.kube import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube
-from orbiter_operator.labels import ENTRY, MANAGED_BY, MANAGER, REQUEST
+from orbiter_operator.labels import ENTRY, MANAGED_BY, MANAGER, REQUEST, task_name
 from orbiter_operator.leader import NotLeadingError
 from orbiter_operator.pace import UNHURRIED_SECONDS, next_moment
 from orbiter_operator.streams import Entry, read_group, read_pending
@@ -185,12 +184,6 @@ def _is_foreign(entry: Entry) -> bool:
     """Whether it is from outside: neither bound to a Job of ours nor deleted meanwhile."""
     _, fields = entry
     return bool(fields) and TASK_FIELD not in fields
-
-
-def task_name(entry: str) -> str:
-    """Name of the AgentTask made of an entry: the same however often it is read."""
-    digest = hashlib.sha256(f"{DEVELOPER_INPUT}/{entry}".encode()).hexdigest()[:12]
-    return f"queued-{digest}"
 
 
 def build_task(

@@ -16,6 +16,7 @@ from orbiter_operator.attempts import Attempt, Attempts
 from orbiter_operator.children import Key
 from orbiter_operator.events import EventPoster
 from orbiter_operator.facts import AttemptRecord, Observed, Refusal
+from orbiter_operator.identity import current_attempt
 from orbiter_operator.kube import AGENT_TASKS, JOBS, ApiError, Kube
 from orbiter_operator.labels import job_name, worker_id
 from orbiter_operator.manifests import build_job
@@ -49,7 +50,7 @@ class RefusedError(Exception):
 
 
 class TakenError(Exception):
-    """The adopted entry is another worker's; the text says whose."""
+    """The adopted entry is another worker's or task's; the text says whose."""
 
 
 class Executor:
@@ -189,6 +190,11 @@ class Executor:
         entry = known.entry
         if entry is None and observed.adopted and step.attempt == 1:
             entry = observed.adopted.entry
+            if not current_attempt(observed):
+                # Before it ran, nobody has made sure yet that the entry is this task's.
+                worker = worker_id(key.namespace, job_name(key.name, step.attempt))
+                if taken := await self._attempts.adopt(attempt, entry, worker):
+                    raise TakenError(taken)
         name: LifecycleEventName = "failed"
         event = WorkerLifecycleEvent(
             worker_id=worker_id(key.namespace, job_name(key.name, step.attempt)),

@@ -150,7 +150,8 @@ class Observed(Facts):
     `record` belongs to `record_attempt`; it is None when Redis was not asked. `queue_error` is set
     when it was and did not answer. `spec_error` says why the spec could not be read; `spec` is then
     empty. `busy_since` is what the worker said itself (news, may be missing). `news` means that an
-    output of this task has been received and not yet acknowledged.
+    output of this task has been received and not yet acknowledged. `entry_ignored` says why the
+    task counts as nobody's queue entry although its annotations name one.
     """
 
     namespace: str
@@ -175,6 +176,7 @@ class Observed(Facts):
     refusal: Refusal | None = None
     queue_error: str | None = None
     adopted: Adopted | None = None
+    entry_ignored: str | None = None
     taken_by: str | None = None
     news: bool = False
 

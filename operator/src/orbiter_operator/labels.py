@@ -5,6 +5,8 @@ from functools import lru_cache
 from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
+from orbiter_contracts.queues import DEVELOPER_INPUT
+
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGER: Final = "orbiter"
 SELECTOR: Final = f"{MANAGED_BY}={MANAGER}"
@@ -40,6 +42,12 @@ def job_name(task: str, attempt: int) -> str:
     digest = hashlib.sha256(task.encode()).hexdigest()[:_DIGEST]
     kept = task[: _LONGEST_NAME - len(tail) - _DIGEST - 1].rstrip("-.")
     return f"{kept}-{digest}{tail}"
+
+
+def task_name(entry: str) -> str:
+    """Name of the AgentTask made of a queue entry: the same however often it is read."""
+    digest = hashlib.sha256(f"{DEVELOPER_INPUT}/{entry}".encode()).hexdigest()[:12]
+    return f"queued-{digest}"
 
 
 def worker_id(namespace: str, job: str) -> str:

@@ -15,7 +15,6 @@ from orbiter_operator.capacity import Capacity
 from orbiter_operator.children import Key
 from orbiter_operator.dependencies import resolve
 from orbiter_operator.facts import (
-    Adopted,
     AttemptRecord,
     Dependencies,
     JobFacts,
@@ -25,10 +24,10 @@ from orbiter_operator.facts import (
 )
 from orbiter_operator.identity import current_attempt, message_id
 from orbiter_operator.kube import JOBS, PODS, ApiError, Kube
-from orbiter_operator.labels import ATTEMPT, ENTRY, REQUEST, TASK_UID, job_name
+from orbiter_operator.labels import ATTEMPT, TASK_UID, job_name
 from orbiter_operator.models import FINAL, TaskSpec, TaskStatus
 from orbiter_operator.news import News
-from orbiter_operator.parse import read_spec
+from orbiter_operator.parse import read_adoption, read_spec
 from orbiter_operator.prompts import read_prompt
 from orbiter_operator.status import ended_at
 from orbiter_operator.store import Store, phase_of
@@ -48,6 +47,7 @@ class Observer:
         capacity: Who runs and who waits.
         kube: The API client.
         images: Worker image by agent type.
+        adopt_namespace: Where queue entries become AgentTasks; empty when nowhere.
         clock: Monotonic seconds.
     """
 
@@ -60,6 +60,7 @@ class Observer:
         capacity: Capacity,
         kube: Kube,
         images: dict[str, str],
+        adopt_namespace: str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -68,6 +69,7 @@ class Observer:
         self._capacity = capacity
         self._kube = kube
         self._images = images
+        self._adopt_namespace = adopt_namespace
         self._clock = clock
         self._place_shown: dict[Key, float] = {}
         self._parsed: dict[Key, tuple[str, tuple[TaskSpec, str | None, TaskStatus]]] = {}
@@ -135,10 +137,7 @@ class Observer:
 
     def _base(self, key: Key, obj: Object) -> Observed:
         meta = obj["metadata"]
-        annotations = meta.get("annotations") or {}
-        adopted = None
-        if ENTRY in annotations and REQUEST in annotations:
-            adopted = Adopted(entry=annotations[ENTRY], request_id=annotations[REQUEST])
+        adopted, ignored = read_adoption(meta, self._adopt_namespace)
         spec, error, status = self._parse(key, obj)
         base = Observed(
             namespace=key.namespace,
@@ -153,6 +152,7 @@ class Observer:
             **self._children(key, meta["uid"]),
             dependents_waiting=self._dependents_wait(key),
             adopted=adopted,
+            entry_ignored=ignored,
         )
         return base.model_copy(update=self._known_record(key, base))
 

@@ -107,6 +107,7 @@ class Operator:
             capacity=self.capacity,
             kube=kube,
             images=settings.worker_images,
+            adopt_namespace=settings.adopt_namespace,
         )
         executor = Executor(
             kube=kube,

@@ -1,14 +1,19 @@
 """Reduce what the API server has of a task, its Jobs and Pods, to facts. Pure."""
 
+import re
 from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from orbiter_operator.facts import JobFacts, PodFacts
-from orbiter_operator.labels import ATTEMPT, TASK_UID, WORKER
+from orbiter_operator.facts import Adopted, JobFacts, PodFacts
+from orbiter_operator.failures import one_line
+from orbiter_operator.labels import ATTEMPT, ENTRY, REQUEST, TASK_UID, WORKER, task_name
 from orbiter_operator.manifests import task_spec_error
 from orbiter_operator.models import TaskSpec
+
+_ENTRY_ID = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,19})")
+_SHOWN = 60
 
 
 def parse_time(text: str | None) -> datetime | None:
@@ -123,6 +128,35 @@ def _state_facts(state: dict[str, Any], image: str) -> dict[str, Any]:
 def _attempt(meta: dict[str, Any]) -> int | None:
     text = (meta.get("labels") or {}).get(ATTEMPT, "")
     return int(text) if text.isdigit() else None
+
+
+def read_adoption(meta: dict[str, Any], namespace: str) -> tuple[Adopted | None, str | None]:
+    """Which queue entry a task was made of, by its annotations; or why they are not believed.
+
+    Anybody who may create a task may annotate it so. A name that is the entry's hash, where adopted
+    tasks are, is what the operator gives; that the entry is nobody else's, Redis is asked.
+
+    Args:
+        meta: The task's metadata.
+        namespace: Where entries from outside become tasks; empty when nowhere.
+    """
+    annotations = meta.get("annotations") or {}
+    if ENTRY not in annotations:
+        return None, None
+    entry, request = str(annotations[ENTRY]), str(annotations.get(REQUEST) or "")
+    ours = meta["namespace"] == namespace and meta["name"] == task_name(entry)
+    if ours and request and _is_entry_id(entry):
+        return Adopted(entry=entry, request_id=request), None
+    return None, (
+        f"annotation {ENTRY}: {one_line(entry, _SHOWN)!r} is ignored, the task runs its own prompt: "
+        "the operator alone makes tasks of queue entries; leave the annotation out"
+    )
+
+
+def _is_entry_id(text: str) -> bool:
+    """Whether it is the id of a stream entry as Redis writes it."""
+    found = _ENTRY_ID.fullmatch(text)
+    return found is not None and all(int(part) < 2**64 for part in found.groups())
 
 
 def read_spec(raw: dict[str, Any], images: dict[str, str]) -> tuple[TaskSpec, str | None]:
