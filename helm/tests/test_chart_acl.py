@@ -21,6 +21,10 @@ pytestmark = pytest.mark.e2e
 
 CHART = Path(__file__).resolve().parents[1] / "orbiter"
 RECORD = queues.attempt_record("4ab2", 1)
+RECORDS_OF_USER = [
+    queues.session_record(1),
+    queues.session_record(1, queues.session_records("team-b")),
+]
 INPUT, OUTPUT = queues.DEVELOPER_INPUT, queues.DEVELOPER_OUTPUT
 PO_INPUT, PO_OUTPUT = queues.po_input("anna"), queues.po_output("anna")
 Login = Callable[[str], "Redis[str]"]
@@ -99,8 +103,9 @@ def test_a_conversation_has_its_streams_and_its_record(login: Login) -> None:
     worker = login("po")
     worker.xgroup_create(PO_INPUT, queues.PO_GROUP, id="0", mkstream=True)
     assert worker.xreadgroup(queues.PO_GROUP, "w", {PO_INPUT: ">"}, block=1) == []
-    worker.set(queues.session_record(1), "{}", ex=queues.SESSION_TTL_SECONDS)
-    assert worker.get(queues.session_record(1)) == "{}"
+    for record in RECORDS_OF_USER:
+        worker.set(record, "{}", ex=queues.SESSION_TTL_SECONDS)
+        assert worker.get(record) == "{}"
     assert worker.xadd(PO_OUTPUT, {"data": "{}"})
     assert worker.xadd(queues.dead_letter(PO_INPUT), {"data": "{}"})
 
@@ -125,7 +130,8 @@ def test_a_chat_front_end_speaks_to_a_session_and_hears_it(login: Login) -> None
     assert len(chat.xread({PO_OUTPUT: "0"})[0][1]) == 1
     assert len(chat.xrevrange(PO_OUTPUT, count=1)) == 1
     assert chat.hgetall(queues.po_state("anna")) == {}
-    chat.set(queues.session_record(1), "{}", ex=queues.SESSION_TTL_SECONDS)
+    for record in RECORDS_OF_USER:
+        chat.set(record, "{}", ex=queues.SESSION_TTL_SECONDS)
 
 
 def test_the_operator_looks_after_a_session_to_its_end(login: Login) -> None:

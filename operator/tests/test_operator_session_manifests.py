@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from support.running_sessions import DEFAULTS
 
 from orbiter_operator.session_manifests import build_template
@@ -10,7 +11,7 @@ from orbiter_operator.session_models import SessionSpec
 
 def template(**spec: Any) -> dict[str, Any]:
     whole = SessionSpec.model_validate({"userId": 7, **spec})
-    return build_template("alice", "u1", "team.alice", whole, DEFAULTS)
+    return build_template("team", "alice", "u1", "team.alice", whole, DEFAULTS)
 
 
 def told(**spec: Any) -> dict[str, str | None]:
@@ -40,3 +41,15 @@ def test_a_claim_takes_the_place_of_the_home_directory():
     claim = {"type": "PersistentVolumeClaim", "persistentVolumeClaim": {"claimName": "home-7"}}
     volumes = {item["name"]: item for item in template(persistence=claim)["spec"]["volumes"]}
     assert volumes["home"] == {"name": "home", "persistentVolumeClaim": {"claimName": "home-7"}}
+
+
+@pytest.mark.parametrize(
+    ("adopted_in", "prefix"),
+    [("team", "session:user:"), ("another", "session:user:team:"), ("", "session:user:team:")],
+)
+def test_a_users_record_is_its_namespaces_own_but_where_entries_are_adopted(adopted_in, prefix):
+    whole = SessionSpec.model_validate({"userId": 7})
+    defaults = DEFAULTS._replace(adopt_namespace=adopted_in)
+    pod = build_template("team", "alice", "u1", "team.alice", whole, defaults)["spec"]
+    told = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
+    assert told["SESSION_RECORD_PREFIX"] == prefix

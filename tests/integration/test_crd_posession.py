@@ -25,8 +25,17 @@ REFUSED_SPECS: dict[str, tuple[Object, str]] = {
         "unknown agent type; write one of claude, codex,",
     ),
     "a worker id with a colon": (
-        {"workerId": "a:b"},
-        "write letters, digits, '.', '_' and '-', beginning with a letter or digit",
+        {"workerId": "default.a:b"},
+        "write the session's own namespace, a dot, and letters, digits, '.', '_' and '-', for "
+        "instance default.alice",
+    ),
+    "a worker id without a namespace": (
+        {"workerId": "alice"},
+        "write the session's own namespace, a dot, and letters",
+    ),
+    "a worker id of a namespace alone": (
+        {"workerId": "default."},
+        "write the session's own namespace, a dot, and letters",
     ),
     "a command without a slash": (
         {"rotation": {"commands": ["new"]}},
@@ -86,7 +95,7 @@ def test_a_user_alone_is_a_session_and_the_defaults_are_filled_in(
     [
         ({"userId": 2}, "userId cannot be changed; create a new POSession for another user"),
         (
-            {"workerId": "other"},
+            {"workerId": "default.other"},
             "workerId cannot be changed because the streams are named after it",
         ),
         ({"sessionId": "other"}, "sessionId cannot be changed; create a new POSession"),

@@ -306,3 +306,15 @@ async def test_a_message_that_killed_two_workers_is_answered_and_blocks_nobody(
     assert (good.request_id, good.status) == ("r-2", "success")
     (letter,) = await queues.dead_letters(STREAM)
     assert json.loads(letter["data"])["request_id"] == "r-1"
+
+
+async def test_users_of_another_namespace_have_records_of_their_own(
+    queues: Queues, wrappers: Wrappers, talkative: FakeClaude
+) -> None:
+    await write_record(queues, session_id=SESSION, idle_minutes=1)
+    start(wrappers, SESSION_RECORD_PREFIX="session:user:team-b:")
+    [answer] = await queues.converse("hello")
+    assert answer.session_id != SESSION
+    theirs = json.loads(await queues.redis.get("session:user:team-b:7"))
+    assert theirs["session_id"] == answer.session_id
+    assert json.loads(await queues.redis.get(RECORD))["session_id"] == SESSION

@@ -79,9 +79,18 @@ def dead_letter(stream: str) -> str:
     return f"{stream}:dead"
 
 
-def session_record(user_id: int | str) -> str:
+SESSION_RECORDS: Final = "session:user:"
+"""How the keys of session records begin, unless a namespace has its own."""
+
+
+def session_records(namespace: str) -> str:
+    """How the keys of session records of one namespace's own users begin."""
+    return f"{SESSION_RECORDS}{namespace}:"
+
+
+def session_record(user_id: int | str, records: str = SESSION_RECORDS) -> str:
     """Key of a user's session record."""
-    return f"session:user:{user_id}"
+    return f"{records}{user_id}"
 
 
 def attempt_record(uid: str, attempt: int) -> str:

@@ -73,7 +73,8 @@ return 'ok'
 
 KEYS: the attempt's record, the input stream. ARGV: the record's lifetime in seconds, entry id,
 group, the operator's consumer name, the worker id of the attempt's Job, milliseconds after which a
-silent holder counts as dead, the field of an entry that names the task it is bound to. Returns `ok`, or what has become of the entry.
+silent holder counts as dead, the field of an entry that names the task it is bound to. Returns
+`ok`, or what has become of the entry.
 """
 
 

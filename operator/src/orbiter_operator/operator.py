@@ -254,4 +254,5 @@ def _worker_defaults(settings: Settings) -> WorkerDefaults:
         resources=settings.worker_resources,
         grace_seconds=settings.termination_grace_seconds,
         job_ttl_seconds=settings.job_ttl_seconds,
+        adopt_namespace=settings.adopt_namespace,
     )

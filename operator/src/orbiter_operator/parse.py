@@ -148,8 +148,8 @@ def read_adoption(meta: dict[str, Any], namespace: str) -> tuple[Adopted | None,
     if ours and request and _is_entry_id(entry):
         return Adopted(entry=entry, request_id=request), None
     return None, (
-        f"annotation {ENTRY}: {one_line(entry, _SHOWN)!r} is ignored, the task runs its own prompt: "
-        "the operator alone makes tasks of queue entries; leave the annotation out"
+        f"annotation {ENTRY}: {one_line(entry, _SHOWN)!r} is ignored, the task runs its own "
+        "prompt: the operator alone makes tasks of queue entries; leave the annotation out"
     )
 
 

@@ -97,7 +97,8 @@ class SessionExecutor:
     async def _apply(self, key: Key, observed: ObservedSession, step: Apply) -> None:
         self._allowed()
         template = build_template(
-            observed.name, observed.uid, observed.worker_id, observed.spec, self._defaults
+            *(key.namespace, observed.name, observed.uid, observed.worker_id),
+            *(observed.spec, self._defaults),
         )
         body = build_deployment(
             key.namespace, key.name, observed.uid, template, replicas=step.replicas

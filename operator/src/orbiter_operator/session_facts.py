@@ -84,6 +84,10 @@ class QueueFacts(Facts):
         return self.undelivered + self.pending
 
 
+DUPLICATE_USER = "DuplicateUser"
+DUPLICATE_WORKER = "DuplicateWorkerId"
+
+
 class Rival(Facts):
     """Another, older POSession that has what this one wants for itself."""
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 from typing import Any
 
-from orbiter_contracts.queues import po_snapshot
+from orbiter_contracts.queues import SESSION_RECORDS, po_snapshot, session_records
 from orbiter_operator.labels import (
     APP_NAME,
     MANAGED_BY,
@@ -22,22 +22,27 @@ Object = dict[str, Any]
 _DIGEST = 16
 
 
-def session_worker_id(namespace: str, name: str, spec: SessionSpec) -> str:
-    """Part of the streams' names: what the spec says, else `<namespace>.<name>`."""
-    return spec.worker_id or f"{namespace}.{name}"
-
-
 def build_template(
-    name: str, uid: str, worker_id: str, spec: SessionSpec, defaults: WorkerDefaults
+    namespace: str,
+    name: str,
+    uid: str,
+    worker_id: str,
+    spec: SessionSpec,
+    defaults: WorkerDefaults,
 ) -> Object:
     """The pod template of a session's worker."""
+    environment = _environment(worker_id, spec)
+    # Users are counted within their namespace. Where entries are adopted, the keys are the short
+    # ones that front ends of a single namespace know.
+    adopts = namespace == defaults.adopt_namespace
+    environment["SESSION_RECORD_PREFIX"] = SESSION_RECORDS if adopts else session_records(namespace)
     overlay: Object = spec.pod_template or {}
     template = worker_template(
         spec.agent,
         Workspace(),
         overlay,
         _labels(name, uid),
-        _environment(worker_id, spec),
+        environment,
         defaults,
         redis_key=PO_KEY,
         restart="Always",

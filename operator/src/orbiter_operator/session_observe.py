@@ -12,7 +12,12 @@ from redis.exceptions import RedisError
 from orbiter_operator.children import Key
 from orbiter_operator.facts import Refusal
 from orbiter_operator.failures import one_line
-from orbiter_operator.session_facts import ObservedSession, QueueFacts, why_held
+from orbiter_operator.session_facts import (
+    DUPLICATE_WORKER,
+    ObservedSession,
+    QueueFacts,
+    why_held,
+)
 from orbiter_operator.session_manifests import build_template, fingerprint
 from orbiter_operator.session_models import SessionSpec, SessionStatus
 from orbiter_operator.session_parse import read_session_spec
@@ -69,10 +74,13 @@ class SessionObserver:
             refusal: The API server's refusal of its Deployment, if that has just happened.
         """
         meta = obj["metadata"]
-        spec, error = read_session_spec(obj.get("spec") or {}, self._defaults.images)
+        spec, error = read_session_spec(meta, obj.get("spec") or {}, self._defaults.images)
         uid, worker_id = meta["uid"], worker_id_of(obj)
         rival = self._store.rival(key) if self._store.get(key) else None
-        queue, queue_error = await self._look(record_of(obj), why_held(spec, error, rival))
+        # The keys of a worker id are the older session's, and so is the word whether it is held.
+        ours = rival is None or rival.reason != DUPLICATE_WORKER
+        hold = why_held(spec, error, rival) if ours else None
+        queue, queue_error = await self._look(record_of(obj), hold)
         deployments = self._store.deployments.of(key, uid)
         return ObservedSession(
             namespace=key.namespace,
@@ -95,7 +103,7 @@ class SessionObserver:
             refusal=refusal,
         )
 
-    async def _look(self, record: Record, hold: str) -> tuple[QueueFacts | None, str | None]:
+    async def _look(self, record: Record, hold: str | None) -> tuple[QueueFacts | None, str | None]:
         try:
             return await self._queues.look(record, hold=hold), None
         except (RedisError, OSError) as error:
@@ -108,7 +116,8 @@ class SessionObserver:
         generation = meta.get("generation", 1)
         if known is None or known[:2] != (meta["uid"], generation):
             template = build_template(
-                key.name, meta["uid"], worker_id_of(obj), spec, self._defaults
+                *(key.namespace, key.name, meta["uid"], worker_id_of(obj)),
+                *(spec, self._defaults),
             )
             known = (meta["uid"], generation, fingerprint(template))
             self._templates[key] = known

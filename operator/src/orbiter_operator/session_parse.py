@@ -1,5 +1,6 @@
 """Reduce what the API server and Redis have of a session to facts. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -7,12 +8,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from orbiter_contracts import POState
+from orbiter_operator.failures import one_line
 from orbiter_operator.labels import SESSION_UID, TEMPLATE, WORKER
 from orbiter_operator.parse import owner_of, parse_time
 from orbiter_operator.session_facts import DeploymentFacts, QueueFacts, SessionPodFacts
 from orbiter_operator.session_models import SessionSpec
 
 Object = dict[str, Any]
+_WORKER_ID = re.compile(r"[A-Za-z0-9._-]+")
+_LONGEST_WORKER_ID = 128
+_SHOWN = 80
 _ORDINARY = ("PodInitializing", "ContainerCreating", None)
 
 
@@ -76,8 +81,38 @@ def _container(item: Object) -> Object:
     return facts
 
 
-def read_session_spec(raw: Object, images: Mapping[str, str]) -> tuple[SessionSpec, str | None]:
-    """Read a POSession's spec; an empty one and why, when it cannot be read or run."""
+def default_worker_id(namespace: str, name: str) -> str:
+    """The worker id of a session that does not ask for another."""
+    return f"{namespace}.{name}"
+
+
+def worker_id_error(namespace: str, name: str, worker_id: str) -> str | None:
+    """Why a session may not have this worker id; None when it may.
+
+    Streams, memory and the worker's word go by it. It begins with the session's own namespace, and
+    a namespace has no dot in its name, so no session has what belongs to another namespace.
+    """
+    own, dot, rest = worker_id.partition(".")
+    usable = _WORKER_ID.fullmatch(rest) and len(worker_id) <= _LONGEST_WORKER_ID
+    if own == namespace and dot and usable:
+        return None
+    return (
+        f"spec.workerId is {one_line(worker_id, _SHOWN)!r}: it must begin with the session's own "
+        f"namespace and a dot, have letters, digits, '.', '_' and '-' only, and at most "
+        f"{_LONGEST_WORKER_ID} of them; write {default_worker_id(namespace, name)} or leave it out"
+    )
+
+
+def read_session_spec(
+    meta: Object, raw: Object, images: Mapping[str, str]
+) -> tuple[SessionSpec, str | None]:
+    """Read a POSession's spec; an empty one and why, when it cannot be read or run.
+
+    Args:
+        meta: The session's metadata.
+        raw: Its spec.
+        images: Worker image by agent type.
+    """
     try:
         spec = SessionSpec.model_validate(raw)
     except ValidationError as error:
@@ -90,6 +125,8 @@ def read_session_spec(raw: Object, images: Mapping[str, str]) -> tuple[SessionSp
             f"no worker image for agent type {spec.agent.type!r}; this operator has: {known} "
             "(ORBITER_WORKER_IMAGES)"
         )
+    if spec.worker_id is not None:
+        return spec, worker_id_error(meta["namespace"], meta["name"], spec.worker_id)
     return spec, None
 
 

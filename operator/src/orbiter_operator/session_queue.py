@@ -61,9 +61,9 @@ LOOK = (
 if redis.call('HGET', KEYS[5], ARGV[2]) ~= ARGV[3] then
   redis.call('HSET', KEYS[5], ARGV[2], ARGV[3])
 end
-if ARGV[4] ~= '' then
+if ARGV[4] and ARGV[4] ~= '' then
   redis.call('HSET', KEYS[6], 'reason', ARGV[4])
-else
+elseif ARGV[4] then
   redis.call('HDEL', KEYS[6], 'reason')
 end
 local function joined(stream)
@@ -87,7 +87,8 @@ return {newest(KEYS[1]), undelivered(KEYS[1], found), pending(KEYS[1], found), n
 """Look at one session; make its streams and its place in the registry first, where missing.
 
 KEYS: input, output, state, dead letters of the input, the registry, hold. ARGV: group, uid, record,
-why the worker shall take no new message or nothing.
+why the worker shall take no new message or an empty text, and nothing when that is for another
+session to say.
 """
 
 _COUNT = (
@@ -140,22 +141,24 @@ class SessionQueues:
         self._count = redis.register_script(_COUNT)
         self._wipe = redis.register_script(_WIPE)
 
-    async def look(self, record: Record, *, hold: str = "") -> QueueFacts:
+    async def look(self, record: Record, *, hold: str | None = "") -> QueueFacts:
         """Everything about one session's streams; they exist afterwards.
 
         Args:
             record: The session.
-            hold: Why its worker is to take no new message; empty when it may.
+            hold: Why its worker is to take no new message; empty when it may, None when that is
+                not this session's to say.
 
         Raises:
             RedisError: Redis did not answer, or one of the keys is no stream.
         """
         stream, worker = po_input(record.worker_id), record.worker_id
         keys = [stream, po_output(worker), po_state(worker), dead_letter(stream)]
+        args = [PO_GROUP, record.uid, record.text()]
         return queue_facts(
             await self._look(
                 keys=[*keys, self._registry, po_hold(worker)],
-                args=[PO_GROUP, record.uid, record.text(), hold],
+                args=args if hold is None else [*args, hold],
             )
         )
 
@@ -173,9 +176,11 @@ class SessionQueues:
         stored = await self._redis.hgetall(self._registry)
         return [Record(**json.loads(text)) for text in stored.values()]
 
-    async def wipe(self, record: Record, *, keep_keys: bool) -> None:
-        """Forget a session and delete its keys, unless they are to be kept."""
-        keys = (po_hold(record.worker_id),) if keep_keys else po_keys(record.worker_id)
+    async def wipe(self, record: Record, *, shared: bool) -> None:
+        """Forget a session and delete its keys, unless they are retained or also another's."""
+        keys = (po_hold(record.worker_id),) if record.retain else po_keys(record.worker_id)
+        if shared:
+            keys = ()
         await self._wipe(keys=[self._registry, *keys], args=[record.uid])
 
 

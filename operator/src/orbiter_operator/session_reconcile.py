@@ -157,7 +157,7 @@ class SessionReconciler:
                 return False
             record = record_of(obj)
             shared = any(other != key for other in self._store.with_worker(worker_id_of(obj)))
-            await self._queues.wipe(record, keep_keys=record.retain or shared)
+            await self._queues.wipe(record, shared=shared)
             self._observer.forget(key, record.worker_id)
             self._store.tidied(key, uid)
             log.info("session deleted", session=str(key), kept=record.retain or shared)

@@ -1,7 +1,7 @@
 """The POSessions as the operator last saw them, their Deployments and Pods beside.
 
 As `store` for AgentTasks. Beside the name a session is found by its worker id, under which its
-worker speaks, and by its user, of whom there may be one session only.
+worker speaks, and by its user, of whom there may be one session only in a namespace.
 """
 
 from collections import defaultdict
@@ -10,8 +10,19 @@ from typing import Any
 
 from orbiter_operator.children import Children, Key, Tombstones, version_of
 from orbiter_operator.labels import SESSION
-from orbiter_operator.session_facts import DeploymentFacts, Rival, SessionPodFacts
-from orbiter_operator.session_parse import deployment_facts, session_pod_facts
+from orbiter_operator.session_facts import (
+    DUPLICATE_USER,
+    DUPLICATE_WORKER,
+    DeploymentFacts,
+    Rival,
+    SessionPodFacts,
+)
+from orbiter_operator.session_parse import (
+    default_worker_id,
+    deployment_facts,
+    session_pod_facts,
+    worker_id_error,
+)
 
 Object = dict[str, Any]
 KIND = "POSession"
@@ -23,9 +34,17 @@ def session_key(namespace: str, name: str) -> Key:
 
 
 def worker_id_of(obj: Object) -> str:
-    """The worker id of a session: part of its streams' names."""
+    """The worker id of a session: part of the names of everything it has in Redis.
+
+    Always one of its own namespace: a session that asks for another's is refused, and meanwhile
+    neither looks at the other's keys nor deletes them.
+    """
     meta = obj["metadata"]
-    return str(obj["spec"].get("workerId") or f"{meta['namespace']}.{meta['name']}")
+    namespace, name = meta["namespace"], meta["name"]
+    wanted = obj["spec"].get("workerId")
+    if wanted is None or worker_id_error(namespace, name, str(wanted)):
+        return default_worker_id(namespace, name)
+    return str(wanted)
 
 
 class SessionStore:
@@ -72,8 +91,9 @@ class SessionStore:
                 if name != key and _age(other := self._sessions[name]) < _age(obj)
             ]
             if older:
-                reason = "DuplicateUser" if what == "user" else "DuplicateWorkerId"
-                shared = f"user {value}" if what == "user" else f"worker id {value}"
+                reason = DUPLICATE_USER if what == "user" else DUPLICATE_WORKER
+                user = f"user {obj['spec'].get('userId')}"
+                shared = user if what == "user" else f"worker id {value}"
                 return Rival(name=str(min(older)[1]), reason=reason, shared=shared)
         return None
 
@@ -143,7 +163,8 @@ class SessionStore:
 
 def _claims(obj: Object) -> tuple[tuple[str, Hashable], ...]:
     """What a session wants for itself alone."""
-    return (("user", obj["spec"].get("userId")), ("worker", worker_id_of(obj)))
+    user = (obj["metadata"]["namespace"], obj["spec"].get("userId"))
+    return (("user", user), ("worker", worker_id_of(obj)))
 
 
 def _age(obj: Object) -> tuple[str, str]:

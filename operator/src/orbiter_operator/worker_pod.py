@@ -49,6 +49,7 @@ class WorkerDefaults(NamedTuple):
     resources: Object
     grace_seconds: int
     job_ttl_seconds: int
+    adopt_namespace: str = ""
 
 
 def worker_template(

@@ -48,7 +48,8 @@ class PO:
             *(worker.redis, po_input(settings.worker_id), PO_GROUP, settings.worker_id),
             held=self._held,
         )
-        self._sessions = SessionTable(worker.redis, clock=worker.clock)
+        records = settings.session_records
+        self._sessions = SessionTable(worker.redis, clock=worker.clock, records=records)
         self._home = Path(worker.environ.get("HOME") or settings.spill_dir)
         self._embedder = embedder or HashEmbedder()
         self._memory = settings.snapshot and Memory(
@@ -121,7 +122,10 @@ class PO:
                 "busy",
                 ledger.taken(message, choice, before, worker.clock()),
                 details,
-                record=(session_record(message.user_id), choice.record.model_dump_json()),
+                record=(
+                    session_record(message.user_id, settings.session_records),
+                    choice.record.model_dump_json(),
+                ),
             )
 
         with bound_contextvars(request_id=message.request_id, session_id=session_id):

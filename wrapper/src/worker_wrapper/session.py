@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from redis.exceptions import ResponseError
 
 from orbiter_contracts import RotationReason, SessionRecord
-from orbiter_contracts.queues import SESSION_TTL_SECONDS, session_record
+from orbiter_contracts.queues import SESSION_RECORDS, SESSION_TTL_SECONDS, session_record
 from worker_wrapper.connection import RedisConnection
 
 
@@ -101,8 +101,15 @@ def split_command(prompt: str, commands: tuple[str, ...]) -> tuple[bool, str]:
 class SessionTable:
     """The records in Redis."""
 
-    def __init__(self, redis: RedisConnection, *, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        redis: RedisConnection,
+        *,
+        clock: Callable[[], datetime],
+        records: str = SESSION_RECORDS,
+    ) -> None:
         self._redis = redis
+        self._records = records
         self._clock = clock
 
     async def touch(self, user_id: int, session_id: str) -> None:
@@ -114,7 +121,7 @@ class SessionTable:
 
     async def read(self, user_id: int) -> SessionRecord | None:
         """The record; one that cannot be understood counts as none."""
-        key = session_record(user_id)
+        key = session_record(user_id, self._records)
         try:
             text = await self._redis.call("GET", key)
             return SessionRecord.model_validate_json(text) if text else None
@@ -134,7 +141,7 @@ class SessionTable:
 
     async def _write(self, user_id: int, record: SessionRecord) -> None:
         await self._redis.call(
-            *("SET", session_record(user_id), record.model_dump_json()),
+            *("SET", session_record(user_id, self._records), record.model_dump_json()),
             *("EX", SESSION_TTL_SECONDS),
         )
 

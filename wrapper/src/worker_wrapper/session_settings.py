@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from orbiter_contracts.queues import SESSION_RECORDS
 from worker_wrapper.variables import SettingsError, Variables
 
 SNAPSHOT_BYTES: Final = 16 * 1024 * 1024
@@ -51,6 +52,18 @@ def rotation_rules(env: Variables) -> RotationRules:
         topic_similarity=similarity,
         commands=env.words("SESSION_COMMANDS", standard.commands),
     )
+
+
+def session_records(env: Variables) -> str:
+    """How the keys of users' session records begin.
+
+    Raises:
+        SettingsError: The variable is malformed.
+    """
+    if not env.optional("SESSION_RECORD_PREFIX"):
+        return SESSION_RECORDS
+    pattern = re.compile(rf"{SESSION_RECORDS}([a-z0-9-]+:)?")
+    return env.matching("SESSION_RECORD_PREFIX", pattern, f"{SESSION_RECORDS} or so and NAMESPACE:")
 
 
 def snapshot_settings(env: Variables) -> SnapshotSettings | None:

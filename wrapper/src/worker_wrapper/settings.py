@@ -17,6 +17,7 @@ from worker_wrapper.session_settings import (
     RotationRules,
     SnapshotSettings,
     rotation_rules,
+    session_records,
     snapshot_settings,
 )
 from worker_wrapper.variables import SettingsError, Variables
@@ -60,6 +61,7 @@ class Settings:
     options: AgentOptions
     session_id: str | None
     user_id: int | None
+    session_records: str
     task: BoundTask | None
     workspace_dir: Path
     git_credentials_dir: Path | None
@@ -101,6 +103,7 @@ def load(environ: Mapping[str, str]) -> Settings:
         ),
         session_id=env.optional("SESSION_ID"),
         user_id=env.integer("USER_ID"),
+        session_records=session_records(env),
         task=task,
         workspace_dir=_workspace(env.optional("WORKSPACE_DIR")),
         git_credentials_dir=env.path("GIT_CREDENTIALS_DIR"),
