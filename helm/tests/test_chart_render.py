@@ -121,6 +121,7 @@ def test_the_operator_understands_every_variable_it_is_given(
         if isinstance(value, str):
             monkeypatch.setenv(name, value)
     settings = Settings()
+    assert settings.allowed_service_accounts == ()
     assert settings.job_limit("team-a") == 5
     assert settings.adopt_agent["type"] == "claude"
     assert settings.worker_images["claude"] == "localhost/orbiter/worker-claude:dev"
@@ -200,6 +201,25 @@ def test_a_model_in_the_cluster_is_one_more_door(cluster: Cluster) -> None:
             "podSelector": {"matchLabels": {"app": "model"}},
         }
     ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "protected"),
+    [
+        ((), ["orbiter-redis-auth", "orbiter-redis-operator"]),
+        (("redis.external.existingSecret=mine",), ["mine"]),
+    ],
+)
+def test_no_worker_may_have_a_secret_of_the_installation(
+    cluster: Cluster, changes: tuple[str, ...], protected: list[str]
+) -> None:
+    told = environment(render(cluster, *changes))["ORBITER_PROTECTED_SECRETS"]
+    assert told == ",".join(["sh.helm.release.v1.orbiter.*", *protected])
+
+
+def test_the_service_accounts_that_a_template_may_choose_are_the_values(cluster: Cluster) -> None:
+    items = render(cluster, "workers.allowedServiceAccountNames={builder,deployer}")
+    assert environment(items)["ORBITER_ALLOWED_SERVICE_ACCOUNTS"] == "builder,deployer"
 
 
 def test_redis_lets_in_the_operator_and_workers_and_goes_nowhere(cluster: Cluster) -> None:

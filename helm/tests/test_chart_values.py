@@ -59,6 +59,7 @@ def test_a_misspelt_value_is_refused(path: str) -> None:
         ("workers.namespaces", []),
         ("workers.namespaces", ["Team_A"]),
         ("workers.maxConcurrentJobs", 0),
+        ("workers.allowedServiceAccountNames", ["a,b"]),
         ("adoption.agent", {"type": "gtp"}),
         ("redis.maxMemory", "much"),
         ("images.pullPolicy", "Sometimes"),

@@ -28,6 +28,13 @@ def test_lists_are_written_with_commas_and_maps_as_json(monkeypatch):
     assert (settings.job_limit("team-a"), settings.job_limit("team-b")) == (2, 20)
 
 
+def test_secrets_and_service_accounts_are_lists_too(monkeypatch):
+    monkeypatch.setenv("ORBITER_PROTECTED_SECRETS", "a,b.*")
+    monkeypatch.setenv("ORBITER_ALLOWED_SERVICE_ACCOUNTS", "")
+    settings = Settings()
+    assert (settings.protected_secrets, settings.allowed_service_accounts) == (("a", "b.*"), ())
+
+
 def test_no_namespaces_means_all(monkeypatch):
     monkeypatch.setenv("ORBITER_WATCH_NAMESPACES", "")
     assert Settings().watch_namespaces == ()

@@ -114,6 +114,18 @@ REFUSED_SPECS: dict[str, tuple[Object, str]] = {
         },
         "write exactly one of value and valueFrom",
     ),
+    "variable of our own secret": (
+        env({"name": "A", "valueFrom": {"secretKeyRef": {"name": "orbiter-redis", "key": "k"}}}),
+        "orbiter-redis is a Secret of Orbiter itself; name one of your own",
+    ),
+    "our own secret as credentials": (
+        {"agent": {"credentialsSecretRef": {"name": "orbiter-redis"}}},
+        "orbiter-redis is a Secret of Orbiter itself; name one of your own",
+    ),
+    "our own secret for git": (
+        git(credentialsSecretRef={"name": "orbiter-redis"}),
+        "orbiter-redis is a Secret of Orbiter itself; name one of your own",
+    ),
     "variable twice": (
         env({"name": "CI", "value": "1"}, {"name": "CI", "value": "2"}),
         'spec.agent.env[1]: Duplicate value: {"name":"CI"}',
@@ -141,7 +153,10 @@ def test_a_mistake_is_refused_with_a_sentence(cluster: Cluster, namespace: str, 
 
 @pytest.mark.parametrize(
     "name",
-    ["REDIS_URL", "WORKER_ID", "TASK_ENTRY_ID", "AGENT_MODEL", "HOME", "PYTHONPATH", "SESSION_ID"],
+    [
+        *("REDIS_URL", "WORKER_ID", "TASK_ENTRY_ID", "AGENT_MODEL", "HOME", "PYTHONPATH"),
+        *("SESSION_ID", "SNAPSHOT_KEY", "SESSION_RECORD_PREFIX"),
+    ],
 )
 def test_the_workers_own_variables_cannot_be_set(
     cluster: Cluster, namespace: str, name: str

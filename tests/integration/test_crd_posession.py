@@ -37,6 +37,10 @@ REFUSED_SPECS: dict[str, tuple[Object, str]] = {
         {"workerId": "default."},
         "write the session's own namespace, a dot, and letters",
     ),
+    "our own secret as credentials": (
+        {"agent": {"credentialsSecretRef": {"name": "orbiter-redis"}}},
+        "orbiter-redis is a Secret of Orbiter itself; name one of your own",
+    ),
     "a command without a slash": (
         {"rotation": {"commands": ["new"]}},
         "write one word that starts with /, for instance /new",

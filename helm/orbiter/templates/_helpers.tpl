@@ -56,6 +56,21 @@ app.kubernetes.io/managed-by: orbiter
 {{- end -}}
 {{- end }}
 
+{{/* Secrets in the release's namespace that no worker may have, the rendered chart's among them. */}}
+{{- define "orbiter.protectedSecrets" -}}
+{{- $names := list (printf "sh.helm.release.v1.%s.*" .Release.Name) -}}
+{{- with .Values.redis.external.existingSecret -}}
+{{- $names = append $names . -}}
+{{- else -}}
+{{- $redis := include "orbiter.redis.name" . -}}
+{{- $names = concat $names (list (printf "%s-auth" $redis) (printf "%s-operator" $redis)) -}}
+{{- end -}}
+{{- if .Values.server.enabled -}}
+{{- $names = append $names (include "orbiter.server.tokenSecret" .) -}}
+{{- end -}}
+{{- join "," $names -}}
+{{- end }}
+
 {{- define "orbiter.pullSecrets" -}}
 {{- with .Values.images.pullSecrets -}}
 imagePullSecrets:

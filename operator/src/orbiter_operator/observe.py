@@ -31,6 +31,7 @@ from orbiter_operator.parse import read_adoption, read_spec
 from orbiter_operator.prompts import read_prompt
 from orbiter_operator.status import ended_at
 from orbiter_operator.store import Store, phase_of
+from orbiter_operator.worker_pod import WorkerDefaults
 
 Object = dict[str, Any]
 PLACE_SHOWN_SECONDS = 60.0
@@ -46,8 +47,7 @@ class Observer:
         attempts: Attempts in Redis.
         capacity: Who runs and who waits.
         kube: The API client.
-        images: Worker image by agent type.
-        adopt_namespace: Where queue entries become AgentTasks; empty when nowhere.
+        defaults: What the installation says about every worker.
         clock: Monotonic seconds.
     """
 
@@ -59,8 +59,7 @@ class Observer:
         attempts: Attempts,
         capacity: Capacity,
         kube: Kube,
-        images: dict[str, str],
-        adopt_namespace: str,
+        defaults: WorkerDefaults,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -68,8 +67,7 @@ class Observer:
         self._attempts = attempts
         self._capacity = capacity
         self._kube = kube
-        self._images = images
-        self._adopt_namespace = adopt_namespace
+        self._defaults = defaults
         self._clock = clock
         self._place_shown: dict[Key, float] = {}
         self._parsed: dict[Key, tuple[str, tuple[TaskSpec, str | None, TaskStatus]]] = {}
@@ -137,7 +135,7 @@ class Observer:
 
     def _base(self, key: Key, obj: Object) -> Observed:
         meta = obj["metadata"]
-        adopted, ignored = read_adoption(meta, self._adopt_namespace)
+        adopted, ignored = read_adoption(meta, self._defaults.adopt_namespace)
         spec, error, status = self._parse(key, obj)
         base = Observed(
             namespace=key.namespace,
@@ -169,7 +167,7 @@ class Observer:
         version = obj["metadata"]["resourceVersion"]
         known = self._parsed.get(key)
         if known is None or known[0] != version:
-            spec, error = read_spec(obj.get("spec") or {}, self._images)
+            spec, error = read_spec(obj.get("spec") or {}, self._defaults)
             status = TaskStatus.model_validate(obj.get("status") or {})
             known = self._parsed[key] = (version, (spec, error, status))
         return known[1]

@@ -106,8 +106,7 @@ class Operator:
             attempts=attempts,
             capacity=self.capacity,
             kube=kube,
-            images=settings.worker_images,
-            adopt_namespace=settings.adopt_namespace,
+            defaults=_worker_defaults(settings),
         )
         executor = Executor(
             kube=kube,
@@ -255,4 +254,6 @@ def _worker_defaults(settings: Settings) -> WorkerDefaults:
         grace_seconds=settings.termination_grace_seconds,
         job_ttl_seconds=settings.job_ttl_seconds,
         adopt_namespace=settings.adopt_namespace,
+        protected_secrets=settings.protected_secrets,
+        allowed_service_accounts=settings.allowed_service_accounts,
     )

@@ -7,7 +7,7 @@ removes. Pure; used by `manifests`. The merge keys are those the Kubernetes API 
 
 from typing import Any
 
-_MERGE_KEYS = {
+MERGE_KEYS = {
     "containers": "name",
     "initContainers": "name",
     "ephemeralContainers": "name",
@@ -20,6 +20,7 @@ _MERGE_KEYS = {
     "topologySpreadConstraints": "topologyKey",
     "resourceClaims": "name",
 }
+"""By which field the items of a list are told apart, by the list's name."""
 
 
 def merge(base: Any, over: Any, key: str = "") -> Any:
@@ -35,9 +36,9 @@ def merge(base: Any, over: Any, key: str = "") -> Any:
     """
     if isinstance(base, dict) and isinstance(over, dict):
         return _merge_objects(base, over)
-    merge_key = _MERGE_KEYS.get(key)
+    merge_key = MERGE_KEYS.get(key)
     if merge_key and isinstance(base, list) and isinstance(over, list):
-        return _merge_lists(base, over, merge_key)
+        return _merge_lists(base, over, key)
     return over
 
 
@@ -51,14 +52,15 @@ def _merge_objects(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]
     return merged
 
 
-def _merge_lists(base: list[Any], over: list[Any], merge_key: str) -> list[Any]:
+def _merge_lists(base: list[Any], over: list[Any], key: str) -> list[Any]:
+    merge_key = MERGE_KEYS[key]
     merged = list(base)
     places = {item.get(merge_key): place for place, item in enumerate(merged)}
     for item in over:
         place = places.get(item.get(merge_key)) if isinstance(item, dict) else None
         if place is None:
             merged.append(item)
-        elif merge_key == "name" and ("value" in item or "valueFrom" in item):
+        elif key == "env" and ("value" in item or "valueFrom" in item):
             merged[place] = item  # a variable has one source: the new one replaces the old
         else:
             merged[place] = merge(merged[place], item)

@@ -11,6 +11,8 @@ from orbiter_operator.failures import one_line
 from orbiter_operator.labels import ATTEMPT, ENTRY, REQUEST, TASK_UID, WORKER, task_name
 from orbiter_operator.manifests import task_spec_error
 from orbiter_operator.models import TaskSpec
+from orbiter_operator.pod_rules import pod_error
+from orbiter_operator.worker_pod import WorkerDefaults
 
 _ENTRY_ID = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,19})")
 _SHOWN = 60
@@ -159,7 +161,7 @@ def _is_entry_id(text: str) -> bool:
     return found is not None and all(int(part) < 2**64 for part in found.groups())
 
 
-def read_spec(raw: dict[str, Any], images: dict[str, str]) -> tuple[TaskSpec, str | None]:
+def read_spec(raw: dict[str, Any], defaults: WorkerDefaults) -> tuple[TaskSpec, str | None]:
     """Read an AgentTask's spec; an empty one and why, when it cannot be read or run."""
     try:
         spec = TaskSpec.model_validate(raw)
@@ -167,4 +169,5 @@ def read_spec(raw: dict[str, Any], images: dict[str, str]) -> tuple[TaskSpec, st
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         return TaskSpec(), f"spec.{where}: {first['msg']}"
-    return spec, task_spec_error(spec, images)
+    why = task_spec_error(spec, defaults.images)
+    return spec, why or pod_error(spec.agent, spec.workspace, spec.pod_template or {}, defaults)

@@ -74,7 +74,7 @@ class SessionObserver:
             refusal: The API server's refusal of its Deployment, if that has just happened.
         """
         meta = obj["metadata"]
-        spec, error = read_session_spec(meta, obj.get("spec") or {}, self._defaults.images)
+        spec, error = read_session_spec(meta, obj.get("spec") or {}, self._defaults)
         uid, worker_id = meta["uid"], worker_id_of(obj)
         rival = self._store.rival(key) if self._store.get(key) else None
         # The keys of a worker id are the older session's, and so is the word whether it is held.

@@ -1,7 +1,7 @@
 """Reduce what the API server and Redis have of a session to facts. Pure."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,9 +10,12 @@ from pydantic import ValidationError
 from orbiter_contracts import POState
 from orbiter_operator.failures import one_line
 from orbiter_operator.labels import SESSION_UID, TEMPLATE, WORKER
+from orbiter_operator.models import Workspace
 from orbiter_operator.parse import owner_of, parse_time
+from orbiter_operator.pod_rules import pod_error
 from orbiter_operator.session_facts import DeploymentFacts, QueueFacts, SessionPodFacts
 from orbiter_operator.session_models import SessionSpec
+from orbiter_operator.worker_pod import WorkerDefaults
 
 Object = dict[str, Any]
 _WORKER_ID = re.compile(r"[A-Za-z0-9._-]+")
@@ -104,14 +107,14 @@ def worker_id_error(namespace: str, name: str, worker_id: str) -> str | None:
 
 
 def read_session_spec(
-    meta: Object, raw: Object, images: Mapping[str, str]
+    meta: Object, raw: Object, defaults: WorkerDefaults
 ) -> tuple[SessionSpec, str | None]:
     """Read a POSession's spec; an empty one and why, when it cannot be read or run.
 
     Args:
         meta: The session's metadata.
         raw: Its spec.
-        images: Worker image by agent type.
+        defaults: What the installation says about every worker.
     """
     try:
         spec = SessionSpec.model_validate(raw)
@@ -119,15 +122,17 @@ def read_session_spec(
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         return SessionSpec(), f"spec.{where}: {first['msg']}"
-    if spec.agent.type not in images:
-        known = ", ".join(sorted(images))
+    if spec.agent.type not in defaults.images:
+        known = ", ".join(sorted(defaults.images))
         return spec, (
             f"no worker image for agent type {spec.agent.type!r}; this operator has: {known} "
             "(ORBITER_WORKER_IMAGES)"
         )
     if spec.worker_id is not None:
-        return spec, worker_id_error(meta["namespace"], meta["name"], spec.worker_id)
-    return spec, None
+        why = worker_id_error(meta["namespace"], meta["name"], spec.worker_id)
+        if why:
+            return spec, why
+    return spec, pod_error(spec.agent, Workspace(), spec.pod_template or {}, defaults)
 
 
 def queue_facts(reply: Sequence[Any]) -> QueueFacts:

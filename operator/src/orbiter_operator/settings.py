@@ -63,6 +63,14 @@ class Settings(BaseSettings):
     worker_service_account: str = Field(
         "orbiter-worker", description="ServiceAccount of workers (no token is mounted)"
     )
+    allowed_service_accounts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="ServiceAccounts a podTemplate may choose, with their tokens; commas between",
+    )
+    protected_secrets: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="More Secrets no spec may name, commas between; NAME* means all that begin so",
+    )
     worker_resources: dict[str, Any] = Field(
         default_factory=lambda: {
             "requests": {"cpu": "100m", "memory": "256Mi"},
@@ -113,7 +121,9 @@ class Settings(BaseSettings):
         "info", description="debug, info, warning or error"
     )
 
-    @field_validator("watch_namespaces", mode="before")
+    @field_validator(
+        "watch_namespaces", "allowed_service_accounts", "protected_secrets", mode="before"
+    )
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):

@@ -2,7 +2,8 @@
 
 What makes a worker safe (no root, no capabilities, read-only root file system, no service account
 token) is the default here; the user's template is laid over it, and the restricted Pod Security
-Standard of the namespace decides how far that may go. What identifies the worker is set last.
+Standard of the namespace and `pod_rules` decide how far that may go. What identifies the worker is
+set last.
 """
 
 from typing import Any, NamedTuple
@@ -28,6 +29,11 @@ _ANTHROPIC = (
     "ANTHROPIC_BASE_URL",
 )
 _OPENAI = ("OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL")
+IDENTITY = (
+    *("REDIS_URL", "WORKER_ID", "WORKER_TYPE", "USER_ID", "SESSION_ID", "SNAPSHOT_KEY"),
+    *("SESSION_RECORD_PREFIX", "TASK_ENTRY_ID", "TASK_RECORD", "TASK_NAME", "TASK_ATTEMPT"),
+)
+"""Variables that say who the worker is and which keys are its own: nobody else sets them."""
 CREDENTIALS = {
     "claude": _ANTHROPIC,
     "codex": _OPENAI,
@@ -50,6 +56,8 @@ class WorkerDefaults(NamedTuple):
     grace_seconds: int
     job_ttl_seconds: int
     adopt_namespace: str = ""
+    protected_secrets: tuple[str, ...] = ()
+    allowed_service_accounts: tuple[str, ...] = ()
 
 
 def worker_template(
@@ -78,12 +86,27 @@ def worker_template(
     Returns:
         A PodTemplateSpec whose container is named `worker`.
     """
-    identity: list[Object] = [{"name": name, "value": value} for name, value in environment.items()]
+    merged = lay_over(agent, workspace, overlay, defaults)
+    merged["metadata"]["labels"] = (merged["metadata"].get("labels") or {}) | labels
+    merged["spec"]["restartPolicy"] = restart
+    grace = str(merged["spec"].get("terminationGracePeriodSeconds", defaults.grace_seconds))
+    told = environment | {"TERMINATION_GRACE_SECONDS": grace}
+    identity: list[Object] = [{"name": name, "value": value} for name, value in told.items()]
+    # Last, because a variable may contain those before it: `$(REDIS_URL)` in another's value.
     identity.append(_secret_variable("REDIS_URL", defaults.redis_secret, redis_key, optional=False))
+    for container in merged["spec"]["containers"]:
+        if container["name"] == WORKER:
+            container["env"] = _identified(container, identity)
+    return merged
+
+
+def lay_over(
+    agent: Agent, workspace: Workspace, overlay: Object, defaults: WorkerDefaults
+) -> Object:
+    """The pod template with the user's laid over it, before the operator says who the worker is."""
     base: Object = {
         "metadata": {"labels": {}},
         "spec": {
-            "restartPolicy": restart,
             "serviceAccountName": defaults.service_account,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
@@ -100,14 +123,18 @@ def worker_template(
         },
     }
     merged: Object = merge(base, overlay)
-    merged["metadata"]["labels"] = merged["metadata"].get("labels", {}) | labels
-    merged["spec"]["restartPolicy"] = restart
-    grace = str(merged["spec"].get("terminationGracePeriodSeconds", defaults.grace_seconds))
-    identity.append({"name": "TERMINATION_GRACE_SECONDS", "value": grace})
-    for container in merged["spec"]["containers"]:
-        if container["name"] == WORKER:
-            container["env"] = merge(container.get("env", []), identity, "env")
     return merged
+
+
+def _identified(container: Object, identity: list[Object]) -> list[Object]:
+    """The container's variables and behind them those that say who the worker is."""
+    names = {item["name"] for item in identity}
+    kept = [item for item in container.get("env") or () if item["name"] not in names]
+    if container.get("envFrom"):
+        # What comes from a whole ConfigMap is not known here: empty means that it is not set.
+        names |= {item["name"] for item in kept}
+        kept += [{"name": name, "value": ""} for name in IDENTITY if name not in names]
+    return kept + identity
 
 
 def _container(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> Object:
