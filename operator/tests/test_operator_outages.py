@@ -6,6 +6,7 @@ import signal
 import aiohttp
 import pytest
 from support.eventually import eventually
+from support.fake_api import RefusedRequestError
 
 from orbiter_contracts.queues import DEVELOPER_INPUT
 
@@ -185,6 +186,37 @@ async def test_the_probes_tell_what_is_wrong_and_the_metrics_count(own_world):
     assert "redis" in (await redis_is_missed())[1]
     assert (await answers(operator))["healthz"] == (200, "ok")
     own_world.server.start()
+
+
+@pytest.mark.parametrize("kind", ["agenttasks", "posessions"])
+async def test_a_broken_watch_is_not_ready_until_it_follows_again(world, kind):
+    operator = await world.start_operator()
+    world.apply("one")
+    await world.until("one", "Completed")
+
+    async def readyz():
+        return (await answers(operator))["readyz"]
+
+    async def not_ready():
+        status, text = await readyz()
+        return status == 503 and f"the watch of {kind} is interrupted" in text
+
+    async def ready():
+        return await readyz() == (200, "ok")
+
+    await eventually(ready, seconds=20)
+    whole = [False]
+
+    async def refuse(verb, plural, body):
+        if (verb, plural) == ("watch", kind) and not whole[0]:
+            raise RefusedRequestError(503, "ServiceUnavailable", "etcd is away")
+
+    world.api.before = refuse
+    world.api.forget_history()
+    await eventually(not_ready, seconds=20)
+    whole[0] = True
+    await eventually(ready, seconds=20)
+    assert (await answers(operator))["healthz"] == (200, "ok")
 
 
 async def test_bound_entries_survive_as_they_are_while_the_dispatcher_looks_on(world):

@@ -185,6 +185,10 @@ class FakeApi:
         if body is not None and request.method == "PATCH":
             body.setdefault("metadata", {})["name"] = name  # for the hooks; it changes nothing
         if request.method == "GET" and "watch" in request.query:
+            try:
+                await self.before("watch", plural, None)
+            except RefusedRequestError as refused:
+                return _status(refused.status, refused.reason, str(refused))
             return await self._watch(request, plural, namespace)
         verb = _verb(request.method, name)
         self.requests[verb, plural] += 1

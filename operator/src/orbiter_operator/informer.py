@@ -54,6 +54,11 @@ class Informer:
         self._in_step: dict[str | None, bool] = dict.fromkeys(self._namespaces, False)
 
     @property
+    def plural(self) -> str:
+        """Name of the kind."""
+        return self._resource.plural
+
+    @property
     def in_step(self) -> bool:
         """Whether the cache follows the server right now."""
         return all(self._in_step.values())

@@ -37,6 +37,7 @@ from orbiter_operator.settings import Settings
 from orbiter_operator.store import Store
 from orbiter_operator.together import run_together
 from orbiter_operator.watch import run_kopf
+from orbiter_operator.watch_state import WatchState
 from orbiter_operator.worker_pod import WorkerDefaults
 from orbiter_operator.workqueue import WorkQueue
 
@@ -159,11 +160,12 @@ class Operator:
             redis=redis,
             every=settings.resync_seconds,
         )
+        self._sessions_watch = WatchState(PO_SESSIONS.plural)
         self._metrics = metrics
         self._last_pass = time.monotonic()
         health.alive_if("work queue", self._stuck)
         health.ready_if("lists", lambda: self._housekeeping.missing)
-        health.ready_if("jobs and pods", self._out_of_step)
+        health.ready_if("watches", self._out_of_step)
         health.ready_if("redis", self._redis_away)
         metrics.gauges(self._gauges)
 
@@ -201,7 +203,8 @@ class Operator:
         # Give the other parts a turn first, so that kopf does not take them for its own.
         await asyncio.sleep(0)
         caches: dict[str, Cache] = {PO_SESSIONS.plural: self.sessions.store}
-        await run_kopf(caches, self._settings.watch_namespaces, take_signals)
+        where = self._settings.watch_namespaces
+        await run_kopf(caches, where, take_signals, self._sessions_watch)
 
     def _connected(self) -> None:
         self.queue.retry_now()
@@ -218,8 +221,11 @@ class Operator:
         return f"no pass has ended for {silent:.0f} s" if silent > _STUCK_SECONDS else None
 
     def _out_of_step(self) -> str | None:
-        ours = all(kind.in_step for kind in (self._tasks, self._jobs, self._pods))
-        return None if ours and self.sessions.in_step else "the watch is interrupted"
+        informers = (self._tasks, self._jobs, self._pods, *self.sessions.children)
+        kinds = [informer.plural for informer in informers if not informer.in_step]
+        if not self._sessions_watch.in_step:
+            kinds.append(PO_SESSIONS.plural)
+        return f"the watch of {', '.join(kinds)} is interrupted" if kinds else None
 
     def _redis_away(self) -> str | None:
         if self.consumer.reachable:

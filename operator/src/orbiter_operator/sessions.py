@@ -107,23 +107,18 @@ class Sessions:
             namespaces=where,
             every=resync,
         )
-        self._children = (
+        self.children = (
             Informer(
                 kube, DEPLOYMENTS, self.store.deployments, namespaces=where, selector=SELECTOR
             ),
             Informer(kube, PODS, self.store.pods, namespaces=where, selector=_PODS),
         )
         sessions = Informer(kube, PO_SESSIONS, self.store, namespaces=where)
-        self.informers = (sessions, *self._children)
-
-    @property
-    def in_step(self) -> bool:
-        """Whether the caches follow the cluster right now."""
-        return all(informer.in_step for informer in self._children)
+        self.informers = (sessions, *self.children)
 
     def parts(self) -> dict[str, Coroutine[Any, Any, None]]:
         """What runs side by side for ever, by name."""
-        deployments, pods = self._children
+        deployments, pods = self.children
         parts = {
             "deployments": deployments.follow(),
             "session pods": pods.follow(),
