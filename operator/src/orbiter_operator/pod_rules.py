@@ -46,9 +46,7 @@ def pod_error(
     return found or next(_everywhere(pod, defaults, trusted=trusted), None)
 
 
-def _named_secrets(
-    agent: Agent, workspace: Workspace, defaults: WorkerDefaults
-) -> Iterator[str | None]:
+def _named_secrets(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> Iterator[str]:
     """References to our Secrets in the spec's own fields."""
     for item in agent.env:
         reference = (item.get("valueFrom") or {}).get("secretKeyRef") or {}
@@ -78,7 +76,7 @@ def _sentence(where: str, value: object, why: str) -> str:
     return one_line(f"{where} is {one_line(repr(value), _SHOWN)}, {why}", 3 * _SHOWN)
 
 
-def _shape(overlay: Object) -> Iterator[str | None]:
+def _shape(overlay: Object) -> Iterator[str]:
     """Why the overlay cannot be laid over anything."""
     for name in ("metadata", "spec"):
         if not isinstance(overlay.get(name, {}), dict):
@@ -94,7 +92,7 @@ def _shape(overlay: Object) -> Iterator[str | None]:
             yield from _lists(item, f"{_OVERLAY}.spec.{kind}[{item['name']}]", ())
 
 
-def _lists(node: Object, path: str, always: tuple[str, ...]) -> Iterator[str | None]:
+def _lists(node: Object, path: str, always: tuple[str, ...]) -> Iterator[str]:
     """Lists that cannot be merged item by item; those of `always` may not be null either."""
     for key, merge_key in MERGE_KEYS.items():
         items = node.get(key)
@@ -106,7 +104,7 @@ def _lists(node: Object, path: str, always: tuple[str, ...]) -> Iterator[str | N
             yield _sentence(f"{path}.{key}", items, f"not a list of items with a {merge_key} each")
 
 
-def _account(pod: Object, defaults: WorkerDefaults, *, trusted: bool) -> Iterator[str | None]:
+def _account(pod: Object, defaults: WorkerDefaults, *, trusted: bool) -> Iterator[str]:
     """A service account or a token that the installation has not allowed."""
     name, alias = pod.get("serviceAccountName"), pod.get("serviceAccount")
     if not trusted and name != defaults.service_account:
@@ -126,7 +124,7 @@ def _not_yours(field: str, value: object) -> str:
     )
 
 
-def _worker(agent: Agent, pod: Object) -> Iterator[str | None]:
+def _worker(agent: Agent, pod: Object) -> Iterator[str]:
     """What would read or replace what the operator tells the worker."""
     for field in _HOST:
         if pod.get(field):
@@ -151,7 +149,7 @@ def _worker(agent: Agent, pod: Object) -> Iterator[str | None]:
             yield _sentence(path, item["subPathExpr"], why)
 
 
-def _everywhere(pod: Object, defaults: WorkerDefaults, *, trusted: bool) -> Iterator[str | None]:
+def _everywhere(pod: Object, defaults: WorkerDefaults, *, trusted: bool) -> Iterator[str]:
     """References to our Secrets, tokens and the node's files, in whatever part of the pod."""
     for path, key, value, _, secret in _walk(pod, f"{_OVERLAY}.spec"):
         names_a_secret = "secret" in key.lower() or (secret and key == "name")
