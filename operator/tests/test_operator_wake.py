@@ -6,7 +6,7 @@ import pytest
 from support.eventually import eventually
 
 from orbiter_contracts.queues import po_input
-from orbiter_operator.connect import BLOCKING_SECONDS, redis_client
+from orbiter_operator.connect import blocking_client, redis_client
 from orbiter_operator.together import end
 from orbiter_operator.wake import Waker
 
@@ -17,7 +17,7 @@ class Woken:
     """A waker that runs, and whom it has woken."""
 
     def __init__(self, server, shard_size):
-        self.clients = [redis_client(server.url), redis_client(server.url, BLOCKING_SECONDS)]
+        self.clients = [redis_client(server.url), blocking_client(server.url)]
         self.keys = []
         self.waker = Waker(
             redis=self.clients[0],

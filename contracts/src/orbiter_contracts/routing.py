@@ -26,7 +26,7 @@ def read_route(fields: Mapping[str, str]) -> Route | None:
         fields: The entry's fields as text.
 
     Returns:
-        The attempt, or None for an entry that belongs to no AgentTask.
+        The attempt, or None for an entry that belongs to none: one of the two fields is missing.
 
     Raises:
         InvalidMessageError: The entry names an AgentTask or an attempt that there cannot be.
@@ -37,7 +37,9 @@ def read_route(fields: Mapping[str, str]) -> Route | None:
     place = _TASK.fullmatch(task)
     if place is None:
         raise InvalidMessageError(f"{TASK_FIELD}: not <namespace>/<name>: {excerpt(task)}")
-    attempt = fields.get(ATTEMPT_FIELD, "")
+    attempt = fields.get(ATTEMPT_FIELD)
+    if attempt is None:
+        return None
     if not _ATTEMPT.fullmatch(attempt):
         raise InvalidMessageError(
             f"{ATTEMPT_FIELD}: not a number from 1 to 999999 in ASCII digits: {excerpt(attempt)}"
