@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from support.strange_values import TEXTS, VALUES, WRITTEN, can_be_written, objects
 
 from orbiter_contracts import (
     AgentVerdict,
@@ -44,44 +45,6 @@ KINDS: list[type[Message]] = [
     SessionRecord,
     WorkerLifecycleEvent,
 ]
-SURROGATES = st.text(st.characters(codec=None) | st.characters(categories=["Cs"]), max_size=40)
-NUMBERS = st.one_of(
-    st.integers(),
-    st.floats(),
-    st.sampled_from([2**31, 2**53, 2**63, -(2**63) - 1, 10**400, 1e308, 0]),
-)
-VALUES: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | NUMBERS | SURROGATES,
-    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(SURROGATES, inner, max_size=5),
-    max_leaves=20,
-)
-WRITTEN_NUMBERS = st.sampled_from(
-    ["NaN", "Infinity", "-Infinity", "1e309", "-1e309", "9" * 30, "9" * 5000, "-0", "1E400", "00"]
-) | NUMBERS.map(lambda number: repr(number) if abs(number) < 10**300 else "1e999")
-DEEP = st.integers(1, 3000).map(lambda levels: '{"a":' * levels) | st.integers(1, 300).map(
-    lambda levels: "[" * levels + "]" * levels
-)
-WRITTEN = st.one_of(
-    VALUES.map(lambda value: json.dumps(value, ensure_ascii=True) if _short(value) else "0"),
-    WRITTEN_NUMBERS,
-    DEEP,
-    st.integers(0, 20_000).map(lambda width: "[" + "0," * width + "0]"),
-)
-
-
-def _short(value: Any) -> bool:
-    with suppress(ValueError):
-        json.dumps(value)
-        return True
-    return False
-
-
-@st.composite
-def objects(draw: st.DrawFn, kind: type[Message]) -> bytes:
-    """JSON whose fields have the message's names and anybody's values."""
-    names = draw(st.lists(st.sampled_from([*kind.model_fields, "mood"]), max_size=8))
-    text = ",".join(f'"{name}":{draw(WRITTEN)}' for name in names)
-    return ("{" + text + "}").encode("utf-8", "surrogatepass")
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -89,7 +52,7 @@ def objects(draw: st.DrawFn, kind: type[Message]) -> bytes:
 def test_a_reader_returns_a_message_that_can_be_sent_or_refuses_in_one_line(
     kind: type[Message], data: st.DataObject
 ) -> None:
-    raw = data.draw(st.binary(max_size=200) | objects(kind) | SURROGATES)
+    raw = data.draw(st.binary(max_size=200) | objects(list(kind.model_fields)) | TEXTS)
     message, reason = None, ""
     try:
         message = decode_json(kind, raw)
@@ -119,7 +82,7 @@ def test_the_fields_of_an_entry_are_always_text_and_never_an_exception(
 
 ROUTED = st.dictionaries(
     st.sampled_from(["agenttask", "attempt"]),
-    SURROGATES
+    TEXTS
     | st.sampled_from(
         ["team/fix", "a/b/c", "\u00b2", "9" * 5000, "0", "1", "01", "+1", "1\n", "\u0661"]
     ),
@@ -156,7 +119,7 @@ def test_a_sessions_state_is_always_read(fields: dict[bytes, bytes]) -> None:
         assert all(isinstance(one, datetime) and one.tzinfo for one in moments if one is not None)
 
 
-@given(SURROGATES | st.binary(max_size=2000), st.integers(1, 300))
+@given(TEXTS | st.binary(max_size=2000), st.integers(1, 300))
 def test_an_excerpt_is_one_bounded_printable_line(data: str | bytes, characters: int) -> None:
     shown = excerpt(data, characters)
     assert len(shown) <= characters + 1
@@ -172,12 +135,12 @@ def test_what_an_agent_made_can_be_sent_once_it_is_clamped(
     usage = Usage(turns=clamped_count(count), cost_usd=clamped_cost(cost))
     sane, problem = clamped_data(data if isinstance(data, dict) else {"data": data})
     assert problem is None or sane == {}
-    verdict = AgentVerdict(summary=str(count)[:99] if _short(count) else "", data=sane)
+    verdict = AgentVerdict(summary=str(count)[:99] if can_be_written(count) else "", data=sane)
     output = DeveloperWorkerOutput(request_id="r", task_id="t", usage=usage, verdict=verdict)
     assert decode(DeveloperWorkerOutput, encode(fitted(output))) == output
 
 
-@given(st.lists(SURROGATES, max_size=3))
+@given(st.lists(TEXTS, max_size=3))
 def test_a_message_of_any_text_is_made_or_refused_and_never_fails_later(texts: list[str]) -> None:
     first, second, third = (*texts, "", "", "")[:3]
     try:
