@@ -71,8 +71,10 @@ async def test_large_entries_that_an_earlier_operator_held_are_put_aside_at_the_
     await first.end()
     await world.binary.xadd(DEVELOPER_OUTPUT, {"data": LARGE})
     await world.binary.xadd(DEVELOPER_OUTPUT, {"data": b"0" * MAX_ENTRY_BYTES, "more": b"1" * MIB})
-    streams = {DEVELOPER_OUTPUT: ">"}
-    await world.redis.xreadgroup(OPERATOR_GROUP, "operator", streams, noack=False)
+    hand_out = (
+        "return #redis.call('XREADGROUP', 'GROUP', ARGV[1], ARGV[2], 'STREAMS', KEYS[1], '>')"
+    )
+    await world.redis.eval(hand_out, 1, DEVELOPER_OUTPUT, OPERATOR_GROUP, "operator")
     second = await world.start_operator(adopt_namespace="team")
     world.apply("second")
     await world.until("second", "Completed")

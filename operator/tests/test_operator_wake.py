@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from redis.exceptions import ResponseError
 from support.eventually import eventually
 
 from orbiter_contracts.queues import po_input
@@ -120,3 +121,18 @@ async def test_a_lost_connection_is_made_anew(woken, redis):
     await eventually(is_blocked)
     await redis.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
     await woken.hears(redis, "one")
+
+
+async def test_a_message_of_any_size_wakes_its_session_without_being_read(woken, redis):
+    woken.waker.watch("one", "one", "0-0")
+    await redis.xadd(
+        po_input("one"), {"data": "x" * 20_000_000} | {f"f{n}": "" for n in range(999)}
+    )
+    await eventually(lambda: woken.keys == ["one"])
+    found = await woken.clients[1].xread({po_input("one"): "0-0"})
+    ((stream, ((entry, fields),)),) = found
+    assert (stream, fields) == (po_input("one"), {})
+    assert entry == (await redis.xrevrange(po_input("one"), count=1))[0][0]
+    with pytest.raises(ResponseError, match="wrong number of arguments"):
+        await woken.clients[1].execute_command("XREAD")
+    assert await woken.clients[1].ping()

@@ -1,17 +1,19 @@
 """Reads of the three shared streams, bounded: how large an entry is, is asked before it is read.
 
 Anyone who may write to a stream may write an entry of any size, up to 512 MiB, and one or two of
-those end a process of 512. A blocking read cannot be bounded, so nothing is read by one: it only
-says that there is something (`headlines`), and a script takes it on the server, one entry after the
-other, until there are enough entries or bytes. Of an entry that is too large it returns the size
-and the beginnings of its fields. That costs one round trip more for each wake-up, half a
-millisecond; a client that is handed entries by a limited reader of the protocol would save it, and
-would have to be a whole client of our own, because one entry may also have a million small fields.
-The bundled Redis' own limit of a text (proto-max-bulk-len) would be none for an external Redis, and
+those end a process of 512. A blocking read cannot be bounded, so it only says what has come
+(`headlines`); a script then reads it on the server, one entry after the other, and goes on until
+there are enough entries or bytes. Of an entry that is too large it returns the size and the
+beginnings of its fields.
+
+That is one round trip more for each wake-up, a fraction of a millisecond, and no write more: what
+the blocking read has handed out is only looked up. A limited reader of the protocol could save it,
+and would have to know what an entry is, because one may also have a million small fields. The
+bundled Redis' own limit of a text (proto-max-bulk-len) would be none for an external Redis, and
 snapshots of sessions are larger than any message.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from redis.asyncio import Redis
 
@@ -44,31 +46,30 @@ _TAKE = (
     _READ
     + f"""
 local after, left, bytes, taken = ARGV[3], tonumber(ARGV[4]), 0, {{}}
+local function add(entry)
+  local size
+  taken[#taken + 1], size = read(entry)
+  left, bytes = left - 1, bytes + size
+end
+if ARGV[5] ~= '' then
+  local woken = redis.call('XRANGE', KEYS[1], ARGV[5], ARGV[5])
+  if #woken > 0 then add(woken[1]) end
+end
 while left > 0 and bytes < {BATCH_BYTES} do
   local found = redis.pcall('XREADGROUP', 'GROUP', ARGV[1], ARGV[2], 'COUNT', 1,
     'STREAMS', KEYS[1], after)
   if found and found.err and #taken == 0 then return found end
   local entry = found and not found.err and found[1][2][1]
-  if not entry then break end
-  local size
-  taken[#taken + 1], size = read(entry)
-  left, bytes = left - 1, bytes + size
+  if not entry then return {{0, taken}} end
+  add(entry)
   if after ~= '>' then after = entry[1] end
 end
-local last = ''
-if left > 0 and bytes < {BATCH_BYTES} then
-  for _, flat in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
-    local group = {{}}
-    for i = 1, #flat, 2 do group[flat[i]] = flat[i + 1] end
-    if group['name'] == ARGV[1] then last = group['last-delivered-id'] end
-  end
-end
-return {{last, taken}}
+return {{1, taken}}
 """
 )
 """XREADGROUP in bounds. KEYS: stream. ARGV: group, consumer, `>` or the id after which to read what
-the consumer holds, how many at most. Returns the id up to which everything is delivered, empty when
-there may be more, and the entries: id, size, whether whole, fields.
+the consumer holds, how many at most, an entry the consumer was handed already or nothing. Returns
+whether there may be more, and the entries: id, size, whether whole, fields.
 """
 _ONE = (
     _READ
@@ -144,29 +145,36 @@ class Inbox:
         self._reader = reader
         self._consumer = consumer
         self._script = redis.register_script(_TAKE)
-        self._delivered = ""
+        self._more = True
 
     async def wait(self, count: int, block: int) -> list[Entry]:
         """New entries; none when nothing has come for `block` milliseconds.
 
+        What was handed out and not returned, because Redis went away, is among what is `held`.
+
         Raises:
             ResponseError: The group is gone.
         """
-        if self._delivered:
-            await self._reader.xread({self.stream: self._delivered}, count=1, block=block)
-        self._delivered, entries = await self._take(">", count)
+        woken = ""
+        if not self._more:
+            found = await self._reader.xreadgroup(
+                self.group, self._consumer, {self.stream: ">"}, count=1, block=block
+            )
+            if not found:
+                return []
+            woken = cast("list[tuple[str, list[tuple[str, Any]]]]", found)[0][1][0][0]
+        self._more, entries = await self._take(">", count, woken)
         return entries
 
     async def held(self, after: str, count: int) -> list[Entry]:
         """What the consumer was handed and has not acknowledged, after the id `after`."""
         return (await self._take(after, count))[1]
 
-    async def _take(self, after: str, count: int) -> tuple[str, list[Entry]]:
-        reply = await self._script(
-            keys=[self.stream], args=[self.group, self._consumer, after, count]
+    async def _take(self, after: str, count: int, woken: str = "") -> tuple[bool, list[Entry]]:
+        more, taken = await self._script(
+            keys=[self.stream], args=[self.group, self._consumer, after, count, woken]
         )
-        delivered, taken = reply
-        return delivered, [_entry(item) for item in taken]
+        return bool(more), [_entry(item) for item in taken]
 
 
 async def read_entry(redis: Redis, stream: str, entry: str) -> Entry | None:
