@@ -74,6 +74,7 @@ class World:
     def __init__(self, server: RedisServer, redis: Redis, directory: Path) -> None:
         self.api = FakeApi()
         self.redis = redis
+        self.binary = Redis.from_url(server.url, protocol=2)
         self.server = server
         self.directory = directory
         self.node = FakeNode(self.api, redis)
@@ -97,6 +98,14 @@ class World:
                 "spec": {"prompt": prompt, "agent": {"type": "claude"}, **spec},
             },
         )
+
+    def adopted(self, task_id: str) -> str | None:
+        """The name of the AgentTask that was made of an entry with this task id."""
+        for obj in self.api.objects["agenttasks"].values():
+            if (obj.get("spec") or {}).get("taskId") == task_id:
+                name: str = obj["metadata"]["name"]
+                return name
+        return None
 
     def status(self, name: str) -> Object:
         """The task's status; empty when there is none."""
@@ -176,3 +185,4 @@ class running_world:  # noqa: N801 - used like a function
         await self._world.node.stop()
         await self._world.sessions.stop()
         await self._world.api.stop()
+        await self._world.binary.aclose()

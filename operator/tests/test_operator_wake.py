@@ -3,10 +3,11 @@
 import asyncio
 
 import pytest
+from redis.exceptions import ResponseError
 from support.eventually import eventually
 
 from orbiter_contracts.queues import po_input
-from orbiter_operator.connect import BLOCKING_SECONDS, redis_client
+from orbiter_operator.connect import blocking_client, redis_client
 from orbiter_operator.together import end
 from orbiter_operator.wake import Waker
 
@@ -17,7 +18,7 @@ class Woken:
     """A waker that runs, and whom it has woken."""
 
     def __init__(self, server, shard_size):
-        self.clients = [redis_client(server.url), redis_client(server.url, BLOCKING_SECONDS)]
+        self.clients = [redis_client(server.url), blocking_client(server.url)]
         self.keys = []
         self.waker = Waker(
             redis=self.clients[0],
@@ -120,3 +121,18 @@ async def test_a_lost_connection_is_made_anew(woken, redis):
     await eventually(is_blocked)
     await redis.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
     await woken.hears(redis, "one")
+
+
+async def test_a_message_of_any_size_wakes_its_session_without_being_read(woken, redis):
+    woken.waker.watch("one", "one", "0-0")
+    await redis.xadd(
+        po_input("one"), {"data": "x" * 20_000_000} | {f"f{n}": "" for n in range(999)}
+    )
+    await eventually(lambda: woken.keys == ["one"])
+    found = await woken.clients[1].xread({po_input("one"): "0-0"})
+    ((stream, ((entry, fields),)),) = found
+    assert (stream, fields) == (po_input("one"), {})
+    assert entry == (await redis.xrevrange(po_input("one"), count=1))[0][0]
+    with pytest.raises(ResponseError, match="wrong number of arguments"):
+        await woken.clients[1].execute_command("XREAD")
+    assert await woken.clients[1].ping()

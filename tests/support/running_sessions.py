@@ -17,7 +17,7 @@ from support.fake_api import FakeApi
 from support.redis_server import RedisServer
 
 from orbiter_operator.attempts import Attempts
-from orbiter_operator.connect import BLOCKING_SECONDS, redis_client
+from orbiter_operator.connect import blocking_client, redis_client
 from orbiter_operator.consumer import Consumer
 from orbiter_operator.credentials import Credentials
 from orbiter_operator.events import EventPoster
@@ -64,7 +64,7 @@ async def running_sessions(
         **{"image_pull_timeout_seconds": 300} | settings,
     )
     metrics = Metrics()
-    redis, reader = redis_client(server.url), redis_client(server.url, BLOCKING_SECONDS)
+    redis, reader = redis_client(server.url), blocking_client(server.url)
     async with Kube(Credentials(lambda: kopf.ConnectionInfo(server=api.url))) as kube:
         sessions = Sessions(
             settings=chosen,
@@ -83,11 +83,11 @@ async def running_sessions(
         for informer in sessions.informers:
             await informer.compare()
         parts = sessions.parts() | {
-            "sessions": sessions.informers[0].follow(),
-            "consumer": consumer.run(),
-            "acknowledger": consumer.run_acknowledger(),
+            "sessions": sessions.informers[0].follow,
+            "consumer": consumer.run,
+            "acknowledger": consumer.run_acknowledger,
         }
-        tasks = {asyncio.create_task(part, name=name) for name, part in parts.items()}
+        tasks = {asyncio.create_task(part(), name=name) for name, part in parts.items()}
         try:
             yield RunningSessions(sessions, metrics)
         finally:

@@ -16,6 +16,7 @@ from orbiter_contracts import (
     WorkerLifecycleEvent,
     decode,
     encode,
+    excerpt,
 )
 from orbiter_contracts.queues import (
     ATTEMPT_FIELD,
@@ -26,11 +27,12 @@ from orbiter_contracts.queues import (
     OPERATOR_GROUP,
     TASK_FIELD,
     attempt_record,
+    dead_letter,
     task_snapshot,
 )
 from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
 from orbiter_operator.facts import AttemptRecord
-from orbiter_operator.streams import read_range
+from orbiter_operator.streams import read_entry
 
 CONSUMER = "operator"
 """The one consumer name of whichever replica is active: what one held is the next one's."""
@@ -146,7 +148,7 @@ class Attempts:
                 *(PEER_IS_DEAD_MS, TASK_FIELD),
             ],
         )
-        return None if answer == "ok" else f"queue entry {entry} {answer}"
+        return None if answer == "ok" else f"queue entry {entry} {excerpt(answer)}"
 
     async def read(self, attempt: Attempt) -> AttemptRecord:
         """Where the attempt stands; the output comes with it when there is one."""
@@ -155,12 +157,17 @@ class Attempts:
         )
         if output_id is None:
             return AttemptRecord(entry=entry)
-        found = await read_range(self._redis, DEVELOPER_OUTPUT, output_id, output_id, 1)
-        fields = found[0][1] if found else {}
+        found = await read_entry(self._redis, DEVELOPER_OUTPUT, output_id)
         try:
-            output = decode(DeveloperWorkerOutput, fields)
+            if found is None:
+                letters = dead_letter(DEVELOPER_OUTPUT)
+                raise InvalidMessageError(
+                    f"output {output_id} is gone from Redis; if it was too large, {letters} says so"
+                )
+            found.check()
+            output = decode(DeveloperWorkerOutput, found.fields)
         except InvalidMessageError as error:
-            output = _unreadable(str(error) if fields else f"output {output_id} is gone from Redis")
+            output = _unreadable(str(error))
         return AttemptRecord(entry=entry, output_id=output_id, output=output)
 
     async def publish(

@@ -2,12 +2,13 @@
 
 An output becomes a letter in `news` and a key on the work queue; it is acknowledged after the
 status has it. A lifecycle event is only a hint and acknowledged at once. What the previous leader
-had not acknowledged is read first: all leaders are one consumer.
+had not acknowledged is read first: all leaders are one consumer. Whatever is wrong with an entry
+costs that entry: it is a dead letter, and the next is read.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
 
 import structlog
 from redis.asyncio import Redis
@@ -16,23 +17,18 @@ from redis.exceptions import RedisError, ResponseError
 from orbiter_contracts import (
     DeveloperWorkerOutput,
     InvalidMessageError,
+    Route,
     WorkerLifecycleEvent,
     decode,
+    read_route,
 )
-from orbiter_contracts.queues import (
-    ATTEMPT_FIELD,
-    DEVELOPER_OUTPUT,
-    LIFECYCLE,
-    OPERATOR_GROUP,
-    REASON_FIELD,
-    TASK_FIELD,
-    dead_letter,
-)
+from orbiter_contracts.queues import DEVELOPER_OUTPUT, LIFECYCLE, OPERATOR_GROUP
 from orbiter_operator.attempts import CONSUMER, Attempts
 from orbiter_operator.children import Key
+from orbiter_operator.dead_letters import DeadLetters
 from orbiter_operator.news import Letter, News
 from orbiter_operator.pace import HINTS_SECONDS, UNHURRIED_SECONDS, next_moment
-from orbiter_operator.streams import Entry, read_group, read_pending
+from orbiter_operator.streams import Entry, Inbox
 from orbiter_operator.together import run_together
 
 log = structlog.get_logger(__name__)
@@ -40,7 +36,6 @@ _BATCH = 200
 _BLOCK_MS = 5000
 _PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 5.0
-_DEAD_LETTERS = 10_000
 
 
 class Consumer:
@@ -48,7 +43,7 @@ class Consumer:
 
     Args:
         redis: A client for short commands.
-        reader: A client whose timeout is longer than a blocking read.
+        reader: A client for blocking reads (`connect.blocking_client`).
         attempts: Creates the groups where they are missing.
         news: Where letters and hints go.
         enqueue: Has a task looked at.
@@ -70,12 +65,15 @@ class Consumer:
         heard: Callable[[WorkerLifecycleEvent], None] = lambda event: None,
     ) -> None:
         self._redis = redis
-        self._reader = reader
+        self._outputs, self._events = (
+            Inbox(redis, reader, stream, OPERATOR_GROUP, CONSUMER)
+            for stream in (DEVELOPER_OUTPUT, LIFECYCLE)
+        )
         self._attempts = attempts
         self._news = news
         self._enqueue = enqueue
         self._connected = connected
-        self._dead = dead
+        self._dead_letters = DeadLetters(redis, dead)
         self._heard = heard
         self.reachable = False
         self._done: dict[str, list[str]] = {}
@@ -93,8 +91,8 @@ class Consumer:
                 pause = _PAUSE_SECONDS
                 await run_together(
                     {
-                        "outputs": self._read_new(DEVELOPER_OUTPUT),
-                        "lifecycle": self._read_new(LIFECYCLE, urgent=False),
+                        "outputs": self._read_new(self._outputs),
+                        "lifecycle": self._read_new(self._events, urgent=False),
                     }
                 )
             except (RedisError, OSError) as error:
@@ -134,74 +132,71 @@ class Consumer:
         self._some_done.set()
 
     async def _read_own_pending(self) -> None:
-        for stream in (DEVELOPER_OUTPUT, LIFECYCLE):
+        for inbox in (self._outputs, self._events):
             position = "0"
-            while entries := await read_pending(
-                self._redis, OPERATOR_GROUP, CONSUMER, stream, position, _BATCH
-            ):
-                await self._take(stream, entries)
-                position = entries[-1][0]
+            while entries := await inbox.held(position, _BATCH):
+                for entry in entries:
+                    await self._take(inbox, entry)
+                position = entries[-1].id
 
-    async def _read_new(self, stream: str, *, urgent: bool = True) -> None:
+    async def _read_new(self, inbox: Inbox, *, urgent: bool = True) -> None:
         """Read one stream for ever; what is not urgent, at the moments for that."""
         while True:
-            for _, entries in await read_group(
-                self._reader,
-                OPERATOR_GROUP,
-                CONSUMER,
-                {stream: ">"},
-                count=_BATCH,
-                block=_BLOCK_MS,
-            ):
-                await self._take(stream, entries)
+            for entry in await inbox.wait(_BATCH, _BLOCK_MS):
+                await self._take(inbox, entry)
             if not urgent:
                 await next_moment(HINTS_SECONDS)
 
-    async def _take(self, stream: str, entries: list[Entry]) -> None:
-        for entry, fields in entries:
-            key, attempt = _route(fields or {})
-            try:
-                if stream == LIFECYCLE:
-                    self._lifecycle(key, attempt, fields)
-                elif key is not None:
-                    self._output(entry, key, attempt, fields)
-                    continue
-            except InvalidMessageError as error:
-                await self._bury(stream, fields, str(error))
-            self._acknowledge(stream, entry)
+    async def _take(self, inbox: Inbox, entry: Entry) -> None:
+        """Deal with one entry: whatever is in it, the next one is read."""
+        try:
+            if entry.fields and self._deliver(inbox, entry):
+                return
+        except Exception as error:
+            if not isinstance(error, InvalidMessageError):
+                log.exception("entry not handled", stream=inbox.stream, entry=entry.id)
+            await self._dead_letters.bury(
+                inbox.stream, inbox.group, entry, error, remove=inbox is self._events
+            )
+            if inbox is self._outputs:
+                self._tell_of_unreadable(entry)
+            return
+        self._acknowledge(inbox.stream, entry.id)
 
-    def _lifecycle(self, key: Key | None, attempt: int, fields: dict[str, str]) -> None:
-        event = decode(WorkerLifecycleEvent, fields)
-        if key is None:
+    def _deliver(self, inbox: Inbox, entry: Entry) -> bool:
+        """Hand an entry on. Returns whether it is acknowledged later.
+
+        Raises:
+            InvalidMessageError: It is not what this stream is for.
+        """
+        entry.check()
+        route = read_route(entry.fields)
+        if inbox is self._events:
+            self._lifecycle(route, decode(WorkerLifecycleEvent, entry.fields))
+            return False
+        output = decode(DeveloperWorkerOutput, entry.fields)
+        if route is None:
+            return False
+        key = Key(route.namespace, route.name)
+        self._news.deliver(key, Letter(entry.id, route.attempt, output, entry.size))
+        self._enqueue(key)
+        return True
+
+    def _lifecycle(self, route: Route | None, event: WorkerLifecycleEvent) -> None:
+        if route is None:
             self._heard(event)
         elif event.event == "busy":
-            self._news.busy(key, attempt, event.timestamp)
+            key = Key(route.namespace, route.name)
+            self._news.busy(key, route.attempt, event.timestamp)
             self._enqueue(key)
 
-    def _output(self, entry: str, key: Key, attempt: int, fields: dict[str, str]) -> None:
-        output: DeveloperWorkerOutput | None = None
-        try:
-            output = decode(DeveloperWorkerOutput, fields)
-        except InvalidMessageError as error:
-            # The attempt's record leads to it; the task will say what is wrong.
-            log.warning("unreadable output", task=str(key), attempt=attempt, error=str(error))
-            self._dead(DEVELOPER_OUTPUT)
-        self._news.deliver(key, Letter(entry, attempt, output))
-        self._enqueue(key)
-
-    async def _bury(self, stream: str, fields: dict[str, str], reason: str) -> None:
-        self._dead(stream)
-        log.warning("dead letter", stream=stream, reason=reason)
-        letter: dict[Any, Any] = {**fields, REASON_FIELD: reason}
-        await self._redis.xadd(dead_letter(stream), letter, maxlen=_DEAD_LETTERS)
-
-
-def _route(fields: dict[str, str]) -> tuple[Key | None, int]:
-    namespace, _, name = fields.get(TASK_FIELD, "").partition("/")
-    attempt = fields.get(ATTEMPT_FIELD, "")
-    if not name or not attempt.isdigit():
-        return None, 0
-    return Key(namespace, name), int(attempt)
+    def _tell_of_unreadable(self, entry: Entry) -> None:
+        """Have the task looked at: the attempt's record leads to the entry, it will say so."""
+        with suppress(InvalidMessageError):
+            if route := read_route(entry.fields):
+                key = Key(route.namespace, route.name)
+                self._news.deliver(key, Letter(entry.id, route.attempt, None))
+                self._enqueue(key)
 
 
 def _group_is_gone(error: Exception) -> bool:

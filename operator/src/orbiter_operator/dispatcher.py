@@ -3,7 +3,8 @@
 Reads the developer input stream as one consumer among the standalone workers, and only while there
 is room for a Job. The task's name follows from the entry's id, so an entry becomes one task
 however often it is read. Until the task's Job has the entry, its claim is renewed, lest another
-worker takes it for a dead peer's. A bound entry is left to its own Job.
+worker takes it for a dead peer's. A bound entry is left to its own Job. An entry that is no task,
+or that the API server refuses, is a dead letter, and the next is taken.
 """
 
 import asyncio
@@ -14,20 +15,15 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from orbiter_contracts import DeveloperWorkerInput, InvalidMessageError, decode
-from orbiter_contracts.queues import (
-    DEVELOPER_GROUP,
-    DEVELOPER_INPUT,
-    REASON_FIELD,
-    TASK_FIELD,
-    dead_letter,
-)
+from orbiter_contracts import DeveloperWorkerInput, InvalidMessageError, decode, read_route
+from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT, TASK_FIELD
 from orbiter_operator.attempts import CONSUMER
+from orbiter_operator.dead_letters import DeadLetters
 from orbiter_operator.kube import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.labels import ENTRY, MANAGED_BY, MANAGER, REQUEST, task_name
 from orbiter_operator.leader import NotLeadingError
 from orbiter_operator.pace import UNHURRIED_SECONDS, next_moment
-from orbiter_operator.streams import Entry, read_group, read_pending
+from orbiter_operator.streams import Entry, Inbox
 from orbiter_operator.together import run_together
 
 log = structlog.get_logger(__name__)
@@ -37,7 +33,7 @@ _BATCH = 100
 _FULL_SECONDS = 0.5
 _GATHER_SECONDS = 0.1
 _PAUSE_SECONDS = 1.0
-_DEAD_LETTERS = 10_000
+_NOT_THE_TASKS_FAULT = (401, 404, 408, 409, 429)
 
 
 class Dispatcher:
@@ -45,7 +41,7 @@ class Dispatcher:
 
     Args:
         redis: A client for short commands.
-        reader: A client whose timeout is longer than a blocking read.
+        reader: A client for blocking reads (`connect.blocking_client`).
         kube: The API client.
         namespace: Where adopted entries become AgentTasks.
         agent: `spec.agent` of those tasks.
@@ -67,13 +63,13 @@ class Dispatcher:
         dead: Callable[[str], None],
     ) -> None:
         self._redis = redis
-        self._reader = reader
+        self._inbox = Inbox(redis, reader, DEVELOPER_INPUT, DEVELOPER_GROUP, CONSUMER)
         self._kube = kube
         self._namespace = namespace
         self._agent = agent
         self._spare = spare
         self._allowed = allowed
-        self._dead = dead
+        self._dead_letters = DeadLetters(redis, dead)
 
     async def run(self) -> None:
         """Adopt until cancelled, through every failure of Redis and the API server."""
@@ -99,18 +95,9 @@ class Dispatcher:
             if spare == 0:
                 await asyncio.sleep(_FULL_SECONDS)
                 continue
-            found = await read_group(
-                self._reader,
-                DEVELOPER_GROUP,
-                CONSUMER,
-                {DEVELOPER_INPUT: ">"},
-                count=min(spare, _BATCH),
-                block=_BLOCK_MS,
-            )
-            foreign = [entry for _, entries in found for entry in entries if _is_foreign(entry)]
-            for entry in foreign:
-                await self._take(entry)
-            if foreign:
+            found = await self._inbox.wait(min(spare, _BATCH), _BLOCK_MS)
+            adopted = [await self._take(entry) for entry in found]
+            if any(adopted):
                 # The new tasks take their places meanwhile; there may be more to adopt.
                 await asyncio.sleep(_GATHER_SECONDS)
             elif found:
@@ -120,41 +107,48 @@ class Dispatcher:
     async def _again(self) -> None:
         """What was read before a crash and may not have become a task."""
         position = "0"
-        while entries := await read_pending(
-            self._redis, DEVELOPER_GROUP, CONSUMER, DEVELOPER_INPUT, position, _BATCH
-        ):
-            for entry in filter(_is_foreign, entries):
+        while entries := await self._inbox.held(position, _BATCH):
+            for entry in entries:
                 await self._take(entry)
-            position = entries[-1][0]
+            position = entries[-1].id
 
-    async def _take(self, entry: Entry) -> None:
-        identifier, fields = entry
-        self._allowed()
+    async def _take(self, entry: Entry) -> bool:
+        """Deal with one entry. Returns whether it was from outside.
+
+        Raises:
+            ApiError: No task can be made at the moment, of this entry or any other.
+        """
+        if not entry.fields:
+            return False
         try:
-            message = decode(DeveloperWorkerInput, fields)
-        except InvalidMessageError as error:
-            await self._bury(identifier, fields, str(error))
-            return
-        body = build_task(identifier, message, self._namespace, self._agent)
+            if read_route(entry.fields) is not None or TASK_FIELD in entry.fields:
+                return False
+            entry.check()
+            self._allowed()
+            await self._adopt(entry)
+        except (RedisError, NotLeadingError, *TRANSPORT_ERRORS):
+            raise
+        except Exception as error:
+            if isinstance(error, ApiError) and _passes(error):
+                raise
+            if not isinstance(error, InvalidMessageError):
+                log.exception("entry not handled", stream=DEVELOPER_INPUT, entry=entry.id)
+            await self._dead_letters.bury(
+                DEVELOPER_INPUT, DEVELOPER_GROUP, entry, error, remove=True
+            )
+        return True
+
+    async def _adopt(self, entry: Entry) -> None:
+        message = decode(DeveloperWorkerInput, entry.fields)
+        body = build_task(entry.id, message, self._namespace, self._agent)
         try:
             await self._kube.create(AGENT_TASKS, self._namespace, body)
         except ApiError as error:
-            if error.status in (400, 422):
-                await self._bury(identifier, fields, f"no AgentTask can be made of it: {error}")
-                return
             if error.status != 409:
-                raise
-        log.info("adopted", entry=identifier, task=body["metadata"]["name"])
-
-    async def _bury(self, identifier: str, fields: dict[str, str], reason: str) -> None:
-        self._dead(DEVELOPER_INPUT)
-        log.warning("dead letter", stream=DEVELOPER_INPUT, entry=identifier, reason=reason)
-        letter: dict[Any, Any] = {**fields, REASON_FIELD: reason}
-        async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.xadd(dead_letter(DEVELOPER_INPUT), letter, maxlen=_DEAD_LETTERS)
-            pipe.xack(DEVELOPER_INPUT, DEVELOPER_GROUP, identifier)
-            pipe.xdel(DEVELOPER_INPUT, identifier)
-            await pipe.execute()
+                if _passes(error):
+                    raise
+                raise InvalidMessageError(f"no AgentTask can be made of it: {error}") from None
+        log.info("adopted", entry=entry.id, task=body["metadata"]["name"])
 
     async def _renew(self) -> None:
         """Tell the other workers that what we still hold is not a dead peer's."""
@@ -180,10 +174,15 @@ class Dispatcher:
                 )
 
 
-def _is_foreign(entry: Entry) -> bool:
-    """Whether it is from outside: neither bound to a Job of ours nor deleted meanwhile."""
-    _, fields = entry
-    return bool(fields) and TASK_FIELD not in fields
+def _passes(error: ApiError) -> bool:
+    """Whether a refusal says nothing about the task: another one would be refused too, for now.
+
+    A 403 may be either: the operator's rights and a namespace's quota concern every task, an
+    admission webhook and its policies this one.
+    """
+    if error.status == 403:
+        return "cannot create resource" in error.message or "exceeded quota" in error.message
+    return error.status >= 500 or error.status in _NOT_THE_TASKS_FAULT
 
 
 def build_task(

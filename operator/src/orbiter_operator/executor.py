@@ -11,11 +11,12 @@ from typing import Any
 
 import structlog
 
-from orbiter_contracts import LifecycleEventName, WorkerLifecycleEvent
+from orbiter_contracts import LifecycleEventName, WorkerLifecycleEvent, excerpt
 from orbiter_operator.attempts import Attempt, Attempts
 from orbiter_operator.children import Key
 from orbiter_operator.events import EventPoster
 from orbiter_operator.facts import AttemptRecord, Observed, Refusal
+from orbiter_operator.failures import LINE
 from orbiter_operator.identity import current_attempt
 from orbiter_operator.kube import AGENT_TASKS, JOBS, ApiError, Kube
 from orbiter_operator.labels import job_name, worker_id
@@ -24,7 +25,7 @@ from orbiter_operator.message import build_message
 from orbiter_operator.models import FINAL, TaskStatus
 from orbiter_operator.news import News
 from orbiter_operator.parse import owner_of
-from orbiter_operator.status import patch
+from orbiter_operator.status import patch, without_result
 from orbiter_operator.steps import (
     Announce,
     DeleteJob,
@@ -151,8 +152,12 @@ class Executor:
             prompt = step.prompt
             if step.anew is not None and not await self._attempts.has_session(observed.uid):
                 prompt = step.anew
-            message = build_message(observed, step.attempt, prompt)
-            record = await self._attempts.admit(attempt, message)
+            try:
+                message = build_message(observed, step.attempt, prompt)
+                record = await self._attempts.admit(attempt, message)
+            except ValueError as error:
+                # A message beyond its bounds (contracts) stays so, however often it is tried.
+                raise RefusedError(_no_message(error)) from None
         self._news.learn(observed.uid, step.attempt, record)
         if record.output is not None:
             return True
@@ -232,7 +237,15 @@ class Executor:
             "metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]},
             "status": changes,
         }
-        written = await self._kube.patch_status(AGENT_TASKS, key.namespace, key.name, body)
+        try:
+            written = await self._kube.patch_status(AGENT_TASKS, key.namespace, key.name, body)
+        except ApiError as error:
+            if not _too_much(error) or status.result is None:
+                raise
+            log.warning("the result is not stored as it is", task=str(key), error=str(error))
+            status = without_result(status, error.message)
+            body["status"] = patch(observed.status, status)
+            written = await self._kube.patch_status(AGENT_TASKS, key.namespace, key.name, body)
         self._store.put(written)
         self._wrote(key, written, status)
         self._changed(observed, status)
@@ -247,3 +260,14 @@ class Executor:
                 request_id=status.request_id,
                 duration_ms=status.duration_ms,
             )
+
+
+def _no_message(error: ValueError) -> Refusal:
+    text = excerpt(str(error), LINE)
+    return Refusal(status=413, reason="InvalidMessage", message=f"no queue entry: {text}")
+
+
+def _too_much(error: ApiError) -> bool:
+    """Whether the API server or its database cannot store what is in this status."""
+    large = "too large" in error.message or "larger than max" in error.message
+    return error.status in (400, 413, 422) or (error.status >= 500 and large)

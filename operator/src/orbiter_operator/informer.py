@@ -112,7 +112,7 @@ class Informer:
             if namespace is None or obj["metadata"]["namespace"] == namespace:
                 self._cache.remove(obj)
         for obj in items:
-            self._cache.put(obj)
+            apply_event(self._cache, None, obj)
         self._versions[namespace] = version
 
     async def _watch(self, namespace: str | None) -> None:
@@ -132,8 +132,17 @@ class Informer:
 
 
 def apply_event(cache: Cache, kind: str | None, obj: dict[str, Any]) -> None:
-    """Bring one watch event into a cache. `kind` is None for an object of an initial list."""
-    if kind == "DELETED":
-        cache.remove(obj)
-    elif kind != "BOOKMARK":
-        cache.put(obj)
+    """Bring one watch event into a cache. `kind` is None for an object of an initial list.
+
+    An object that cannot be read, a label that is no number for instance, is left out: all others
+    are as good as before.
+    """
+    try:
+        if kind == "DELETED":
+            cache.remove(obj)
+        elif kind != "BOOKMARK":
+            cache.put(obj)
+    except Exception:
+        meta = obj.get("metadata") or {}
+        name = f"{meta.get('namespace')}/{meta.get('name')}"
+        log.exception("an object is left out", kind=obj.get("kind"), object=name)

@@ -228,7 +228,7 @@ class Kube:
         headers = self._credentials.headers()
         data = None
         if body is not None:
-            data = orjson.dumps(body)
+            data = _json(body)
             headers["Content-Type"] = MERGE_PATCH if method == "PATCH" else "application/json"
         return await self._session.request(
             method,
@@ -242,6 +242,14 @@ class Kube:
 
 TRANSPORT_ERRORS = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
 """What a request raises when the API server does not answer."""
+
+
+def _json(body: Object) -> bytes:
+    """The body as JSON; what it cannot say is refused as the API server would refuse it."""
+    try:
+        return orjson.dumps(body)
+    except TypeError as error:
+        raise ApiError(400, "BadRequest", f"it cannot be written as JSON: {error}") from None
 
 
 async def _check(response: aiohttp.ClientResponse) -> None:

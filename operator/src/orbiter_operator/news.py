@@ -12,13 +12,20 @@ from orbiter_contracts import DeveloperWorkerOutput
 from orbiter_operator.children import Key
 from orbiter_operator.facts import AttemptRecord
 
+HELD_BYTES = 64 * 1024 * 1024
+"""How much of outputs is kept here. Beyond it a task is only told that there is one: Redis has it.
+
+So many are never unsettled but when the API server is away, or after a long absence of ours.
+"""
+
 
 class Letter(NamedTuple):
-    """An output that was received and not yet acknowledged."""
+    """An output that was received and not yet acknowledged; None when it is to be had of Redis."""
 
     entry: str
     attempt: int
     output: DeveloperWorkerOutput | None
+    size: int = 0
 
 
 class News:
@@ -28,9 +35,13 @@ class News:
         self._letters: dict[Key, list[Letter]] = defaultdict(list)
         self._busy: dict[Key, dict[int, datetime]] = defaultdict(dict)
         self._records: dict[tuple[str, int], AttemptRecord] = {}
+        self._held = 0
 
     def deliver(self, key: Key, letter: Letter) -> None:
         """An output has been received for the task."""
+        if self._held + letter.size > HELD_BYTES:
+            letter = Letter(letter.entry, letter.attempt, None)
+        self._held += letter.size
         self._letters[key].append(letter)
 
     def letters(self, key: Key) -> tuple[Letter, ...]:
@@ -39,7 +50,9 @@ class News:
 
     def settle(self, key: Key, letters: tuple[Letter, ...]) -> None:
         """These have been dealt with; they are not news any more."""
-        left = [letter for letter in self._letters.get(key, ()) if letter not in letters]
+        before = self._letters.get(key, [])
+        left = [letter for letter in before if letter not in letters]
+        self._held -= sum(letter.size for letter in before) - sum(letter.size for letter in left)
         if left:
             self._letters[key] = left
         else:

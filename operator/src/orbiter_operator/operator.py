@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+import kopf
 import structlog
 from redis.asyncio import Redis
 
@@ -26,7 +27,7 @@ from orbiter_operator.housekeeping import Housekeeping
 from orbiter_operator.informer import Informer
 from orbiter_operator.kube import AGENT_TASKS, JOBS, PO_SESSIONS, PODS, Kube
 from orbiter_operator.labels import SELECTOR
-from orbiter_operator.leader import Leader
+from orbiter_operator.leader import Leader, LeaseLostError
 from orbiter_operator.metrics import Metrics
 from orbiter_operator.news import News
 from orbiter_operator.observe import Observer
@@ -35,7 +36,7 @@ from orbiter_operator.reconcile import Reconciler
 from orbiter_operator.sessions import Sessions
 from orbiter_operator.settings import Settings
 from orbiter_operator.store import Store
-from orbiter_operator.together import run_together
+from orbiter_operator.supervise import Part, Supervisor, every
 from orbiter_operator.watch import run_kopf
 from orbiter_operator.watch_state import WatchState
 from orbiter_operator.worker_pod import WorkerDefaults
@@ -161,12 +162,14 @@ class Operator:
             every=settings.resync_seconds,
         )
         self._sessions_watch = WatchState(PO_SESSIONS.plural)
+        self._supervisor = Supervisor(fatal=(LeaseLostError, kopf.LoginError))
         self._metrics = metrics
         self._last_pass = time.monotonic()
         health.alive_if("work queue", self._stuck)
         health.ready_if("lists", lambda: self._housekeeping.missing)
         health.ready_if("watches", self._out_of_step)
         health.ready_if("redis", self._redis_away)
+        health.ready_if("parts", self._supervisor.trouble)
         metrics.gauges(self._gauges)
 
     async def run(self, take_signals: Callable[[], None]) -> None:
@@ -177,27 +180,26 @@ class Operator:
 
         Raises:
             LeaseLostError: Another replica is the active one now.
-            Exception: A part has failed beyond repair; the process should end.
+            kopf.LoginError: There is no way to the API server any more.
         """
         await self._housekeeping.list_everything()
         spare_the_collector()
-        parts = {
-            "lease": self._leader.keep(),
-            "consumer": self.consumer.run(),
-            "acknowledger": self.consumer.run_acknowledger(),
-            "tasks": self._tasks.follow(),
-            "jobs": self._jobs.follow(),
-            "pods": self._pods.follow(),
-            "housekeeping": self._housekeeping.run(),
-            "lag": self._housekeeping.watch_lag(),
-            "kopf": self._follow_sessions(take_signals),
+        parts: dict[str, Part] = {
+            "lease": self._leader.keep,
+            "consumer": self.consumer.run,
+            "acknowledger": self.consumer.run_acknowledger,
+            "tasks": self._tasks.follow,
+            "jobs": self._jobs.follow,
+            "pods": self._pods.follow,
+            "housekeeping": self._housekeeping.run,
+            "lag": self._housekeeping.watch_lag,
+            "kopf": partial(self._follow_sessions, take_signals),
             **self.sessions.parts(),
+            **every(WORKERS, "reconcile", partial(self.queue.work, self._reconcile)),
         }
-        for number in range(WORKERS):
-            parts[f"reconcile {number}"] = self.queue.work(self._reconcile)
         if self._settings.adopt_namespace:
-            parts["dispatcher"] = self._dispatcher.run()
-        await run_together(parts)
+            parts["dispatcher"] = self._dispatcher.run
+        await self._supervisor.run(parts)
 
     async def _follow_sessions(self, take_signals: Callable[[], None]) -> None:
         # Give the other parts a turn first, so that kopf does not take them for its own.

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from orbiter_contracts import DeveloperWorkerOutput, Usage
+from orbiter_contracts.bounds import MAX_COUNT, MAX_ID_CHARACTERS
 from orbiter_operator.answers import failures_before
 from orbiter_operator.facts import Observed
 from orbiter_operator.failures import LINE, Explanation, one_line
@@ -18,6 +19,7 @@ from orbiter_operator.status import RETRYING, readable, write
 from orbiter_operator.steps import Announce, Plan
 
 _NOT_REPEATED = ("JobRejected", "InvalidMessage", "Cancelled")
+_INT32 = 2**31 - 1
 _ORDINARY = ("ConcurrencyLimit", "WaitingForDependencies", "Suspended", "Starting")
 _SELF_EXPLAINING = ("AgentTimeout", "Terminated")
 _CRASHED = "Worker crashed: "
@@ -86,6 +88,8 @@ def substitute(
         error = f"{_CRASHED}{named}{error}"
     extra = why.detail.strip()[-1024:]
     own = observed.adopted.request_id if observed.adopted and attempt == 1 else None
+    if own is not None and len(own) > MAX_ID_CHARACTERS:
+        own = None  # an annotation may be of any length
     return DeveloperWorkerOutput.model_validate(
         {
             "request_id": own or request_id(observed.uid, attempt),
@@ -239,10 +243,15 @@ def _total(before: TaskUsage | None, usage: Usage | None) -> TaskUsage | None:
     old = before or TaskUsage()
     costs = [cost for cost in (old.cost_usd, usage.cost_usd) if cost is not None]
     return TaskUsage(
-        input_tokens=old.input_tokens + usage.input_tokens,
-        output_tokens=old.output_tokens + usage.output_tokens,
-        cache_read_tokens=old.cache_read_tokens + usage.cache_read_tokens,
-        cache_write_tokens=old.cache_write_tokens + usage.cache_write_tokens,
+        input_tokens=_sum(old.input_tokens, usage.input_tokens),
+        output_tokens=_sum(old.output_tokens, usage.output_tokens),
+        cache_read_tokens=_sum(old.cache_read_tokens, usage.cache_read_tokens),
+        cache_write_tokens=_sum(old.cache_write_tokens, usage.cache_write_tokens),
         cost_usd=sum(costs) if costs else None,
-        turns=old.turns + usage.turns,
+        turns=_sum(old.turns, usage.turns, most=_INT32),
     )
+
+
+def _sum(before: int, more: int, *, most: int = MAX_COUNT) -> int:
+    """What the resource definition's integers can hold."""
+    return min(before + more, most)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import structlog
 
-from orbiter_operator.connect import BLOCKING_SECONDS, redis_client
+from orbiter_operator.connect import blocking_client, redis_client
 from orbiter_operator.credentials import Credentials, load_connection
 from orbiter_operator.health import Health, HealthServer
 from orbiter_operator.kube import Kube
@@ -72,7 +72,7 @@ async def _lead(
 ) -> None:
     await leader.acquire()
     redis = redis_client(settings.redis_url)
-    reader = redis_client(settings.redis_url, BLOCKING_SECONDS)
+    reader = blocking_client(settings.redis_url)
     try:
         operator = Operator(
             settings=settings,

@@ -12,8 +12,11 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import structlog
+from pydantic import TypeAdapter, ValidationError
 from redis.asyncio import Redis
 
+from orbiter_contracts import POState, excerpt
 from orbiter_contracts.queues import (
     PO_GROUP,
     dead_letter,
@@ -26,7 +29,13 @@ from orbiter_contracts.queues import (
 from orbiter_operator.session_facts import QueueFacts
 from orbiter_operator.session_parse import queue_facts
 
+log = structlog.get_logger(__name__)
 _AT_ONCE = 100
+_STATE = tuple(POState.model_fields)
+_STATE_BYTES = 4096
+"""How long a field of a session's state may be; the longest are a rotation and a snapshot."""
+_ANOTHERS = "-"
+"""No reason to hold a worker is written so; see LOOK."""
 _GROUP = """
 local function group(stream)
   local groups = redis.pcall('XINFO', 'GROUPS', stream)
@@ -61,10 +70,10 @@ LOOK = (
 if redis.call('HGET', KEYS[5], ARGV[2]) ~= ARGV[3] then
   redis.call('HSET', KEYS[5], ARGV[2], ARGV[3])
 end
-if ARGV[4] and ARGV[4] ~= '' then
-  redis.call('HSET', KEYS[6], 'reason', ARGV[4])
-elseif ARGV[4] then
+if ARGV[4] == '' then
   redis.call('HDEL', KEYS[6], 'reason')
+elseif ARGV[4] ~= '-' then
+  redis.call('HSET', KEYS[6], 'reason', ARGV[4])
 end
 local function joined(stream)
   local found = group(stream)
@@ -78,17 +87,26 @@ local function newest(stream)
     if flat[i] == 'last-generated-id' then return flat[i + 1] end
   end
 end
+local state = {}
+for i = 6, #ARGV do
+  local value = redis.call('HGET', KEYS[3], ARGV[i])
+  if value and #value <= tonumber(ARGV[5]) then
+    state[#state + 1] = ARGV[i]
+    state[#state + 1] = value
+  end
+end
 local found = joined(KEYS[1])
 joined(KEYS[2])
 return {newest(KEYS[1]), undelivered(KEYS[1], found), pending(KEYS[1], found), newest(KEYS[2]),
-  redis.call('XLEN', KEYS[4]), redis.call('HGETALL', KEYS[3])}
+  redis.call('XLEN', KEYS[4]), state}
 """
 )
 """Look at one session; make its streams and its place in the registry first, where missing.
 
 KEYS: input, output, state, dead letters of the input, the registry, hold. ARGV: group, uid, record,
-why the worker shall take no new message or an empty text, and nothing when that is for another
-session to say.
+why the worker shall take no new message (an empty text: it may; `-`: that is for another session
+to say), how long a field of the state may be, the fields of the state that are known. Others may
+be of any number and size.
 """
 
 _COUNT = (
@@ -125,6 +143,17 @@ class Record(NamedTuple):
         """As it is stored."""
         return json.dumps(self._asdict(), sort_keys=True)
 
+    @staticmethod
+    def read(text: bytes | str) -> "Record | None":
+        """From what is stored; None when it is no record."""
+        try:
+            return _RECORD.validate_json(text)
+        except ValidationError:
+            return None
+
+
+_RECORD = TypeAdapter(Record)
+
 
 class SessionQueues:
     """The sessions' streams, states and registry.
@@ -158,7 +187,7 @@ class SessionQueues:
         return queue_facts(
             await self._look(
                 keys=[*keys, self._registry, po_hold(worker)],
-                args=args if hold is None else [*args, hold],
+                args=[*args, _ANOTHERS if hold is None else hold, _STATE_BYTES, *_STATE],
             )
         )
 
@@ -174,7 +203,10 @@ class SessionQueues:
     async def records(self) -> list[Record]:
         """Every session whose keys this installation has made and not deleted."""
         stored = await self._redis.hgetall(self._registry)
-        return [Record(**json.loads(text)) for text in stored.values()]
+        found = {uid: Record.read(text) for uid, text in stored.items()}
+        if wrong := [excerpt(uid) for uid, record in found.items() if record is None]:
+            log.warning("unreadable records of sessions", key=self._registry, fields=wrong[:5])
+        return [record for record in found.values() if record is not None]
 
     async def wipe(self, record: Record, *, shared: bool) -> None:
         """Forget a session and delete its keys, unless they are retained or also another's."""

@@ -89,8 +89,11 @@ class SessionResync:
                 continue
             if self._namespaces and record.namespace not in self._namespaces:
                 continue
-            if await self._is_gone(record):
-                self._store.orphan(_last_state(record))
+            try:
+                if await self._is_gone(record):
+                    self._store.orphan(_last_state(record))
+            except ApiError as error:
+                log.info("session not compared", session=str(key), error=str(error))
 
     async def _is_gone(self, record: Record) -> bool:
         try:

@@ -4,9 +4,9 @@ They have a work queue of their own, so that a burst of tasks does not keep a se
 """
 
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from functools import partial
 
 from redis.asyncio import Redis
 
@@ -24,6 +24,7 @@ from orbiter_operator.session_reconcile import SessionReconciler
 from orbiter_operator.session_resync import EVERY_SECONDS, SessionResync
 from orbiter_operator.session_store import SessionStore
 from orbiter_operator.settings import Settings
+from orbiter_operator.supervise import Part, every
 from orbiter_operator.wake import Waker
 from orbiter_operator.worker_pod import WorkerDefaults
 from orbiter_operator.workqueue import WorkQueue
@@ -116,18 +117,16 @@ class Sessions:
         sessions = Informer(kube, PO_SESSIONS, self.store, namespaces=where)
         self.informers = (sessions, *self.children)
 
-    def parts(self) -> dict[str, Coroutine[Any, Any, None]]:
-        """What runs side by side for ever, by name."""
+    def parts(self) -> dict[str, Part]:
+        """How to start what runs side by side for ever, by name."""
         deployments, pods = self.children
-        parts = {
-            "deployments": deployments.follow(),
-            "session pods": pods.follow(),
-            "waker": self.waker.run(),
-            "session resync": self._resync.run(),
+        return {
+            "deployments": deployments.follow,
+            "session pods": pods.follow,
+            "waker": self.waker.run,
+            "session resync": self._resync.run,
+            **every(_WORKERS, "session", partial(self.queue.work, self._reconcile)),
         }
-        for number in range(_WORKERS):
-            parts[f"session {number}"] = self.queue.work(self._reconcile)
-        return parts
 
     def heard(self, event: WorkerLifecycleEvent) -> None:
         """A worker has said something about itself: look at its session."""

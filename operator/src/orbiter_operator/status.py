@@ -11,9 +11,17 @@ Pure. Conditions, always present, each with a reason:
 from datetime import datetime
 from typing import Any, Protocol
 
+from orbiter_contracts.bounds import shortened
 from orbiter_operator.facts import Observed
 from orbiter_operator.failures import LINE, one_line
-from orbiter_operator.models import FINAL, Condition, ConditionStatus, Phase, TaskStatus
+from orbiter_operator.models import (
+    FINAL,
+    Condition,
+    ConditionStatus,
+    Phase,
+    Result,
+    TaskStatus,
+)
 
 DETAIL = 1024
 
@@ -122,6 +130,24 @@ def patch(old: Written, new: Written) -> dict[str, Any]:
     changes = {key: value for key, value in after.items() if before.get(key) != value}
     changes.update({key: None for key in before if key not in after})
     return {key: _nulls(before.get(key), value) for key, value in changes.items()}
+
+
+def without_result(status: TaskStatus, why: str) -> TaskStatus:
+    """The status with as little of the worker's own words as it takes to say how it ended.
+
+    For a result that the API server refuses: the task ends all the same. The words are in the
+    output stream.
+    """
+    result, asked = status.result, status.input_request
+    lost = one_line(f"the result could not be stored: {why}", LINE)
+    return status.model_copy(
+        update={
+            "result": result and Result(status=result.status, summary=lost),
+            "input_request": asked
+            and asked.model_copy(update={"question": shortened(asked.question, DETAIL)}),
+            "progress": None,
+        }
+    )
 
 
 def _nulls(old: Any, new: Any) -> Any:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from redis.asyncio import Redis
 
+from orbiter_contracts import InvalidMessageError, read_route
 from orbiter_contracts.queues import (
-    ATTEMPT_FIELD,
     DEVELOPER_GROUP,
     DEVELOPER_INPUT,
     DEVELOPER_OUTPUT,
@@ -22,7 +22,7 @@ from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS
 from orbiter_operator.children import Key
 from orbiter_operator.models import FINAL
 from orbiter_operator.store import Store, phase_of
-from orbiter_operator.streams import read_range
+from orbiter_operator.streams import read_routes
 
 _BATCH = 500
 _DAY_SECONDS = 24 * 60 * 60
@@ -39,9 +39,9 @@ async def sweep(redis: Redis, store: Store, now_ms: Callable[[], int]) -> int:
     taken = 0
     position = "-"
     while True:
-        entries = await read_range(redis, DEVELOPER_INPUT, position, "+", _BATCH)
+        entries = await read_routes(redis, DEVELOPER_INPUT, position, _BATCH)
         for entry, fields in entries:
-            if TASK_FIELD in fields and await _is_orphan(redis, store, entry, fields):
+            if await _is_orphan(redis, store, entry, fields):
                 await redis.xack(DEVELOPER_INPUT, DEVELOPER_GROUP, entry)
                 taken += int(await redis.xdel(DEVELOPER_INPUT, entry))
         if len(entries) < _BATCH:
@@ -53,14 +53,18 @@ async def sweep(redis: Redis, store: Store, now_ms: Callable[[], int]) -> int:
 
 
 async def _is_orphan(redis: Redis, store: Store, entry: str, fields: dict[str, str]) -> bool:
-    namespace, _, name = fields[TASK_FIELD].partition("/")
-    obj = store.get(Key(namespace, name))
+    try:
+        route = read_route(fields)
+    except InvalidMessageError:
+        # No Job can come for it, and other workers leave it alone. A dispatcher makes a dead letter
+        # of it; without one it would stay for ever.
+        return True
+    if route is None:
+        return TASK_FIELD in fields
+    obj = store.get(Key(route.namespace, route.name))
     if obj is None or phase_of(obj) in FINAL:
         return True
-    attempt = fields.get(ATTEMPT_FIELD, "")
-    if not attempt.isdigit():
-        return True
-    record = attempt_record(obj["metadata"]["uid"], int(attempt))
+    record = attempt_record(obj["metadata"]["uid"], route.attempt)
     return bool(await redis.hget(record, "entry") != entry)
 
 
