@@ -15,7 +15,6 @@ from orbiter_contracts.queues import (
     po_hold,
     po_input,
     po_state,
-    session_record,
 )
 from worker_wrapper import ledger
 from worker_wrapper.conversations import Conversations
@@ -26,7 +25,8 @@ from worker_wrapper.memory import Memory
 from worker_wrapper.po_claim import POClaim
 from worker_wrapper.po_turn import Message, POTurns
 from worker_wrapper.rotation import COMPARED_TURNS, outgrown
-from worker_wrapper.session import Choice, SessionTable, choose, split_command
+from worker_wrapper.session import Choice, choose, split_command
+from worker_wrapper.session_table import Found, SessionTable
 from worker_wrapper.streams import Entry, InputStream
 
 _HELD_SECONDS = 0.5
@@ -109,9 +109,11 @@ class PO:
         if not message.session_continue:
             asked = asked or "Requested"
         before = await self._state()
-        choice = await self._choose(entry, message, asked, prompt, before)
+        found = await self._sessions.read(message.user_id)
+        choice = await self._choose(entry, message, asked, prompt, before, found)
         session_id = choice.record.session_id
         poison = poisoned(entry) if entry.deliveries >= POISONED_DELIVERIES else None
+        record = self._sessions.key(message.user_id), found.rewritten(choice.record)
         details = {"request_id": message.request_id, "session_id": session_id}
         if choice.reason:
             details["rotation"] = choice.reason
@@ -121,7 +123,7 @@ class PO:
                 "busy",
                 ledger.taken(message, choice, before, worker.clock()),
                 details,
-                record=(session_record(message.user_id), choice.record.model_dump_json()),
+                record=record if found.ours else None,
             )
 
         with bound_contextvars(request_id=message.request_id, session_id=session_id):
@@ -146,12 +148,13 @@ class PO:
         asked: RotationReason | None,
         prompt: str,
         before: POState,
+        found: Found,
     ) -> Choice:
         """Find the session of a message; nothing is written yet."""
         worker, settings = self._worker, self._worker.settings
         new_id = str(uuid5(NAMESPACE_URL, f"orbiter:{settings.worker_id}:{entry.id}"))
         choice = choose(
-            await self._sessions.read(message.user_id),
+            found.record_or_state(message.user_id, before, settings.worker_id),
             asked=asked,
             now=worker.clock(),
             idle_seconds=settings.rotation.idle_seconds,
