@@ -58,6 +58,8 @@ def test_a_missing_or_empty_required_variable_is_named(name: str, value: str | N
         ("REDIS_URL", "redis://"),
         ("REDIS_URL", "unix://"),
         ("AGENT_TYPE", "clippy"),
+        ("SESSION_ID", "x" * 201),
+        ("SESSION_ID", "two\nlines"),
         ("AGENT_MAX_TURNS", "many"),
         ("AGENT_MAX_TURNS", "0"),
         ("AGENT_MAX_COST_USD", "-1"),

@@ -66,15 +66,14 @@ class SessionTable:
         self._redis = redis
         self._clock = clock
 
-    @staticmethod
-    def key(user_id: int) -> str:
+    def key(self, user_id: int) -> str:
         """Where a user's record is."""
         return session_record(user_id)
 
     async def read(self, user_id: int) -> Found:
         """Look at a record; never raises for what stands there."""
         kind, *values = await self._redis.call(
-            *("EVAL", READ_RECORD, 1, self.key(user_id), RECORD_BYTES, *_FIELDS), decode=False
+            "EVAL", READ_RECORD, 1, self.key(user_id), RECORD_BYTES, *_FIELDS, decode=False
         )
         if kind == b"string":
             return _from_json(values[0])

@@ -17,6 +17,7 @@ from worker_wrapper.session_settings import (
     RotationRules,
     SnapshotSettings,
     rotation_rules,
+    session_id,
     snapshot_settings,
 )
 from worker_wrapper.variables import SettingsError, Variables
@@ -99,7 +100,7 @@ def load(environ: Mapping[str, str]) -> Settings:
             max_cost_usd=env.number("AGENT_MAX_COST_USD"),
             system_prompt=env.optional("AGENT_SYSTEM_PROMPT"),
         ),
-        session_id=env.optional("SESSION_ID"),
+        session_id=session_id(env),
         user_id=env.integer("USER_ID"),
         task=task,
         workspace_dir=_workspace(env.optional("WORKSPACE_DIR")),
