@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -178,7 +179,7 @@ async def test_the_memory_of_a_worker_does_not_grow_with_what_it_is_sent(
 
 
 async def test_a_mistake_of_our_own_costs_the_message_and_not_the_worker(
-    wrappers: Wrappers, queues: Queues, fake_claude: FakeClaude, tmp_path: Any
+    wrappers: Wrappers, queues: Queues, fake_claude: FakeClaude, tmp_path: Path
 ) -> None:
     fake_claude.says("fine")
     saboteur = tmp_path / "saboteur"
@@ -270,6 +271,6 @@ async def reasons(queues: Queues) -> list[str]:
 
 def peak_memory(wrapper: WrapperProcess) -> int:
     """The most memory the process ever had, in bytes."""
-    with open(f"/proc/{wrapper.process.pid}/status") as status:
-        (line,) = [line for line in status if line.startswith("VmHWM")]
+    status = Path(f"/proc/{wrapper.process.pid}/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM")]
     return int(line.split()[1]) * 1024
