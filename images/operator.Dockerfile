@@ -18,4 +18,5 @@ RUN python3 -m compileall -q --invalidation-mode unchecked-hash /opt/orbiter/src
 ENV PYTHONPATH=/opt/orbiter/src:/opt/orbiter/lib PYTHONUNBUFFERED=1
 USER 1000:1000
 WORKDIR /
-ENTRYPOINT ["python3", "-m", "orbiter_operator"]
+# -P -s: neither the working directory nor a user's packages are imported from.
+ENTRYPOINT ["python3", "-P", "-s", "-m", "orbiter_operator"]

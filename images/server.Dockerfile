@@ -14,9 +14,10 @@ RUN python3 -m pip install ${PIP_OPTIONS} --quiet --no-cache-dir --root-user-act
 COPY packages/orbiter-core/src packages/orbiter-models/src packages/orbiter-mcp/src \
      packages/orbiter-tasks/src packages/orbiter-server/src packages/orbiter-cli/src \
      /opt/orbiter/src/
-# The root file system is read-only where this runs: byte code is written now or never.
+# The root file system is read-only where this runs: byte code is written now or never. -P -s: HOME is
+# writable for the tools of agents, and what they leave there is not imported at the next start.
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash /opt/orbiter/src \
- && printf '%s\n' '#!/usr/bin/env python3' 'from orbiter.cli.main import main' 'main()' \
+ && printf '%s\n' '#!/usr/bin/env -S python3 -P -s' 'from orbiter.cli.main import main' 'main()' \
       > /usr/local/bin/orbiter \
  && chmod 755 /usr/local/bin/orbiter
 

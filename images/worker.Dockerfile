@@ -29,14 +29,15 @@ RUN python3 -m pip install ${PIP_OPTIONS} --quiet --no-cache-dir --root-user-act
 COPY --from=agent /opt/agent /opt/agent
 
 COPY contracts/src wrapper/src /opt/orbiter/src/
+COPY images/worker_start.py /opt/orbiter/
 # The root file system is read-only where this runs: byte code is written now or never.
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash /opt/orbiter/src
 
 ENV PATH=/opt/agent/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-    PYTHONPATH=/opt/orbiter/src:/opt/orbiter/lib \
-    PYTHONUNBUFFERED=1 \
     HOME=/home/agent
 USER 1000:1000
-WORKDIR /workspace
-# The wrapper is PID 1 and reaps what the agent leaves behind: no init beside it.
-ENTRYPOINT ["python3", "-m", "worker_wrapper"]
+WORKDIR /
+# The wrapper is PID 1 and reaps what the agent leaves behind: no init beside it. It has the agent's
+# uid, so nothing that the agent can write may decide what is run here: -I (no PYTHON* variables, no
+# user site, not the working directory), and a working directory out of its reach all the same.
+ENTRYPOINT ["python3", "-I", "/opt/orbiter/worker_start.py"]

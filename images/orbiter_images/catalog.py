@@ -7,6 +7,7 @@ TAG = "dev"
 WORKER_PARTS = (
     "images/worker.Dockerfile",
     "images/worker.lock",
+    "images/worker_start.py",
     "contracts/src",
     "wrapper/src",
 )

@@ -73,6 +73,18 @@ def test_a_dockerfile_uses_only_what_every_engine_understands(dockerfile: str) -
     assert "# syntax" not in text
 
 
+@pytest.mark.parametrize("name", ["operator", "server", "worker"])
+def test_a_program_of_ours_imports_nothing_from_its_home_or_its_working_directory(
+    name: str,
+) -> None:
+    text = (ROOT / f"images/{name}.Dockerfile").read_text()
+    starts = re.findall(r'^ENTRYPOINT \["python3", (.*)\]$|#!(.*?)\'', text, re.MULTILINE)
+    assert [start for pair in starts for start in pair if start]
+    for start in (start for pair in starts for start in pair if start):
+        flags = set(re.findall(r"-\w", start))
+        assert "-I" in flags or {"-P", "-s"} <= flags, start
+
+
 def test_every_part_of_every_image_is_there() -> None:
     assert [p for image in CATALOG for p in image.parts if not (ROOT / p).exists()] == []
 

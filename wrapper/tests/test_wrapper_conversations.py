@@ -1,5 +1,8 @@
 """What is remembered of the agent's own conversations."""
 
+import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,6 +37,38 @@ def test_the_oldest_sessions_are_forgotten(tmp_path: Path) -> None:
     assert not conversations.session("s-0").resumed
     assert conversations.session("s-1").resumed
     assert conversations.session("s-50").resumed
+
+
+def _endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _enormous(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, _endless, _enormous, os.mkdir])
+@pytest.mark.parametrize("name", [FILE, FILE.with_suffix(".new")])
+def test_whatever_the_agent_puts_in_the_files_place_stops_nobody(
+    tmp_path: Path, make: Callable[[Path], None], name: Path
+) -> None:
+    (tmp_path / FILE).parent.mkdir()
+    make(tmp_path / name)
+    conversations = Conversations(tmp_path, "claude")
+    assert conversations.session("s-1") == Session("s-1")
+    conversations.keep(LAST)
+    assert conversations.session("s-1") == LAST
+
+
+@pytest.mark.parametrize("given", ["a\u0000b", "", "two words", "x" * 201])
+def test_a_conversation_whose_id_could_be_no_argument_is_not_resumed(
+    tmp_path: Path, given: str
+) -> None:
+    Conversations(tmp_path, "claude").keep(LAST)
+    path = tmp_path / FILE
+    path.write_text(path.read_text().replace('"a-1"', json.dumps(given)))
+    assert Conversations(tmp_path, "claude").session("s-1") == Session("s-1")
 
 
 @pytest.mark.parametrize("text", ["not json", "[1]", '{"sessions": [5]}', "null"])

@@ -140,6 +140,40 @@ async def test_a_front_ends_fresh_record_wins_over_the_environment(
     assert (await queues.answers(1))[0].session_id == SESSION
 
 
+async def test_a_front_ends_hash_keeps_its_type_and_its_own_fields(
+    wrappers: Wrappers, queues: Queues, talkative: FakeClaude
+) -> None:
+    await queues.redis.hset(RECORD, mapping={"chat_id": "-100", "session_id": SESSION})
+    wrapper = start(wrappers)
+    one, two = await queues.converse("one", "two")
+    assert one.session_id == two.session_id
+    wrapper.send(signal.SIGTERM)
+    await wrapper.exit_code()
+    record = await queues.redis.hgetall(RECORD)
+    assert (record["chat_id"], record["session_id"]) == ("-100", one.session_id)
+    assert record["worker_id"] == "po-1"
+
+
+async def test_a_stale_record_does_not_win_over_a_new_workers_session_id(
+    wrappers: Wrappers, queues: Queues, talkative: FakeClaude
+) -> None:
+    await write_record(queues, session_id="stale", idle_minutes=31)
+    start(wrappers, SESSION_ID=SESSION)
+    assert [answer.session_id for answer in await queues.converse("one", "two")] == [SESSION] * 2
+
+
+async def test_where_the_record_is_of_another_type_the_conversation_goes_on_all_the_same(
+    wrappers: Wrappers, queues: Queues, talkative: FakeClaude
+) -> None:
+    await queues.redis.lpush(RECORD, "not", "ours")
+    start(wrappers, SESSION_ID=SESSION)
+    answers = await queues.converse("one", "two")
+    assert [answer.session_id for answer in answers] == [SESSION] * 2
+    (renewed,) = (await queues.converse("/new@some_bot"))[2:]
+    assert renewed.session_id != SESSION
+    assert await queues.redis.lrange(RECORD, 0, -1) == ["ours", "not"]
+
+
 async def test_thirty_idle_minutes_start_a_new_session(
     wrappers: Wrappers, queues: Queues, talkative: FakeClaude
 ) -> None:

@@ -332,5 +332,18 @@ async def test_arguments_the_kernel_refuses_are_an_error_in_words(tmp_path: Path
         )
 
 
+@pytest.mark.parametrize("word", ["nul\0", "half a character \ud800"])
+async def test_arguments_that_are_no_text_are_an_error_in_words(tmp_path: Path, word: str) -> None:
+    with pytest.raises(CannotStartError, match=r"cannot start true: .*(null byte|surrogates)"):
+        await run(
+            Command(("true", word)),
+            env=ENV,
+            workdir=tmp_path,
+            timeout_seconds=1,
+            stop=StopTurn(),
+            spill_dir=tmp_path,
+        )
+
+
 def _text(path: Path) -> str:
     return path.read_text().strip() if path.exists() else ""

@@ -1,14 +1,17 @@
 """Which conversation a message belongs to."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
-from orbiter_contracts import SessionRecord
+from orbiter_contracts import POState, SessionRecord
 from worker_wrapper.connection import RedisConnection
-from worker_wrapper.session import Choice, SessionTable, choose, split_command
+from worker_wrapper.po_scripts import WRITE_RECORD
+from worker_wrapper.session import Choice, choose, split_command
+from worker_wrapper.session_table import RECORD_BYTES, Found, SessionTable
 
 NOW = datetime(2026, 1, 10, 12, 0, tzinfo=UTC)
 KEY = "session:user:7"
@@ -85,6 +88,26 @@ def test_a_record_that_names_another_session_is_a_rotation_by_whoever_wrote_it()
     assert choice.previous == "ours"
 
 
+@pytest.mark.parametrize("word", ["new", "!new"])
+def test_a_word_without_a_slash_is_no_command_when_a_name_follows(word: str) -> None:
+    assert split_command(word, (word,)) == (True, "")
+    assert split_command(f"{word}@some_bot", (word,)) == (False, f"{word}@some_bot")
+
+
+def test_a_stale_record_does_not_win_over_the_environment_of_a_new_worker() -> None:
+    choice = choice_of(record(idle_minutes=31), previous=None, first_id="given")
+    assert (choice.record.session_id, choice.reason, choice.previous) == ("given", "Idle", "kept")
+
+
+def test_a_stale_record_of_the_session_the_environment_names_is_no_rotation() -> None:
+    assert chosen(record(idle_minutes=31), previous=None, first_id="kept") == ("kept", None)
+
+
+def test_a_command_wins_over_the_environment() -> None:
+    stale = record(idle_minutes=31)
+    assert chosen(stale, previous=None, first_id="given", asked="Command") == ("new", "Command")
+
+
 @pytest.mark.parametrize("asked", [None, "Command"])
 def test_a_message_that_is_delivered_again_does_not_rotate_again(asked: str | None) -> None:
     begun = record(session_id="new")
@@ -120,6 +143,13 @@ def test_a_time_without_a_zone_is_utc() -> None:
         ("  /new  ", (True, "")),
         ("/new fix the login", (True, "fix the login")),
         ("/new\nfix\nthe login", (True, "fix\nthe login")),
+        ("/new\tfix the login", (True, "fix the login")),
+        ("/new@some_bot", (True, "")),
+        ("/new@some_bot fix the login", (True, "fix the login")),
+        ("/new@some_bot\tfix\nthe login", (True, "fix\nthe login")),
+        ("/new@example.com is down", (False, "/new@example.com is down")),
+        ("/new@", (False, "/new@")),
+        ("", (False, "")),
         ("/newer things", (False, "/newer things")),
         ("what does /new do?", (False, "what does /new do?")),
         ("  plain ", (False, "  plain ")),
@@ -147,15 +177,15 @@ def table(connection: RedisConnection, clock: Clock | None = None) -> SessionTab
 async def test_a_record_is_read_as_it_was_written(
     redis: Redis, connection: RedisConnection
 ) -> None:
-    assert await table(connection).read(7) is None
+    assert (await table(connection).read(7)).record is None
     await redis.set(KEY, record().model_dump_json())
-    assert await table(connection).read(7) == record()
+    assert (await table(connection).read(7)).record == record()
 
 
 @pytest.mark.integration
 async def test_a_front_ends_hash_is_understood(redis: Redis, connection: RedisConnection) -> None:
     await redis.hset(KEY, mapping=record().model_dump(mode="json"))
-    assert await table(connection).read(7) == record()
+    assert (await table(connection).read(7)).record == record()
 
 
 @pytest.mark.integration
@@ -164,7 +194,7 @@ async def test_a_record_that_makes_no_sense_counts_as_none(
     redis: Redis, connection: RedisConnection, nonsense: str
 ) -> None:
     await redis.set(KEY, nonsense)
-    assert await table(connection).read(7) is None
+    assert (await table(connection).read(7)).record is None
 
 
 @pytest.mark.integration
@@ -175,7 +205,7 @@ async def test_a_long_turn_counts_as_activity_until_its_end(
     await redis.set(KEY, record(session_id="ours").model_dump_json())
     clock.now += timedelta(minutes=40)
     await table(connection, clock).touch(7, "ours")
-    kept = await table(connection).read(7)
+    kept = (await table(connection).read(7)).record
     assert kept is not None
     assert kept.last_activity == clock.now
     assert 86_000 < await redis.ttl(KEY) <= 86_400
@@ -189,3 +219,124 @@ async def test_a_session_the_front_end_started_meanwhile_is_not_overwritten(
     await redis.set(KEY, theirs)
     await table(connection).touch(7, "ours")
     assert await redis.get(KEY) == theirs
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("fields", [record().model_dump(mode="json"), {}])
+async def test_a_front_ends_hash_stays_one_and_keeps_its_other_fields(
+    redis: Redis, connection: RedisConnection, fields: dict[str, str]
+) -> None:
+    await redis.hset(KEY, mapping={"chat_id": "-100200", **fields})
+    await rewrite(connection, "next")
+    assert await redis.hgetall(KEY) == {"chat_id": "-100200", **fields_of("next")}
+    assert await redis.ttl(KEY) == -1
+
+
+@pytest.mark.integration
+async def test_a_front_ends_json_keeps_its_other_fields(
+    redis: Redis, connection: RedisConnection
+) -> None:
+    others = {"chat_id": -(10**15), "names": [], "\u00fc": "\ud800", "more": {"deep": None}}
+    await redis.set(KEY, json.dumps({**record().model_dump(mode="json"), **others}))
+    await rewrite(connection, "next")
+    assert json.loads(await redis.get(KEY)) == {**others, **fields_of("next")}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(("seconds", "left"), [(60, 86_400), (200_000, 200_000), (None, -1)])
+@pytest.mark.parametrize("how", ["hash", "json"])
+async def test_what_a_front_end_keeps_beside_the_record_never_goes_earlier_than_it_said(
+    redis: Redis, connection: RedisConnection, seconds: int | None, left: int, how: str
+) -> None:
+    fields = {"chat_id": "5", **record().model_dump(mode="json")}
+    await (redis.hset(KEY, mapping=fields) if how == "hash" else redis.set(KEY, json.dumps(fields)))
+    if seconds:
+        await redis.expire(KEY, seconds)
+    await rewrite(connection, "next")
+    assert left - 5 < await redis.ttl(KEY) <= left
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("how", ["hash", "json"])
+async def test_a_record_that_changed_since_it_was_read_stays_as_it_is(
+    redis: Redis, connection: RedisConnection, how: str
+) -> None:
+    async def put(session_id: str) -> None:
+        await redis.delete(KEY)
+        fields = fields_of(session_id)
+        text = json.dumps(fields)
+        await (redis.hset(KEY, mapping=fields) if how == "hash" else redis.set(KEY, text))
+
+    await put("read")
+    found = await table(connection).read(7)
+    await put("theirs")
+    arguments = found.rewritten(record(session_id="ours"))
+    await connection.call("EVAL", WRITE_RECORD, 1, KEY, *arguments)
+    kept = (await table(connection).read(7)).record
+    assert kept is not None
+    assert kept.session_id == "theirs"
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "put",
+    [
+        ("LPUSH", KEY, "x"),
+        ("ZADD", KEY, "1", "x"),
+        ("XADD", KEY, "*", "a", "b"),
+        ("SET", KEY, "no json"),
+        ("SET", KEY, b"\xff\xfe"),
+        ("SET", KEY, "[" * 20_000),
+        ("SET", KEY, '{"balance": 1e999}'),
+        ("SET", KEY, '{"n": ' + "9" * 5000 + "}"),
+        ("SET", KEY, json.dumps({"session_id": "x" * RECORD_BYTES})),
+        ("HSET", KEY, "session_id", "x" * RECORD_BYTES + "x"),
+    ],
+    ids=lambda put: str(put[0]),
+)
+async def test_what_is_no_record_of_any_kind_is_left_alone(
+    redis: Redis, connection: RedisConnection, put: tuple[str, ...]
+) -> None:
+    await redis.execute_command(*put)
+    before = await digest(redis)
+    found = await table(connection).read(7)
+    assert (found.record, found.ours) == (None, False)
+    await table(connection).touch(7, "ours")
+    assert await digest(redis) == before
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("session_id", ["", "nul\0", "line\n", "x" * 201, 5, None])
+async def test_an_id_that_could_be_no_argument_counts_as_none_and_is_replaced(
+    redis: Redis, connection: RedisConnection, session_id: object
+) -> None:
+    await redis.set(KEY, json.dumps({**fields_of("x"), "session_id": session_id, "chat_id": 5}))
+    found = await table(connection).read(7)
+    assert (found.record, found.ours) == (None, True)
+    await rewrite(connection, "next")
+    assert json.loads(await redis.get(KEY)) == {"chat_id": 5, **fields_of("next")}
+
+
+def test_where_the_record_is_not_ours_our_state_says_how_it_goes_on() -> None:
+    state = POState(user_id=7, session_id="ours", last_activity=NOW - timedelta(minutes=5))
+    known = Found(ours=False).record_or_state(7, state, "us")
+    assert chosen(known, previous="ours") == ("ours", None)
+    assert Found(ours=False).record_or_state(8, state, "us") is None
+    assert Found(ours=False).record_or_state(7, POState(), "us") is None
+    assert Found().record_or_state(7, state, "us") is None
+
+
+def fields_of(session_id: str) -> dict[str, str]:
+    return dict(json.loads(record(session_id=session_id).model_dump_json()))
+
+
+async def rewrite(connection: RedisConnection, session_id: str) -> None:
+    """Put another record in the place of what is there."""
+    found = await table(connection).read(7)
+    arguments = found.rewritten(record(session_id=session_id))
+    await connection.call("EVAL", WRITE_RECORD, 1, KEY, *arguments)
+
+
+async def digest(redis: Redis) -> str:
+    """Redis' own fingerprint of the record, whatever it is."""
+    return str((await redis.execute_command("DEBUG", "DIGEST-VALUE", KEY))[0])

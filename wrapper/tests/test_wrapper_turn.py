@@ -121,6 +121,14 @@ async def test_the_session_to_keep_has_the_id_that_the_agent_gave(take: Take) ->
     assert report.session == Session("chat", resumed=True, agent_session_id="given")
 
 
+@pytest.mark.parametrize("given", [r"nul\\u0000", r"line\\n", r"half\\ud800", "two words", ""])
+async def test_an_id_that_could_be_no_argument_is_not_kept(take: Take, given: str) -> None:
+    session = Session("chat", agent_session_id="known")
+    report = await take(SAY.replace("given", given), session=session)
+
+    assert report.session == Session("chat", resumed=True, agent_session_id="known")
+
+
 async def test_without_a_session_there_is_none_to_keep(take: Take) -> None:
     assert (await take(SAY)).session is None
 

@@ -4,6 +4,7 @@ import base64
 import os
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,7 +15,7 @@ import pytest
 
 from orbiter_contracts import GitWorkspace, Workspace, WorkspaceReport
 from worker_wrapper.askpass import answer
-from worker_wrapper.git import reason
+from worker_wrapper.git import Git, reason
 from worker_wrapper.prctl import become_subreaper
 from worker_wrapper.repository import (
     Remote,
@@ -427,6 +428,51 @@ async def test_a_private_repository_is_cloned_and_pushed_with_the_mounted_creden
     assert "pa ss" not in config
     assert "askpass" not in config
     assert list(task.spill_dir.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["workspace", "user site", "PYTHONPATH"])
+async def test_git_is_told_the_password_by_no_code_that_the_agent_left(
+    task: Task, server: tuple[str, list[str]], secret: Path, tmp_path: Path, place: str
+) -> None:
+    task.credentials = secret
+    home, mark = tmp_path / "home", tmp_path / "mark"
+    site = home / f".local/lib/python{sys.version_info.major}.{sys.version_info.minor}"
+    planted = {"workspace": tmp_path, "PYTHONPATH": home}.get(place, site / "site-packages")
+    planted.mkdir(parents=True, exist_ok=True)
+    for name in ("re", "pathlib", "sitecustomize", "usercustomize"):
+        (planted / f"{name}.py").write_text(f"import os\nos.mkdir({str(mark)!r})\n")
+    # A virtual environment has no user site unless it is told to.
+    task.environ |= {"HOME": str(home), "PYTHONUSERBASE": str(home / ".local")}
+    if place == "PYTHONPATH":
+        task.environ["PYTHONPATH"] = str(planted)
+
+    credentials = Git(task.environ, task.spill_dir, 20, StopTurn()).credentials
+    with credentials(server[0], secret) as env:
+        told = subprocess.run(
+            [env["GIT_ASKPASS"], f"Password for '{server[0]}': "],
+            **{"cwd": tmp_path, "env": task.environ | env, "capture_output": True, "text": True},
+        )
+
+    assert (told.stdout, told.stderr) == ("pa ss'word\n", "")
+    assert not mark.exists()
+
+
+async def test_what_the_agent_left_in_its_home_neither_hides_its_changes_nor_answers_for_us(
+    task: Task, origin: Path, server: tuple[str, list[str]], secret: Path, tmp_path: Path
+) -> None:
+    task.credentials = secret
+    await task.begin(server[0], branch="fix", push="Always")
+    commit(task.directory)
+    (task.directory / "forgotten").touch()
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login agent password its-own\n")
+    ignored = tmp_path / ".config/git/ignore"
+    ignored.parent.mkdir(parents=True)
+    ignored.write_text("*\n")
+
+    finished = await task.end()
+
+    assert (finished.report.pushed, finished.report.error) == (True, None)
+    assert finished.warnings == ["the agent left 1 uncommitted changes: forgotten"]
 
 
 async def test_without_credentials_a_private_repository_is_an_error_not_a_question(

@@ -41,8 +41,8 @@ class Claim(Protocol):
         """Publish the outcome and take the entry off the queue.
 
         Args:
-            output: The output's JSON; "" publishes neither output nor event.
-            event: The lifecycle event's JSON.
+            output: The output's JSON; "" for none.
+            event: The lifecycle event's JSON; "" for none.
             dead_reason: Also put the entry on the dead-letter stream, for this reason.
 
         Returns:
@@ -136,7 +136,7 @@ class AttemptClaim:
         redis, stream = self._stream.redis, self._stream
         if dead_reason:
             fields = {**self.entry.fields, REASON_FIELD: dead_reason}
-            flat = [text for pair in fields.items() for text in pair]
+            flat = [t.encode("utf-8", "surrogateescape") for pair in fields.items() for t in pair]
             await redis.call("XADD", dead_letter(stream.key), "*", *flat)
         keys = [self._record, stream.key, DEVELOPER_OUTPUT, LIFECYCLE]
         words: list[str | int | bytes] = [ATTEMPT_TTL_SECONDS, self.entry.id, stream.group]

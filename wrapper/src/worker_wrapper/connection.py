@@ -26,6 +26,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from worker_wrapper.logs import Log
+from worker_wrapper.replies import BoundedParser
 
 TRIES: Final = 5
 """Failed tries in a row after which Redis counts as gone."""
@@ -103,6 +104,7 @@ class RedisConnection:
             "driver_info": None,
             "decode_responses": True,
             "encoding_errors": "replace",
+            "parser_class": BoundedParser,
             "socket_timeout": None,
             "socket_connect_timeout": CONNECT_SECONDS,
         }
@@ -134,7 +136,8 @@ class RedisConnection:
             decode: Whether the reply is text.
 
         Returns:
-            The reply as RESP2 has it, with text instead of bytes unless told otherwise.
+            The reply as RESP2 has it, with text instead of bytes unless told otherwise; what is in
+            an entry is always bytes (replies.py).
 
         Raises:
             RedisUnavailableError: So many tries failed, or the user may not do this.

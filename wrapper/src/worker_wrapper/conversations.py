@@ -2,20 +2,27 @@
 
 Kept in a file under HOME, where the CLIs keep their conversations too: the two live and die
 together, so that after a restart the wrapper (po.py) resumes exactly what is still there. The agent
-can write there, so that what is read is checked.
+can write there, so that what is read is checked and bounded, and nothing is opened that could keep
+us waiting, as a FIFO in the file's place would.
 """
 
+import os
+import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from orbiter_contracts import Usage
-from worker_wrapper.agents.base import Session
+from worker_wrapper.agents.base import USABLE_ID, Session
 
 FILE: Final = Path(".worker-wrapper", "conversations.json")
 _KEPT: Final = 50
+_BYTES: Final = 1024 * 1024
+"""More than fifty sessions take, by far."""
+_OPEN: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN
 
 
 class _Known(BaseModel):
@@ -26,7 +33,7 @@ class _Known(BaseModel):
     id: str
     resumed: bool
     totals: Usage | None = None
-    agent_session_id: str | None = None
+    agent_session_id: Annotated[str, Field(pattern=USABLE_ID)] | None = None
     context_tokens: int | None = None
 
 
@@ -49,7 +56,7 @@ class Conversations:
         self._agent = agent
         self._stored = _Stored()
         with suppress(OSError, ValueError):
-            self._stored = _Stored.model_validate_json(self._path.read_bytes())
+            self._stored = _Stored.model_validate_json(_read(self._path))
 
     def session(self, session_id: str) -> Session:
         """The session as the next turn needs it; a new one when this agent never had it."""
@@ -97,8 +104,20 @@ class Conversations:
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             draft = self._path.with_suffix(".new")
-            draft.write_text(stored.model_dump_json())
+            draft.unlink(missing_ok=True)
+            with os.fdopen(os.open(draft, _CREATE), "w") as file:
+                file.write(stored.model_dump_json())
             draft.replace(self._path)
+
+
+def _read(path: Path) -> bytes:
+    with os.fdopen(os.open(path, os.O_RDONLY | _OPEN), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError(f"{path} is no file")
+        data = file.read(_BYTES + 1)
+    if len(data) > _BYTES:
+        raise ValueError(f"{path} is larger than {_BYTES} bytes")
+    return data
 
 
 def _session(known: _Known) -> Session:

@@ -15,7 +15,6 @@ from orbiter_contracts import (
     DeveloperWorkerOutput,
     InvalidMessageError,
     WorkerOutput,
-    decode,
 )
 from orbiter_contracts.queues import (
     DEVELOPER_GROUP,
@@ -78,7 +77,7 @@ async def _bound(stream: InputStream, bound: BoundTask) -> _Job | None:
             stream, entry, record=bound.record, task=bound.name, attempt=bound.attempt
         )
     try:
-        return _Job(claim, decode(DeveloperWorkerInput, entry.fields))
+        return _Job(claim, entry.message(DeveloperWorkerInput))
     except InvalidMessageError as error:
         return _Job(claim, stand_in(entry, bound), "InvalidMessage", str(error))
 
@@ -97,7 +96,7 @@ async def _next_unbound(stream: InputStream, worker: Worker) -> _Job:
             continue
         claim = QueueClaim(stream, entry, output=DEVELOPER_OUTPUT)
         try:
-            task = decode(DeveloperWorkerInput, entry.fields)
+            task = entry.message(DeveloperWorkerInput)
         except InvalidMessageError as error:
             worker.log.warning("dead_letter", entry=entry.id, reason=str(error))
             await claim.settle("", "", dead_reason=str(error))

@@ -16,6 +16,7 @@ from functools import reduce
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from worker_wrapper import askpass
 from worker_wrapper.agents.base import Command, Outcome
 from worker_wrapper.askpass import CREDENTIALS_DIR, HOST
 from worker_wrapper.environment import common_environment
@@ -23,6 +24,7 @@ from worker_wrapper.process import CannotStartError, run
 from worker_wrapper.stop import StopTurn
 
 _OUTPUT_BYTES = 1024 * 1024
+_ASKPASS = str(Path(askpass.__file__).resolve())
 _SAFE = {
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "",
@@ -43,6 +45,8 @@ _SAFE_ENV = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_ALLOW_PROTOCOL": "https:http:ssh:git:file",
     "LC_ALL": "C",
+    # The agent's HOME may hold a .netrc, and files to ignore.
+    "HOME": "/dev/null",
 }
 _BLAME = ("fatal: ", "error: ")
 _NO_NEWS = (
@@ -131,15 +135,15 @@ class Git:
         helpers = Path(tempfile.mkdtemp(prefix="askpass-", dir=self.spill_dir))
         try:
             script = helpers / "askpass"
-            # -P: git starts it in the workspace, whose files are not to be imported.
-            python = shlex.join([sys.executable, "-P", "-m", "worker_wrapper.askpass"])
+            # -I: git starts it in the workspace and with the agent's HOME, and nothing of either is
+            # to be imported. -S: nor has it any use for installed packages.
+            python = shlex.join([sys.executable, "-I", "-S", _ASKPASS])
             script.write_text(f'#!/bin/sh\nexec {python} "$@"\n')
             script.chmod(0o700)
             yield {
                 "GIT_ASKPASS": str(script),
                 CREDENTIALS_DIR: str(directory),
                 HOST: urlsplit(url).netloc,
-                **{n: self.environ[n] for n in ("PYTHONPATH",) if n in self.environ},
             }
         finally:
             shutil.rmtree(helpers, ignore_errors=True)

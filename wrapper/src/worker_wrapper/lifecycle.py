@@ -7,6 +7,7 @@ Lifecycle events are news, so losing one costs latency and never correctness.
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from orbiter_contracts import (
     LifecycleEventName,
@@ -14,8 +15,11 @@ from orbiter_contracts import (
     WorkerLifecycleEvent,
     encode,
 )
-from orbiter_contracts.queues import LIFECYCLE, SESSION_TTL_SECONDS
+from orbiter_contracts.queues import LIFECYCLE
 from worker_wrapper.connection import TRIES, RedisConnection
+
+if TYPE_CHECKING:
+    from worker_wrapper.po_scripts import RecordArguments
 
 Details = Mapping[str, str]
 """What an event says beyond its name: request_id, session_id, task, status."""
@@ -70,7 +74,7 @@ class Lifecycle:
         changes: Mapping[str, str],
         details: Details = _NOTHING,
         *,
-        record: tuple[str, str] | None = None,
+        record: "tuple[str, RecordArguments] | None" = None,
         tries: int = TRIES,
     ) -> None:
         """Publish an event of a PO with changes of its state, in one step.
@@ -79,16 +83,16 @@ class Lifecycle:
             name: The event.
             changes: See po_scripts.py; none that add.
             details: What the event says beyond its name.
-            record: Key and JSON of a session record to write as well.
+            record: Key of a session record to write as well, and how.
             tries: After how many failures in a row to give up.
         """
         from worker_wrapper.po_scripts import TELL, flat
 
-        key, text = record or ("", "")
+        key, rewritten = record or ("", (0, b"", "", ""))
         keys = (LIFECYCLE, self._state_key or "", *((key,) if key else ()))
         await self._redis.call(
             *("EVAL", TELL, len(keys), *keys),
-            *(self.event(name, details).model_dump_json(), text, SESSION_TTL_SECONDS),
+            *(self.event(name, details).model_dump_json(), *rewritten),
             *flat(changes),
             tries=tries,
         )

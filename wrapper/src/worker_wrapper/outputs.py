@@ -3,8 +3,8 @@
 Pure: developer.py and po.py call these with everything in hand; exchange.py publishes the result.
 """
 
-import json
 from datetime import datetime
+from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
 from orbiter_contracts import (
@@ -14,10 +14,13 @@ from orbiter_contracts import (
     POWorkerOutput,
     WorkspaceReport,
 )
-from orbiter_contracts.queues import DATA_FIELD
+from worker_wrapper import unreadable
 from worker_wrapper.settings import BoundTask
 from worker_wrapper.streams import Entry
 from worker_wrapper.turn import TurnReport
+
+NOBODY: Final = 0
+"""The user of an answer to a message that names none."""
 
 
 def without_turn(
@@ -107,18 +110,40 @@ def stand_in(entry: Entry, bound: BoundTask) -> DeveloperWorkerInput:
 
     Its request_id is the one it has, else the one that the operator gives to this attempt.
     """
-    try:
-        data = json.loads(entry.fields[DATA_FIELD])
-    except (KeyError, ValueError):
-        data = None
-    known = {key: value for key, value in _items(data) if isinstance(value, str) and value}
     _, uid, attempt = (bound.record or f":{entry.id}:1").rsplit(":", 2)
     return DeveloperWorkerInput(
-        request_id=known.get("request_id", str(uuid5(NAMESPACE_URL, f"orbiter:{uid}:{attempt}"))),
-        task_id=known.get("task_id", bound.name or entry.id),
-        prompt=known.get("prompt", "unreadable"),
+        request_id=unreadable.request_id(entry.fields)
+        or str(uuid5(NAMESPACE_URL, f"orbiter:{uid}:{attempt}")),
+        task_id=unreadable.task_id(entry.fields) or bound.name or entry.id,
+        prompt="unreadable",
     )
 
 
-def _items(data: object) -> list[tuple[str, object]]:
-    return list(data.items()) if isinstance(data, dict) else []
+def refusal(
+    entry: Entry, why: str, *, reason: str, user_id: int | None, now: datetime
+) -> POWorkerOutput | None:
+    """What the sender of a message nobody can answer is told; None when it did not say who it is.
+
+    Args:
+        entry: The entry.
+        why: Why it cannot be answered.
+        reason: The same as one CamelCase word.
+        user_id: The worker's own user, for a message that does not say whose it is.
+        now: The time.
+    """
+    request_id = unreadable.request_id(entry.fields)
+    if request_id is None:
+        return None
+    asked = unreadable.user_id(entry.fields)
+    return POWorkerOutput(
+        request_id=request_id,
+        user_id=next((known for known in (asked, user_id) if known is not None), NOBODY),
+        text="",
+        status="error",
+        reason=reason,
+        error=why,
+        started_at=now,
+        finished_at=now,
+        duration_ms=0,
+        timestamp=now,
+    )

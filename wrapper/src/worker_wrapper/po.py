@@ -1,36 +1,40 @@
 """A PO worker: one user's conversation, message after message, until it is asked to leave."""
 
 import asyncio
-import contextlib
-import json
 from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
 
+from redis.exceptions import ResponseError
 from structlog.contextvars import bound_contextvars
 
-from orbiter_contracts import InvalidMessageError, POState, POWorkerInput, RotationReason, decode
-from orbiter_contracts.queues import (
-    DATA_FIELD,
-    PO_GROUP,
-    po_hold,
-    po_input,
-    po_state,
-    session_record,
+from orbiter_contracts import (
+    InvalidMessageError,
+    POState,
+    POWorkerInput,
+    RotationReason,
+    WorkerInput,
+    excerpt,
 )
+from orbiter_contracts.bounds import Int64
+from orbiter_contracts.queues import PO_GROUP, po_hold, po_input, po_state
 from worker_wrapper import ledger
+from worker_wrapper.connection import RedisUnavailableError
 from worker_wrapper.conversations import Conversations
 from worker_wrapper.embedding import Embedder, HashEmbedder
 from worker_wrapper.exchange import POISONED_DELIVERIES, Worker, answer, begin, poisoned
 from worker_wrapper.heartbeat import STANDALONE_SECONDS
 from worker_wrapper.memory import Memory
+from worker_wrapper.outputs import refusal
 from worker_wrapper.po_claim import POClaim
 from worker_wrapper.po_turn import Message, POTurns
 from worker_wrapper.rotation import COMPARED_TURNS, outgrown
-from worker_wrapper.session import Choice, SessionTable, choose, split_command
+from worker_wrapper.session import Choice, choose, split_command
+from worker_wrapper.session_table import Found, SessionTable
 from worker_wrapper.streams import Entry, InputStream
 
 _HELD_SECONDS = 0.5
 """How often a worker that is held asks whether it still is; it is usually asked to leave soon."""
+_WHY_CHARACTERS = 500
 
 
 async def run(worker: Worker) -> None:
@@ -72,6 +76,29 @@ class PO:
             if entry is not None and await self._handle(entry):
                 await self._worker.lifecycle.announce("ready")
 
+    async def _handle(self, entry: Entry) -> bool:
+        """Answer one message, or say why not; False when it was none.
+
+        Whatever goes wrong with a message is that message's: the next one is answered.
+        """
+        worker = self._worker
+        claim = POClaim(self._stream, entry, worker.settings.worker_id)
+        try:
+            message = read_message(entry, worker.settings.user_id)
+        except InvalidMessageError as error:
+            worker.log.warning("dead_letter", entry=entry.id, reason=str(error))
+            await self._refuse(claim, "InvalidMessage", str(error))
+            return False
+        try:
+            await self._answer(claim, message)
+        except (RedisUnavailableError, ResponseError):
+            raise
+        except Exception as error:
+            worker.log.exception("message_failed", entry=entry.id)
+            why = f"the worker failed at this message: {type(error).__name__}: {error}"
+            await self._refuse(claim, "WorkerFailed", excerpt(why, _WHY_CHARACTERS))
+        return True
+
     async def _held(self) -> bool:
         """Whether the operator has suspended the session; asked again soon while it is so."""
         held = await self._worker.redis.call("EXISTS", po_hold(self._worker.settings.worker_id))
@@ -95,24 +122,18 @@ class PO:
                 "HSET", po_state(self._worker.settings.worker_id), "snapshot", text
             )
 
-    async def _handle(self, entry: Entry) -> bool:
-        """Answer one message; False when it was none."""
-        worker, settings = self._worker, self._worker.settings
-        claim = POClaim(self._stream, entry, settings.worker_id)
-        try:
-            message = read_message(entry, settings.user_id)
-        except InvalidMessageError as error:
-            worker.log.warning("dead_letter", entry=entry.id, reason=str(error))
-            await claim.put_aside(str(error))
-            return False
+    async def _answer(self, claim: POClaim, message: POWorkerInput) -> None:
+        worker, settings, entry = self._worker, self._worker.settings, claim.entry
         commanded, prompt = split_command(message.prompt, settings.rotation.commands)
         asked: RotationReason | None = "Command" if commanded else None
         if not message.session_continue:
             asked = asked or "Requested"
         before = await self._state()
-        choice = await self._choose(entry, message, asked, prompt, before)
+        found = await self._sessions.read(message.user_id)
+        choice = await self._choose(entry, message, asked, prompt, before, found)
         session_id = choice.record.session_id
         poison = poisoned(entry) if entry.deliveries >= POISONED_DELIVERIES else None
+        record = self._sessions.key(message.user_id), found.rewritten(choice.record)
         details = {"request_id": message.request_id, "session_id": session_id}
         if choice.reason:
             details["rotation"] = choice.reason
@@ -122,10 +143,7 @@ class PO:
                 "busy",
                 ledger.taken(message, choice, before, worker.clock()),
                 details,
-                record=(
-                    session_record(message.user_id, settings.session_records),
-                    choice.record.model_dump_json(),
-                ),
+                record=record if found.ours else None,
             )
 
         with bound_contextvars(request_id=message.request_id, session_id=session_id):
@@ -141,7 +159,14 @@ class PO:
                 take_up=take_up,
             )
         await self._sessions.touch(message.user_id, session_id)
-        return True
+
+    async def _refuse(self, claim: POClaim, reason: str, why: str) -> None:
+        """Put a message that cannot be answered aside; tell its sender if it says who that is."""
+        worker = self._worker
+        why = worker.redactor.scrub(why)
+        user_id, now = worker.settings.user_id, worker.clock()
+        output = refusal(claim.entry, why, reason=reason, user_id=user_id, now=now)
+        await claim.put_aside(why, output.model_dump_json() if output else "")
 
     async def _choose(
         self,
@@ -150,12 +175,13 @@ class PO:
         asked: RotationReason | None,
         prompt: str,
         before: POState,
+        found: Found,
     ) -> Choice:
         """Find the session of a message; nothing is written yet."""
         worker, settings = self._worker, self._worker.settings
         new_id = str(uuid5(NAMESPACE_URL, f"orbiter:{settings.worker_id}:{entry.id}"))
         choice = choose(
-            await self._sessions.read(message.user_id),
+            found.record_or_state(message.user_id, before, settings.worker_id),
             asked=asked,
             now=worker.clock(),
             idle_seconds=settings.rotation.idle_seconds,
@@ -183,16 +209,20 @@ class PO:
         return POState.of(dict(zip(flat[::2], flat[1::2], strict=True))) or POState()
 
 
+class POMessage(WorkerInput):
+    """A message that may leave out whose it is."""
+
+    user_id: Int64 | None = None
+
+
 def read_message(entry: Entry, user_id: int | None) -> POWorkerInput:
     """Read a message; one that does not say whose it is belongs to the worker's own user.
 
     Raises:
         InvalidMessageError: It is none.
     """
-    fields = dict(entry.fields)
-    if user_id is not None:
-        with contextlib.suppress(KeyError, ValueError):
-            data = json.loads(fields[DATA_FIELD])
-            if isinstance(data, dict):
-                fields[DATA_FIELD] = json.dumps({"user_id": user_id} | data)
-    return decode(POWorkerInput, fields)
+    if user_id is None:
+        return entry.message(POWorkerInput)
+    said = entry.message(POMessage)
+    whose = user_id if said.user_id is None else said.user_id
+    return POWorkerInput.model_validate({**dict(said), "user_id": whose})

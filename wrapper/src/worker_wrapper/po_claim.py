@@ -51,9 +51,14 @@ class POClaim(QueueClaim):
                 self.books = _without_snapshot(self.books, len(kept.data))
         return await self._settle_turn(self.books, *published, tries=TRIES)
 
-    async def put_aside(self, reason: str) -> bool:
-        """Put a message that nobody can read on the dead-letter stream; it says nothing of us."""
-        return await super().settle("", "", dead_reason=reason)
+    async def put_aside(self, reason: str, output: str) -> bool:
+        """Put a message that nobody can read on the dead-letter stream; it says nothing of us.
+
+        Args:
+            reason: Why.
+            output: What its sender is told, as JSON; "" when nobody knows who that is.
+        """
+        return await super().settle(output, "", dead_reason=reason)
 
     async def _settle_turn(
         self, books: Bookkeeping, output: str, event: str, dead_reason: str, *, tries: int

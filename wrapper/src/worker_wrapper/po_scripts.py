@@ -10,6 +10,8 @@ from typing import Final
 from worker_wrapper.scripts import PUBLISH
 
 Changes = Mapping[str, str]
+RecordArguments = tuple[int, bytes, str, str]
+"""What WRITE_RECORD takes."""
 
 _APPLY: Final = """
 local function apply(key, from)
@@ -23,19 +25,71 @@ local function apply(key, from)
 end
 """
 
+READ_RECORD: Final = """
+local there, limit = redis.pcall('GET', KEYS[1]), tonumber(ARGV[1])
+if not there then return {'none'} end
+if type(there) == 'string' then
+  if #there > limit then return {'other'} end
+  return {'string', there}
+end
+local fields = redis.pcall('HMGET', KEYS[1], unpack(ARGV, 2))
+if fields.err then return {'other'} end
+for _, value in ipairs(fields) do if value and #value > limit then return {'other'} end end
+table.insert(fields, 1, 'hash')
+return fields
+"""
+"""Look at a session record, whatever it is.
+
+KEYS: the record. ARGV: how many bytes of it are read at most, then its fields. Returns `none`;
+`string` and the text; `hash` and the fields' values; or `other`: too large, or of another type.
+"""
+
+_REMEMBER: Final = """
+local function remember(key, ttl, before, whole, own)
+  local there = redis.pcall('GET', key)
+  if not there then
+    redis.call('SET', key, own, 'EX', ttl)
+  elseif there == before and whole == own then
+    redis.call('SET', key, own, 'EX', ttl)
+  elseif there == before then
+    redis.call('SET', key, whole, 'KEEPTTL')
+    redis.call('EXPIRE', key, ttl, 'GT')
+  elseif type(there) == 'table' and (redis.pcall('HGET', key, 'session_id') or '') == before then
+    for name, value in pairs(cjson.decode(own)) do redis.call('HSET', key, name, value) end
+    redis.call('EXPIRE', key, ttl, 'GT')
+  end
+end
+"""
+# A record with fields of a front end's own may hold what it needs for longer than we do: its
+# lifetime is made longer and never shorter, and one without an end keeps none.
+
+WRITE_RECORD: Final = (
+    _REMEMBER
+    + """
+remember(KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4])
+return 1
+"""
+)
+"""Put a session record in the place of the one that was read, in its form, unless it has changed.
+
+KEYS: the record. ARGV: its lifetime in seconds, the JSON that was read (of a hash its session_id,
+'' for neither), the JSON with all fields, the JSON of ours alone.
+"""
+
 TELL: Final = (
     _APPLY
+    + _REMEMBER
     + """
 redis.call('XADD', KEYS[1], '*', 'data', ARGV[1])
-if KEYS[3] then redis.call('SET', KEYS[3], ARGV[2], 'EX', ARGV[3]) end
-apply(KEYS[2], 4)
+if KEYS[3] then remember(KEYS[3], ARGV[2], ARGV[3], ARGV[4], ARGV[5]) end
+apply(KEYS[2], 6)
 return 1
 """
 )
 """Publish a lifecycle event and what it means for the state.
 
-KEYS: lifecycle stream, state[, session record]. ARGV: the event's JSON, the record's JSON, its
-lifetime in seconds, then changes. Run twice it does no harm, as long as nothing in it adds.
+KEYS: lifecycle stream, state[, session record]. ARGV: the event's JSON, then as WRITE_RECORD has
+them, then changes. Run twice it does no harm, as long as nothing in it adds.
 """
 
 PIECE: Final = """

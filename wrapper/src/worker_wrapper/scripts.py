@@ -7,6 +7,11 @@ runs them. The scripts for attempts of an AgentTask are part of the contracts.
 
 from typing import Final
 
+from worker_wrapper.replies import LARGEST_BYTES
+
+_LETTER_FIELDS: Final = 64
+_LETTER_HEAD: Final = 2048
+
 _STATE: Final = """
 local function state(stream, group, consumer, id)
   local pending = redis.pcall('XPENDING', stream, group, id, id, 1)
@@ -42,18 +47,32 @@ KEYS: input stream. ARGV: group, consumer, entry id, '1' to take it back from wh
 Returns held, taken (another consumer has it), gone (settled or withdrawn) or lost.
 """
 
+_LETTER: Final = f"""
+local function letter(fields)
+  local size = 0
+  for i = 1, #fields do size = size + #fields[i] end
+  if size <= {LARGEST_BYTES} and #fields <= {_LETTER_FIELDS} then return fields end
+  local heads = {{}}
+  for i = 1, math.min(#fields, {_LETTER_FIELDS}) do
+    heads[i] = string.sub(fields[i], 1, {_LETTER_HEAD})
+  end
+  return heads
+end
+"""
+# A dead letter is kept for people to look at. Of an entry that is too large they see how it began,
+# and Lua hands on no more than a few thousand fields at once.
+
 PUBLISH: Final = (
     _STATE
+    + _LETTER
     + """
 local where, entry = state(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
 if where == 'gone' or (where == 'taken' and ARGV[4] ~= '1') then return 0 end
-if ARGV[5] ~= '' then
-  redis.call('XADD', KEYS[2], '*', 'data', ARGV[5], unpack(routing))
-  redis.call('XADD', KEYS[3], '*', 'data', ARGV[6], unpack(routing))
-end
+if ARGV[5] ~= '' then redis.call('XADD', KEYS[2], '*', 'data', ARGV[5], unpack(routing)) end
+if ARGV[6] ~= '' then redis.call('XADD', KEYS[3], '*', 'data', ARGV[6], unpack(routing)) end
 if entry then
   if ARGV[7] ~= '' then
-    local fields = entry[2]
+    local fields = letter(entry[2])
     fields[#fields + 1] = 'reason'
     fields[#fields + 1] = ARGV[7]
     redis.call('XADD', KEYS[4], '*', unpack(fields))
@@ -74,7 +93,7 @@ return 1
 """Publish what came of an entry and take it off the queue, unless that is no longer ours to do.
 
 KEYS: input, output, lifecycle and dead-letter stream. ARGV: group, consumer, entry id, '1' to
-settle it whoever has it, the output's JSON ('' for none), the lifecycle event's JSON, the reason
-for a dead letter ('' for none), then routing fields and values. Returns 1, or 0 when nothing was
+settle it whoever has it, the output's JSON and the lifecycle event's ('' for none), the reason for
+a dead letter ('' for none), then routing fields and values. Returns 1, or 0 when nothing was
 done because the entry was settled or withdrawn already or belongs to another consumer by now.
 """

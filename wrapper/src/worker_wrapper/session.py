@@ -1,19 +1,18 @@
-"""Which conversation a user's message belongs to: the record `session:user:{user_id}`.
+"""Which conversation a user's message belongs to, by the record `session:user:{user_id}`. Pure.
 
-A front end may keep the record; po.py keeps it when none does. A fresh record wins over SESSION_ID.
-rotation.py adds the reasons for a new session that lie in the conversation itself.
+session_table.py reads and writes the record. A fresh one wins over SESSION_ID, which a new worker
+has from whoever started it; a stale one does not. rotation.py adds the reasons for a new session
+that lie in the conversation itself.
 """
 
-from collections.abc import Callable
+import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-
-from pydantic import ValidationError
-from redis.exceptions import ResponseError
+from typing import Final
 
 from orbiter_contracts import RotationReason, SessionRecord
-from orbiter_contracts.queues import SESSION_RECORDS, SESSION_TTL_SECONDS, session_record
-from worker_wrapper.connection import RedisConnection
+
+_ADDRESSED: Final = re.compile(r"(/[^@]+)@\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ def choose(
         idle_seconds: After so long a new session begins by itself.
         worker_id: Us.
         previous: Session of the user's message before this one, if there was one.
-        first_id: The id for a user's very first session, if there is one for that.
+        first_id: The id for the first session of a worker that is new, if it was given one.
         new_id: The id of a session that begins with this very message. Always the same for the
             same message: one that is delivered again after a crash does not begin a session twice.
     """
@@ -66,7 +65,8 @@ def choose(
         fresh = SessionRecord(
             session_id=session_id, worker_id=worker_id, created_at=now, last_activity=now
         )
-        return Choice(fresh, reason if previous else None, previous)
+        another = previous is not None and previous != session_id
+        return Choice(fresh, reason if another else None, previous)
 
     if record is None:
         if previous == new_id:
@@ -81,69 +81,25 @@ def choose(
     if asked:
         return new(new_id, asked)
     if now - _aware(record.last_activity) > timedelta(seconds=idle_seconds):
-        return new(new_id, "Idle")
+        return new(first_id or new_id, "Idle")
     return Choice(kept, "Record" if record.session_id != previous else None, previous)
 
 
 def split_command(prompt: str, commands: tuple[str, ...]) -> tuple[bool, str]:
     """Tell whether a prompt starts with one of our commands, and what is left of it.
 
+    In groups, chat programs send a command that begins with a slash with the bot's name behind it.
+
     >>> split_command("/new fix the login", ("/new",))
     (True, 'fix the login')
+    >>> split_command("/new@some_bot", ("/new",))
+    (True, '')
     """
-    first, _, rest = prompt.strip().partition("\n")
-    word, _, after = first.partition(" ")
-    if word not in commands:
+    word, *rest = prompt.split(None, 1) or [""]
+    addressed = _ADDRESSED.fullmatch(word)
+    if word not in commands and not (addressed and addressed[1] in commands):
         return False, prompt
-    return True, f"{after}\n{rest}".strip()
-
-
-class SessionTable:
-    """The records in Redis."""
-
-    def __init__(
-        self,
-        redis: RedisConnection,
-        *,
-        clock: Callable[[], datetime],
-        records: str = SESSION_RECORDS,
-    ) -> None:
-        self._redis = redis
-        self._records = records
-        self._clock = clock
-
-    async def touch(self, user_id: int, session_id: str) -> None:
-        """Count the end of a turn as activity, unless another session was started meanwhile."""
-        record = await self.read(user_id)
-        if record is not None and record.session_id == session_id:
-            now = self._clock()
-            await self._write(user_id, record.model_copy(update={"last_activity": now}))
-
-    async def read(self, user_id: int) -> SessionRecord | None:
-        """The record; one that cannot be understood counts as none."""
-        key = session_record(user_id, self._records)
-        try:
-            text = await self._redis.call("GET", key)
-            return SessionRecord.model_validate_json(text) if text else None
-        except ValidationError:
-            return None
-        except ResponseError as error:
-            if not str(error).startswith("WRONGTYPE"):
-                raise
-        return await self._read_hash(key)
-
-    async def _read_hash(self, key: str) -> SessionRecord | None:
-        try:
-            flat = await self._redis.call("HGETALL", key)
-            return SessionRecord.model_validate(dict(zip(flat[::2], flat[1::2], strict=True)))
-        except (ValidationError, ResponseError):
-            return None
-
-    async def _write(self, user_id: int, record: SessionRecord) -> None:
-        await self._redis.call(
-            *("SET", session_record(user_id, self._records), record.model_dump_json()),
-            *("EX", SESSION_TTL_SECONDS),
-        )
+    return True, "".join(rest).strip()
 
 
 def _aware(moment: datetime) -> datetime:

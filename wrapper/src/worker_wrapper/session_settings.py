@@ -9,6 +9,7 @@ from worker_wrapper.variables import SettingsError, Variables
 
 SNAPSHOT_BYTES: Final = 16 * 1024 * 1024
 """How large a snapshot may be unless SNAPSHOT_MAX_BYTES says otherwise."""
+_SESSION_ID: Final = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,17 @@ def session_records(env: Variables) -> str:
         return SESSION_RECORDS
     pattern = re.compile(rf"{SESSION_RECORDS}([a-z0-9-]+:)?")
     return env.matching("SESSION_RECORD_PREFIX", pattern, f"{SESSION_RECORDS} or so and NAMESPACE:")
+
+
+def session_id(env: Variables) -> str | None:
+    """Read the session to begin with, if one is given.
+
+    Raises:
+        SettingsError: It could be neither an argument of an agent nor part of an answer.
+    """
+    if not env.optional("SESSION_ID"):
+        return None
+    return env.matching("SESSION_ID", _SESSION_ID, "1 to 200 printable characters")
 
 
 def snapshot_settings(env: Variables) -> SnapshotSettings | None:

@@ -17,6 +17,7 @@ from worker_wrapper.session_settings import (
     RotationRules,
     SnapshotSettings,
     rotation_rules,
+    session_id,
     session_records,
     snapshot_settings,
 )
@@ -101,7 +102,7 @@ def load(environ: Mapping[str, str]) -> Settings:
             max_cost_usd=env.number("AGENT_MAX_COST_USD"),
             system_prompt=env.optional("AGENT_SYSTEM_PROMPT"),
         ),
-        session_id=env.optional("SESSION_ID"),
+        session_id=session_id(env),
         user_id=env.integer("USER_ID"),
         session_records=session_records(env),
         task=task,

@@ -5,12 +5,17 @@ developer.py and po.py get their entries here; claims.py says what happens to an
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
 
 from redis.exceptions import ResponseError
 
+from orbiter_contracts import InvalidMessageError, decode
+from orbiter_contracts.messages import Message
 from worker_wrapper.connection import RedisConnection, RedisUnavailableError
+from worker_wrapper.replies import LARGEST_BYTES, Cut
+
+M = TypeVar("M", bound=Message)
 
 BLOCK_SECONDS: Final = 30.0
 """How long one blocking read waits. A connection that died silently is noticed at its end."""
@@ -21,11 +26,31 @@ _SCANNED: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A stream entry that was delivered to us; `deliveries` counts how often to anybody."""
+    """A stream entry that was delivered to us.
+
+    Attributes:
+        id: Its id.
+        fields: Its fields as text; bytes that are not UTF-8 as `surrogateescape` has them.
+        deliveries: How often it was delivered to anybody.
+        whole: Whether the fields are all there; of an entry that is too large they are not.
+    """
 
     id: str
     fields: Mapping[str, str]
     deliveries: int = 1
+    whole: bool = True
+
+    def message(self, kind: type[M]) -> M:
+        """Read the message in it; total, like `decode`.
+
+        Raises:
+            InvalidMessageError: There is none of that kind in it.
+        """
+        if not self.whole:
+            raise InvalidMessageError(
+                f"{kind.__name__}: the entry is too large, it has more than {LARGEST_BYTES} bytes"
+            )
+        return decode(kind, self.fields)
 
 
 class InputStream:
@@ -114,7 +139,7 @@ class InputStream:
         """Claim an abandoned entry; None when another consumer was quicker."""
         idle = int(ABANDONED_SECONDS * 1000)
         reply = await self.redis.call("XCLAIM", self.key, self.group, self.consumer, idle, entry.id)
-        return Entry(entry.id, entry.fields, entry.deliveries + 1) if reply else None
+        return replace(entry, deliveries=entry.deliveries + 1) if reply else None
 
     async def leave(self) -> None:
         """Take this consumer off the group's list unless it still holds something.
@@ -158,7 +183,7 @@ class InputStream:
         reply = await self.redis.call(
             *command, "STREAMS", self.key, after, block_seconds=block_seconds, generation=generation
         )
-        return list(reply[0][1]) if reply else []
+        return [[_text(entry_id), flat] for entry_id, flat in reply[0][1]] if reply else []
 
     async def _deliveries(self, entry_id: str) -> int:
         pending = await self.redis.call("XPENDING", self.key, self.group, entry_id, entry_id, 1)
@@ -170,4 +195,12 @@ class InputStream:
 
 def _entry(raw: list[Any], deliveries: int = 1) -> Entry:
     entry_id, flat = raw
-    return Entry(entry_id, dict(zip(flat[::2], flat[1::2], strict=True)), int(deliveries))
+    texts = [_text(text) for text in flat]
+    whole = not any(isinstance(text, Cut) for text in flat)
+    return Entry(
+        entry_id, dict(zip(texts[::2], texts[1::2], strict=whole)), int(deliveries), whole=whole
+    )
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")

@@ -5,6 +5,7 @@ has what came of it judged (judgement.py). Whatever an agent does ends up in the
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from orbiter_contracts import AgentVerdict, OutputStatus, Usage
-from worker_wrapper.agents.base import Agent, AgentResult, Outcome, Piece, Session, Turn
+from worker_wrapper.agents.base import USABLE_ID, Agent, AgentResult, Outcome, Piece, Session, Turn
 from worker_wrapper.environment import agent_environment
 from worker_wrapper.judgement import Judgement, judge
 from worker_wrapper.process import GRACE, CannotStartError, EndReason, Grace, run
@@ -170,9 +171,14 @@ def _next_session(
         id=session.id,
         resumed=True,
         totals=result.totals or session.totals,
-        agent_session_id=result.agent_session_id or session.agent_session_id,
+        agent_session_id=_usable(result.agent_session_id) or session.agent_session_id,
         context_tokens=context_tokens or session.context_tokens,
     )
+
+
+def _usable(agent_session_id: str | None) -> str | None:
+    """An id as the agent printed it, unless it could not be an argument of the next turn."""
+    return agent_session_id if re.fullmatch(USABLE_ID, agent_session_id or "") else None
 
 
 def _ignored(agent: Agent, turn: Turn) -> list[str]:

@@ -114,7 +114,8 @@ class LocalWorker:
         with self.log.open("ab") as log:
             # In a session of its own: the terminal's Ctrl-C is ours to pass on.
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "worker_wrapper"),
+                # -P: this may well run in a directory whose files an agent wrote.
+                *(sys.executable, "-P", "-m", "worker_wrapper"),
                 env=environ,
                 stderr=log,
                 stdout=log,
