@@ -1,6 +1,14 @@
 """Queue names and messages shared by Orbiter's operator, worker wrapper and tasks."""
 
-from orbiter_contracts.envelope import InvalidMessageError, decode, encode, text_fields
+from orbiter_contracts.clamping import clamped_cost, clamped_count, clamped_data, fitted
+from orbiter_contracts.envelope import (
+    InvalidMessageError,
+    decode,
+    decode_json,
+    encode,
+    excerpt,
+    text_fields,
+)
 from orbiter_contracts.messages import (
     AgentVerdict,
     DeveloperWorkerInput,
@@ -26,6 +34,7 @@ from orbiter_contracts.po_state import (
     RotationReason,
     SnapshotReport,
 )
+from orbiter_contracts.routing import Route, read_route
 
 __all__ = [
     "AgentVerdict",
@@ -42,6 +51,7 @@ __all__ = [
     "POWorkerOutput",
     "POWorkerState",
     "RotationReason",
+    "Route",
     "SessionRecord",
     "SnapshotReport",
     "Usage",
@@ -50,7 +60,14 @@ __all__ = [
     "WorkerOutput",
     "Workspace",
     "WorkspaceReport",
+    "clamped_cost",
+    "clamped_count",
+    "clamped_data",
     "decode",
+    "decode_json",
     "encode",
+    "excerpt",
+    "fitted",
+    "read_route",
     "text_fields",
 ]

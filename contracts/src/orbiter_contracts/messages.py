@@ -1,15 +1,29 @@
 """The messages that travel between producers, worker wrappers and the operator.
 
 All are frozen, ignore unknown fields and give every later field a default, so that a newer producer
-never breaks an older worker and an older message still reads. tests/test_contract_messages.py
-freezes their JSON.
+never breaks an older worker and an older message still reads. Every value has its bounds, so that a
+message that exists can be sent (`bounds`). tests/test_contract_messages.py freezes their JSON.
 """
 
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Annotated, Literal
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from orbiter_contracts.bounds import (
+    Cost,
+    Count,
+    Data,
+    Id,
+    Int64,
+    Line,
+    Moment,
+    Name,
+    Seconds,
+    Text,
+    Warnings,
+)
 
 OutputStatus = Literal["success", "failed", "error", "timeout", "input_required", "cancelled"]
 VerdictStatus = Literal["success", "failure", "in_progress", "input_required"]
@@ -34,32 +48,32 @@ class Message(BaseModel):
 class Usage(Message):
     """What one turn cost. Tokens are counted by the provider; `cost_usd` is in US dollars."""
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    cost_usd: float | None = None
-    turns: int = 0
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cache_read_tokens: Count = 0
+    cache_write_tokens: Count = 0
+    cost_usd: Cost | None = None
+    turns: Count = 0
 
 
 class AgentVerdict(Message):
     """The JSON object inside an agent's last `<result>…</result>` block."""
 
     status: VerdictStatus = "success"
-    summary: str = ""
-    data: dict[str, Any] = Field(default_factory=dict)
-    commit_sha: str | None = None
-    pr_url: str | None = None
-    text: str | None = None
-    question: str | None = None
+    summary: Text = ""
+    data: Data = Field(default_factory=dict)
+    commit_sha: Line | None = None
+    pr_url: Line | None = None
+    text: Text | None = None
+    question: Text | None = None
 
 
 class GitWorkspace(Message):
     """A repository to clone before the turn. Credentials never travel in a message."""
 
-    url: str
-    ref: str | None = None
-    branch: str | None = None
+    url: Line
+    ref: Name | None = None
+    branch: Name | None = None
     push: PushPolicy = "Never"
 
 
@@ -72,50 +86,50 @@ class Workspace(Message):
 class WorkspaceReport(Message):
     """What the wrapper did with the git workspace."""
 
-    base_sha: str | None = None
-    head_sha: str | None = None
-    branch: str | None = None
+    base_sha: Line | None = None
+    head_sha: Line | None = None
+    branch: Line | None = None
     pushed: bool = False
-    error: str | None = None
+    error: Text | None = None
 
 
 class WorkerInput(Message):
     """What every worker type is sent. `timeout` is in seconds."""
 
-    request_id: str = Field(default_factory=_new_id)
-    prompt: str = Field(min_length=1)
-    timeout: int = Field(default=1800, gt=0)
+    request_id: Id = Field(default_factory=_new_id)
+    prompt: Annotated[Text, Field(min_length=1)]
+    timeout: Seconds = 1800
     session_continue: bool = True
-    timestamp: datetime = Field(default_factory=_now)
+    timestamp: Moment = Field(default_factory=_now)
 
 
 class POWorkerInput(WorkerInput):
     """A user's message to their PO session."""
 
-    user_id: int
+    user_id: Int64
 
 
 class DeveloperWorkerInput(WorkerInput):
     """One task for a developer worker."""
 
-    task_id: str
-    project_id: str | None = None
+    task_id: Name
+    project_id: Name | None = None
     workspace: Workspace | None = None
 
 
 class WorkerOutput(Message):
     """What every worker type answers. `reason` is a CamelCase word for machines."""
 
-    request_id: str
+    request_id: Id
     status: OutputStatus = "success"
-    error: str | None = None
-    reason: str | None = None
+    error: Text | None = None
+    reason: Name | None = None
     usage: Usage | None = None
-    warnings: list[str] = Field(default_factory=list)
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
-    duration_ms: int | None = None
-    timestamp: datetime = Field(default_factory=_now)
+    warnings: Warnings = Field(default_factory=list)
+    started_at: Moment | None = None
+    finished_at: Moment | None = None
+    duration_ms: Count | None = None
+    timestamp: Moment = Field(default_factory=_now)
 
 
 class POWorkerOutput(WorkerOutput):
@@ -131,21 +145,21 @@ class POWorkerOutput(WorkerOutput):
             after using a tool. Of a success, the final text begins like its last part.
     """
 
-    user_id: int
-    text: str
+    user_id: Int64
+    text: Text
     is_final: bool = True
-    sequence: int = 0
-    part: int = 0
-    session_id: str | None = None
+    sequence: Count = 0
+    part: Count = 0
+    session_id: Id | None = None
 
 
 class DeveloperWorkerOutput(WorkerOutput):
     """The outcome of one developer task."""
 
-    task_id: str
-    worker_id: str | None = None
-    commit_sha: str | None = None
-    pr_url: str | None = None
+    task_id: Name
+    worker_id: Id | None = None
+    commit_sha: Line | None = None
+    pr_url: Line | None = None
     verdict: AgentVerdict | None = None
     workspace: WorkspaceReport | None = None
 
@@ -153,16 +167,16 @@ class DeveloperWorkerOutput(WorkerOutput):
 class WorkerLifecycleEvent(Message):
     """A worker's change of state. `busy` and `completed` count as activity of its session."""
 
-    worker_id: str
+    worker_id: Id
     event: LifecycleEventName
-    timestamp: datetime = Field(default_factory=_now)
-    details: dict[str, Any] = Field(default_factory=dict)
+    timestamp: Moment = Field(default_factory=_now)
+    details: Data = Field(default_factory=dict)
 
 
 class SessionRecord(Message):
     """Value of `session:user:{user_id}`: a front end's, or ours when none keeps it."""
 
-    session_id: str
-    worker_id: str
-    created_at: datetime
-    last_activity: datetime
+    session_id: Id
+    worker_id: Id
+    created_at: Moment
+    last_activity: Moment

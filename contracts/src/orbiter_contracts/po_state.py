@@ -5,12 +5,12 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import datetime
 from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError
 
-from orbiter_contracts.envelope import text_fields
+from orbiter_contracts.bounds import Cost, Count, Id, Int64, Moment, Name, Text
+from orbiter_contracts.envelope import InvalidMessageError, decode_json, text_fields
 from orbiter_contracts.messages import Message, OutputStatus, Usage
 
 POWorkerState = Literal["starting", "ready", "busy", "stopped"]
@@ -22,10 +22,10 @@ message, too large a context, another topic, or a session record that names anot
 class PORotation(Message):
     """The last change of session. `from_session` is called `from` in JSON."""
 
-    reason: RotationReason | str
-    from_session: str | None = Field(default=None, alias="from")
-    to: str
-    at: datetime
+    reason: RotationReason | Name
+    from_session: Id | None = Field(default=None, alias="from")
+    to: Id
+    at: Moment
 
 
 class SnapshotReport(Message):
@@ -40,9 +40,9 @@ class SnapshotReport(Message):
     """
 
     stored: bool
-    bytes: int = 0
-    reason: str | None = None
-    limit: int | None = None
+    bytes: Count = 0
+    reason: Name | None = None
+    limit: Count | None = None
 
 
 class POState(Message):
@@ -70,25 +70,25 @@ class POState(Message):
         first_output_at: When that process first sent something, a piece or a whole answer.
     """
 
-    state: POWorkerState | str = "starting"
-    request_id: str | None = None
-    user_id: int | None = None
-    session_id: str | None = None
-    turns: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    cost_usd: float = 0.0
-    context_tokens: int | None = None
-    last_activity: datetime | None = None
-    rotations: int = 0
+    state: POWorkerState | Name = "starting"
+    request_id: Id | None = None
+    user_id: Int64 | None = None
+    session_id: Id | None = None
+    turns: Count = 0
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cache_read_tokens: Count = 0
+    cache_write_tokens: Count = 0
+    cost_usd: Cost = 0.0
+    context_tokens: Count | None = None
+    last_activity: Moment | None = None
+    rotations: Count = 0
     rotation: PORotation | None = None
     snapshot: SnapshotReport | None = None
-    started_at: datetime | None = None
-    ready_at: datetime | None = None
-    busy_at: datetime | None = None
-    first_output_at: datetime | None = None
+    started_at: Moment | None = None
+    ready_at: Moment | None = None
+    busy_at: Moment | None = None
+    first_output_at: Moment | None = None
 
     @classmethod
     def of(cls, fields: Mapping[bytes, bytes] | Mapping[str, str]) -> Self | None:
@@ -98,8 +98,8 @@ class POState(Message):
         }
         for name, kind in (("rotation", PORotation), ("snapshot", SnapshotReport)):
             if text := known.pop(name, None):
-                with suppress(ValidationError):
-                    known[name] = kind.model_validate_json(text)
+                with suppress(InvalidMessageError):
+                    known[name] = decode_json(kind, text)
         if not fields:
             return None
         try:
@@ -116,12 +116,12 @@ class POTurn(Message):
     goes on in another one.
     """
 
-    request_id: str
-    user_id: int
-    session_id: str
-    thread: str | None = None
-    at: datetime
-    prompt: str
-    text: str
+    request_id: Id
+    user_id: Int64
+    session_id: Id
+    thread: Id | None = None
+    at: Moment
+    prompt: Text
+    text: Text
     status: OutputStatus
     usage: Usage | None = None

@@ -33,13 +33,11 @@ def context_size(result: AgentResult, used: Usage | None) -> int | None:
 
 
 def _growth(now: Usage, before: Usage) -> Usage:
-    grown = Usage(
-        input_tokens=now.input_tokens - before.input_tokens,
-        output_tokens=now.output_tokens - before.output_tokens,
-        cache_read_tokens=now.cache_read_tokens - before.cache_read_tokens,
-        cache_write_tokens=now.cache_write_tokens - before.cache_write_tokens,
-        cost_usd=None if now.cost_usd is None else now.cost_usd - (before.cost_usd or 0.0),
-    )
-    shrunk = min(grown.input_tokens, grown.output_tokens, grown.cost_usd or 0) < 0
+    tokens = {
+        name: getattr(now, name) - getattr(before, name)
+        for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+    }
+    cost = None if now.cost_usd is None else now.cost_usd - (before.cost_usd or 0.0)
     # Totals that went down began anew with this turn.
-    return now if shrunk else grown
+    shrunk = min(*tokens.values(), cost or 0) < 0
+    return now if shrunk else Usage(**tokens, cost_usd=cost)

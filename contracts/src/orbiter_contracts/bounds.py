@@ -1,0 +1,157 @@
+"""How large, how deep and how far a message may go: the one home of these figures and their types.
+
+The message classes are made of these types, so a message that exists can be sent: it is valid JSON,
+and no number in it is beyond what Kubernetes, Redis and other people's programs read. What comes
+from a stranger and is out of range is refused with a reason; what an agent made, `clamping`
+brings into range first.
+"""
+
+import math
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic_core import to_json
+
+MAX_ENTRY_BYTES: Final = 4 * 1024 * 1024
+"""The largest entry that a reader takes from a stream; a larger one is a dead letter, unread.
+
+The largest input is a prompt from a ConfigMap (1 MiB, the API server's limit) with the answers of
+its AgentTask (1.5 MiB, etcd's limit of an object), and JSON writes some characters as two bytes.
+"""
+MAX_OUTPUT_BYTES: Final = 1024 * 1024
+"""The largest output a worker publishes, as JSON: 256 Ki characters of text, four bytes each.
+
+The rest of the way to MAX_ENTRY_BYTES is for workers of earlier versions, which had no such bound.
+"""
+MAX_TIMEOUT_SECONDS: Final = 604_800
+"""A week: the most that `spec.timeoutSeconds` of an AgentTask allows."""
+MAX_COUNT: Final = 2**53 - 1
+"""The largest integer that every JSON reader keeps exact (RFC 8259, section 6)."""
+MAX_COST_USD: Final = 1e9
+"""No turn costs a billion dollars: whoever says so has not counted."""
+MAX_ID_CHARACTERS: Final = 512
+MAX_NAME_CHARACTERS: Final = 253
+"""What the resource definitions allow for names, `taskId`, `projectId`, a branch or a tag."""
+MAX_LINE_CHARACTERS: Final = 2048
+"""What the resource definition allows for a URL."""
+MAX_DATA_DEPTH: Final = 64
+"""JSON readers give up from about a hundred levels on, pydantic's at 200."""
+MAX_DATA_VALUES: Final = 10_000
+"""A value of three bytes costs its reader sixty."""
+MAX_DATA_BYTES: Final = 256 * 1024
+"""As JSON; with the text beside it, it still fits into an object of Kubernetes (1.5 MiB)."""
+MAX_WARNINGS: Final = 50
+MAX_WARNING_CHARACTERS: Final = 200
+
+_INT64 = 2**63
+_EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
+
+
+def printable(text: Any) -> Any:
+    """A text without halves of characters (lone surrogates), which cannot be sent."""
+    if not isinstance(text, str):
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
+def shortened(text: str, characters: int) -> str:
+    """A text's beginning and end, with a word of what was left out between; at most so long."""
+    text = printable(text)
+    if len(text) <= characters:
+        return text
+    gap = f" [{len(text)} characters, cut] "
+    if characters <= 2 * len(gap):
+        return text[: characters - 1] + "…"
+    head = (characters - len(gap)) // 2
+    return text[:head] + gap + text[len(text) - (characters - len(gap) - head) :]
+
+
+def data_problem(value: Any) -> str | None:
+    """Why a JSON value cannot be part of a message, in words; None when it can."""
+    level: list[Any] = [value]
+    values = 0
+    for _ in range(MAX_DATA_DEPTH + 1):
+        if not level:
+            break
+        values += len(level)
+        if values > MAX_DATA_VALUES:
+            return f"has more than {MAX_DATA_VALUES} values"
+        for one in level:
+            if problem := _scalar_problem(one):
+                return problem
+        level = [part for one in level for part in _parts(one)]
+    else:
+        if level:
+            return f"is nested more than {MAX_DATA_DEPTH} deep"
+    if len(to_json(value)) > MAX_DATA_BYTES:
+        return f"is longer than {MAX_DATA_BYTES} bytes as JSON"
+    return None
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    return value if isinstance(value, list) else []
+
+
+def _scalar_problem(value: Any) -> str | None:
+    if isinstance(value, str):
+        return "has half a character (a lone surrogate)" if printable(value) != value else None
+    if isinstance(value, float) and not math.isfinite(value):
+        return "has a number that is NaN or infinite"
+    if isinstance(value, int) and not -_INT64 <= value < _INT64:
+        return "has an integer beyond 64 bits"
+    if value is None or isinstance(value, int | float | dict | list):
+        return None
+    return f"has a value of type {type(value).__name__}, which JSON does not have"
+
+
+def _sane_data(value: dict[str, Any]) -> dict[str, Any]:
+    if problem := data_problem(value):
+        raise ValueError(problem)
+    return value
+
+
+def _sane_moment(value: datetime) -> datetime:
+    """A moment without a time zone is meant in UTC: Python's `utcnow().isoformat()` has none."""
+    aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+    if not _EARLIEST <= aware < _LATEST:
+        raise ValueError(f"is not between {_EARLIEST.year} and {_LATEST.year}")
+    return aware.astimezone(UTC)
+
+
+def _few(value: Any) -> Any:
+    """Warnings are prose: what is too much of them is cut and never refused.
+
+    Cut before they are looked at: each of a million wrong ones would be an error of its own.
+    """
+    if not isinstance(value, list):
+        return value
+    kept = [
+        shortened(one, MAX_WARNING_CHARACTERS) if isinstance(one, str) else one
+        for one in value[:MAX_WARNINGS]
+    ]
+    if (more := len(value) - MAX_WARNINGS) > 0:
+        kept[-1] = f"and {more + 1} warnings more"
+    return kept
+
+
+_whole = BeforeValidator(printable)
+# These may become arguments, variables or names, and none of those can hold a NUL.
+_no_nul = Field(pattern=r"^[^\x00]*$")
+Text = Annotated[str, StringConstraints(max_length=MAX_ENTRY_BYTES), _whole]
+Line = Annotated[str, StringConstraints(max_length=MAX_LINE_CHARACTERS), _no_nul, _whole]
+Id = Annotated[str, StringConstraints(max_length=MAX_ID_CHARACTERS), _no_nul, _whole]
+Name = Annotated[str, StringConstraints(max_length=MAX_NAME_CHARACTERS), _no_nul, _whole]
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+Int64 = Annotated[int, Field(ge=-_INT64, lt=_INT64)]
+Cost = Annotated[float, Field(ge=0, le=MAX_COST_USD, allow_inf_nan=False)]
+Seconds = Annotated[int, Field(gt=0, le=MAX_TIMEOUT_SECONDS)]
+Moment = Annotated[datetime, AfterValidator(_sane_moment)]
+Data = Annotated[dict[str, Any], AfterValidator(_sane_data)]
+Warnings = Annotated[list[Text], BeforeValidator(_few)]

@@ -1,0 +1,187 @@
+"""Whatever bytes come in, a reader answers or refuses; whatever is made, can be sent."""
+
+import json
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from orbiter_contracts import (
+    AgentVerdict,
+    DeveloperWorkerInput,
+    DeveloperWorkerOutput,
+    InvalidMessageError,
+    POState,
+    POTurn,
+    POWorkerInput,
+    POWorkerOutput,
+    SessionRecord,
+    Usage,
+    WorkerLifecycleEvent,
+    clamped_cost,
+    clamped_count,
+    clamped_data,
+    decode,
+    decode_json,
+    encode,
+    excerpt,
+    fitted,
+    read_route,
+    text_fields,
+)
+from orbiter_contracts.messages import Message
+
+KINDS: list[type[Message]] = [
+    DeveloperWorkerInput,
+    DeveloperWorkerOutput,
+    POTurn,
+    POWorkerInput,
+    POWorkerOutput,
+    SessionRecord,
+    WorkerLifecycleEvent,
+]
+SURROGATES = st.text(st.characters(codec=None) | st.characters(categories=["Cs"]), max_size=40)
+NUMBERS = st.one_of(
+    st.integers(),
+    st.floats(),
+    st.sampled_from([2**31, 2**53, 2**63, -(2**63) - 1, 10**400, 1e308, 0]),
+)
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | NUMBERS | SURROGATES,
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(SURROGATES, inner, max_size=5),
+    max_leaves=20,
+)
+WRITTEN_NUMBERS = st.sampled_from(
+    ["NaN", "Infinity", "-Infinity", "1e309", "-1e309", "9" * 30, "9" * 5000, "-0", "1E400", "00"]
+) | NUMBERS.map(lambda number: repr(number) if abs(number) < 10**300 else "1e999")
+DEEP = st.integers(1, 3000).map(lambda levels: '{"a":' * levels) | st.integers(1, 300).map(
+    lambda levels: "[" * levels + "]" * levels
+)
+WRITTEN = st.one_of(
+    VALUES.map(lambda value: json.dumps(value, ensure_ascii=True) if _short(value) else "0"),
+    WRITTEN_NUMBERS,
+    DEEP,
+    st.integers(0, 20_000).map(lambda width: "[" + "0," * width + "0]"),
+)
+
+
+def _short(value: Any) -> bool:
+    with suppress(ValueError):
+        json.dumps(value)
+        return True
+    return False
+
+
+@st.composite
+def objects(draw: st.DrawFn, kind: type[Message]) -> bytes:
+    """JSON whose fields have the message's names and anybody's values."""
+    names = draw(st.lists(st.sampled_from([*kind.model_fields, "mood"]), max_size=8))
+    text = ",".join(f'"{name}":{draw(WRITTEN)}' for name in names)
+    return ("{" + text + "}").encode("utf-8", "surrogatepass")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@given(data=st.data())
+def test_a_reader_returns_a_message_that_can_be_sent_or_refuses_in_one_line(
+    kind: type[Message], data: st.DataObject
+) -> None:
+    raw = data.draw(st.binary(max_size=200) | objects(kind) | SURROGATES)
+    message, reason = None, ""
+    try:
+        message = decode_json(kind, raw)
+    except InvalidMessageError as error:
+        reason = str(error)
+    if message is None:
+        assert 0 < len(reason) <= 601
+        assert reason.isprintable()
+        assert reason.encode()
+    else:
+        again = encode(message)["data"]
+        assert "NaN" not in json.dumps(json.loads(again, parse_constant=lambda name: "NaN!"))
+        assert decode(kind, {b"data": again.encode()}) == message
+
+
+@given(
+    st.dictionaries(st.binary(max_size=20) | st.just(b"data"), st.binary(max_size=60), max_size=4)
+)
+def test_the_fields_of_an_entry_are_always_text_and_never_an_exception(
+    fields: dict[bytes, bytes],
+) -> None:
+    for key, value in text_fields(fields).items():
+        assert (key + value).encode() is not None
+    with suppress(InvalidMessageError):
+        decode(DeveloperWorkerInput, fields)
+
+
+ROUTED = st.dictionaries(
+    st.sampled_from(["agenttask", "attempt"]),
+    SURROGATES
+    | st.sampled_from(
+        ["team/fix", "a/b/c", "\u00b2", "9" * 5000, "0", "1", "01", "+1", "1\n", "\u0661"]
+    ),
+)
+
+
+@given(ROUTED)
+def test_a_route_is_read_or_refused_or_absent(fields: dict[str, str]) -> None:
+    with suppress(InvalidMessageError):
+        route = read_route(fields)
+        assert route is None or (route.attempt >= 1 and fields["attempt"] == str(route.attempt))
+        assert (route is None) == ("agenttask" not in fields)
+
+
+@pytest.mark.parametrize("attempt", ["\u00b2", "9" * 5000, "0", "-1", "", "1 ", "\u0661", "1e3"])
+def test_an_attempt_that_is_not_a_small_number_is_refused(attempt: str) -> None:
+    with pytest.raises(InvalidMessageError, match="attempt: not a number"):
+        read_route({"agenttask": "team/fix", "attempt": attempt})
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([name.encode() for name in POState.model_fields]) | st.binary(max_size=9),
+        st.binary(max_size=40) | WRITTEN.map(lambda text: text.encode("utf-8", "surrogatepass")),
+        max_size=8,
+    )
+)
+def test_a_sessions_state_is_always_read(fields: dict[bytes, bytes]) -> None:
+    state = POState.of(fields)
+    assert (state is None) == (not fields)
+    if state is not None:
+        assert state.model_dump_json(by_alias=True)
+        moments = (state.last_activity, state.started_at, state.ready_at, state.busy_at)
+        assert all(isinstance(one, datetime) and one.tzinfo for one in moments if one is not None)
+
+
+@given(SURROGATES | st.binary(max_size=2000), st.integers(1, 300))
+def test_an_excerpt_is_one_bounded_printable_line(data: str | bytes, characters: int) -> None:
+    shown = excerpt(data, characters)
+    assert len(shown) <= characters + 1
+    assert shown.isprintable()
+    assert shown.encode() is not None
+    assert excerpt(shown, characters + 1) == shown
+
+
+@given(VALUES, VALUES, VALUES)
+def test_what_an_agent_made_can_be_sent_once_it_is_clamped(
+    count: Any, cost: Any, data: Any
+) -> None:
+    usage = Usage(turns=clamped_count(count), cost_usd=clamped_cost(cost))
+    sane, problem = clamped_data(data if isinstance(data, dict) else {"data": data})
+    assert problem is None or sane == {}
+    verdict = AgentVerdict(summary=str(count)[:99] if _short(count) else "", data=sane)
+    output = DeveloperWorkerOutput(request_id="r", task_id="t", usage=usage, verdict=verdict)
+    assert decode(DeveloperWorkerOutput, encode(fitted(output))) == output
+
+
+@given(st.lists(SURROGATES, max_size=3))
+def test_a_message_of_any_text_is_made_or_refused_and_never_fails_later(texts: list[str]) -> None:
+    first, second, third = (*texts, "", "", "")[:3]
+    try:
+        task = DeveloperWorkerInput(task_id=first, prompt=second, project_id=third)
+    except ValidationError:
+        return
+    assert encode(task)["data"].encode()
