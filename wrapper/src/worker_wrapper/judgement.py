@@ -48,13 +48,15 @@ def judge(name: str, outcome: Outcome, result: AgentResult, *, developer: bool) 
         result: What the adapter read in it.
         developer: Whether a verdict is demanded.
     """
-    text = _printable(result.text)
+    said = _sendable(result.text)
+    text = _end(said)
+    # A block may be longer than what is published of the text, so it is looked for in all of it.
+    finding = find_verdict(said)
     warnings = _warnings(outcome, result)
     failure = _failure(name, outcome, result)
     if failure:
         status, reason, error = failure
-        return Judgement(status, reason, _printable(error), text, warnings=warnings)
-    finding = find_verdict(text)
+        return Judgement(status, reason, _end(_sendable(error)), text, warnings=warnings)
     judgement = _developer(finding, text) if developer else _po(finding, text)
     if result.permission_denials and not _explicit_success(finding):
         denied = f"{name} was not allowed to use {', '.join(result.permission_denials)}"
@@ -112,7 +114,7 @@ def _po(finding: Finding, text: str) -> Judgement:
     if verdict is None:
         problems = [finding.problem] if finding.present and finding.problem else []
         return Judgement("success", text=text, warnings=problems)
-    answer = verdict.text or finding.rest or verdict.question or verdict.summary
+    answer = _end(verdict.text or finding.rest or verdict.question or verdict.summary)
     status = _STATUS[verdict.status]
     if status != "failed":
         return Judgement(status, None, None, answer, verdict)
@@ -144,9 +146,12 @@ def _with_stderr(error: str, outcome: Outcome) -> str:
     return f"{error}: {complaint}" if beside else f"{error}\n{complaint}".strip()
 
 
-def _printable(text: str) -> str:
-    """The end of the text, without half characters, which could not be sent on."""
+def _end(text: str) -> str:
+    """The end of the text."""
     cut = len(text) - TEXT_CHARACTERS
-    if cut > 0:
-        text = f"[{cut} characters left out] {text[cut:]}"
+    return f"[{cut} characters left out] {text[cut:]}" if cut > 0 else text
+
+
+def _sendable(text: str) -> str:
+    """The text without half characters, which could not be sent on."""
     return text.encode("utf-8", "replace").decode()

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from orbiter_contracts import AgentVerdict
 
 _OPEN, _CLOSE = "<result>", "</result>"
+_TRIED = 32
 _FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 
 DEVELOPER_INSTRUCTION = """\
@@ -71,6 +72,8 @@ def _last_block(text: str) -> tuple[int, int] | None:
     while end >= 0:
         starts = _openings(text, before + len(_CLOSE) if before >= 0 else 0, end)
         if starts:
+            # Each try may read all that follows: of very many, the outermost and the last ones.
+            starts = [*starts[:_TRIED], *starts[_TRIED:][-_TRIED:]]
             good = (start for start in starts if _loads(text[start:end]) is not None)
             return next(good, starts[-1]), end
         if before < 0:
