@@ -22,6 +22,8 @@ from worker_wrapper.signals import Shutdown
 OK: Final = 0
 CRASHED: Final = 1
 REDIS_UNAVAILABLE: Final = 3
+_LAST_WORDS_SECONDS: Final = 5.0
+_ERROR_CHARACTERS: Final = 200
 
 
 async def run(settings: Settings, environ: Mapping[str, str]) -> int:
@@ -57,10 +59,12 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
         await _farewell(worker)
     except (RedisUnavailableError, ResponseError) as error:
         log.error("redis_unavailable", error=str(error), exit_code=REDIS_UNAVAILABLE)
+        await _last_words(worker, "RedisUnavailable", error, REDIS_UNAVAILABLE)
         return REDIS_UNAVAILABLE
-    except Exception:
+    except Exception as error:
         # A mistake of ours: said here, because a bare traceback could show a secret.
         log.exception("crashed", exit_code=CRASHED)
+        await _last_words(worker, "WrapperCrashed", error, CRASHED)
         return CRASHED
     finally:
         await redis.close()
@@ -73,6 +77,18 @@ async def _farewell(worker: Worker) -> None:
         await worker.lifecycle.announce("stopped", tries=2)
     except (RedisUnavailableError, ResponseError) as error:
         worker.log.warning("stopped_unannounced", error=str(error))
+
+
+async def _last_words(worker: Worker, reason: str, error: Exception, exit_code: int) -> None:
+    """Say that we failed and leave, once and without patience: it is news, and the log has it."""
+    said: str = worker.redactor.scrub(f"{type(error).__name__}: {error}")
+    details = {"reason": reason, "error": said[:_ERROR_CHARACTERS], "exit_code": str(exit_code)}
+    try:
+        async with asyncio.timeout(_LAST_WORDS_SECONDS):
+            await worker.lifecycle.announce("failed", details, tries=1)
+            await worker.lifecycle.announce("stopped", tries=1)
+    except Exception as trouble:
+        worker.log.debug("end_unannounced", error=str(trouble))
 
 
 async def _work(worker: Worker) -> None:
