@@ -106,7 +106,21 @@ def worker_template(
     for container in merged["spec"]["containers"]:
         if container["name"] == WORKER:
             container["env"] = merge(container.get("env", []), identity, "env")
+            secret = {"name": "SECRET_ENV", "value": ",".join(_from_secrets(agent, container))}
+            container["env"] = merge(container["env"], [secret], "env")
     return merged
+
+
+def _from_secrets(agent: Agent, container: Object) -> list[str]:
+    """Names of the variables that come from Secrets: the worker keeps their values out of outputs.
+
+    Which ones `envFrom` brings is known to nobody here. Of those the agent sees its credentials.
+    """
+    sources = {item["name"]: item.get("valueFrom") or {} for item in container["env"]}
+    names = [name for name, source in sources.items() if "secretKeyRef" in source]
+    if any("secretRef" in source for source in container.get("envFrom") or ()):
+        names += [name for name in CREDENTIALS.get(agent.type, ()) if name not in sources]
+    return names
 
 
 def _container(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> Object:
