@@ -26,11 +26,14 @@ raise SystemExit(asyncio.run(worker.run(load(os.environ), os.environ)))
 """
 
 
-def test_a_mistake_of_ours_is_logged_without_secrets_and_ends_with_1() -> None:
+@pytest.mark.integration
+def test_a_mistake_of_ours_is_logged_without_secrets_and_ends_with_1(
+    redis_server: RedisServer,
+) -> None:
     environ = {
         "WORKER_ID": "w-1",
         "WORKER_TYPE": "developer",
-        "REDIS_URL": "redis://127.0.0.1:1/0",
+        "REDIS_URL": redis_server.url,
         "ANTHROPIC_API_KEY": "sk-ant-hidden",
     }
     done = subprocess.run(

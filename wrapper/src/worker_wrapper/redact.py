@@ -14,7 +14,7 @@ _OUR_SETTINGS = frozenset({"SNAPSHOT_KEY", "SESSION_MAX_TOKENS"})
 """Named like secrets, and none: 100000 is a number that people write."""
 _HEADERS = re.compile(r"_HEADERS$", re.IGNORECASE)
 """Variables of `Name: value` lines, for instance ANTHROPIC_CUSTOM_HEADERS."""
-SECRET_ENV = "SECRET_ENV"
+SECRET_ENV = "SECRET_ENV"  # noqa: S105 - the name of a variable
 """Variable that lists, with commas between, the variables that come from Secrets."""
 _SHORTEST = 6
 """Shorter values are no secrets and would blot out ordinary words."""
@@ -36,7 +36,8 @@ class Redactor:
         """Know the secrets in an environment.
 
         They are the variables that SECRET_ENV lists or that are named like one, passwords in URLs
-        and the values of headers. Those in the files of GIT_CREDENTIALS_DIR are known too: an agent could have read them.
+        and the values of headers. Those in the files of GIT_CREDENTIALS_DIR are known too: an agent
+        could have read them.
         """
         values = []
         listed = {name.strip() for name in environ.get(SECRET_ENV, "").split(",")}
@@ -45,9 +46,7 @@ class Redactor:
                 values += _secrets_in_url(value)
             if _HEADERS.search(name):
                 values += _secrets_in_headers(value)
-            if name in listed:
-                values.append(value)
-            elif name not in _OUR_SETTINGS and _SECRET_NAME.search(name):
+            if name in listed or (name not in _OUR_SETTINGS and _SECRET_NAME.search(name)):
                 values.append(value)
         if directory := environ.get("GIT_CREDENTIALS_DIR"):
             values += _secrets_in_files(Path(directory))
@@ -72,7 +71,6 @@ class Redactor:
         if isinstance(value, list | tuple):
             return [self.scrub(item) for item in value]
         return value
-
 
     def _scrub_items(self, items: Mapping[Any, Any]) -> dict[Any, Any]:
         scrubbed: dict[Any, Any] = {}
