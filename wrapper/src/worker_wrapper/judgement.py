@@ -9,6 +9,7 @@ from typing import Self
 
 from orbiter_contracts import AgentVerdict, OutputStatus
 from worker_wrapper.agents.base import AgentResult, Outcome
+from worker_wrapper.spoken import words
 from worker_wrapper.verdict import Finding, find_verdict
 
 TEXT_CHARACTERS = 256 * 1024
@@ -48,7 +49,7 @@ def judge(name: str, outcome: Outcome, result: AgentResult, *, developer: bool) 
         result: What the adapter read in it.
         developer: Whether a verdict is demanded.
     """
-    said = _sendable(result.text)
+    said = words(result.text)
     text = _end(said)
     # A block may be longer than what is published of the text, so it is looked for in all of it.
     finding = find_verdict(said)
@@ -56,13 +57,13 @@ def judge(name: str, outcome: Outcome, result: AgentResult, *, developer: bool) 
     failure = _failure(name, outcome, result)
     if failure:
         status, reason, error = failure
-        return Judgement(status, reason, _end(_sendable(error)), text, warnings=warnings)
+        return Judgement(status, reason, _end(words(error)), text, warnings=warnings)
     judgement = _developer(finding, text) if developer else _po(finding, text)
     if result.permission_denials and not _explicit_success(finding):
         denied = f"{name} was not allowed to use {', '.join(result.permission_denials)}"
         error = f"{denied}; {judgement.error}" if judgement.error else denied
         judgement = replace(judgement, status="failed", reason="PermissionDenied", error=error)
-    return replace(judgement, warnings=[*warnings, *judgement.warnings])
+    return replace(judgement, warnings=[*warnings, *finding.warnings, *judgement.warnings])
 
 
 def _failure(
@@ -150,8 +151,3 @@ def _end(text: str) -> str:
     """The end of the text."""
     cut = len(text) - TEXT_CHARACTERS
     return f"[{cut} characters left out] {text[cut:]}" if cut > 0 else text
-
-
-def _sendable(text: str) -> str:
-    """The text without half characters, which could not be sent on."""
-    return text.encode("utf-8", "replace").decode()

@@ -163,9 +163,7 @@ class Lease:
     async def _release(self) -> None:
         with suppress(RedisUnavailableError, ResponseError, TimeoutError):
             async with asyncio.timeout(_RELEASE_SECONDS):
-                await self._redis.call(
-                    "EVAL", RELEASE, 1, self._key, self._presence.token, tries=1
-                )
+                await self._redis.call("EVAL", RELEASE, 1, self._key, self._presence.token, tries=1)
 
     async def _take(
         self, redis: RedisConnection, *, instead_of: str = "", tries: int = TRIES
