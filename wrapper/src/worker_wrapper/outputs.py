@@ -3,8 +3,8 @@
 Pure: developer.py and po.py call these with everything in hand; exchange.py publishes the result.
 """
 
-import json
 from datetime import datetime
+from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
 from orbiter_contracts import (
@@ -14,10 +14,14 @@ from orbiter_contracts import (
     POWorkerOutput,
     WorkspaceReport,
 )
+from orbiter_contracts.bounds import MAX_NAME_CHARACTERS
 from orbiter_contracts.queues import DATA_FIELD
 from worker_wrapper.settings import BoundTask
+from worker_wrapper.spoken import loads, words
 from worker_wrapper.streams import Entry
 from worker_wrapper.turn import TurnReport
+
+_LONGEST: Final = MAX_NAME_CHARACTERS
 
 
 def without_turn(
@@ -108,15 +112,15 @@ def stand_in(entry: Entry, bound: BoundTask) -> DeveloperWorkerInput:
     Its request_id is the one it has, else the one that the operator gives to this attempt.
     """
     try:
-        data = json.loads(entry.fields[DATA_FIELD])
+        data = loads(entry.fields[DATA_FIELD])
     except (KeyError, ValueError):
         data = None
-    known = {key: value for key, value in _items(data) if isinstance(value, str) and value}
+    known = {key: words(value) for key, value in _items(data) if 0 < len(words(value)) <= _LONGEST}
     _, uid, attempt = (bound.record or f":{entry.id}:1").rsplit(":", 2)
     return DeveloperWorkerInput(
         request_id=known.get("request_id", str(uuid5(NAMESPACE_URL, f"orbiter:{uid}:{attempt}"))),
-        task_id=known.get("task_id", bound.name or entry.id),
-        prompt=known.get("prompt", "unreadable"),
+        task_id=known.get("task_id", bound.name or entry.id)[:_LONGEST],
+        prompt="unreadable",
     )
 
 

@@ -219,6 +219,8 @@ def _start(
         )
     except OSError as error:
         raise CannotStartError(_why_not(error, command.argv[0], workdir)) from None
+    except ValueError as error:  # a NUL in an argument
+        raise CannotStartError(f"cannot start {command.argv[0]}: {error}") from None
     finally:
         os.close(stdin)
         for pipe in pipes:
