@@ -16,6 +16,7 @@ from support.redis_server import running_server
 
 from orbiter_contracts import queues, scripts
 from orbiter_operator.session_queue import LOOK, registry_key
+from worker_wrapper.lease import LEASE_SECONDS, RELEASE, TAKE
 
 pytestmark = pytest.mark.e2e
 
@@ -148,6 +149,24 @@ def test_the_operator_looks_after_a_session_to_its_end(login: Login) -> None:
     assert operator.xread({PO_INPUT: "0-0"}, block=1) == []
     assert operator.client_unblock(operator.client_id()) == 0
     assert operator.unlink(*queues.po_keys("anna")) == 3
+
+
+@pytest.mark.parametrize(
+    ("user", "key"),
+    [
+        ("developer", queues.developer_lease("w-1")),
+        ("developer", queues.developer_lease("team.fix-1", "7-0")),
+        ("po", queues.po_lease("anna")),
+    ],
+)
+def test_a_worker_takes_the_lease_of_its_name_and_gives_it_back(
+    login: Login, user: str, key: str
+) -> None:
+    worker, ours = login(user), ("token", "", 1, "place", "host", LEASE_SECONDS)
+    assert worker.eval(TAKE, 1, key, *ours) == []
+    assert worker.eval(TAKE, 1, key, "another", *ours[1:]) == ["token", "1", "place", "host"]
+    assert worker.eval(RELEASE, 1, key, "token") == 1
+    assert worker.exists(key) == 0
 
 
 @pytest.mark.parametrize(

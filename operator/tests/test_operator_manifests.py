@@ -89,6 +89,25 @@ def test_redis_is_reached_through_the_secret_of_the_namespace():
     assert environment()["REDIS_URL"] == reference
 
 
+def test_the_worker_is_told_which_variables_come_from_secrets():
+    dsn = {"name": "SHOP_DSN", "valueFrom": {"secretKeyRef": {"name": "shop", "key": "dsn"}}}
+    agent = {
+        "type": "codex",
+        "credentialsSecretRef": {"name": "keys"},
+        "env": [dsn, {"name": "MODE", "value": "test"}, {"name": "SECRET_ENV", "value": "none"}],
+    }
+    told = environment(agent=agent)["SECRET_ENV"].split(",")
+    assert told == ["OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL", "SHOP_DSN", "REDIS_URL"]
+
+
+def test_credentials_from_a_whole_secret_count_as_coming_from_one():
+    whole = {"name": "worker", "envFrom": [{"secretRef": {"name": "keys"}}]}
+    told = environment(podTemplate={"spec": {"containers": [whole]}})["SECRET_ENV"]
+    assert "ANTHROPIC_API_KEY" in told.split(",")
+    whole["envFrom"] = [{"configMapRef": {"name": "settings"}}]
+    assert environment(podTemplate={"spec": {"containers": [whole]}})["SECRET_ENV"] == "REDIS_URL"
+
+
 def test_the_agents_settings_become_variables_and_what_is_not_set_stays_away():
     agent = {"type": "claude", "model": "m", "maxTurns": 9, "maxCostUSD": 1.5}
     told = environment(agent=agent)

@@ -41,8 +41,8 @@ def origin(tmp_path: Path) -> Path:
     return bare
 
 
-def commits(claude: FakeClaude) -> None:
-    claude.says("<result>{}</result>")
+def commits(claude: FakeClaude, verdict: str = "{}") -> None:
+    claude.says(f"<result>{verdict}</result>")
     claude.does(f"{COMMIT}\n{claude.behaviour}")
 
 
@@ -71,6 +71,30 @@ async def test_push_always_brings_the_work_to_the_origin(
     assert output.commit_sha == git("rev-parse", "agent/fix", at=origin)
     assert output.workspace is not None
     assert output.workspace.pushed
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [("failure", "failed"), ("in_progress", "failed"), ("input_required", "input_required")],
+)
+async def test_nothing_is_pushed_unless_the_agent_has_succeeded(
+    wrappers: Wrappers,
+    queues: Queues,
+    fake_claude: FakeClaude,
+    origin: Path,
+    status: str,
+    outcome: str,
+) -> None:
+    commits(fake_claude, verdict=f'{{"status": "{status}", "question": "?"}}')
+    wanted = GitWorkspace(url=str(origin), branch="agent/fix", push="Always")
+    await queues.task(workspace=Workspace(git=wanted))
+    assert await wrappers.start().exit_code() == 0
+    output = await queues.output()
+    assert (output.status, output.commit_sha) == (outcome, None)
+    assert output.workspace is not None
+    assert not output.workspace.pushed
+    assert git("branch", "--list", at=origin) == "* main"
+    assert any("nothing was pushed" in warning for warning in output.warnings)
 
 
 async def test_work_that_was_to_be_pushed_and_was_not_is_no_success(

@@ -21,9 +21,9 @@ from orbiter_contracts.queues import DEVELOPER_INPUT, PO_GROUP, po_input
 
 pytestmark = pytest.mark.integration
 
-DEVELOPER_COMMANDS = 14
+DEVELOPER_COMMANDS = 16
 """At least as many commands as a developer's whole life has; a test below counts them."""
-PO_STEPS = range(1, 19)
+PO_STEPS = range(1, 20)
 """The commands of a PO worker until it waits for a third message."""
 STEPS = range(1, DEVELOPER_COMMANDS)
 MOMENTS = [(number, when) for number in STEPS for when in ("before", "after")]

@@ -63,6 +63,16 @@ def test_an_unreadable_attempt_is_answered_under_the_operators_own_request_id(
     assert task.task_id == "team/fix"
 
 
+@pytest.mark.parametrize(
+    "data",
+    ['{"a":' * 2000, '{"n": 1' + "0" * 5000 + "}", '{"request_id": "' + "r" * 9000 + '"}'],
+)
+def test_an_attempt_that_no_reader_takes_is_answered_all_the_same(data: str) -> None:
+    bound = BoundTask("17-0", "agenttask:9f1c:2", f"team/{'t' * 253}", 2)
+    task = stand_in(Entry("17-0", {"data": data}), bound)
+    assert task.request_id == str(uuid5(NAMESPACE_URL, "orbiter:9f1c:2"))
+
+
 def test_an_unreadable_attempt_keeps_the_ids_that_can_be_read() -> None:
     bound = BoundTask("17-0", "agenttask:9f1c:2", "team/fix", 2)
     entry = Entry("17-0", {"data": '{"request_id": "r-1", "task_id": "t-1", "prompt": 5}'})

@@ -70,6 +70,14 @@ def test_files_are_unnamed_and_gone_after_closing(spill: Spill, tmp_path: Path) 
     assert spill.size == 0
 
 
+def test_what_is_given_back_when_nobody_reads_on_was_not_lost(spill: Spill) -> None:
+    spill.write(b"0123456789")
+
+    spill.close()
+
+    assert spill.dropped == 0
+
+
 def test_the_last_result_is_found_among_noise(tmp_path: Path) -> None:
     noise = b"warning: {not json}\n{also not\n" * 1000
     spill = filled(tmp_path, noise, b'{"type":"result","n":1}\n{"type":"result","n":2}\n', noise)

@@ -16,6 +16,9 @@ from worker_wrapper.redact import Redactor
         ("my_password", "hunter22", "hunter22"),
         ("REDIS_URL", "redis://worker:p%40ss-word@host:6379/0", "p%40ss-word"),
         ("REDIS_URL", "redis://worker:p%40ss-word@host:6379/0", "p@ss-word"),
+        ("ANTHROPIC_CUSTOM_HEADERS", "X-Team: shop\nX-Gate: gate-123456", "gate-123456"),
+        ("ANTHROPIC_CUSTOM_HEADERS", "Authorization: Bearer abc-123456", "abc-123456"),
+        ("my_password", "hunter22\n", "hunter22"),
         ("HTTPS_PROXY", "http://me:proxy-pw@proxy:3128", "proxy-pw"),
     ],
 )
@@ -49,6 +52,20 @@ def test_the_git_credentials_are_known_from_their_files(tmp_path: Path) -> None:
 )
 def test_what_is_no_secret_stays(name: str, value: str) -> None:
     assert Redactor.of({name: value}).scrub(f"say {value}") == f"say {value}"
+
+
+def test_a_variable_is_a_secret_when_the_operator_says_that_it_comes_from_one() -> None:
+    environ = {"SECRET_ENV": "SHOP_DSN,MODE", "SHOP_DSN": "shop-dsn-1", "MODE": "on", "OTHER": "x"}
+
+    assert Redactor.of(environ).scrub("shop-dsn-1 is on: x") == "[redacted] is on: x"
+
+
+def test_the_keys_of_an_object_are_masked_like_its_values() -> None:
+    told = {"seen": {"secret-one": ["secret-two"], "secret-two": 1}, "n": 5}
+
+    scrubbed = Redactor(["secret-one", "secret-two"]).scrub(told)
+
+    assert scrubbed == {"seen": {"[redacted]": ["[redacted]"], "[redacted] (1)": 1}, "n": 5}
 
 
 def test_of_secrets_that_contain_each_other_the_longest_is_masked() -> None:

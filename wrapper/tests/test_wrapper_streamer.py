@@ -66,6 +66,21 @@ async def test_pieces_are_numbered_in_their_order(reader: Reader, no_pause: None
     assert streamer.next_sequence == 3
 
 
+async def test_a_long_piece_goes_in_several_that_a_reader_takes(reader: Reader) -> None:
+    long = "x" * (2 * streaming.PIECE_CHARACTERS + 5)
+    async with Streamer(reader.send, Redactor([])) as streamer:
+        streamer.take(Piece(long))
+        streamer.take(Piece("the end", opens=True))
+        await streamer.finish()
+    assert [(len(text), part) for text, part, _ in reader.pieces] == [
+        (streaming.PIECE_CHARACTERS, 0),
+        (streaming.PIECE_CHARACTERS, 0),
+        (5, 0),
+        (len("\n\nthe end"), 1),
+    ]
+    assert [sequence for _, _, sequence in reader.pieces] == [0, 1, 2, 3]
+
+
 async def test_a_new_text_is_a_new_part_after_a_blank_line(reader: Reader, no_pause: None) -> None:
     async with Streamer(reader.send, Redactor([])) as streamer:
         streamer.take(Piece("", opens=True))

@@ -250,3 +250,9 @@ def test_an_agent_that_only_tells_of_the_turn_is_believed() -> None:
 
 def test_a_turn_without_figures_cost_nobody_knows_what() -> None:
     assert charge(AgentResult(), None) is None
+
+
+async def test_much_output_that_was_kept_is_no_reason_for_a_warning(take: Take) -> None:
+    report = await take(f"head -c 1048576 /dev/zero | tr '\\0' n; echo\n{SAY}")
+
+    assert (report.status, report.warnings) == ("success", [])

@@ -297,3 +297,24 @@ def test_of_a_very_long_text_the_end_is_published(judged: Judged) -> None:
 
 def test_text_that_cannot_be_sent_is_made_sendable(judged: Judged) -> None:
     assert judged("half \ud800 a pair", developer=False).text == "half ? a pair"
+
+
+@pytest.mark.parametrize("developer", [True, False])
+def test_a_block_longer_than_the_published_text_is_read_all_the_same(
+    judged: Judged, developer: bool
+) -> None:
+    long = "x" * TEXT_CHARACTERS * 2
+    judgement = judged(f'<result>{{"summary":"{long}"}}</result>', developer=developer)
+
+    assert judgement.status == "success"
+    assert judgement.verdict is not None
+    assert judgement.verdict.summary == long
+    assert len(judgement.text) < TEXT_CHARACTERS + 100
+
+
+def test_openings_without_an_end_do_not_hold_up_the_verdict(judged: Judged) -> None:
+    opening = '<result>{"summary":"'
+
+    judgement = judged(opening * 50_000 + DONE)
+
+    assert judgement.verdict == AgentVerdict(status="success", summary="did it")

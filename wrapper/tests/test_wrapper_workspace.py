@@ -512,10 +512,28 @@ async def test_wrong_credentials_are_an_error_that_does_not_repeat_them(
     assert "wrong-secret" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [("git@example.org:team/app.git", "example.org"), ("ssh://git@h.org:22/app.git", "h.org")],
+)
+@pytest.mark.parametrize("missing", ["known_hosts", "ssh-privatekey"])
+async def test_ssh_without_a_key_or_known_hosts_is_refused_with_what_to_add(
+    task: Task, tmp_path: Path, url: str, host: str, missing: str
+) -> None:
+    task.credentials = tmp_path / "secret"
+    task.credentials.mkdir()
+    for name in {"known_hosts", "ssh-privatekey"} - {missing}:
+        (task.credentials / name).touch()
+
+    with pytest.raises(WorkspaceError, match=f"has no {missing}: .*{host}"):
+        await task.begin(url)
+
+
 async def test_an_ssh_key_is_used_and_only_that(task: Task, origin: Path, tmp_path: Path) -> None:
     task.credentials = tmp_path / "secret"
     task.credentials.mkdir()
-    (task.credentials / "ssh-privatekey").touch()
+    for name in ("ssh-privatekey", "known_hosts"):
+        (task.credentials / name).touch()
     programs = tmp_path / "bin"
     programs.mkdir()
     ssh = programs / "ssh"
@@ -528,6 +546,8 @@ async def test_an_ssh_key_is_used_and_only_that(task: Task, origin: Path, tmp_pa
     used = (tmp_path / "ssh-args").read_text()
     assert f"-i{task.credentials}/ssh-privatekey" in used
     assert "-oIdentitiesOnly=yes" in used
+    assert f"-oUserKnownHostsFile={task.credentials}/known_hosts" in used
+    assert "-oStrictHostKeyChecking=yes" in used
     assert "git@example.org" in used
     assert (task.directory / "second").exists()
 

@@ -112,7 +112,7 @@ class POWorkerInput(WorkerInput):
 class DeveloperWorkerInput(WorkerInput):
     """One task for a developer worker."""
 
-    task_id: Name
+    task_id: Id
     project_id: Name | None = None
     workspace: Workspace | None = None
 
@@ -156,7 +156,7 @@ class POWorkerOutput(WorkerOutput):
 class DeveloperWorkerOutput(WorkerOutput):
     """The outcome of one developer task."""
 
-    task_id: Name
+    task_id: Id
     worker_id: Id | None = None
     commit_sha: Line | None = None
     pr_url: Line | None = None

@@ -66,12 +66,27 @@ def po_hold(worker_id: str) -> str:
     return f"worker:po:{worker_id}:hold"
 
 
+def po_lease(worker_id: str) -> str:
+    """Key of the lease of a PO worker's name: a hash that is there while its process lives."""
+    return f"worker:po:{worker_id}:lease"
+
+
+def developer_lease(worker_id: str, entry: str | None = None) -> str:
+    """The same for a developer worker; one that is bound to an entry has it for that entry alone.
+
+    A task that is made anew under its old name has workers of the old names, and the last one of
+    the old task may still be on its way out.
+    """
+    bound = f":{entry}" if entry else ""
+    return f"worker:developer:{worker_id}{bound}:lease"
+
+
 def po_keys(worker_id: str) -> tuple[str, ...]:
     """Every key of one PO worker: what goes when its POSession is deleted."""
     streams = (po_input(worker_id), po_output(worker_id))
     letters = tuple(dead_letter(stream) for stream in streams)
     kept = (po_snapshot(worker_id), po_turns(worker_id), po_state(worker_id), po_hold(worker_id))
-    return (*streams, *letters, *kept)
+    return (*streams, *letters, *kept, po_lease(worker_id))
 
 
 def dead_letter(stream: str) -> str:

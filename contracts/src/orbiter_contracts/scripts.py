@@ -28,9 +28,9 @@ local entry = redis.call('XRANGE', KEYS[2], ARGV[2], ARGV[2])
 if known and (#entry == 0 or redis.call('HEXISTS', KEYS[1], 'output') == 1) then return false end
 local output = redis.call('XADD', KEYS[3], '*', 'data', ARGV[4],
   'agenttask', ARGV[6], 'attempt', ARGV[7])
-redis.call('XADD', KEYS[4], '*', 'data', ARGV[5], 'agenttask', ARGV[6], 'attempt', ARGV[7])
+redis.pcall('XADD', KEYS[4], '*', 'data', ARGV[5], 'agenttask', ARGV[6], 'attempt', ARGV[7])
 redis.call('HSET', KEYS[1], 'entry', ARGV[2], 'output', output)
-if KEYS[5] then redis.call('SET', KEYS[5], ARGV[8], 'EX', ARGV[1]) end
+if KEYS[5] then redis.pcall('SET', KEYS[5], ARGV[8], 'EX', ARGV[1]) end
 redis.call('EXPIRE', KEYS[1], ARGV[1])
 if #entry == 1 then
   redis.call('XACK', KEYS[2], ARGV[3], ARGV[2])
@@ -45,7 +45,7 @@ record's lifetime in seconds, entry id, consumer group, the output's JSON, the l
 JSON, `<namespace>/<name>`, attempt[, the agent's session, for a task that has a question]. Returns
 the output's id, or nil when the attempt was already published or withdrawn (superseded). A record
 that is missing altogether means that Redis lost its data: the output is published all the same,
-because the work was done.
+because the work was done. Behind the output nothing can fail: Redis would not take it back.
 """
 
 ATTEMPT_TTL_SECONDS: Final = 7 * 24 * 60 * 60

@@ -34,6 +34,7 @@ IDENTITY = (
     *("SESSION_RECORD_PREFIX", "TASK_ENTRY_ID", "TASK_RECORD", "TASK_NAME", "TASK_ATTEMPT"),
 )
 """Variables that say who the worker is and which keys are its own: nobody else sets them."""
+_SECRET_ENV = "SECRET_ENV"  # noqa: S105 - the name of a variable
 CREDENTIALS = {
     "claude": _ANTHROPIC,
     "codex": _OPENAI,
@@ -96,7 +97,7 @@ def worker_template(
     identity.append(_secret_variable("REDIS_URL", defaults.redis_secret, redis_key, optional=False))
     for container in merged["spec"]["containers"]:
         if container["name"] == WORKER:
-            container["env"] = _identified(container, identity)
+            container["env"] = _identified(agent, container, identity)
     return merged
 
 
@@ -126,15 +127,28 @@ def lay_over(
     return merged
 
 
-def _identified(container: Object, identity: list[Object]) -> list[Object]:
+def _identified(agent: Agent, container: Object, identity: list[Object]) -> list[Object]:
     """The container's variables and behind them those that say who the worker is."""
-    names = {item["name"] for item in identity}
+    names = {item["name"] for item in identity} | {_SECRET_ENV}
     kept = [item for item in container.get("env") or () if item["name"] not in names]
+    secret = _from_secrets(agent, [*kept, *identity], container.get("envFrom") or [])
     if container.get("envFrom"):
         # What comes from a whole ConfigMap is not known here: empty means that it is not set.
         names |= {item["name"] for item in kept}
         kept += [{"name": name, "value": ""} for name in IDENTITY if name not in names]
-    return kept + identity
+    return [*kept, {"name": _SECRET_ENV, "value": ",".join(secret)}, *identity]
+
+
+def _from_secrets(agent: Agent, variables: list[Object], whole: list[Object]) -> list[str]:
+    """Names of the variables that come from Secrets: the worker keeps their values out of outputs.
+
+    Which ones `envFrom` brings is known to nobody here. Of those the agent sees its credentials.
+    """
+    sources = {item["name"]: item.get("valueFrom") or {} for item in variables}
+    names = [name for name, source in sources.items() if "secretKeyRef" in source]
+    if any("secretRef" in source for source in whole):
+        names += [name for name in CREDENTIALS.get(agent.type, ()) if name not in sources]
+    return names
 
 
 def _container(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> Object:

@@ -170,7 +170,9 @@ async def _work(
         job.claim.snapshot, warnings = await recall.keep(report.session)
         report = replace(report, warnings=[*report.warnings, *warnings])
     finished = workspace.Finished(prepared)
-    if not stop.is_set():
+    if report.status != "success":
+        finished = workspace.unfinished(task.workspace, prepared)
+    elif not stop.is_set():
         finished = await workspace.finish(
             *place,
             prepared=prepared,

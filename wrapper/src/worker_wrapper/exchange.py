@@ -4,7 +4,6 @@ The work itself (workspace, agent, conversation) comes as a function from develo
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from worker_wrapper.connection import RedisConnection, RedisUnavailableError
 from worker_wrapper.heartbeat import keep_claim, obey_shutdown
 from worker_wrapper.lifecycle import Details, Lifecycle, event_for
 from worker_wrapper.logs import Log
+from worker_wrapper.publishing import publishable
 from worker_wrapper.redact import Redactor
 from worker_wrapper.settings import Settings
 from worker_wrapper.signals import Shutdown
@@ -101,11 +101,7 @@ async def answer(
         worker.log.warning("superseded", entry=claim.entry.id)
         return None
     event = worker.lifecycle.event(event_for(output.status), {**details, "status": output.status})
-    published = json.dumps(
-        worker.redactor.scrub(output.model_dump(mode="json")),
-        ensure_ascii=False,
-        separators=(",", ":"),
-    )
+    published = publishable(output, worker.redactor).model_dump_json()
     try:
         settled = await claim.settle(published, event.model_dump_json(), dead_reason=dead_reason)
     except RedisUnavailableError:

@@ -21,6 +21,7 @@ from worker_wrapper.agents.base import Command, Outcome
 from worker_wrapper.askpass import CREDENTIALS_DIR, HOST
 from worker_wrapper.environment import common_environment
 from worker_wrapper.process import CannotStartError, run
+from worker_wrapper.repository import ssh_host
 from worker_wrapper.stop import StopTurn
 
 _OUTPUT_BYTES = 1024 * 1024
@@ -53,6 +54,8 @@ _NO_NEWS = (
     *("hint:", "fatal: Could not read from remote repository.", "and the repository exists."),
     "Please make sure you have the correct access rights",
 )
+_SSH_KEY, _KNOWN_HOSTS = "ssh-privatekey", "known_hosts"
+_HOST_KEYS = "what `ssh-keyscan %s` prints once you have compared it with the host's own keys"
 _CERTIFICATES = ("GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
@@ -124,13 +127,15 @@ class Git:
 
         The helper script is made for each use and removed after it: an agent runs as the same user
         and could change one that lies around.
+
+        Raises:
+            GitError: The URL is one of SSH, and the directory lacks the key or the known hosts.
         """
         if directory is None:
             yield {}
             return
-        key = directory / "ssh-privatekey"
-        if key.is_file():
-            yield {"GIT_SSH_COMMAND": _ssh_command(key, directory / "known_hosts")}
+        if host := ssh_host(url):
+            yield {"GIT_SSH_COMMAND": _ssh_command(host, directory)}
             return
         helpers = Path(tempfile.mkdtemp(prefix="askpass-", dir=self.spill_dir))
         try:
@@ -173,11 +178,15 @@ def reason(complaint: str) -> str:
     return "\n".join(reduce(str.removeprefix, _BLAME, line) for line in news)
 
 
-def _ssh_command(key: Path, known_hosts: Path) -> str:
-    hosts = (
-        [f"-oUserKnownHostsFile={known_hosts}", "-oStrictHostKeyChecking=yes"]
-        if known_hosts.is_file()
-        else ["-oUserKnownHostsFile=/dev/null", "-oStrictHostKeyChecking=accept-new"]
-    )
+def _ssh_command(host: str, directory: Path) -> str:
+    """SSH with one key, to hosts that are known: to any other it could give the work away."""
+    key, known_hosts = directory / _SSH_KEY, directory / _KNOWN_HOSTS
+    for file, what in ((key, f"the private key for {host}"), (known_hosts, _HOST_KEYS % host)):
+        if not file.is_file():
+            raise GitError(
+                f"the Secret with the git credentials (workspace.git.credentialsSecretRef) has no "
+                f"{file.name}: add it, {what}"
+            )
+    hosts = [f"-oUserKnownHostsFile={known_hosts}", "-oStrictHostKeyChecking=yes"]
     options = ["-F/dev/null", "-oBatchMode=yes", "-oIdentitiesOnly=yes", *hosts]
     return shlex.join(["ssh", f"-i{key}", *options])

@@ -54,6 +54,9 @@ async def keep_claim(
 async def obey_shutdown(stop: StopTurn, shutdown: Shutdown, *, grace_seconds: float) -> None:
     """Once asked to leave, give the turn the grace period but for a reserve, then stop it."""
     await shutdown.requested.wait()
+    if shutdown.superseded.is_set():
+        stop.set("cancelled")
+        return
     patience = max(grace_seconds - RESERVE_SECONDS, grace_seconds / 2)
     try:
         async with asyncio.timeout(patience):

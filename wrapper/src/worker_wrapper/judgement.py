@@ -9,6 +9,7 @@ from typing import Self
 
 from orbiter_contracts import AgentVerdict, OutputStatus
 from worker_wrapper.agents.base import AgentResult, Outcome
+from worker_wrapper.spoken import words
 from worker_wrapper.verdict import Finding, find_verdict
 
 TEXT_CHARACTERS = 256 * 1024
@@ -48,19 +49,21 @@ def judge(name: str, outcome: Outcome, result: AgentResult, *, developer: bool) 
         result: What the adapter read in it.
         developer: Whether a verdict is demanded.
     """
-    text = _printable(result.text)
+    said = words(result.text)
+    text = _end(said)
+    # A block may be longer than what is published of the text, so it is looked for in all of it.
+    finding = find_verdict(said)
     warnings = _warnings(outcome, result)
     failure = _failure(name, outcome, result)
     if failure:
         status, reason, error = failure
-        return Judgement(status, reason, _printable(error), text, warnings=warnings)
-    finding = find_verdict(text)
+        return Judgement(status, reason, _end(words(error)), text, warnings=warnings)
     judgement = _developer(finding, text) if developer else _po(finding, text)
     if result.permission_denials and not _explicit_success(finding):
         denied = f"{name} was not allowed to use {', '.join(result.permission_denials)}"
         error = f"{denied}; {judgement.error}" if judgement.error else denied
         judgement = replace(judgement, status="failed", reason="PermissionDenied", error=error)
-    return replace(judgement, warnings=[*warnings, *judgement.warnings])
+    return replace(judgement, warnings=[*warnings, *finding.warnings, *judgement.warnings])
 
 
 def _failure(
@@ -112,7 +115,7 @@ def _po(finding: Finding, text: str) -> Judgement:
     if verdict is None:
         problems = [finding.problem] if finding.present and finding.problem else []
         return Judgement("success", text=text, warnings=problems)
-    answer = verdict.text or finding.rest or verdict.question or verdict.summary
+    answer = _end(verdict.text or finding.rest or verdict.question or verdict.summary)
     status = _STATUS[verdict.status]
     if status != "failed":
         return Judgement(status, None, None, answer, verdict)
@@ -144,9 +147,7 @@ def _with_stderr(error: str, outcome: Outcome) -> str:
     return f"{error}: {complaint}" if beside else f"{error}\n{complaint}".strip()
 
 
-def _printable(text: str) -> str:
-    """The end of the text, without half characters, which could not be sent on."""
+def _end(text: str) -> str:
+    """The end of the text."""
     cut = len(text) - TEXT_CHARACTERS
-    if cut > 0:
-        text = f"[{cut} characters left out] {text[cut:]}"
-    return text.encode("utf-8", "replace").decode()
+    return f"[{cut} characters left out] {text[cut:]}" if cut > 0 else text

@@ -4,9 +4,10 @@ What matters comes in short lines; a long one is skipped, so that this never hol
 whatever is printed.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+
+from worker_wrapper.spoken import loads
 
 LONGEST_BYTES: Final = 256 * 1024
 
@@ -41,8 +42,8 @@ class ObjectLines:
         if not line.startswith(b"{"):
             return
         try:
-            value = json.loads(line.decode("utf-8", "replace"))
-        except (ValueError, RecursionError):
+            value = loads(line)
+        except ValueError:
             return
         if isinstance(value, dict):
             self._hear(value)

@@ -73,7 +73,9 @@ class PO:
             return
         while not shutdown.requested.is_set():
             entry = await shutdown.unless(self._stream.next())
-            if entry is not None and await self._handle(entry):
+            if entry is None or not await self._handle(entry):
+                continue
+            if not shutdown.superseded.is_set():
                 await self._worker.lifecycle.announce("ready")
 
     async def _handle(self, entry: Entry) -> bool:

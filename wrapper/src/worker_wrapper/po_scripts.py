@@ -1,7 +1,8 @@
 """What a PO worker asks of Redis in one step: its state is never behind what it published.
 
 `Changes` travel as field, value, field, value…: `+name` adds, `?name` sets what is not set yet, an
-empty value removes the field.
+empty value removes the field. No change can fail halfway through a script: a sum that is no number
+begins anew, and a key of the wrong kind is left as it is.
 """
 
 from collections.abc import Mapping
@@ -17,10 +18,13 @@ _APPLY: Final = """
 local function apply(key, from)
   for i = from, #ARGV, 2 do
     local name, value, how = ARGV[i], ARGV[i + 1], string.sub(ARGV[i], 1, 1)
-    if how == '+' then redis.call('HINCRBYFLOAT', key, string.sub(name, 2), value)
-    elseif how == '?' then redis.call('HSETNX', key, string.sub(name, 2), value)
-    elseif value == '' then redis.call('HDEL', key, name)
-    else redis.call('HSET', key, name, value) end
+    if how == '+' then
+      local field = string.sub(name, 2)
+      local sum = redis.pcall('HINCRBYFLOAT', key, field, value)
+      if type(sum) == 'table' then redis.pcall('HSET', key, field, value) end
+    elseif how == '?' then redis.pcall('HSETNX', key, string.sub(name, 2), value)
+    elseif value == '' then redis.pcall('HDEL', key, name)
+    else redis.pcall('HSET', key, name, value) end
   end
 end
 """
@@ -94,7 +98,7 @@ them, then changes. Run twice it does no harm, as long as nothing in it adds.
 
 PIECE: Final = """
 redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'data', ARGV[1])
-redis.call('HSETNX', KEYS[2], 'first_output_at', ARGV[3])
+redis.pcall('HSETNX', KEYS[2], 'first_output_at', ARGV[3])
 return 1
 """
 """Publish a piece of an answer. Pieces are what makes an output stream long, so it is trimmed here.
@@ -111,10 +115,10 @@ SETTLE_TURN: Final = (
     + """
 apply(KEYS[5], 11)
 if ARGV[8] ~= '' then
-  redis.call('RPUSH', KEYS[6], ARGV[8])
-  redis.call('LTRIM', KEYS[6], -tonumber(ARGV[9]), -1)
+  redis.pcall('RPUSH', KEYS[6], ARGV[8])
+  redis.pcall('LTRIM', KEYS[6], -tonumber(ARGV[9]), -1)
 end
-if KEYS[7] then redis.call('SET', KEYS[7], ARGV[10]) end
+if KEYS[7] then redis.pcall('SET', KEYS[7], ARGV[10]) end
 return 1
 """
 )

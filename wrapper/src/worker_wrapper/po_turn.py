@@ -113,12 +113,14 @@ class POTurns:
                 snapshot=snapshot.report if snapshot else None,
                 now=now,
             ),
-            POTurn.model_validate(
-                worker.redactor.scrub(kept.model_dump(mode="json"))
-            ).model_dump_json(),
+            self._scrubbed(kept).model_dump_json(),
             snapshot,
         )
         return output
+
+    def _scrubbed(self, turn: POTurn) -> POTurn:
+        scrub = self._worker.redactor.scrub
+        return turn.model_copy(update={"prompt": scrub(turn.prompt), "text": scrub(turn.text)})
 
     async def _told(self, message: Message) -> tuple[str, str]:
         """What the agent is told, and the conversation this belongs to.

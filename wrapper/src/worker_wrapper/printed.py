@@ -4,16 +4,19 @@ The adapters (agents/) use it. Nothing here holds more than a few megabytes: lin
 position, and the long strings of a huge object are cut to their end, where agents put the result.
 """
 
-import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from worker_wrapper.spill import Spill
+from worker_wrapper.spoken import loads
 
-KEPT_BYTES = 512 * 1024
-"""What is kept of a string in an object that is too large to be read whole."""
-_WHOLE_BYTES = 2 * 1024 * 1024
+KEPT_BYTES = 1024 * 1024
+"""What is kept of a string in an object that is too large to be read whole: as much as an output
+may have."""
+_KEPT_OF_MANY_BYTES = 256 * 1024
+"""The same, when the object has so many long strings that it would be too large even so."""
+_WHOLE_BYTES = 4 * 1024 * 1024
 _SHORTENED_BYTES = 8 * 1024 * 1024
 _CANDIDATES = 4096
 """Lines that are looked at, from the end, for the last object."""
@@ -67,10 +70,12 @@ def _load(spill: Spill, start: int, end: int) -> dict[str, Any] | None:
     if end - start <= _WHOLE_BYTES:
         data: bytes | None = spill.read(start, end - start)
     else:
-        data = shortened(spill.chunks(start, end))
+        data = shortened(spill.chunks(start, end)) or shortened(
+            spill.chunks(start, end), keep=_KEPT_OF_MANY_BYTES
+        )
     try:
-        value = json.loads(data.decode("utf-8", "replace")) if data else None
-    except (ValueError, RecursionError):
+        value = loads(data) if data else None
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None
 

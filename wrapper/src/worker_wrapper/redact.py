@@ -12,30 +12,41 @@ _SECRET_NAME = re.compile(
 )
 _OUR_SETTINGS = frozenset({"SNAPSHOT_KEY", "SESSION_MAX_TOKENS"})
 """Named like secrets, and none: 100000 is a number that people write."""
+_HEADERS = re.compile(r"_HEADERS$", re.IGNORECASE)
+"""Variables of `Name: value` lines, for instance ANTHROPIC_CUSTOM_HEADERS."""
+SECRET_ENV = "SECRET_ENV"  # noqa: S105 - the name of a variable
+"""Variable that lists, with commas between, the variables that come from Secrets."""
 _SHORTEST = 6
 """Shorter values are no secrets and would blot out ordinary words."""
-_GIT_SECRETS = ("password", "token")
+_GIT_SECRETS = ("password", "token", "ssh-privatekey")
 
 
 class Redactor:
     """Replaces the values it was given, longest first."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        known = sorted({v for v in values if len(v) >= _SHORTEST}, key=len, reverse=True)
+        # A Secret made of a file often ends with a line break that nobody repeats.
+        stripped = {value.strip() for value in values}
+        known = sorted({v for v in stripped if len(v) >= _SHORTEST}, key=len, reverse=True)
         self._known = known
         self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> "Redactor":
-        """Know the secrets in an environment: variables named like one, passwords in URLs.
+        """Know the secrets in an environment.
 
-        Those in the files of GIT_CREDENTIALS_DIR are known too: an agent could have read them.
+        They are the variables that SECRET_ENV lists or that are named like one, passwords in URLs
+        and the values of headers. Those in the files of GIT_CREDENTIALS_DIR are known too: an agent
+        could have read them.
         """
         values = []
+        listed = {name.strip() for name in environ.get(SECRET_ENV, "").split(",")}
         for name, value in environ.items():
             if "://" in value:
                 values += _secrets_in_url(value)
-            if name not in _OUR_SETTINGS and _SECRET_NAME.search(name):
+            if _HEADERS.search(name):
+                values += _secrets_in_headers(value)
+            if name in listed or (name not in _OUR_SETTINGS and _SECRET_NAME.search(name)):
                 values.append(value)
         if directory := environ.get("GIT_CREDENTIALS_DIR"):
             values += _secrets_in_files(Path(directory))
@@ -52,14 +63,29 @@ class Redactor:
         return longest
 
     def scrub(self, value: Any) -> Any:
-        """The value without the secrets, in whatever text its dicts and lists hold."""
+        """The value without the secrets, in whatever text its dicts (keys too) and lists hold."""
         if isinstance(value, str):
             return self._pattern.sub("[redacted]", value) if self._pattern else value
         if isinstance(value, Mapping):
-            return {key: self.scrub(item) for key, item in value.items()}
+            return self._scrub_items(value)
         if isinstance(value, list | tuple):
             return [self.scrub(item) for item in value]
         return value
+
+    def _scrub_items(self, items: Mapping[Any, Any]) -> dict[Any, Any]:
+        scrubbed: dict[Any, Any] = {}
+        for key, item in items.items():
+            name = self.scrub(key)
+            if name in scrubbed:
+                name = f"{name} ({len(scrubbed)})"  # two secrets are two keys still
+            scrubbed[name] = self.scrub(item)
+        return scrubbed
+
+
+def _secrets_in_headers(lines: str) -> list[str]:
+    """The value of each header, and what of it stands behind a scheme like `Bearer`."""
+    values = [line.partition(":")[2].strip() for line in lines.splitlines()]
+    return [secret for value in values for secret in (value, value.partition(" ")[2])]
 
 
 def _secrets_in_url(value: str) -> list[str]:

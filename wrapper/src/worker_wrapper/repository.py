@@ -105,6 +105,21 @@ def _start(git: GitWorkspace, remote: Remote) -> Start:
     raise WorkspaceError(f"{git.url} has no branch or tag {git.ref!r} (a commit needs its full id)")
 
 
+def ssh_host(url: str) -> str | None:
+    """The host that git reaches by SSH for this URL; None when it does not.
+
+    >>> ssh_host("git@example.org:team/app.git"), ssh_host("https://example.org/app.git")
+    ('example.org', None)
+    """
+    if _SCP_LIKE.fullmatch(url):
+        return url.partition("@")[2].partition(":")[0]
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    return parts.hostname if parts.scheme == "ssh" else None
+
+
 def _check_url(url: str) -> None:
     if _SCP_LIKE.fullmatch(url) or re.fullmatch(r"/[^\x00-\x20]+", url):
         return

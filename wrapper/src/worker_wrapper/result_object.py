@@ -1,12 +1,14 @@
 """The one JSON object that Claude Code ends with in print mode; droid prints the same kind."""
 
-import math
 from typing import Any
 
-from orbiter_contracts import Usage
+from orbiter_contracts import Usage, clamped_count
 from worker_wrapper.agents.base import AgentResult
 from worker_wrapper.printed import last_object
 from worker_wrapper.spill import Spill
+from worker_wrapper.spoken import name, words
+
+_ERRORS = 10
 
 
 def find_result(stdout: Spill) -> dict[str, Any] | None:
@@ -20,37 +22,41 @@ def _is_result(said: dict[str, Any]) -> bool:
 
 def read_result(said: dict[str, Any]) -> AgentResult:
     """What the object says, but for what only one CLI knows of."""
-    text, session_id = said.get("result"), said.get("session_id")
-    text = text if isinstance(text, str) else ""
+    text = words(said.get("result"))
     is_error = said.get("is_error") is True or said.get("subtype", "success") != "success"
     return AgentResult(
         text=text,
-        agent_session_id=session_id if isinstance(session_id, str) else None,
+        agent_session_id=name(said.get("session_id")),
         usage=_usage(said.get("usage")),
         is_error=is_error,
         error=_error(said, text) if is_error else None,
-        turns=number(said.get("num_turns", 1)),
+        turns=_turns(said.get("num_turns")),
     )
 
 
-def number(value: object) -> int:
-    """A count, whatever was printed in its place."""
-    return int(value) if isinstance(value, int | float) and math.isfinite(value) else 0
+def _turns(value: object) -> int:
+    """How often the model was asked; once at least, unless the CLI says clearly that it never was.
+
+    A figure that is none is a slip of the CLI and no reason to lose the answer beside it.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        return 1
+    return clamped_count(value)
 
 
 def _usage(usage: object) -> Usage | None:
     if not isinstance(usage, dict):
         return None
     return Usage(
-        input_tokens=number(usage.get("input_tokens")),
-        output_tokens=number(usage.get("output_tokens")),
-        cache_read_tokens=number(usage.get("cache_read_input_tokens")),
-        cache_write_tokens=number(usage.get("cache_creation_input_tokens")),
+        input_tokens=clamped_count(usage.get("input_tokens")),
+        output_tokens=clamped_count(usage.get("output_tokens")),
+        cache_read_tokens=clamped_count(usage.get("cache_read_input_tokens")),
+        cache_write_tokens=clamped_count(usage.get("cache_creation_input_tokens")),
     )
 
 
 def _error(said: dict[str, Any], text: str) -> str:
     errors = said.get("errors")
-    if isinstance(errors, list) and errors:
-        return "; ".join(str(error) for error in errors)
-    return text or f"the agent ended with {said.get('subtype', 'an error')}"
+    told = [words(error) for error in errors[:_ERRORS]] if isinstance(errors, list) else []
+    subtype = words(said.get("subtype")) or "an error"
+    return "; ".join(filter(None, told)) or text or f"the agent ended with {subtype}"

@@ -62,6 +62,8 @@ end
 # A dead letter is kept for people to look at. Of an entry that is too large they see how it began,
 # and Lua hands on no more than a few thousand fields at once.
 
+# Redis does not undo what a script has done before an error. So the output comes first, and nothing
+# after it may fail: the rest is tried (pcall), and a key of the wrong kind costs only itself.
 PUBLISH: Final = (
     _STATE
     + _LETTER
@@ -69,13 +71,13 @@ PUBLISH: Final = (
 local where, entry = state(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
 if where == 'gone' or (where == 'taken' and ARGV[4] ~= '1') then return 0 end
 if ARGV[5] ~= '' then redis.call('XADD', KEYS[2], '*', 'data', ARGV[5], unpack(routing)) end
-if ARGV[6] ~= '' then redis.call('XADD', KEYS[3], '*', 'data', ARGV[6], unpack(routing)) end
+if ARGV[6] ~= '' then redis.pcall('XADD', KEYS[3], '*', 'data', ARGV[6], unpack(routing)) end
 if entry then
   if ARGV[7] ~= '' then
     local fields = letter(entry[2])
     fields[#fields + 1] = 'reason'
     fields[#fields + 1] = ARGV[7]
-    redis.call('XADD', KEYS[4], '*', unpack(fields))
+    redis.pcall('XADD', KEYS[4], '*', unpack(fields))
   end
   redis.call('XACK', KEYS[1], ARGV[1], ARGV[3])
   redis.call('XDEL', KEYS[1], ARGV[3])

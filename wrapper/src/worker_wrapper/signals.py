@@ -17,11 +17,13 @@ class Shutdown:
     Attributes:
         requested: Set by the first signal: take no further message.
         urgent: Set by the second: do not finish the current one either.
+        superseded: Set when another process works under our name: leave, and publish nothing.
     """
 
     def __init__(self) -> None:
         self.requested = asyncio.Event()
         self.urgent = asyncio.Event()
+        self.superseded = asyncio.Event()
 
     def install(self, loop: asyncio.AbstractEventLoop) -> None:
         """Listen to SIGTERM, and to SIGINT, which is what Ctrl-C sends."""
@@ -32,6 +34,11 @@ class Shutdown:
         """Be told to leave; the second time, at once."""
         if self.requested.is_set():
             self.urgent.set()
+        self.requested.set()
+
+    def supersede(self) -> None:
+        """Be told that whatever we hold is somebody else's by now."""
+        self.superseded.set()
         self.requested.set()
 
     async def unless(self, idle: Awaitable[T]) -> T | None:

@@ -68,8 +68,9 @@ class Spill:
 
     def close(self) -> None:
         """Give memory and disk back; nothing can be read any more."""
-        while self._files:
-            self._forget_oldest()
+        for file in self._files:
+            file.close()
+        self._files, self._sizes = [], []
         self._memory.clear()
 
     def _flush(self) -> None:

@@ -18,6 +18,9 @@ from worker_wrapper.redact import Redactor
 
 SECONDS_BETWEEN: Final = 0.125
 """Eight pieces a second, so that with the last one and the answer it is ten at most."""
+PIECE_CHARACTERS: Final = 64 * 1024
+"""The most that one piece has: with six bytes each, as JSON writes some, a piece is no larger than
+an output may be."""
 _SEPARATOR: Final = "\n\n"
 
 Send = Callable[[str, int, int], Awaitable[None]]
@@ -107,13 +110,13 @@ class Streamer:
                 self._news.clear()
                 return False
             *earlier, last = self._waiting
-            if earlier:
-                # Only the last part is going to be the answer: those before it travel together.
-                self._stuck = ("".join(text for _, text in earlier), earlier[-1][0], self._sent)
-                self._waiting = [last]
-            else:
-                self._stuck = (last[1], last[0], self._sent)
-                self._waiting = []
+            # Only the last part is going to be the answer: those before it travel together.
+            text = "".join(said for _, said in earlier or [last])
+            part = earlier[-1][0] if earlier else last[0]
+            self._waiting = [last] if earlier else []
+            if rest := text[PIECE_CHARACTERS:]:
+                self._waiting.insert(0, (part, rest))
+            self._stuck = (text[:PIECE_CHARACTERS], part, self._sent)
         try:
             await self._send(*self._stuck)
         except (RedisUnavailableError, ResponseError):

@@ -1,6 +1,6 @@
 """What one turn cost, from CLIs that tell and from CLIs that only add up. Pure; for turn.py."""
 
-from orbiter_contracts import Usage
+from orbiter_contracts import Usage, clamped_count
 from worker_wrapper.agents.base import AgentResult, Session
 
 
@@ -29,7 +29,8 @@ def context_size(result: AgentResult, used: Usage | None) -> int | None:
     if result.context_tokens is not None or used is None:
         return result.context_tokens
     sent = used.input_tokens + used.cache_read_tokens + used.cache_write_tokens
-    return round((sent + used.output_tokens) / max(result.requests or result.turns, 1)) or None
+    each = (sent + used.output_tokens) / max(result.requests or result.turns, 1)
+    return clamped_count(round(each)) or None
 
 
 def _growth(now: Usage, before: Usage) -> Usage:

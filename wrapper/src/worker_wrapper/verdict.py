@@ -4,16 +4,19 @@ turn.py asks for it in the system prompt and reads it here. Pure; whatever is wr
 becomes words, never an exception.
 """
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
-from orbiter_contracts import AgentVerdict
+from orbiter_contracts import AgentVerdict, clamped_data
+from orbiter_contracts.bounds import MAX_LINE_CHARACTERS
+from worker_wrapper.spoken import loads
 
 _OPEN, _CLOSE = "<result>", "</result>"
+_TRIED = 32
+_SHOWN_FIELD = 80
 _FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 
 DEVELOPER_INSTRUCTION = """\
@@ -41,12 +44,14 @@ class Finding:
         problem: Why there is no verdict, in words.
         present: Whether there is a block at all.
         rest: The text without that block.
+        warnings: What of the verdict could not be kept, and why.
     """
 
     verdict: AgentVerdict | None
     problem: str | None
     present: bool
     rest: str
+    warnings: tuple[str, ...] = ()
 
 
 def find_verdict(text: str) -> Finding:
@@ -56,8 +61,8 @@ def find_verdict(text: str) -> Finding:
         return Finding(None, "the agent's answer has no <result> block", False, text)
     start, end = place
     rest = (text[: start - len(_OPEN)] + text[end + len(_CLOSE) :]).strip()
-    verdict, problem = _read(text[start:end])
-    return Finding(verdict, problem, True, rest)
+    verdict, problem, warnings = _read(text[start:end])
+    return Finding(verdict, problem, True, rest, warnings)
 
 
 def _last_block(text: str) -> tuple[int, int] | None:
@@ -71,6 +76,8 @@ def _last_block(text: str) -> tuple[int, int] | None:
     while end >= 0:
         starts = _openings(text, before + len(_CLOSE) if before >= 0 else 0, end)
         if starts:
+            # Each try may read all that follows: of very many, the outermost and the last ones.
+            starts = [*starts[:_TRIED], *starts[_TRIED:][-_TRIED:]]
             good = (start for start in starts if _loads(text[start:end]) is not None)
             return next(good, starts[-1]), end
         if before < 0:
@@ -88,24 +95,43 @@ def _loads(content: str) -> Any:
     content = content.strip()
     fenced = _FENCE.fullmatch(content)
     try:
-        value = json.loads(fenced[1] if fenced else content)
-        # Half a surrogate pair can be written in JSON, but not sent on.
-        return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
+        return loads(fenced[1] if fenced else content)
+    except ValueError:
         return None
 
 
-def _read(content: str) -> tuple[AgentVerdict | None, str | None]:
+def _read(content: str) -> tuple[AgentVerdict | None, str | None, tuple[str, ...]]:
     value = _loads(content)
     shown = content.strip()[:200]
     if value is None:
-        return None, f"the agent's <result> block is not valid JSON: {shown}"
+        return None, f"the agent's <result> block is not valid JSON: {shown}", ()
     if not isinstance(value, dict):
-        return None, f"the agent's <result> block is not a JSON object: {shown}"
-    given = {key: item for key, item in value.items() if item is not None}
+        return None, f"the agent's <result> block is not a JSON object: {shown}", ()
+    given, warnings = _within_bounds(value)
     try:
-        return AgentVerdict.model_validate(given), None
+        return AgentVerdict.model_validate(given), None, warnings
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        return None, f"the agent's <result> block has an unusable {field!r}: {first['msg']}"
+        first = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(str(part) for part in first["loc"])[:_SHOWN_FIELD]
+        return None, f"the agent's <result> block has an unusable {field!r}: {first['msg']}", ()
+
+
+def _within_bounds(value: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What of a block a verdict is made of, and what had to be left out of it.
+
+    A value that is out of range costs itself and not the work that the verdict speaks of.
+    """
+    known = AgentVerdict.model_fields
+    given = {key: item for key, item in value.items() if key in known and item is not None}
+    warnings = []
+    if isinstance(given.get("data"), dict):
+        given["data"], problem = clamped_data(given["data"])
+        if problem:
+            warnings.append(f"the verdict's data was left out: it {problem}")
+    for field in ("commit_sha", "pr_url"):
+        said = given.get(field)
+        if isinstance(said, str) and len(said) > MAX_LINE_CHARACTERS:
+            del given[field]
+            size = f"{len(said)} characters; there may be {MAX_LINE_CHARACTERS}"
+            warnings.append(f"the verdict's {field} was left out: it has {size}")
+    return given, tuple(warnings)

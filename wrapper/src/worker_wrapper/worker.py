@@ -10,18 +10,29 @@ from typing import Final
 
 from redis.exceptions import ResponseError
 
-from orbiter_contracts.queues import ATTEMPT_FIELD, TASK_FIELD, po_state
+from orbiter_contracts.queues import (
+    ATTEMPT_FIELD,
+    TASK_FIELD,
+    developer_lease,
+    po_lease,
+    po_state,
+)
 from worker_wrapper.connection import RedisConnection, RedisUnavailableError
 from worker_wrapper.exchange import Worker
+from worker_wrapper.lease import Lease, NameInUseError
 from worker_wrapper.lifecycle import Lifecycle
 from worker_wrapper.logs import configure
+from worker_wrapper.presence import Presence
 from worker_wrapper.redact import Redactor
 from worker_wrapper.settings import Settings
 from worker_wrapper.signals import Shutdown
 
 OK: Final = 0
 CRASHED: Final = 1
+NAME_IN_USE: Final = 2
 REDIS_UNAVAILABLE: Final = 3
+_LAST_WORDS_SECONDS: Final = 5.0
+_ERROR_CHARACTERS: Final = 200
 
 
 async def run(settings: Settings, environ: Mapping[str, str]) -> int:
@@ -29,7 +40,7 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
 
     Returns:
         The exit code: 0 when whatever came of it was published, 1 when this program has a mistake,
-        3 when Redis was not to be had.
+        2 when another process works under its name, 3 when Redis was not to be had.
     """
     redactor = Redactor.of(environ)
     log = configure(redactor, level=settings.log_level, worker_id=settings.worker_id)
@@ -52,19 +63,45 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
         clock=_now,
         log=log,
     )
+    presence = Presence()
+    name = settings.worker_id
+    lease = Lease(redis, _lease_key(settings), name=name, log=log, presence=presence)
     try:
-        await _work(worker)
-        await _farewell(worker)
+        if not await shutdown.unless(lease.acquire()):
+            return OK
+        async with lease.kept(RedisConnection(settings.redis_url, log), shutdown):
+            return await _lifetime(worker)
+    except NameInUseError as error:
+        log.error("unusable_name", error=str(error), exit_code=NAME_IN_USE)
+        return NAME_IN_USE
     except (RedisUnavailableError, ResponseError) as error:
-        log.error("redis_unavailable", error=str(error), exit_code=REDIS_UNAVAILABLE)
-        return REDIS_UNAVAILABLE
-    except Exception:
-        # A mistake of ours: said here, because a bare traceback could show a secret.
-        log.exception("crashed", exit_code=CRASHED)
-        return CRASHED
+        return await _without_redis(worker, error)
     finally:
         await redis.close()
+        presence.close()
+
+
+async def _lifetime(worker: Worker) -> int:
+    """Work under a name that is ours, and say how that went."""
+    try:
+        await _work(worker)
+        if worker.shutdown.superseded.is_set():
+            return NAME_IN_USE
+        await _farewell(worker)
+    except (RedisUnavailableError, ResponseError) as error:
+        return await _without_redis(worker, error)
+    except Exception as error:
+        # A mistake of ours: said here, because a bare traceback could show a secret.
+        worker.log.exception("crashed", exit_code=CRASHED)
+        await _last_words(worker, "WrapperCrashed", error, CRASHED)
+        return CRASHED
     return OK
+
+
+async def _without_redis(worker: Worker, error: Exception) -> int:
+    worker.log.error("redis_unavailable", error=str(error), exit_code=REDIS_UNAVAILABLE)
+    await _last_words(worker, "RedisUnavailable", error, REDIS_UNAVAILABLE)
+    return REDIS_UNAVAILABLE
 
 
 async def _farewell(worker: Worker) -> None:
@@ -73,6 +110,20 @@ async def _farewell(worker: Worker) -> None:
         await worker.lifecycle.announce("stopped", tries=2)
     except (RedisUnavailableError, ResponseError) as error:
         worker.log.warning("stopped_unannounced", error=str(error))
+
+
+async def _last_words(worker: Worker, reason: str, error: Exception, exit_code: int) -> None:
+    """Say that we failed and leave, once and without patience: it is news, and the log has it."""
+    if worker.shutdown.superseded.is_set():
+        return
+    said: str = worker.redactor.scrub(f"{type(error).__name__}: {error}")
+    details = {"reason": reason, "error": said[:_ERROR_CHARACTERS], "exit_code": str(exit_code)}
+    try:
+        async with asyncio.timeout(_LAST_WORDS_SECONDS):
+            await worker.lifecycle.announce("failed", details, tries=1)
+            await worker.lifecycle.announce("stopped", tries=1)
+    except Exception as trouble:
+        worker.log.debug("end_unannounced", error=str(trouble))
 
 
 async def _work(worker: Worker) -> None:
@@ -93,6 +144,13 @@ def _routing(settings: Settings) -> dict[str, str]:
     if task is None or task.name is None:
         return {}
     return {TASK_FIELD: task.name, ATTEMPT_FIELD: str(task.attempt)}
+
+
+def _lease_key(settings: Settings) -> str:
+    if settings.worker_type == "po":
+        return po_lease(settings.worker_id)
+    entry = settings.task.entry_id if settings.task else None
+    return developer_lease(settings.worker_id, entry)
 
 
 def _now() -> datetime:

@@ -1,8 +1,9 @@
 """The agent's workspace: a directory, or a repository cloned into it and looked at afterwards.
 
-developer.py calls `prepare` before the turn and `finish` after it. In between the repository is the
-agent's. Its configuration may by then name programs to run, so that `finish` looks at the files
-through a repository of its own (git.py): no hook, filter, helper or rewritten URL takes effect.
+developer.py calls `prepare` before the turn and, when that was a success, `finish` after it. In
+between the repository is the agent's. Its configuration may by then name programs to run, so that
+`finish` looks at the files through a repository of its own (git.py): no hook, filter, helper or
+rewritten URL takes effect.
 """
 
 import shutil
@@ -57,7 +58,7 @@ async def prepare(
         workspace: What the task wants.
         directory: Where; must be empty for a clone.
         credentials_dir: The mounted Secret: `username` and `password` or `token`, or
-            `ssh-privatekey` (and `known_hosts`).
+            `ssh-privatekey` and `known_hosts`.
         environ: Our environment.
         spill_dir: For temporary files.
         stop: Ends a clone early when set.
@@ -97,7 +98,7 @@ async def finish(
     stop: StopTurn,
     timeout_seconds: float = GIT_SECONDS,
 ) -> Finished:
-    """See what the agent committed, and push it if the task wants that.
+    """After a success: see what the agent committed, and push it if the task wants that.
 
     Args:
         workspace: What the task wants.
@@ -136,6 +137,13 @@ async def finish(
         if mirror:
             shutil.rmtree(mirror, ignore_errors=True)
     return Finished(report, warnings)
+
+
+def unfinished(workspace: Workspace | None, prepared: WorkspaceReport) -> Finished:
+    """What is said of the workspace of a turn that was no success: its work is not looked at."""
+    if workspace is None or workspace.git is None or workspace.git.push != "Always":
+        return Finished(prepared)
+    return Finished(prepared, ["nothing was pushed: the agent has not succeeded"])
 
 
 def _make_empty(directory: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from orbiter_contracts import Usage
+from orbiter_contracts import Usage, clamped_cost, clamped_count
 from worker_wrapper.agents.base import (
     AgentResult,
     Command,
@@ -16,12 +16,15 @@ from worker_wrapper.agents.base import (
     Turn,
 )
 from worker_wrapper.printed import last_object
-from worker_wrapper.result_object import find_result, number, read_result
+from worker_wrapper.result_object import find_result, read_result
 from worker_wrapper.spill import Spill
+from worker_wrapper.spoken import words
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _IN_USE = "already in use"
 _UNKNOWN = "No conversation found"
+_NAMED_TOOLS = 20
+_NAME_CHARACTERS = 100
 _WAITING_TOOLS = "Monitor,ScheduleWakeup,CronCreate"
 """Tools that let it end its turn and stay all the same, waiting for something to happen: the answer
 would come when that has, or never."""
@@ -91,9 +94,9 @@ class Claude:
             return None
         delta, block = inner.get("delta"), inner.get("content_block")
         if isinstance(block, dict) and block.get("type") == "text":
-            return Piece(str(block.get("text", "")), opens=True)
+            return Piece(words(block.get("text")), opens=True)
         if isinstance(delta, dict) and delta.get("type") == "text_delta":
-            return Piece(str(delta.get("text", "")))
+            return Piece(words(delta.get("text")))
         return None
 
     def conversation_id(self, session: Session) -> str | None:
@@ -131,12 +134,16 @@ def _totals(said: dict[str, Any]) -> Usage | None:
     if not isinstance(cost, int | float) or not isinstance(models, dict):
         return None
     each = [model for model in models.values() if isinstance(model, dict)]
+
+    def total(name: str) -> int:
+        return clamped_count(sum(clamped_count(model.get(name)) for model in each))
+
     return Usage(
-        input_tokens=sum(number(model.get("inputTokens")) for model in each),
-        output_tokens=sum(number(model.get("outputTokens")) for model in each),
-        cache_read_tokens=sum(number(model.get("cacheReadInputTokens")) for model in each),
-        cache_write_tokens=sum(number(model.get("cacheCreationInputTokens")) for model in each),
-        cost_usd=cost,
+        input_tokens=total("inputTokens"),
+        output_tokens=total("outputTokens"),
+        cache_read_tokens=total("cacheReadInputTokens"),
+        cache_write_tokens=total("cacheCreationInputTokens"),
+        cost_usd=clamped_cost(cost),
     )
 
 
@@ -151,11 +158,17 @@ def _context(stdout: Spill) -> int | None:
     if not isinstance(usage, dict):
         return None
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    return sum(number(usage.get(name)) for name in (*names, "output_tokens")) or None
+    size = sum(clamped_count(usage.get(name)) for name in (*names, "output_tokens"))
+    return clamped_count(size) or None
 
 
 def _denials(said: dict[str, Any]) -> list[str]:
     denials = said.get("permission_denials")
     if not isinstance(denials, list):
         return []
-    return [str(d.get("tool_name", d) if isinstance(d, dict) else d) for d in denials]
+    named = [
+        words(d.get("tool_name") if isinstance(d, dict) else d)[:_NAME_CHARACTERS] or "a tool"
+        for d in denials[:_NAMED_TOOLS]
+    ]
+    more = len(denials) - len(named)
+    return [*named, f"{more} more"] if more else named

@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from orbiter_contracts import Usage
+from orbiter_contracts import Usage, clamped_count
 from worker_wrapper.agents.base import AgentResult, Command, Outcome, Piece, Session, Turn
 from worker_wrapper.printed import objects
-from worker_wrapper.result_object import number
+from worker_wrapper.spoken import name, words
 
 _FLAGS = ("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
 _UNKNOWN = "no rollout found"
@@ -48,10 +48,10 @@ class Codex:
         for event in objects(outcome.stdout):
             kind, item, usage = event.get("type"), event.get("item"), event.get("usage")
             if kind == "thread.started":
-                result.agent_session_id = str(event.get("thread_id"))
+                result.agent_session_id = name(event.get("thread_id"))
             elif kind == "item.completed" and isinstance(item, dict):
                 if item.get("type") == "agent_message":
-                    result.text = str(item.get("text", ""))
+                    result.text = words(item.get("text"))
                 elif item.get("type") != "reasoning":
                     requests += 1
             elif kind == "turn.completed":
@@ -73,7 +73,7 @@ class Codex:
             return None
         if item.get("type") != "agent_message":
             return None
-        return Piece(str(item.get("text", "")), opens=True)
+        return Piece(words(item.get("text")), opens=True)
 
     def conversation_id(self, session: Session) -> str | None:
         """The thread's id, which it gives itself."""
@@ -101,15 +101,16 @@ def _provider_flags(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def _message(event: dict[str, object]) -> str:
     error = event.get("error")
-    return str(error.get("message") if isinstance(error, dict) else event.get("message"))
+    said = words(error.get("message") if isinstance(error, dict) else event.get("message"))
+    return said or "codex failed without a word"
 
 
 def _totals(usage: dict[str, object]) -> Usage:
     """What the thread used so far; `input_tokens` there includes the cached ones."""
-    cached = number(usage.get("cached_input_tokens"))
+    cached = clamped_count(usage.get("cached_input_tokens"))
     return Usage(
-        input_tokens=max(0, number(usage.get("input_tokens")) - cached),
-        output_tokens=number(usage.get("output_tokens")),
+        input_tokens=max(0, clamped_count(usage.get("input_tokens")) - cached),
+        output_tokens=clamped_count(usage.get("output_tokens")),
         cache_read_tokens=cached,
-        cache_write_tokens=number(usage.get("cache_write_input_tokens")),
+        cache_write_tokens=clamped_count(usage.get("cache_write_input_tokens")),
     )

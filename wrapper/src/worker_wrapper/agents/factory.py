@@ -7,6 +7,7 @@ from worker_wrapper.agents.base import AgentResult, Command, Outcome, Piece, Ses
 from worker_wrapper.printed import last_object
 from worker_wrapper.result_object import find_result, read_result
 from worker_wrapper.spill import Spill
+from worker_wrapper.spoken import words
 
 
 class Factory:
@@ -52,7 +53,7 @@ class Factory:
         """It says whole messages only."""
         if event.get("type") != "message" or event.get("role") != "assistant":
             return None
-        return Piece(str(event.get("text", "")), opens=True)
+        return Piece(words(event.get("text")), opens=True)
 
     def conversation_id(self, session: Session) -> str | None:
         """The id of the last fork, which it gives itself."""
@@ -67,4 +68,4 @@ def _completion(stdout: Spill) -> dict[str, Any] | None:
     said = last_object(stdout, lambda event: event.get("type") == "completion")
     if said is None:
         return None
-    return said | {"result": said.get("finalText"), "num_turns": said.get("numTurns", 1)}
+    return said | {"result": said.get("finalText"), "num_turns": said.get("numTurns")}

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from orbiter_contracts import clamped_cost
 from worker_wrapper.agents.base import AgentResult, Command, Outcome, Piece, Session, Turn
 from worker_wrapper.result_object import find_result, read_result
+from worker_wrapper.spoken import words
 
 _UNKNOWN = "No conversation found"
 
@@ -51,9 +53,9 @@ class Orbiter:
             unknown = _UNKNOWN in outcome.complaint
             return AgentResult(is_error=True, session_conflict="unknown" if unknown else None)
         result = read_result(said)
-        cost = said.get("cost_usd")
-        if result.usage is not None and isinstance(cost, int | float):
-            result.usage = result.usage.model_copy(update={"cost_usd": float(cost)})
+        cost = clamped_cost(said.get("cost_usd"))
+        if result.usage is not None:
+            result.usage = result.usage.model_copy(update={"cost_usd": cost})
         return replace(result, requests=result.turns)
 
     def piece(self, event: Mapping[str, Any]) -> Piece | None:
@@ -62,7 +64,7 @@ class Orbiter:
             return Piece("", opens=True)
         if event.get("type") != "text":
             return None
-        return Piece(str(event.get("text", "")))
+        return Piece(words(event.get("text")))
 
     def conversation_id(self, session: Session) -> str | None:
         """Its own id names its file."""

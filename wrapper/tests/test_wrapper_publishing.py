@@ -1,0 +1,277 @@
+"""Whatever an agent prints, what is published can be read by everybody: bounded, valid JSON."""
+
+import json
+import tracemalloc
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orbiter_contracts import (
+    DeveloperWorkerInput,
+    DeveloperWorkerOutput,
+    POWorkerInput,
+    POWorkerOutput,
+    WorkerOutput,
+    decode_json,
+)
+from orbiter_contracts.bounds import (
+    MAX_COUNT,
+    MAX_OUTPUT_BYTES,
+    MAX_WARNING_CHARACTERS,
+    MAX_WARNINGS,
+)
+from worker_wrapper.agents import load_agent
+from worker_wrapper.agents.base import Outcome, Session
+from worker_wrapper.judgement import TEXT_CHARACTERS, judge
+from worker_wrapper.outputs import developer_output, po_output, without_turn
+from worker_wrapper.publishing import publishable
+from worker_wrapper.redact import Redactor
+from worker_wrapper.spill import Spill
+from worker_wrapper.turn import TurnReport
+from worker_wrapper.usage import charge, context_size
+
+NOW = datetime(2026, 1, 10, 12, 0, tzinfo=UTC)
+TASK = DeveloperWorkerInput(request_id="r-1", task_id="t-1", prompt="do it")
+MESSAGE = POWorkerInput(request_id="r-1", user_id=7, prompt="do it")
+SUCCESS = '<result>{"status":"success"}</result>'
+AGENTS = ("claude", "codex", "factory", "orbiter")
+Output = DeveloperWorkerOutput | POWorkerOutput
+
+
+def report(agent: str, printed: bytes, *, developer: bool) -> TurnReport:
+    """What a turn comes to whose agent has printed that."""
+    spill = Spill(Path("/nonexistent"), memory_bytes=64 * 1024 * 1024)
+    spill.write(printed)
+    outcome = Outcome(
+        **{"exit_code": 0, "signal": None, "stderr_tail": b"\xff", "stdout": spill},  # type: ignore[arg-type]
+        **{"timed_out": False, "interrupted": None, "oom_killed": False},  # type: ignore[arg-type]
+        **{"started_at": NOW, "finished_at": NOW},  # type: ignore[arg-type]
+    )
+    result = load_agent(agent).parse(outcome)
+    judgement = judge(agent, outcome, result, developer=developer)
+    used = charge(result, Session("s"))
+    context_size(result, used)
+    empty = without_turn(NOW)
+    return TurnReport(
+        **{name: getattr(empty, name) for name in ("started_at", "finished_at", "duration_ms")},
+        status=judgement.status,
+        reason=judgement.reason,
+        error=judgement.error,
+        text=judgement.text,
+        verdict=judgement.verdict,
+        usage=used,
+        session=None,
+        warnings=judgement.warnings,
+    )
+
+
+def published(
+    printed: bytes, *, agent: str = "claude", developer: bool = True, secrets: tuple[str, ...] = ()
+) -> Output:
+    """What everybody reads then. It is JSON without NaN, and not too large."""
+    came = report(agent, printed, developer=developer)
+    output: WorkerOutput
+    if developer:
+        output = developer_output(TASK, came, worker_id="w-1")
+    else:
+        output = po_output(MESSAGE, came, session_id="s-1")
+    text = publishable(output, Redactor(secrets)).model_dump_json()
+    assert len(text.encode()) <= MAX_OUTPUT_BYTES
+    json.loads(text, parse_constant=pytest.fail)
+    return decode_json(DeveloperWorkerOutput if developer else POWorkerOutput, text)
+
+
+def said(text: str = SUCCESS, **fields: Any) -> bytes:
+    """What Claude prints at its end."""
+    return json.dumps({"type": "result", "num_turns": 1, "result": text, **fields}).encode()
+
+
+def block(**fields: Any) -> str:
+    return f"<result>{json.dumps({'status': 'success', **fields})}</result>"
+
+
+ENDLESS = -(10**400)
+"""Stands for an integer of more digits than Python reads."""
+ANY_TEXT = st.text(st.characters(), max_size=40) | st.sampled_from(["\ud800", "\x00", "</result>"])
+ANY_NUMBER = st.integers() | st.floats() | st.sampled_from([10**30, ENDLESS, 2**63, 1e308])
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | ANY_NUMBER | ANY_TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(ANY_TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+FIELDS = (
+    *("type", "result", "num_turns", "usage", "total_cost_usd", "modelUsage", "session_id"),
+    *("permission_denials", "errors", "subtype", "is_error", "cost_usd", "finalText", "numTurns"),
+    *("item", "thread_id", "error", "message", "parent_tool_use_id", "event"),
+)
+COUNTS = st.dictionaries(
+    st.sampled_from(["input_tokens", "output_tokens", "inputTokens", "cached_input_tokens"]),
+    ANY_JSON,
+)
+BLOCK = st.fixed_dictionaries(
+    {},
+    optional=dict.fromkeys(
+        ("status", "summary", "data", "commit_sha", "pr_url", "text", "question"), ANY_JSON
+    ),
+)
+
+
+def _text(value: Any) -> str:
+    """JSON as an agent may write it: with NaN, halves of characters and endless integers."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(k)}:{_text(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_text, value)) + "]"
+    return "-1" + "0" * 5000 if value == ENDLESS else json.dumps(value)
+
+
+LINE = st.fixed_dictionaries(
+    {"type": st.sampled_from(["result", "completion", "turn.completed", "item.completed"])},
+    optional={name: ANY_JSON | COUNTS for name in FIELDS if name not in ("type", "result")}
+    | {"result": ANY_JSON | BLOCK.map(lambda b: f"So. <result>{_text(b)}</result>")},
+)
+
+
+@pytest.mark.parametrize("developer", [True, False])
+@pytest.mark.parametrize("agent", AGENTS)
+@settings(max_examples=25, deadline=None)
+@given(lines=st.lists(LINE, min_size=1, max_size=3), noise=st.binary(max_size=20))
+def test_whatever_an_agent_prints_everybody_can_read_what_is_published(
+    agent: str, developer: bool, lines: list[dict[str, Any]], noise: bytes
+) -> None:
+    printed = b"\n".join([noise, *(_text(line).encode() for line in lines)])
+
+    output = published(printed, agent=agent, developer=developer, secrets=("success", "status"))
+
+    assert output.request_id == "r-1"
+    assert len(output.warnings) <= MAX_WARNINGS
+
+
+@pytest.mark.parametrize(
+    ("data", "kept"),
+    [
+        ('{"id": 18446744073709551616}', {"id": "18446744073709551616"}),
+        ('{"id": 9223372036854775807}', {"id": 9223372036854775807}),
+        ('{"a": NaN, "b": 1e309, "c": -Infinity}', {"a": None, "b": None, "c": None}),
+        ('{"half": "\\ud800"}', {"half": "?"}),
+    ],
+)
+def test_a_number_that_nobody_else_can_read_costs_itself_and_not_the_task(
+    data: str, kept: dict[str, Any]
+) -> None:
+    output = published(said(f'<result>{{"status":"success","data":{data}}}</result>'))
+
+    assert isinstance(output, DeveloperWorkerOutput)
+    assert output.status == "success"
+    assert output.verdict is not None
+    assert output.verdict.data == kept
+
+
+def test_an_integer_of_thousands_of_digits_costs_the_data_alone() -> None:
+    data = '{"n": 1' + "0" * 5000 + "}"
+
+    output = published(said(f'<result>{{"status":"success","data":{data}}}</result>'))
+
+    assert output.status == "success"
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (json.loads('{"a":' * 260 + "1" + "}" * 260), "nested more than 64 deep"),
+        ({str(number): 0 for number in range(20_000)}, "more than 10000 values"),
+        ({"k" * 300_000: 1}, "longer than 262144 bytes"),
+    ],
+)
+def test_data_that_nobody_can_take_is_left_out_and_the_verdict_stays(
+    data: dict[str, Any], why: str
+) -> None:
+    output = published(said(block(data=data, summary="did it")))
+
+    assert isinstance(output, DeveloperWorkerOutput)
+    assert output.status == "success"
+    assert output.verdict is not None
+    assert (output.verdict.summary, output.verdict.data) == ("did it", {})
+    assert why in output.warnings[0]
+
+
+def test_an_endless_url_is_left_out_and_the_verdict_stays() -> None:
+    output = published(said(block(pr_url="https://h/" + "x" * 5000)))
+
+    assert isinstance(output, DeveloperWorkerOutput)
+    assert (output.status, output.pr_url) == ("success", None)
+    assert "pr_url was left out" in output.warnings[0]
+
+
+@pytest.mark.parametrize("turns", ["1e309", "NaN", '"many"', "null", "1" + "0" * 5000])
+def test_a_count_of_turns_that_is_none_costs_no_answer(turns: str) -> None:
+    printed = said(num_turns="HERE").replace(b'"HERE"', turns.encode())
+
+    assert published(printed).status == "success"
+
+
+@pytest.mark.parametrize(
+    ("cost", "charged"), [("NaN", None), ("Infinity", None), ("-3", None), ("0.25", 0.25)]
+)
+def test_a_cost_that_is_none_is_not_known(cost: str, charged: float | None) -> None:
+    usage = {"m": {"inputTokens": 1e308, "outputTokens": -4}}
+    printed = said(modelUsage=usage, total_cost_usd="HERE").replace(b'"HERE"', cost.encode())
+
+    output = published(printed)
+
+    assert output.usage is not None
+    assert output.usage.cost_usd == charged
+    assert (output.usage.input_tokens, output.usage.output_tokens) == (MAX_COUNT, 0)
+
+
+def test_millions_of_denied_tools_are_a_few_warnings() -> None:
+    printed = said(permission_denials=["Bash", {"tool_name": "x" * 10_000}, *[0] * 2_000_000])
+    tracemalloc.start()
+
+    output = published(printed)
+
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert output.status == "success"
+    assert len(output.warnings) <= MAX_WARNINGS
+    assert max(map(len, output.warnings)) <= MAX_WARNING_CHARACTERS
+    assert output.warnings[0] == "permission denied: Bash"
+    assert output.warnings[-1] == "permission denied: 1999982 more"
+    assert peak < 16 * len(printed)
+
+
+@pytest.mark.parametrize("developer", [True, False])
+def test_an_output_that_is_too_large_says_what_of_it_was_cut(developer: bool) -> None:
+    text = block(summary="\x01" * TEXT_CHARACTERS, question="q" * TEXT_CHARACTERS)
+
+    output = published(said("\x02" * TEXT_CHARACTERS + text), developer=developer)
+
+    assert output.status == "success"
+    assert "so this was cut: " in output.warnings[0]
+
+
+def test_a_secret_that_is_an_ordinary_word_leaves_the_output_readable() -> None:
+    words = ("success", "status", "verdict", "2026-01-10T12:00:00Z", "request_id", "w-1-w-1")
+
+    output = published(said(block(summary="a success", data={"status": "ok"})), secrets=words)
+
+    assert isinstance(output, DeveloperWorkerOutput)
+    assert (output.status, output.finished_at) == ("success", NOW)
+    assert output.verdict is not None
+    assert output.verdict.summary == "a [redacted]"
+    assert output.verdict.data == {"[redacted]": "ok"}
+
+
+def test_data_that_outgrows_its_bound_without_its_secrets_is_said_to_be_missing() -> None:
+    data = {"all": "secret" * 40_000}
+
+    output = published(said(block(data=data)), secrets=("secret",))
+
+    assert isinstance(output, DeveloperWorkerOutput)
+    assert output.verdict is not None
+    assert output.verdict.data == {}
+    assert "verdict.data" in output.warnings[0]
