@@ -11,7 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from orbiter._internal.schema import Signature, ToolArgumentsError, ToolDefinitionError
+from orbiter._internal.hints import ToolDefinitionError
+from orbiter._internal.schema import Signature, ToolArgumentsError
 from orbiter._internal.text import as_text
 from orbiter.types import ToolExecutionError
 

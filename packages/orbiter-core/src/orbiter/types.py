@@ -133,8 +133,8 @@ DepsT = TypeVar("DepsT", default=Any)
 class RunContext(Generic[DepsT]):
     """What callable instructions, hooks and tools learn about the run they are part of.
 
-    A tool receives it in any parameter annotated `RunContext`; the model does not see that
-    parameter.
+    A tool receives it in the parameter annotated with it, in whatever form (`RunContext[D]`,
+    optional, `Annotated`, text ...); the model does not see that parameter.
 
     Attributes:
         agent_name: The agent that runs now.
