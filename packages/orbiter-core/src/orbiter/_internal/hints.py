@@ -38,8 +38,10 @@ def read_parameters(
     try:
         parameters = inspect.signature(fn).parameters.values()
         known, local = _module_names(fn), _defining_scope()
-    except _UNRESOLVED as error:
-        raise _unresolved(name, "", error) from error
+    except (*_UNRESOLVED, ValueError) as error:
+        raise ToolDefinitionError(
+            f"Tool '{name}': its signature cannot be read: {error}. Write a function that calls it"
+        ) from error
     for parameter in parameters:
         annotation = parameter.annotation
         if annotation is parameter.empty:
@@ -50,7 +52,11 @@ def read_parameters(
             yield parameter, hint, means_context(hint)
         except _UNRESOLVED as error:
             if not _means_context_by_name(annotation, known, local):
-                raise _unresolved(name, f" of parameter '{parameter.name}'", error) from error
+                raise ToolDefinitionError(
+                    f"Tool '{name}': the annotation of parameter '{parameter.name}' cannot be "
+                    f"resolved: {error}. Define or import the type in the tool's module, not for "
+                    "type checkers only"
+                ) from error
             yield parameter, RunContext, True
 
 
@@ -78,13 +84,6 @@ def _resolve(annotation: Any, known: dict[str, Any], local: dict[str, Any]) -> A
 
     holder.__annotations__ = {"it": annotation}
     return typing.get_type_hints(holder, known, local, include_extras=True)["it"]
-
-
-def _unresolved(name: str, where: str, error: Exception) -> ToolDefinitionError:
-    return ToolDefinitionError(
-        f"Tool '{name}': the annotation{where} cannot be resolved: {error}. Define or import the "
-        "type in the tool's module, not for type checkers only"
-    )
 
 
 class _Unknown:

@@ -65,6 +65,10 @@ class Signature:
         self.context_parameter: str | None = None
         shown: list[inspect.Parameter] = []
         parameters = list(read_parameters(fn, name))
+        if method and not parameters:
+            raise ToolDefinitionError(
+                f"Tool '{name}': a method needs `self`, or @staticmethod above @tool"
+            )
         for parameter, hint, is_context in parameters[1:] if method else parameters:
             if is_context:
                 self._take_context(parameter, name)
