@@ -6,7 +6,7 @@ import pytest
 from support.eventually import eventually
 
 from orbiter import Agent, Swarm
-from orbiter.models import ScriptedModel, call
+from orbiter.models import ModelResponse, ScriptedModel, call
 
 from .conftest import Paced, get_weather
 
@@ -139,6 +139,17 @@ async def test_cancelling_ends_the_run_and_says_so(start):
     assert [event["type"] async for event in stream] == ["end"]
     again = await server.http.post(f"/v1/runs/{run['id']}/cancel")
     assert again.json()["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("reason", ["length", "content_filter", "refusal", "incomplete"])
+async def test_an_answer_that_is_not_whole_is_kept_and_says_why_it_ended(start, reason):
+    cut = ModelResponse(content="Once upon", finish_reason=reason)
+    server = await start(model=ScriptedModel(cut))
+    run = await server.ask("helper", "Tell me a story")
+    end = (await server.outcome(run))[-1]
+    assert (end["type"], end["output"], end["stop_reason"]) == ("end", "Once upon", reason)
+    kept = (await server.http.get(f"/v1/runs/{run['id']}")).json()
+    assert kept["stop_reason"] == reason
 
 
 async def test_a_run_that_fails_says_why(start):

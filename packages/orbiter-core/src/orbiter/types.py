@@ -95,7 +95,10 @@ class ToolResult(BaseModel):
 
 
 Message = UserMessage | AssistantMessage | SystemMessage | ToolResult
-StopReason = Literal["completed", "max_steps", "usage_limit", "timeout", "cancelled", "error"]
+StopReason = Literal[
+    "completed", "max_steps", "usage_limit", "timeout", "length", "content_filter", "refusal",
+    "incomplete", "cancelled", "error",
+]  # fmt: skip
 
 
 class RunResult(BaseModel):
@@ -108,7 +111,10 @@ class RunResult(BaseModel):
         usage: Tokens of all model calls of all agents.
         steps: Model calls made.
         last_agent: Name of the agent that spoke last.
-        stop_reason: `completed`, or the limit that ended the run early.
+        stop_reason: `completed`, or what ended the run early: a limit of the run (`max_steps`,
+            `usage_limit`, `timeout`), the last reply (cut off at `length`, stopped by the
+            provider's `content_filter`, a `refusal`, `incomplete` when it broke off), `cancelled`
+            or `error`. `output` is then what was said last.
     """
 
     model_config = {"frozen": True}

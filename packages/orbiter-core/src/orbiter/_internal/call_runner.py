@@ -121,6 +121,8 @@ async def _steps(turn: Turn, steps: dict[str, int]) -> StopReason:
     name, state = turn.agent.name, turn.state
     made = steps.get(name, 0)
     while not turn.done and turn.target is None:
+        if turn.cut is not None:
+            return _stopped(turn, turn.cut)
         reason = "max_steps" if made >= turn.agent.max_steps else state.limit_met()
         if reason is not None:
             return _stopped(turn, reason)

@@ -16,6 +16,7 @@ class _Collected:
     def __init__(self) -> None:
         self.content = ""
         self.usage = Usage()
+        self.finish_reason: str | None = None
         self._pieces: dict[int, dict[str, str]] = {}
 
     @property
@@ -25,6 +26,7 @@ class _Collected:
     def add(self, chunk: ReplyChunk) -> None:
         self.content += chunk.delta
         self.usage += chunk.usage
+        self.finish_reason = getattr(chunk, "finish_reason", None) or self.finish_reason
         for piece in chunk.tool_call_deltas:
             self._add_piece(piece)
 

@@ -24,7 +24,8 @@ _FINISH: dict[str | None, FinishReason] = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
+    "refusal": "refusal",
+    "pause_turn": "incomplete",
 }
 
 
@@ -92,16 +93,22 @@ class AnthropicProvider(ModelProvider):
         request["stream"] = True
         answer = await self._client.send(lambda client: client.messages.create(**request))
         counter = _Counter()
+        reason: FinishReason | None = None
+        ended = False
         async with self._client.streaming(answer) as events:
             async for event in events:
                 if event.type == "message_start":
-                    counter.add(event.message.usage)
+                    yield StreamChunk(usage=counter.add(event.message.usage).news())
                 elif event.type == "message_delta":
-                    usage = counter.add(event.usage).usage
                     reason = _FINISH.get(event.delta.stop_reason, "stop")
+                    usage = counter.add(event.usage).news()
                     yield StreamChunk(finish_reason=reason, usage=usage)
+                elif event.type == "message_stop":
+                    ended = True
                 elif (chunk := _chunk(event)) is not None:
                     yield chunk
+        if not ended and reason in (None, "stop", "tool_calls"):
+            yield StreamChunk(finish_reason="incomplete")
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -216,6 +223,7 @@ class _Counter:
 
     def __init__(self) -> None:
         self._seen: dict[str, int] = {}
+        self._told = Usage()
 
     def add(self, usage: Any) -> "_Counter":
         for name in (
@@ -228,6 +236,17 @@ class _Counter:
             if value is not None:
                 self._seen[name] = value
         return self
+
+    def news(self) -> Usage:
+        """Return what has not been told yet, so that what a stream tells adds up."""
+        before, self._told = self._told, self.usage
+        now = self._told
+        return Usage(
+            input_tokens=now.input_tokens - before.input_tokens,
+            output_tokens=now.output_tokens - before.output_tokens,
+            total_tokens=now.total_tokens - before.total_tokens,
+            cached_tokens=now.cached_tokens - before.cached_tokens,
+        )
 
     @property
     def usage(self) -> Usage:
