@@ -58,6 +58,7 @@ class WireServer:
         self.answers: list[Answer | Refusal] = []
         self.received: list[Received] = []
         self.url = ""
+        self._runner: web.AppRunner | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["WireServer"]:
@@ -65,7 +66,7 @@ class WireServer:
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self._openai)
         app.router.add_post("/v1/messages", self._anthropic)
-        runner = web.AppRunner(app, shutdown_timeout=1)
+        runner = self._runner = web.AppRunner(app, shutdown_timeout=1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
@@ -75,6 +76,12 @@ class WireServer:
             yield self
         finally:
             await runner.cleanup()
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        server = self._runner.server if self._runner else None
+        return len(server.connections) if server else 0
 
     async def _openai(self, request: web.Request) -> web.StreamResponse:
         return await self._answer(request, check_openai, openai_whole, openai_events)
