@@ -12,19 +12,6 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypeVar
 
 
-class OrbiterError(Exception):
-    """The base of every exception Orbiter raises."""
-
-
-class ToolExecutionError(OrbiterError):
-    """A tool failed while it ran; the model is told, the run goes on."""
-
-    def __init__(self, tool_name: str, cause: Exception) -> None:
-        self.tool_name = tool_name
-        self.cause = cause
-        super().__init__(f"Tool '{tool_name}' failed: {cause}")
-
-
 class Usage(BaseModel):
     """Tokens spent; `cached_tokens` is the part of `input_tokens` read from a provider's cache."""
 
@@ -42,6 +29,32 @@ class Usage(BaseModel):
             total_tokens=self.total_tokens + other.total_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
         )
+
+
+class OrbiterError(Exception):
+    """The base of every exception Orbiter raises.
+
+    When it ends a run it has what there was up to then; exceptions of others that do, such as a
+    hook's, are given the same attributes where they have none of that name.
+
+    Attributes:
+        messages: The conversation, every tool call answered, ready for `run(messages=...)`.
+        usage: Tokens of all model calls.
+        steps: Model calls made.
+    """
+
+    messages: "Sequence[Message]" = ()
+    usage: Usage = Usage()
+    steps: int = 0
+
+
+class ToolExecutionError(OrbiterError):
+    """A tool failed while it ran; the model is told, the run goes on."""
+
+    def __init__(self, tool_name: str, cause: Exception) -> None:
+        self.tool_name = tool_name
+        self.cause = cause
+        super().__init__(f"Tool '{tool_name}' failed: {cause}")
 
 
 class ToolCall(BaseModel):
@@ -130,6 +143,20 @@ class RunResult(BaseModel):
     def max_steps_reached(self) -> bool:
         """True when the agent was stopped by its `max_steps` before it had a final answer."""
         return self.stop_reason == "max_steps"
+
+
+class Spent(BaseModel):
+    """What a run had taken when it was interrupted, for the run that goes on: `run(spent=...)`.
+
+    Attributes:
+        usage: Tokens of its model calls.
+        steps: Its model calls by the agent's name.
+    """
+
+    model_config = {"frozen": True}
+
+    usage: Usage = Usage()
+    steps: dict[str, int] = {}
 
 
 DepsT = TypeVar("DepsT", default=Any)

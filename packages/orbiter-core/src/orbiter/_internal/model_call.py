@@ -7,7 +7,7 @@ from typing import Any
 
 from orbiter._internal.protocols import ModelReply, ReplyChunk, ToolCallPiece
 from orbiter._internal.turn import Turn
-from orbiter.types import Message, TextEvent, ToolCall, Usage
+from orbiter.types import AssistantMessage, Message, TextEvent, ToolCall, Usage
 
 
 class _Collected:
@@ -60,9 +60,16 @@ async def call_model(turn: Turn, messages: list[Message]) -> ModelReply:
     if inspect.isawaitable(chunks):
         chunks = await chunks
     stream: AsyncIterator[ReplyChunk] = chunks
-    async with aclosing(chunks) if hasattr(chunks, "aclose") else nullcontext():
-        async for chunk in stream:
-            collected.add(chunk)
-            if chunk.delta:
-                await emit(TextEvent(text=chunk.delta, agent_name=agent.name))
+    try:
+        async with aclosing(chunks) if hasattr(chunks, "aclose") else nullcontext():
+            async for chunk in stream:
+                collected.add(chunk)
+                if chunk.delta:
+                    await emit(TextEvent(text=chunk.delta, agent_name=agent.name))
+    except Exception:
+        # what was said was seen, and what it took is paid for
+        turn.state.count(collected.usage)
+        if collected.content:
+            turn.add(AssistantMessage(content=collected.content))
+        raise
     return collected
