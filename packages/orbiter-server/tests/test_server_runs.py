@@ -8,7 +8,7 @@ from support.eventually import eventually
 from orbiter import Agent, Swarm
 from orbiter.models import ModelResponse, ScriptedModel, call
 
-from .conftest import Paced, get_weather
+from .conftest import Paced, get_weather, running
 
 # behind a real socket, each with a server of its own
 pytestmark = pytest.mark.integration
@@ -158,6 +158,15 @@ async def test_a_run_that_fails_says_why(start):
     assert [event["type"] for event in events[-2:]] == ["error", "end"]
     assert events[-1]["status"] == "failed"
     assert "the script has 0 replies" in events[-1]["error"]
+
+
+async def test_a_run_that_is_not_gone_on_with_tells_what_it_took(tmp_path):
+    async with running(tmp_path, model=Paced("never")) as server:
+        run = await server.ask("helper", "Spell")
+        await anext(server.events(f"/v1/runs/{run['id']}/events"))
+    async with running(tmp_path, max_resumes=0) as server:
+        ended = (await server.http.get(f"/v1/runs/{run['id']}")).json()
+    assert (ended["status"], ended["stop_reason"], ended["steps"]) == ("failed", "error", 1)
 
 
 async def test_a_session_has_one_run_at_a_time(start):
