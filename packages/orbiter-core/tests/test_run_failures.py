@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from orbiter import Agent, Swarm, run, tool
-from orbiter.config import TaskConfig
+from orbiter.config import Spent, TaskConfig
 from orbiter.hooks import Hook, HookPoint
 from orbiter.models import (  # pyright: ignore[reportMissingImports]
     ModelError,
@@ -15,7 +15,7 @@ from orbiter.models import (  # pyright: ignore[reportMissingImports]
     call,
 )
 from orbiter.runner import OutputValidationError
-from orbiter.types import AssistantMessage, OrbiterError, Spent, Usage, UserMessage
+from orbiter.types import AssistantMessage, OrbiterError, Usage, UserMessage
 
 
 @tool

@@ -1,8 +1,9 @@
 """What is read from the events of a run whose server died."""
 
 from orbiter import Agent
+from orbiter.config import Spent
 from orbiter.server._internal.replay import CUT_OFF, find_agent, progress_of
-from orbiter.types import AssistantMessage, Spent, ToolCall, ToolResult, Usage
+from orbiter.types import AssistantMessage, ToolCall, ToolResult, Usage
 
 
 def told(*events):

@@ -14,9 +14,9 @@ from orbiter._internal.state import Emit, RunState
 from orbiter._internal.stream import RunStream
 from orbiter._internal.swarm_runner import run_target
 from orbiter.agent import Agent
-from orbiter.config import TaskConfig
+from orbiter.config import Spent, TaskConfig
 from orbiter.swarm import Swarm
-from orbiter.types import Message, OrbiterError, RunResult, Spent
+from orbiter.types import Message, OrbiterError, RunResult
 
 __all__ = ["OutputValidationError", "RunStream", "Runner", "run"]
 

@@ -34,13 +34,7 @@ class Usage(BaseModel):
 class OrbiterError(Exception):
     """The base of every exception Orbiter raises.
 
-    When it ends a run it has what there was up to then; exceptions of others that do, such as a
-    hook's, are given the same attributes where they have none of that name.
-
-    Attributes:
-        messages: The conversation, every tool call answered, ready for `run(messages=...)`.
-        usage: Tokens of all model calls.
-        steps: Model calls made.
+    One that ends a run has what there was up to then; so do other exceptions that end one.
     """
 
     messages: "Sequence[Message]" = ()
@@ -124,10 +118,7 @@ class RunResult(BaseModel):
         usage: Tokens of all model calls of all agents.
         steps: Model calls made.
         last_agent: Name of the agent that spoke last.
-        stop_reason: `completed`, or what ended the run early: a limit of the run (`max_steps`,
-            `usage_limit`, `timeout`), the last reply (cut off at `length`, stopped by the
-            provider's `content_filter`, a `refusal`, `incomplete` when it broke off), `cancelled`
-            or `error`. `output` is then what was said last.
+        stop_reason: `completed`, or what ended the run early; `output` is then what was said last.
     """
 
     model_config = {"frozen": True}
@@ -145,20 +136,6 @@ class RunResult(BaseModel):
         return self.stop_reason == "max_steps"
 
 
-class Spent(BaseModel):
-    """What a run had taken when it was interrupted, for the run that goes on: `run(spent=...)`.
-
-    Attributes:
-        usage: Tokens of its model calls.
-        steps: Its model calls by the agent's name.
-    """
-
-    model_config = {"frozen": True}
-
-    usage: Usage = Usage()
-    steps: dict[str, int] = {}
-
-
 DepsT = TypeVar("DepsT", default=Any)
 
 
@@ -166,8 +143,7 @@ DepsT = TypeVar("DepsT", default=Any)
 class RunContext(Generic[DepsT]):
     """What callable instructions, hooks and tools learn about the run they are part of.
 
-    A tool receives it in the parameter annotated with it, in whatever form (`RunContext[D]`,
-    optional, `Annotated`, text ...); the model does not see that parameter.
+    A tool receives it in a parameter annotated so in any form, which the model does not see.
 
     Attributes:
         agent_name: The agent that runs now.

@@ -6,9 +6,9 @@ from itertools import chain
 from typing import Any
 
 from orbiter._internal.protocols import Provider
-from orbiter.config import TaskConfig
+from orbiter.config import Spent, TaskConfig
 from orbiter.observer import observer_of_all_runs
-from orbiter.types import Message, RunResult, Spent, StopReason, StreamEvent, Usage
+from orbiter.types import Message, RunResult, StopReason, StreamEvent, Usage
 
 Emit = Callable[[StreamEvent], Awaitable[None]]
 

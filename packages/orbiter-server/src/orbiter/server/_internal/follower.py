@@ -9,11 +9,12 @@ from pydantic import BaseModel
 
 from orbiter import Agent, Swarm, run
 from orbiter.agent import Provider
+from orbiter.config import Spent
 from orbiter.server._internal.journal import Journal
 from orbiter.server._internal.metrics import Metrics
 from orbiter.server._internal.sessions import Sessions
 from orbiter.server.models import Conversation, RunInfo, RunStatus
-from orbiter.types import Message, ResultEvent, RunResult, Spent, UserMessage
+from orbiter.types import Message, ResultEvent, RunResult, UserMessage
 
 logger = logging.getLogger("orbiter.server")
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from orbiter import Agent
-from orbiter.types import AssistantMessage, Message, Spent, ToolCall, ToolResult, Usage
+from orbiter.config import Spent
+from orbiter.types import AssistantMessage, Message, ToolCall, ToolResult, Usage
 
 CUT_OFF = (
     "no result: the server stopped while this tool ran; it may have done all, some or none of its "

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from orbiter import Agent, Swarm
 from orbiter.agent import Provider
+from orbiter.config import Spent
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.follower import Follower, result_of
 from orbiter.server._internal.journal import Journal
@@ -19,7 +20,7 @@ from orbiter.server._internal.replay import find_agent, progress_of
 from orbiter.server._internal.sessions import Sessions
 from orbiter.server.config import ServerConfig
 from orbiter.server.models import Conversation, RunInfo, RunStatus
-from orbiter.types import Spent, UserMessage
+from orbiter.types import UserMessage
 
 logger = logging.getLogger("orbiter.server")
 RETRY_AFTER = 5
