@@ -16,7 +16,11 @@ from aiohttp import web
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model says: text, calls as (id, name, arguments), tokens, and why it ended."""
+    """What the model says: text, calls as (id, name, arguments), tokens, and why it ended.
+
+    A stream that `breaks_off` loses its connection after the text; one that `ends_early` is closed
+    in good order before its end, "after text" or "before the end marker".
+    """
 
     text: str = ""
     calls: tuple[tuple[str, str, dict[str, Any]], ...] = ()
@@ -25,6 +29,8 @@ class Answer:
     cached_tokens: int = 0
     finish: str = ""
     breaks_off: bool = False
+    ends_early: str = ""
+    refusal: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ class WireServer:
         self.answers: list[Answer | Refusal] = []
         self.received: list[Received] = []
         self.url = ""
+        self._runner: web.AppRunner | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["WireServer"]:
@@ -59,7 +66,7 @@ class WireServer:
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self._openai)
         app.router.add_post("/v1/messages", self._anthropic)
-        runner = web.AppRunner(app, shutdown_timeout=1)
+        runner = self._runner = web.AppRunner(app, shutdown_timeout=1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
@@ -69,6 +76,12 @@ class WireServer:
             yield self
         finally:
             await runner.cleanup()
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        server = self._runner.server if self._runner else None
+        return len(server.connections) if server else 0
 
     async def _openai(self, request: web.Request) -> web.StreamResponse:
         return await self._answer(request, check_openai, openai_whole, openai_events)
@@ -176,6 +189,7 @@ def _openai_finish(answer: Answer) -> str:
 def openai_whole(answer: Answer, body: dict[str, Any]) -> dict[str, Any]:
     """Write the answer as a chat completion."""
     message: dict[str, Any] = {"role": "assistant", "content": answer.text or None}
+    message["refusal"] = answer.refusal or None
     if answer.calls:
         message["tool_calls"] = _openai_calls(answer)
     choice = {"index": 0, "message": message, "finish_reason": _openai_finish(answer)}
@@ -205,7 +219,9 @@ def openai_events(answer: Answer, body: dict[str, Any]) -> Iterator[str]:
     yield chunk({"role": "assistant", "content": ""})
     for piece in _pieces(answer.text):
         yield chunk({"content": piece})
-    if answer.breaks_off:
+    for piece in _pieces(answer.refusal):
+        yield chunk({"refusal": piece})
+    if answer.breaks_off or answer.ends_early == "after text":
         return
     for index, call in enumerate(_openai_calls(answer)):
         arguments = call["function"].pop("arguments")
@@ -213,6 +229,8 @@ def openai_events(answer: Answer, body: dict[str, Any]) -> Iterator[str]:
         yield chunk({"tool_calls": [{"index": index, **call}]})
         for piece in _pieces(arguments):
             yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+    if answer.ends_early:
+        return
     yield chunk({}, _openai_finish(answer))
     last = {**base, "choices": [], "usage": _openai_usage(answer)}
     yield f"data: {json.dumps(last)}\n\ndata: [DONE]\n\n"
@@ -272,9 +290,10 @@ def anthropic_events(answer: Answer, body: dict[str, Any]) -> Iterator[str]:
         yield event("content_block_start", index=index, content_block=empty)
         for delta in deltas:
             yield event("content_block_delta", index=index, delta=delta)
-        if answer.breaks_off:
+        if answer.breaks_off or answer.ends_early == "after text":
             return
         yield event("content_block_stop", index=index)
     stop = {"stop_reason": message["stop_reason"], "stop_sequence": None}
     yield event("message_delta", delta=stop, usage={"output_tokens": answer.output_tokens})
-    yield event("message_stop")
+    if not answer.ends_early:
+        yield event("message_stop")

@@ -98,6 +98,23 @@ async def remote(request, serve, sample):
         yield client
 
 
+async def test_a_remote_agent_is_asked_from_any_event_loop(serve):
+    url = await serve(
+        lambda url: (
+            A2AServer(Agent(name="here"), url=url, model=ScriptedModel("Hello.", repeat=True)).app
+        )
+    )
+    there = A2AClient(url)
+    ask = asyncio.to_thread
+    said = [(await ask(run.sync, there, "Hi")).output for _ in range(2)]
+    said += [
+        r.output for r in await asyncio.gather(*(ask(run.sync, there, "Hi") for _ in range(3)))
+    ]
+    said.append((await run(there, "Hi")).output)
+    assert said == ["Hello."] * 6
+    await there.aclose()
+
+
 async def test_a_remote_agent_has_the_name_of_its_card_and_runs_like_any_other(remote):
     assert (remote.name, remote.instructions) == ("counter", "Counts to three.")
     result = await run(remote, "Count")

@@ -24,7 +24,7 @@ from support.eventually import eventually
 
 from orbiter import Agent, tool
 from orbiter.a2a import A2AServer
-from orbiter.models import ModelProvider, ScriptedModel, StreamChunk, call
+from orbiter.models import ModelProvider, ModelResponse, ScriptedModel, StreamChunk, call
 from orbiter.tasks import ask_user
 
 # behind real sockets
@@ -139,8 +139,6 @@ async def test_the_card_says_what_others_need_and_nothing_else(connect):
 
 
 async def test_what_was_said_before_the_answer_is_no_part_of_it(connect):
-    from orbiter.models import ModelResponse
-
     thinking = ModelResponse(
         content="Let me see.", tool_calls=[call("get_weather", city="Oslo")],
         finish_reason="tool_calls",
@@ -148,6 +146,16 @@ async def test_what_was_said_before_the_answer_is_no_part_of_it(connect):
     client = await connect(ScriptedModel(thinking, "Sunny."))
     task = await ask(client, "And Oslo?")
     assert [get_artifact_text(artifact) for artifact in task.artifacts] == ["Sunny."]
+
+
+@pytest.mark.parametrize("reason", ["length", "content_filter", "refusal", "incomplete"])
+async def test_an_answer_that_is_not_whole_fails_the_task_and_says_why(connect, reason):
+    cut = ModelResponse(content="Once upon", finish_reason=reason)
+    client = await connect(ScriptedModel(cut))
+    task = await ask(client, "Tell me a story")
+    assert task.status.state == TaskState.TASK_STATE_FAILED
+    assert reason in get_message_text(task.status.message)
+    assert "Once upon" in get_message_text(task.status.message)
 
 
 async def test_an_agent_asks_and_goes_on_with_the_answer(connect):

@@ -85,6 +85,22 @@ async def test_a_limit_of_steps_is_an_error_and_what_was_said_is_kept(tmp_path):
     assert load_session(tmp_path, "s").messages
 
 
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("length", "raise max_tokens; it said last: Once upon"),
+        ("refusal", "the model refused to answer; it said last: Once upon"),
+        ("content_filter", "the provider's content filter stopped"),
+        ("incomplete", "broke off before its end"),
+    ],
+)
+async def test_an_answer_that_is_not_whole_is_an_error(tmp_path, reason, told):
+    said = await turn(tmp_path).run(agent(ModelResponse(content="Once upon", finish_reason=reason)))
+    assert said["is_error"] is True
+    assert told in said["result"]
+    assert load_session(tmp_path, "s").messages[-1].content == "Once upon"
+
+
 async def test_a_limit_of_cost_is_kept_between_two_calls(tmp_path):
     dear = ModelResponse(
         tool_calls=[call("run_command", command="true")],

@@ -245,7 +245,7 @@ async def test_openais_finish_reasons_are_ours(vendors, word, reason):
         ("stop_sequence", "stop"),
         ("max_tokens", "length"),
         ("model_context_window_exceeded", "length"),
-        ("refusal", "content_filter"),
+        ("refusal", "refusal"),
     ],
 )
 async def test_anthropics_finish_reasons_are_translated(vendors, word, reason):

@@ -29,8 +29,10 @@ def test_answers_are_frozen(value):
         setattr(value, next(iter(type(value).model_fields)), "other")
 
 
-@pytest.mark.parametrize("reason", ["stop", "tool_calls", "length", "content_filter"])
-def test_the_finish_reasons_are_four(reason):
+@pytest.mark.parametrize(
+    "reason", ["stop", "tool_calls", "length", "content_filter", "refusal", "incomplete"]
+)
+def test_the_finish_reasons_are_six(reason):
     assert ModelResponse(finish_reason=reason).finish_reason == reason
 
 

@@ -13,7 +13,9 @@ from typing import Any
 from orbiter import Agent, tool
 from orbiter.models import ModelProvider, StreamChunk, ToolCallDelta
 from orbiter.server import ServerConfig, serve
+from orbiter.types import Usage
 
+USAGE = Usage(input_tokens=10, output_tokens=5, total_tokens=15)
 WORDS = [f"w{number} " for number in range(40)]
 
 
@@ -30,11 +32,13 @@ class Speller(ModelProvider):
         if all(message.role != "tool" for message in messages):
             yield StreamChunk(delta="Let me see. ")
             yield StreamChunk(tool_call_deltas=[ToolCallDelta(id="c1", name="mark")])
+            yield StreamChunk(usage=USAGE)
             return
         for number, word in enumerate(WORDS):
             while not (self.directory / f"go-{number}").exists():
                 await asyncio.sleep(0.005)
             yield StreamChunk(delta=word)
+        yield StreamChunk(usage=USAGE)
 
 
 def main(directory: Path, port: int) -> None:

@@ -6,7 +6,7 @@ from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 from orbiter import Agent, Swarm
-from orbiter.models import ScriptedModel, call
+from orbiter.models import ModelResponse, ScriptedModel, call
 from orbiter.types import SystemMessage, UserMessage
 
 from .conftest import get_weather
@@ -59,6 +59,26 @@ async def test_the_answer_is_streamed(connect):
     assert [text for text in texts if text] == ["It ", "is ", "sunny."]
     assert chunks[-2].choices[0].finish_reason == "stop"
     assert chunks[-1].usage.total_tokens == 30
+
+
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [
+        ("length", "length"),
+        ("incomplete", "length"),
+        ("content_filter", "content_filter"),
+        ("refusal", "content_filter"),
+    ],
+)
+async def test_an_answer_that_is_not_whole_says_so_in_openais_words(connect, reason, word):
+    cut = ModelResponse(content="Once upon", finish_reason=reason)
+    client = await connect(None, ScriptedModel(cut, repeat=True))
+    answer = await client.chat.completions.create(model="helper", messages=ASK)
+    choice = answer.choices[0]
+    assert (choice.message.content, choice.finish_reason) == ("Once upon", word)
+    stream = await client.chat.completions.create(model="helper", messages=ASK, stream=True)
+    told = [c.choices[0].finish_reason async for c in stream]
+    assert told[-1] == word
 
 
 async def test_agents_are_listed_as_models(connect):

@@ -131,6 +131,9 @@ async def test_kill_9_in_mid_stream_costs_a_client_nothing(server):
     # a step that was complete is not taken again: the tool ran once
     assert (server.directory / "marks").read_text() == "ran\n"
     run = (await server.http.get(f"/v1/runs/{client.run}")).json()
+    # one step with the tool, and one begun under each of five servers; two replies were whole
+    assert (run["steps"], run["usage"]["total_tokens"]) == (6, 30)
+    assert [e["step"] for e in client.seen if e["type"] == "step"] == [1, 2, 3, 4, 5, 6]
     session = (await server.http.get(f"/v1/sessions/{run['session_id']}")).json()
     assert [m["role"] for m in session["messages"]] == ["user", "assistant", "tool", "assistant"]
 

@@ -1,15 +1,17 @@
 """What is read from the events of a run whose server died."""
 
 from orbiter import Agent
+from orbiter.config import Spent
 from orbiter.server._internal.replay import CUT_OFF, find_agent, progress_of
-from orbiter.types import AssistantMessage, ToolCall, ToolResult
+from orbiter.types import AssistantMessage, ToolCall, ToolResult, Usage
 
 
 def told(*events):
     return [{"seq": seq, **event} for seq, event in enumerate(events, 1)]
 
 
-STEP = {"type": "step"}
+STEP = {"type": "step", "agent_name": "a"}
+USAGE = {"type": "usage", "usage": {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}}
 CALL = {"type": "tool_call", "tool_call_id": "c1", "tool_name": "add", "arguments": "{}"}
 RESULT = {
     "type": "tool_result", "tool_call_id": "c1", "tool_name": "add", "content": "5", "error": None,
@@ -46,6 +48,14 @@ def test_what_was_discarded_before_stays_discarded():
     progress = progress_of(events)
     assert [message.role for message in progress.messages] == ["assistant", "tool"]
     assert progress.messages[0].content == ""
+
+
+def test_all_steps_and_tokens_are_counted_those_of_replies_that_broke_off_too():
+    other = {**STEP, "agent_name": "b"}
+    events = told(STEP, USAGE, CALL, RESULT, STEP, {"type": "resumed"}, STEP, USAGE, CALL, other)
+    assert progress_of(events).spent == Spent(
+        usage=Usage(input_tokens=6, output_tokens=4, total_tokens=10), steps={"a": 3, "b": 1}
+    )
 
 
 def test_a_handoff_says_who_goes_on():

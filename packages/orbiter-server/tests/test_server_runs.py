@@ -6,9 +6,9 @@ import pytest
 from support.eventually import eventually
 
 from orbiter import Agent, Swarm
-from orbiter.models import ScriptedModel, call
+from orbiter.models import ModelResponse, ScriptedModel, call
 
-from .conftest import Paced, get_weather
+from .conftest import Paced, get_weather, running
 
 # behind a real socket, each with a server of its own
 pytestmark = pytest.mark.integration
@@ -141,12 +141,32 @@ async def test_cancelling_ends_the_run_and_says_so(start):
     assert again.json()["status"] == "cancelled"
 
 
+@pytest.mark.parametrize("reason", ["length", "content_filter", "refusal", "incomplete"])
+async def test_an_answer_that_is_not_whole_is_kept_and_says_why_it_ended(start, reason):
+    cut = ModelResponse(content="Once upon", finish_reason=reason)
+    server = await start(model=ScriptedModel(cut))
+    run = await server.ask("helper", "Tell me a story")
+    end = (await server.outcome(run))[-1]
+    assert (end["type"], end["output"], end["stop_reason"]) == ("end", "Once upon", reason)
+    kept = (await server.http.get(f"/v1/runs/{run['id']}")).json()
+    assert kept["stop_reason"] == reason
+
+
 async def test_a_run_that_fails_says_why(start):
     server = await start(model=ScriptedModel())
     events = await server.outcome(await server.ask("helper", "Hi"))
     assert [event["type"] for event in events[-2:]] == ["error", "end"]
     assert events[-1]["status"] == "failed"
     assert "the script has 0 replies" in events[-1]["error"]
+
+
+async def test_a_run_that_is_not_gone_on_with_tells_what_it_took(tmp_path):
+    async with running(tmp_path, model=Paced("never")) as server:
+        run = await server.ask("helper", "Spell")
+        await anext(server.events(f"/v1/runs/{run['id']}/events"))
+    async with running(tmp_path, max_resumes=0) as server:
+        ended = (await server.http.get(f"/v1/runs/{run['id']}")).json()
+    assert (ended["status"], ended["stop_reason"], ended["steps"]) == ("failed", "error", 1)
 
 
 async def test_a_session_has_one_run_at_a_time(start):

@@ -8,7 +8,7 @@ from orbiter._internal.protocols import ContextEngine, MemoryStore, Provider
 from orbiter.config import DEFAULT_MAX_STEPS, DEFAULT_MODEL, AgentConfig
 from orbiter.hooks import Hook, HookFunction, HookManager, HookPoint
 from orbiter.observer import Observer
-from orbiter.tool import Tool
+from orbiter.tool import FunctionTool, Tool
 from orbiter.types import OrbiterError, RunContext
 
 Instructions = str | Callable[[RunContext], str | Awaitable[str]]
@@ -94,11 +94,17 @@ class Agent:
     def _check_tools(self) -> None:
         seen: set[str] = set()
         for tool in self.tools:
+            if isinstance(getattr(tool, "__func__", None), Tool):
+                raise OrbiterError(
+                    f"Agent '{self.name}': {tool!r} is no tool: write @tool above @classmethod"
+                )
             if not isinstance(tool, Tool):
                 raise OrbiterError(
                     f"Agent '{self.name}': {tool!r} is no tool; decorate the function with @tool "
                     "or give an instance of a Tool subclass"
                 )
+            if isinstance(tool, FunctionTool):
+                tool.check_bound()
             if tool.name in seen:
                 raise OrbiterError(
                     f"Agent '{self.name}' has two tools named '{tool.name}'; rename one with "

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from orbiter.types import OrbiterError
+from orbiter.types import OrbiterError, Usage
 
 DEFAULT_PROVIDER = "openai"
 DEFAULT_MODEL = "openai:gpt-4o"
@@ -83,3 +83,17 @@ class TaskConfig(BaseModel):
     input_tokens: int | None = Field(default=None, ge=1)
     output_tokens: int | None = Field(default=None, ge=1)
     total_tokens: int | None = Field(default=None, ge=1)
+
+
+class Spent(BaseModel):
+    """What a run had taken when it was interrupted, for the run that goes on: `run(spent=...)`.
+
+    Attributes:
+        usage: Tokens of its model calls.
+        steps: Its model calls by the agent's name.
+    """
+
+    model_config = {"frozen": True}
+
+    usage: Usage = Usage()
+    steps: dict[str, int] = {}

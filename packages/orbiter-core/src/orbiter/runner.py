@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from orbiter._internal.call_runner import Outcome
@@ -13,7 +14,7 @@ from orbiter._internal.state import Emit, RunState
 from orbiter._internal.stream import RunStream
 from orbiter._internal.swarm_runner import run_target
 from orbiter.agent import Agent
-from orbiter.config import TaskConfig
+from orbiter.config import Spent, TaskConfig
 from orbiter.swarm import Swarm
 from orbiter.types import Message, OrbiterError, RunResult
 
@@ -30,6 +31,7 @@ class Runner:
         provider: A model to use instead of the agents' own, for example a ScriptedModel.
         deps: Anything; instructions, hooks and tools find it as `RunContext.deps`.
         config: Limits of the run.
+        spent: What the run had taken before it was interrupted; its steps and tokens count on.
     """
 
     async def __call__(
@@ -41,6 +43,7 @@ class Runner:
         provider: Provider | None = None,
         deps: Any = None,
         config: TaskConfig | None = None,
+        spent: Spent | None = None,
         _provider: Provider | None = None,
     ) -> RunResult:
         """Run to the end.
@@ -49,9 +52,10 @@ class Runner:
             The result; a run that met a limit says so in `stop_reason`.
 
         Raises:
-            OrbiterError: The model could not be called or gave no valid output.
+            OrbiterError: The model could not be called or gave no valid output; the error's
+                `messages`, `usage` and `steps` are what there was up to then.
         """
-        begin = _beginning(messages, provider or _provider, deps, config)
+        begin = _beginning(messages, provider or _provider, deps, config, spent)
         return await _execute(agent, input, begin(None))
 
     def sync(
@@ -63,6 +67,7 @@ class Runner:
         provider: Provider | None = None,
         deps: Any = None,
         config: TaskConfig | None = None,
+        spent: Spent | None = None,
         _provider: Provider | None = None,
     ) -> RunResult:
         """Run to the end from code that is not async.
@@ -86,6 +91,7 @@ class Runner:
                     provider=provider or _provider,
                     deps=deps,
                     config=config,
+                    spent=spent,
                 )
             finally:
                 await close_providers()
@@ -101,6 +107,7 @@ class Runner:
         provider: Provider | None = None,
         deps: Any = None,
         config: TaskConfig | None = None,
+        spent: Spent | None = None,
         _provider: Provider | None = None,
     ) -> RunStream:
         """Run while somebody reads: `async for event in run.stream(agent, "...")`.
@@ -109,7 +116,7 @@ class Runner:
         ErrorEvent and raised after it. Leaving the loop cancels the run.
         """
         return RunStream(
-            _beginning(messages, provider or _provider, deps, config),
+            _beginning(messages, provider or _provider, deps, config, spent),
             lambda state: _execute(agent, input, state),
         )
 
@@ -121,7 +128,11 @@ run = Runner()
 
 
 def _beginning(
-    messages: Sequence[Message], provider: Provider | None, deps: Any, config: TaskConfig | None
+    messages: Sequence[Message],
+    provider: Provider | None,
+    deps: Any,
+    config: TaskConfig | None,
+    spent: Spent | None,
 ) -> Callable[[Emit | None], RunState]:
     def begin(emit: Emit | None) -> RunState:
         return RunState(
@@ -130,18 +141,32 @@ def _beginning(
             config=config,
             deps=deps,
             emit=emit,
+            spent=spent,
         )
 
     return begin
 
 
 async def _execute(target: Agent | Swarm, input: str, state: RunState) -> RunResult:
-    if state.observer is None:
-        return _result(await run_target(target, input, state.history, state), state)
-    with state.observer.run(target, input) as scope:
-        result = _result(await run_target(target, input, state.history, state), state)
-        scope.done(result)
-        return result
+    try:
+        if state.observer is None:
+            return _result(await run_target(target, input, state.history, state), state)
+        with state.observer.run(target, input) as scope:
+            result = _result(await run_target(target, input, state.history, state), state)
+            scope.done(result)
+            return result
+    except Exception as error:
+        _keep(error, state.result("", "error"))
+        raise
+
+
+def _keep(error: Exception, result: RunResult) -> None:
+    """Let an error tell what its run had come to; words that others use otherwise stay theirs."""
+    ours = isinstance(error, OrbiterError)
+    for name in ("messages", "usage", "steps"):
+        if ours or not hasattr(error, name):
+            with suppress(AttributeError):
+                setattr(error, name, getattr(result, name))
 
 
 def _result(outcome: Outcome, state: RunState) -> RunResult:

@@ -6,12 +6,15 @@ a run pays nothing for it.
 """
 
 import asyncio
+import copy
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from orbiter._internal.schema import Signature, ToolArgumentsError, ToolDefinitionError
+from orbiter._internal.hints import ToolDefinitionError
+from orbiter._internal.methods import is_method, way_to, written_in_class
+from orbiter._internal.schema import Signature, ToolArgumentsError
 from orbiter._internal.text import as_text
 from orbiter.types import ToolExecutionError
 
@@ -92,7 +95,10 @@ class Tool(ABC):
 
 
 class FunctionTool(Tool, Generic[P, R]):
-    """A function as a tool. Calling it calls the function, as if it were not decorated."""
+    """A function as a tool. Calling it calls the function, as if it were not decorated.
+
+    A method is a tool of the instance it is reached through: `Weather("C").forecast`.
+    """
 
     def __init__(
         self,
@@ -111,15 +117,56 @@ class FunctionTool(Tool, Generic[P, R]):
         Raises:
             ToolDefinitionError: A parameter cannot be given as JSON.
         """
-        self.name = name or str(getattr(fn, "__name__", type(fn).__name__))
-        self._fn = fn
-        self._is_async = inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
-            getattr(fn, "__call__", None)  # noqa: B004
+        self._fn: Callable[P, R] = getattr(fn, "__func__", fn) if _is_wrapped(fn) else fn
+        self.name = name or str(getattr(self._fn, "__name__", type(fn).__name__))
+        self._is_async = inspect.iscoroutinefunction(self._fn) or inspect.iscoroutinefunction(
+            getattr(self._fn, "__call__", None)  # noqa: B004
         )
-        self._signature = Signature(fn, self.name)
-        self.parameters = self._signature.parameters
-        self.description = description or self._signature.description
+        self._described = description
+        # what an instance is bound to; None when there is nothing to bind, or no longer
+        self._method: Any = None
+        self._class = "" if _is_wrapped(fn) else written_in_class(fn)
+        self._read(fn if is_method(fn) else None)
         self.__doc__ = fn.__doc__
+
+    def _read(self, method: Any) -> None:
+        self._method = method
+        self._signature = Signature(self._fn, self.name, method=method is not None)
+        self.parameters = self._signature.parameters
+        self.description = self._described or self._signature.description
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        # only now it is certain: a function above @staticmethod is not told of its class
+        if self._method is None and self._class == owner.__qualname__:
+            self._read(self._fn)
+
+    def __get__(self, instance: object, owner: type | None = None) -> "FunctionTool[..., R]":
+        """Return the tool of an instance; the tool itself where there is nothing to bind."""
+        if self._method is None or (instance is None and not isinstance(self._method, classmethod)):
+            return self
+        bound: FunctionTool[..., R] = copy.copy(self)
+        bound._fn, bound._method = self._method.__get__(instance, owner), None
+        return bound
+
+    def check_bound(self) -> None:
+        """Refuse a method that was not reached through an instance.
+
+        Raises:
+            ToolDefinitionError: It is one.
+        """
+        if self._method is not None:
+            raise ToolDefinitionError(
+                f"tool '{self.name}' is a method and has no instance: give {way_to(self._fn)}"
+            )
+
+    def to_schema(self) -> dict[str, Any]:
+        """Return the tool as providers are told of it.
+
+        Raises:
+            ToolDefinitionError: It is a method without its instance.
+        """
+        self.check_bound()
+        return super().to_schema()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself."""
@@ -139,6 +186,10 @@ class FunctionTool(Tool, Generic[P, R]):
         except Exception as error:
             raise ToolExecutionError(self.name, error) from error
         return value if isinstance(value, (str, dict)) else as_text(value)
+
+
+def _is_wrapped(fn: Any) -> bool:
+    return isinstance(fn, staticmethod | classmethod)
 
 
 @overload

@@ -12,19 +12,6 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypeVar
 
 
-class OrbiterError(Exception):
-    """The base of every exception Orbiter raises."""
-
-
-class ToolExecutionError(OrbiterError):
-    """A tool failed while it ran; the model is told, the run goes on."""
-
-    def __init__(self, tool_name: str, cause: Exception) -> None:
-        self.tool_name = tool_name
-        self.cause = cause
-        super().__init__(f"Tool '{tool_name}' failed: {cause}")
-
-
 class Usage(BaseModel):
     """Tokens spent; `cached_tokens` is the part of `input_tokens` read from a provider's cache."""
 
@@ -42,6 +29,26 @@ class Usage(BaseModel):
             total_tokens=self.total_tokens + other.total_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
         )
+
+
+class OrbiterError(Exception):
+    """The base of every exception Orbiter raises.
+
+    One that ends a run has what there was up to then; so do other exceptions that end one.
+    """
+
+    messages: "Sequence[Message]" = ()
+    usage: Usage = Usage()
+    steps: int = 0
+
+
+class ToolExecutionError(OrbiterError):
+    """A tool failed while it ran; the model is told, the run goes on."""
+
+    def __init__(self, tool_name: str, cause: Exception) -> None:
+        self.tool_name = tool_name
+        self.cause = cause
+        super().__init__(f"Tool '{tool_name}' failed: {cause}")
 
 
 class ToolCall(BaseModel):
@@ -95,7 +102,10 @@ class ToolResult(BaseModel):
 
 
 Message = UserMessage | AssistantMessage | SystemMessage | ToolResult
-StopReason = Literal["completed", "max_steps", "usage_limit", "timeout", "cancelled", "error"]
+StopReason = Literal[
+    "completed", "max_steps", "usage_limit", "timeout", "length", "content_filter", "refusal",
+    "incomplete", "cancelled", "error",
+]  # fmt: skip
 
 
 class RunResult(BaseModel):
@@ -108,7 +118,7 @@ class RunResult(BaseModel):
         usage: Tokens of all model calls of all agents.
         steps: Model calls made.
         last_agent: Name of the agent that spoke last.
-        stop_reason: `completed`, or the limit that ended the run early.
+        stop_reason: `completed`, or what ended the run early; `output` is then what was said last.
     """
 
     model_config = {"frozen": True}
@@ -133,8 +143,7 @@ DepsT = TypeVar("DepsT", default=Any)
 class RunContext(Generic[DepsT]):
     """What callable instructions, hooks and tools learn about the run they are part of.
 
-    A tool receives it in any parameter annotated `RunContext`; the model does not see that
-    parameter.
+    A tool receives it in a parameter annotated so in any form, which the model does not see.
 
     Attributes:
         agent_name: The agent that runs now.

@@ -44,9 +44,7 @@ class A2AClient(Agent):
         """
         super().__init__(name=name, model=f"a2a:{name}", instructions=description)
         self.url = url
-        self._own = http is None
-        self._http = http or httpx.AsyncClient(timeout=timeout)
-        self._connection = Connection(url, token, self._http)
+        self._connection = Connection(url, token, http, timeout)
         self.provider = Conversation(self._connection, lambda: self.name)
 
     @classmethod
@@ -84,9 +82,8 @@ class A2AClient(Agent):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections."""
-        if self._own:
-            await self._http.aclose()
+        """Close the connections of the running event loop; others are closed at their end."""
+        await self._connection.aclose()
 
     async def card(self) -> AgentCard:
         """Return the agent's card.

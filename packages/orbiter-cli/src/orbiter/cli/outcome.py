@@ -24,8 +24,21 @@ class ExitCode(IntEnum):
     USAGE = 2
     """The command line, or a file it names, cannot be used."""
     STOPPED = 3
-    """The run met a limit before it had an answer."""
+    """The run met a limit before it had an answer, or its answer is not whole."""
     INTERRUPTED = 130
+
+
+_CUT = {
+    "length": "the answer was cut off at the limit of output tokens: raise max_tokens",
+    "content_filter": "the provider's content filter stopped the answer",
+    "refusal": "the model refused to answer",
+    "incomplete": "the answer broke off before its end: run it again",
+}
+
+
+def cut_short(stop_reason: str) -> str:
+    """Say how an answer came to be not whole; an empty text for other reasons to stop."""
+    return _CUT.get(stop_reason, "")
 
 
 class UsageError(OrbiterError):

@@ -35,6 +35,7 @@ async def run_agent(
     *,
     extra: Sequence[Tool] = (),
     peers: Sequence[Agent] = (),
+    made: dict[str, int] | None = None,
 ) -> Outcome:
     """Run an agent, and those it hands off to, until one has the answer.
 
@@ -46,11 +47,12 @@ async def run_agent(
         log: Empty list that receives what is said; valid whenever this returns or raises.
         extra: Tools the first agent has besides its own.
         peers: Agents that those without handoffs may transfer to.
+        made: Model calls that count for `max_steps` already, by agent.
     """
     if input or not history:
         log.append(UserMessage(content=input))
     shown, fresh, start = history, list(log), 0
-    steps: dict[str, int] = {}
+    steps: dict[str, int] = dict(made or {})
     while True:
         turn = Turn(agent, input, Plan(agent, extra, peers), state, log, start)
         state.last_agent = agent.name
@@ -121,6 +123,8 @@ async def _steps(turn: Turn, steps: dict[str, int]) -> StopReason:
     name, state = turn.agent.name, turn.state
     made = steps.get(name, 0)
     while not turn.done and turn.target is None:
+        if turn.cut is not None:
+            return _stopped(turn, turn.cut)
         reason = "max_steps" if made >= turn.agent.max_steps else state.limit_met()
         if reason is not None:
             return _stopped(turn, reason)

@@ -7,7 +7,7 @@ from typing import Any
 
 from orbiter._internal.protocols import ModelReply, ReplyChunk, ToolCallPiece
 from orbiter._internal.turn import Turn
-from orbiter.types import Message, TextEvent, ToolCall, Usage
+from orbiter.types import AssistantMessage, Message, TextEvent, ToolCall, Usage
 
 
 class _Collected:
@@ -16,6 +16,7 @@ class _Collected:
     def __init__(self) -> None:
         self.content = ""
         self.usage = Usage()
+        self.finish_reason: str | None = None
         self._pieces: dict[int, dict[str, str]] = {}
 
     @property
@@ -25,6 +26,7 @@ class _Collected:
     def add(self, chunk: ReplyChunk) -> None:
         self.content += chunk.delta
         self.usage += chunk.usage
+        self.finish_reason = getattr(chunk, "finish_reason", None) or self.finish_reason
         for piece in chunk.tool_call_deltas:
             self._add_piece(piece)
 
@@ -58,9 +60,16 @@ async def call_model(turn: Turn, messages: list[Message]) -> ModelReply:
     if inspect.isawaitable(chunks):
         chunks = await chunks
     stream: AsyncIterator[ReplyChunk] = chunks
-    async with aclosing(chunks) if hasattr(chunks, "aclose") else nullcontext():
-        async for chunk in stream:
-            collected.add(chunk)
-            if chunk.delta:
-                await emit(TextEvent(text=chunk.delta, agent_name=agent.name))
+    try:
+        async with aclosing(chunks) if hasattr(chunks, "aclose") else nullcontext():
+            async for chunk in stream:
+                collected.add(chunk)
+                if chunk.delta:
+                    await emit(TextEvent(text=chunk.delta, agent_name=agent.name))
+    except Exception:
+        # what was said was seen, and what it took is paid for
+        turn.state.count(collected.usage)
+        if collected.content:
+            turn.add(AssistantMessage(content=collected.content))
+        raise
     return collected

@@ -8,22 +8,42 @@ from pydantic import BaseModel, ValidationError
 
 from orbiter._internal.protocols import ModelReply
 from orbiter._internal.schema import explain
-from orbiter.types import AssistantMessage, OrbiterError, ToolCall
+from orbiter.types import AssistantMessage, OrbiterError, StopReason, ToolCall
 
 OUTPUT_RETRIES = 2
+
+# finish reasons of a reply that is not whole, and what they are called of the run
+CUT: dict[str | None, StopReason] = {
+    "length": "length",
+    "content_filter": "content_filter",
+    "refusal": "refusal",
+    "incomplete": "incomplete",
+}
 
 _FENCED = re.compile(r"\s*```[a-z]*\n(.*)\n```\s*", re.DOTALL)
 
 
 class OutputValidationError(OrbiterError):
-    """The model's final answer never fitted the agent's `output_type`."""
+    """The model's final answer never fitted the agent's `output_type`.
 
-    def __init__(self, agent_name: str, output_type: str, problem: str) -> None:
+    Attributes:
+        agent_name: Whose answer it was.
+        stop_reason: Why the answer is not whole, such as `length`; None when it is.
+    """
+
+    def __init__(
+        self,
+        agent_name: str,
+        output_type: str,
+        problem: str,
+        *,
+        advice: str = "",
+        stop_reason: StopReason | None = None,
+    ) -> None:
         self.agent_name = agent_name
-        super().__init__(
-            f"Agent '{agent_name}' gave no valid {output_type}: {problem}. "
-            f"Simplify {output_type} or say in the instructions what it should hold."
-        )
+        self.stop_reason = stop_reason
+        advice = advice or f"Simplify {output_type} or say in the instructions what it should hold"
+        super().__init__(f"Agent '{agent_name}' gave no valid {output_type}: {problem}. {advice}.")
 
 
 class MisfitError(OrbiterError):
@@ -74,6 +94,18 @@ def parse_output(text: str, output_type: type[BaseModel]) -> BaseModel:
 def correction(problem: str) -> str:
     """Word the request for a better answer."""
     return f"Your answer does not fit the required JSON schema: {problem}. Answer with JSON only."
+
+
+def explain_cut(cut: StopReason, said: str, max_tokens: int | None) -> tuple[str, str]:
+    """Say why an answer is not whole, and what to do about it."""
+    if cut == "length":
+        limit = f"{max_tokens} output tokens" if max_tokens else "the provider's limit of tokens"
+        return f"the answer was cut off at {limit}", "To have all of it, raise max_tokens"
+    if cut == "refusal":
+        return f"the model refused: {said[:200]!r}", "Ask for something else, or another model"
+    if cut == "content_filter":
+        return "the provider's content filter stopped the answer", "Ask for something else"
+    return "the stream ended before the answer did", "Run it again"
 
 
 def schema_request(schema: dict[str, Any]) -> str:

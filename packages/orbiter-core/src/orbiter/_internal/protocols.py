@@ -13,7 +13,11 @@ ContextEventName = Literal["pre_llm_call", "post_llm_call", "pre_tool_call", "po
 
 
 class ModelReply(Protocol):
-    """What a provider's response must have; `orbiter.models.ModelResponse` is one."""
+    """What a provider's response must have; `orbiter.models.ModelResponse` is one.
+
+    It may also have a `finish_reason`: "length", "content_filter", "refusal" and "incomplete" end
+    the run with the stop reason of that name. Without one the reply counts as whole.
+    """
 
     @property
     def content(self) -> str:
@@ -56,7 +60,10 @@ class ToolCallPiece(Protocol):
 
 
 class ReplyChunk(Protocol):
-    """A fragment of a streamed reply; `orbiter.models.StreamChunk` is one."""
+    """A fragment of a streamed reply; `orbiter.models.StreamChunk` is one.
+
+    It may also have a `finish_reason`, as a reply has; the last one counts.
+    """
 
     @property
     def delta(self) -> str:

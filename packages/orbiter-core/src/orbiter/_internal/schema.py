@@ -5,24 +5,21 @@ returns what it is called with: its schema goes to the model, its validator turn
 text into keyword arguments.
 """
 
-import functools
 import inspect
-import sys
-import typing
 from collections.abc import Callable
-from types import FrameType
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
-from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
+from pydantic.errors import (
+    PydanticInvalidForJsonSchema,
+    PydanticSchemaGenerationError,
+    PydanticUndefinedAnnotation,
+)
 from pydantic.json_schema import GenerateJsonSchema
 
 from orbiter._internal.docstrings import parse_docstring
+from orbiter._internal.hints import ToolDefinitionError, read_parameters
 from orbiter.types import OrbiterError, RunContext
-
-
-class ToolDefinitionError(OrbiterError):
-    """A function cannot be made a tool as it is written."""
 
 
 class ToolArgumentsError(OrbiterError):
@@ -48,7 +45,7 @@ class Signature:
     Attributes:
         description: The docstring without its sections.
         parameters: JSON schema of the arguments.
-        context_parameter: Name of the parameter annotated RunContext, if any.
+        context_parameter: Name of the parameter that means the run's context, if any.
     """
 
     __slots__ = ("_validate", "context_parameter", "description", "parameters")
@@ -65,14 +62,16 @@ class Signature:
             ToolDefinitionError: A parameter cannot be given as JSON.
         """
         self.description, described = parse_docstring(inspect.getdoc(fn))
-        hints = _hints(fn, name)
         self.context_parameter: str | None = None
         shown: list[inspect.Parameter] = []
-        parameters = list(inspect.signature(fn).parameters.values())
-        for parameter in parameters[1:] if method else parameters:
-            hint = hints.get(parameter.name, Any)
-            if _is_context(hint):
-                self.context_parameter = parameter.name
+        parameters = list(read_parameters(fn, name))
+        if method and not parameters:
+            raise ToolDefinitionError(
+                f"Tool '{name}': a method needs `self`, or @staticmethod above @tool"
+            )
+        for parameter, hint, is_context in parameters[1:] if method else parameters:
+            if is_context:
+                self._take_context(parameter, name)
             elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
                 raise ToolDefinitionError(
                     f"Tool '{name}': parameter '{parameter.name}' cannot be given by name; tools "
@@ -83,11 +82,20 @@ class Signature:
         try:
             adapter: TypeAdapter[Any] = TypeAdapter(_collector(shown))
             self.parameters = _tidy(adapter.json_schema(schema_generator=_Schema))
-        except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema) as error:
+        except (
+            PydanticSchemaGenerationError,
+            PydanticInvalidForJsonSchema,
+            PydanticUndefinedAnnotation,
+        ) as error:
             reason = str(error).splitlines()[0]
             raise ToolDefinitionError(
                 f"Tool '{name}': a parameter's type has no JSON form: {reason}"
             ) from error
+        if _holds_context(adapter.core_schema):
+            raise ToolDefinitionError(
+                f"Tool '{name}': a parameter's type holds a RunContext, which the model must not "
+                "give: take it by a parameter of its own, annotated RunContext"
+            )
         self._validate = adapter.validator.validate_json
 
     def parse(self, arguments: str) -> dict[str, Any]:
@@ -100,7 +108,23 @@ class Signature:
             keywords: dict[str, Any] = self._validate(arguments or "{}")
         except ValidationError as error:
             raise ToolArgumentsError(explain(error)) from error
+        if self.context_parameter in keywords:
+            # from `**arguments`, which take any name: this one is the run's to give
+            raise ToolArgumentsError(f"{self.context_parameter}: is no parameter")
         return keywords
+
+    def _take_context(self, parameter: inspect.Parameter, name: str) -> None:
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise ToolDefinitionError(
+                f"Tool '{name}': parameter '{parameter.name}' takes the run's context, but a tool "
+                "is given one RunContext, and by name: write it as an ordinary parameter"
+            )
+        if self.context_parameter is not None:
+            raise ToolDefinitionError(
+                f"Tool '{name}': parameters '{self.context_parameter}' and '{parameter.name}' both "
+                "take the run's context; keep one of them"
+            )
+        self.context_parameter = parameter.name
 
 
 def _by_keyword(
@@ -135,29 +159,19 @@ def explain(error: ValidationError) -> str:
     )
 
 
-def _hints(fn: Callable[..., Any], name: str) -> dict[str, Any]:
-    while isinstance(fn, functools.partial):
-        fn = fn.func
-    target = fn if inspect.isroutine(fn) else type(fn).__call__
-    try:
-        return typing.get_type_hints(target, localns=_defining_scope(), include_extras=True)
-    except NameError as error:
-        raise ToolDefinitionError(
-            f"Tool '{name}': an annotation cannot be resolved: {error}. Define or import the type "
-            "in the tool's module"
-        ) from error
-
-
-def _defining_scope() -> dict[str, Any]:
-    """Return the local names where the tool is written, for annotations that are strings."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame and frame.f_globals.get("__name__") in (__name__, "orbiter.tool", "abc"):
-        frame = frame.f_back
-    return dict(frame.f_locals) if frame else {}
-
-
-def _is_context(hint: Any) -> bool:
-    return (get_origin(hint) or hint) is RunContext
+def _holds_context(schema: Any) -> bool:
+    """Whether pydantic would make a RunContext of what the model sends, anywhere inside."""
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list | tuple):
+            waiting += part
+        elif isinstance(part, dict):
+            kind = part.get("cls")
+            if isinstance(kind, type) and issubclass(kind, RunContext):
+                return True
+            waiting += (value for key, value in part.items() if key != "metadata")
+    return False
 
 
 def _tidy(schema: Any) -> Any:

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 from orbiter._internal.protocols import Provider
-from orbiter.config import TaskConfig
+from orbiter.config import Spent, TaskConfig
 from orbiter.observer import observer_of_all_runs
 from orbiter.types import Message, RunResult, StopReason, StreamEvent, Usage
 
@@ -21,6 +21,7 @@ class RunState:
         deps: What the user gave to `run(deps=...)`.
         emit: Where stream events go; None when nobody listens.
         steps: Model calls of all agents.
+        made: Model calls that the interrupted run before this one made, by agent.
         deadline: Event loop time at which the run ends, or None.
         last_agent: Name of the agent that ran last.
         observer: What encloses the pieces of the run, if anything does.
@@ -28,7 +29,8 @@ class RunState:
 
     __slots__ = (
         "_cached", "_input", "_limits", "_logs", "_output", "_total",
-        "deadline", "deps", "emit", "history", "last_agent", "observer", "provider_for", "steps",
+        "deadline", "deps", "emit", "history", "last_agent", "made", "observer", "provider_for",
+        "steps",
     )  # fmt: skip
 
     def __init__(
@@ -39,17 +41,23 @@ class RunState:
         config: TaskConfig | None = None,
         deps: Any = None,
         emit: Emit | None = None,
+        spent: Spent | None = None,
     ) -> None:
         self.provider_for = provider_for
         self.deps = deps
         self.emit = emit
         self.observer = observer_of_all_runs()
         self.steps = 0
+        self.made: dict[str, int] = {}
         self.last_agent = ""
         self.history = history
         self._logs: list[list[Message]] = []
         self._limits = config
         self._input = self._output = self._total = self._cached = 0
+        if spent is not None:
+            self.made = dict(spent.steps)
+            self.steps = sum(self.made.values())
+            self.count(spent.usage)
         timeout = config.timeout if config else None
         self.deadline = asyncio.get_running_loop().time() + timeout if timeout else None
 

@@ -10,11 +10,13 @@ from typing import Any
 from orbiter._internal.message_builder import NO_RESULT, build_messages
 from orbiter._internal.model_call import call_model
 from orbiter._internal.output_parser import (
+    CUT,
     OUTPUT_RETRIES,
     MisfitError,
     OutputValidationError,
     assistant_message,
     correction,
+    explain_cut,
     parse_output,
 )
 from orbiter._internal.state import Emit
@@ -23,9 +25,11 @@ from orbiter._internal.turn import Turn
 from orbiter.agent import Agent
 from orbiter.hooks import HookPoint
 from orbiter.types import (
+    AssistantMessage,
     HandoffEvent,
     Message,
     StepEvent,
+    StopReason,
     ToolCall,
     ToolCallEvent,
     ToolResult,
@@ -37,8 +41,8 @@ from orbiter.types import (
 async def take_step(turn: Turn) -> None:
     """Call the model and act on its reply.
 
-    Afterwards the turn is done, has a handoff target, or wants another step. The log is valid
-    whenever this returns or raises.
+    Afterwards the turn is done, is cut, has a handoff target, or wants another step. The log is
+    valid whenever this returns or raises.
     """
     agent, state = turn.agent, turn.state
     context, hooks, emit = agent.context, turn.hooks, state.emit
@@ -65,7 +69,10 @@ async def take_step(turn: Turn) -> None:
         await emit(UsageEvent(usage=reply.usage, agent_name=agent.name))
     message = assistant_message(reply, len(turn.view))
     turn.add(message)
-    if message.tool_calls:
+    cut = CUT.get(getattr(reply, "finish_reason", None))
+    if cut is not None:
+        _break_off(turn, message, cut)
+    elif message.tool_calls:
         await _act(turn, message.tool_calls)
     else:
         _conclude(turn, message.content)
@@ -141,6 +148,19 @@ async def _announce(
 
 def _answer(call: ToolCall, content: str = "", error: str | None = None) -> ToolResult:
     return ToolResult(tool_call_id=call.id, tool_name=call.name, content=content, error=error)
+
+
+def _break_off(turn: Turn, message: AssistantMessage, cut: StopReason) -> None:
+    """Take a reply that is not whole for the last one of the run; what it calls may be cut too."""
+    for call in message.tool_calls:
+        turn.add(_answer(call, error=f"not called: the reply was cut off ({cut})"))
+    turn.cut = cut
+    output_type = turn.agent.output_type
+    if output_type is not None:
+        problem, advice = explain_cut(cut, message.content, turn.agent.max_tokens)
+        raise OutputValidationError(
+            turn.agent.name, output_type.__name__, problem, advice=advice, stop_reason=cut
+        )
 
 
 def _conclude(turn: Turn, text: str) -> None:

@@ -21,7 +21,7 @@ async def run_target(
 ) -> Outcome:
     """Run an agent or a swarm on an input, after a valid history."""
     if isinstance(target, Agent):
-        return await run_agent(target, input, history, state, state.open_log())
+        return await run_agent(target, input, history, state, state.open_log(), made=state.made)
     first = target.agents[0]
     if target.flow is not None:
         return await _FlowRun(target, target.flow, history, state).run(input)

@@ -8,7 +8,7 @@ from orbiter._internal.protocols import Provider
 from orbiter._internal.state import RunState
 from orbiter.agent import Agent
 from orbiter.hooks import HookEvent, HookPoint
-from orbiter.types import Message, RunContext
+from orbiter.types import Message, RunContext, StopReason
 
 
 class Turn:
@@ -24,10 +24,11 @@ class Turn:
         observer: The agent's own, else the run's, if any.
         done: Whether `output` is final.
         target: The agent to hand off to.
+        cut: Why the last reply is not whole, if it is not.
     """
 
     __slots__ = (
-        "agent", "done", "hooks", "input", "log", "misfits", "observer", "output", "plan",
+        "agent", "cut", "done", "hooks", "input", "log", "misfits", "observer", "output", "plan",
         "provider", "run", "start", "state", "suffix", "target", "view",
     )  # fmt: skip
 
@@ -50,6 +51,7 @@ class Turn:
         self.done = False
         self.output: Any = ""
         self.target: Agent | None = None
+        self.cut: StopReason | None = None
 
     def add(self, message: Message) -> None:
         """Append to the conversation."""

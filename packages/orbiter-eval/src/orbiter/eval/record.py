@@ -39,7 +39,7 @@ class CaseResult(BaseModel):
         cost_usd: US dollars; None where no price is known.
         usage: Tokens of all model calls.
         steps: Model calls.
-        stop_reason: `completed`, or the limit that ended the run.
+        stop_reason: `completed`, or what ended the run early, as in `orbiter.types.RunResult`.
         messages: The conversation, with tool calls and their results.
         tags: The case's.
     """

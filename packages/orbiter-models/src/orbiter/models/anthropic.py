@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from orbiter.config import ModelConfig
+from orbiter.models._internal.counter import Counter
 from orbiter.models._internal.sdk import Clock, SdkClient
 from orbiter.models.provider import ModelProvider
 from orbiter.models.types import FinishReason, ModelResponse, StreamChunk, ToolCallDelta
@@ -14,7 +15,6 @@ from orbiter.types import (
     SystemMessage,
     ToolCall,
     ToolResult,
-    Usage,
 )
 
 # the API wants a number; every Claude can write this much
@@ -24,7 +24,8 @@ _FINISH: dict[str | None, FinishReason] = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
+    "refusal": "refusal",
+    "pause_turn": "incomplete",
 }
 
 
@@ -74,7 +75,7 @@ class AnthropicProvider(ModelProvider):
                 for block in blocks
                 if block.type == "tool_use"
             ],
-            usage=_Counter().add(answer.usage).usage,
+            usage=Counter().add(answer.usage).usage,
             finish_reason=_FINISH.get(answer.stop_reason, "stop"),
             reasoning_content="".join(b.thinking for b in blocks if b.type == "thinking"),
         )
@@ -91,17 +92,23 @@ class AnthropicProvider(ModelProvider):
         request = self._request(messages, tools, temperature, max_tokens)
         request["stream"] = True
         answer = await self._client.send(lambda client: client.messages.create(**request))
-        counter = _Counter()
+        counter = Counter()
+        reason: FinishReason | None = None
+        ended = False
         async with self._client.streaming(answer) as events:
             async for event in events:
                 if event.type == "message_start":
-                    counter.add(event.message.usage)
+                    yield StreamChunk(usage=counter.add(event.message.usage).news())
                 elif event.type == "message_delta":
-                    usage = counter.add(event.usage).usage
                     reason = _FINISH.get(event.delta.stop_reason, "stop")
+                    usage = counter.add(event.usage).news()
                     yield StreamChunk(finish_reason=reason, usage=usage)
+                elif event.type == "message_stop":
+                    ended = True
                 elif (chunk := _chunk(event)) is not None:
                     yield chunk
+        if not ended and reason in (None, "stop", "tool_calls"):
+            yield StreamChunk(finish_reason="incomplete")
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -209,35 +216,3 @@ def _chunk(event: Any) -> StreamChunk | None:
         piece = ToolCallDelta(index=event.index, arguments=event.delta.partial_json)
         return StreamChunk(tool_call_deltas=[piece])
     return None
-
-
-class _Counter:
-    """Adds up a call's tokens: the API tells them cumulatively, in pieces, cached ones apart."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, int] = {}
-
-    def add(self, usage: Any) -> "_Counter":
-        for name in (
-            "input_tokens",
-            "output_tokens",
-            "cache_creation_input_tokens",
-            "cache_read_input_tokens",
-        ):
-            value = getattr(usage, name, None)
-            if value is not None:
-                self._seen[name] = value
-        return self
-
-    @property
-    def usage(self) -> Usage:
-        cached = self._seen.get("cache_read_input_tokens", 0)
-        fresh = self._seen.get("input_tokens", 0)
-        fresh += self._seen.get("cache_creation_input_tokens", 0)
-        output = self._seen.get("output_tokens", 0)
-        return Usage(
-            input_tokens=fresh + cached,
-            output_tokens=output,
-            total_tokens=fresh + cached + output,
-            cached_tokens=cached,
-        )

@@ -15,6 +15,11 @@ _FINISH: dict[str | None, FinishReason] = {
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
     "content_filter": "content_filter",
+    # words of compatible servers: Mistral, vLLM, DeepSeek, OpenRouter
+    "model_length": "length",
+    "abort": "incomplete",
+    "insufficient_system_resource": "incomplete",
+    "error": "incomplete",
 }
 
 
@@ -68,7 +73,7 @@ class OpenAIProvider(ModelProvider):
                 for call in choice.message.tool_calls or ()
             ],
             usage=_usage(answer.usage),
-            finish_reason=_FINISH.get(choice.finish_reason, "stop"),
+            finish_reason=_finish(choice.finish_reason, choice.message.refusal),
             reasoning_content=getattr(choice.message, "reasoning_content", None) or "",
         )
 
@@ -85,9 +90,17 @@ class OpenAIProvider(ModelProvider):
         request = self._request(messages, tools, temperature, max_tokens, output_schema)
         request |= {"stream": True, "stream_options": {"include_usage": True}}
         answer = await self._client.send(lambda client: client.chat.completions.create(**request))
+        ended = False
+        refusal = ""
         async with self._client.streaming(answer) as events:
             async for event in events:
-                yield _chunk(event)
+                delta = event.choices[0].delta if event.choices else None
+                refusal += (delta and getattr(delta, "refusal", None)) or ""
+                chunk = _chunk(event, refusal)
+                ended = ended or chunk.finish_reason is not None
+                yield chunk
+        if not ended:
+            yield StreamChunk(finish_reason="incomplete")
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -144,7 +157,13 @@ def _to_wire(message: Message) -> dict[str, Any]:
     return wire
 
 
-def _chunk(event: Any) -> StreamChunk:
+def _finish(word: str | None, refusal: str | None) -> FinishReason:
+    reason = _FINISH.get(word, "stop")
+    # the API itself calls a refusal a stop, and tells it by a field of its own
+    return "refusal" if refusal and reason == "stop" else reason
+
+
+def _chunk(event: Any, refusal: str) -> StreamChunk:
     usage = _usage(event.usage)
     if not event.choices:
         return StreamChunk(usage=usage)
@@ -160,7 +179,7 @@ def _chunk(event: Any) -> StreamChunk:
             )
             for piece in choice.delta.tool_calls or ()
         ],
-        finish_reason=_FINISH.get(choice.finish_reason),
+        finish_reason=_finish(choice.finish_reason, refusal) if choice.finish_reason else None,
         usage=usage,
     )
 

@@ -6,7 +6,10 @@ from pydantic import BaseModel
 
 from orbiter.types import OrbiterError, ToolCall, Usage
 
-FinishReason = Literal["stop", "tool_calls", "length", "content_filter"]
+FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "incomplete"]
+"""How an answer ended: by itself, with calls, cut off at the limit of tokens or by the provider's
+filter, refused by the model, or without its end (a stream that was closed early, a turn that the
+provider has paused or given up)."""
 
 
 class ModelError(OrbiterError):

@@ -77,7 +77,7 @@ class RunInfo(_Answer):
         input: What the user said.
         output: The answer, once there is one; a JSON object when the agent's output is one.
         error: Why it failed.
-        stop_reason: `completed`, or the limit that ended it early.
+        stop_reason: `completed`, or what ended it early, as in `orbiter.types.RunResult`.
         usage: Tokens of all its model calls.
         steps: Model calls made.
         last_event: `seq` of its latest event.

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from orbiter import Agent, run
 from orbiter.cli._internal.session import Session, load_session
-from orbiter.cli.outcome import UsageError
+from orbiter.cli.outcome import UsageError, cut_short
 from orbiter.cli.workspace_tools import ask_user
 from orbiter.hooks import Hook, HookEvent, HookManager, HookPoint
 from orbiter.types import Message, OrbiterError, RunResult, ToolResult, Usage
@@ -166,6 +166,8 @@ def _said(
     stopped = result is not None and result.stop_reason != "completed"
     if stopped and result is not None:
         error = f"the agent was stopped by its {result.stop_reason} after {follower.steps} turns"
+        if cut := cut_short(result.stop_reason):
+            error = f"{cut}; it said last: {result.output or 'nothing'}"
     usage = follower.usage
     return {
         "type": "result",

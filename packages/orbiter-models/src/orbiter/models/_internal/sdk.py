@@ -9,7 +9,7 @@ import importlib
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +30,11 @@ class Clock:
 
 
 class SdkClient:
-    """A vendor's client: made when first needed, its errors turned into ModelError."""
+    """A vendor's client: made when first needed, its errors turned into ModelError.
+
+    Connections belong to the event loop they were opened in, so each loop has a client of its own,
+    which is closed at the loop's end.
+    """
 
     def __init__(
         self, config: ModelConfig, *, client_class: str, key_variables: Mapping[str, str],
@@ -53,7 +57,7 @@ class SdkClient:
         self.base_url = config.base_url or os.environ.get(url_variable) or None
         self._client_class = client_class
         self._sdk: Any = None
-        self._client: Any = None
+        self._open: dict[asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[None, None]]] = {}
         given = {"api_key": config.api_key or ""}
         found = ({word: os.environ.get(name, "")} for name, word in key_variables.items())
         keys = (key for key in (given, *found) if any(key.values()))
@@ -84,7 +88,7 @@ class SdkClient:
             ModelError: No try succeeded, or trying again is no use.
         """
         check_allowed(self.config.model_name, self.config.provider)
-        client = self._open()
+        client = await self._opened()
         attempt = 0
         while True:
             attempt += 1
@@ -117,27 +121,48 @@ class SdkClient:
             raise
 
     async def close(self) -> None:
-        """Close the client's connections."""
-        if self._client is not None:
-            await self._client.close()
-            self._client = None
+        """Close the connections of the running event loop; other loops close theirs themselves."""
+        _, life = self._open.get(asyncio.get_running_loop(), (None, None))
+        if life is not None:
+            await life.aclose()
 
-    def _open(self) -> Any:
-        if self._client is None:
-            try:
-                self._sdk = importlib.import_module(self.config.provider)
-            except ModuleNotFoundError as error:
-                raise self.error(
-                    f"the {self.config.provider} SDK is not installed: install "
-                    f"orbiter-models[{self.config.provider}]"
-                ) from error
-            self._client = getattr(self._sdk, self._client_class)(
-                **self._key or {"api_key": "none"},
-                base_url=self.base_url,
-                timeout=self.config.timeout,
-                max_retries=0,
-            )
-        return self._client
+    async def _opened(self) -> Any:
+        loop = asyncio.get_running_loop()
+        if loop in self._open:
+            return self._open[loop][0]
+        # a loop that was closed without its generators being shut down
+        for gone in [other for other in list(self._open) if other.is_closed()]:
+            self._open.pop(gone, None)
+        client = self._make()
+        life = self._life(loop, client)
+        self._open[loop] = client, life
+        await anext(life)
+        return client
+
+    async def _life(
+        self, loop: asyncio.AbstractEventLoop, client: Any
+    ) -> AsyncGenerator[None, None]:
+        """Last as long as the loop: before its end it closes the generators that it knows."""
+        try:
+            yield
+        finally:
+            self._open.pop(loop, None)
+            await client.close()
+
+    def _make(self) -> Any:
+        try:
+            self._sdk = importlib.import_module(self.config.provider)
+        except ModuleNotFoundError as error:
+            raise self.error(
+                f"the {self.config.provider} SDK is not installed: install "
+                f"orbiter-models[{self.config.provider}]"
+            ) from error
+        return getattr(self._sdk, self._client_class)(
+            **self._key or {"api_key": "none"},
+            base_url=self.base_url,
+            timeout=self.config.timeout,
+            max_retries=0,
+        )
 
     def _translate(self, failure: Any) -> ModelError:
         status = getattr(failure, "status_code", None)

@@ -22,7 +22,12 @@ from orbiter.types import RunResult, ToolCall, Usage, UserMessage
 
 logger = logging.getLogger("orbiter.server")
 Piece = tuple[str, Any]
-FINISH = {"completed": "stop", "max_steps": "length", "usage_limit": "length", "timeout": "length"}
+# OpenAI has four words; of an answer that broke off the nearest is that it is not whole
+FINISH = {
+    "completed": "stop", "max_steps": "length", "usage_limit": "length", "timeout": "length",
+    "length": "length", "incomplete": "length",
+    "content_filter": "content_filter", "refusal": "content_filter",
+}  # fmt: skip
 
 
 def chat_endpoints(services: Services) -> list[Endpoint]:

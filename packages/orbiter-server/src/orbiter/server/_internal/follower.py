@@ -2,20 +2,29 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import BaseModel
 
 from orbiter import Agent, Swarm, run
 from orbiter.agent import Provider
+from orbiter.config import Spent
 from orbiter.server._internal.journal import Journal
 from orbiter.server._internal.metrics import Metrics
 from orbiter.server._internal.sessions import Sessions
 from orbiter.server.models import Conversation, RunInfo, RunStatus
-from orbiter.types import ResultEvent, RunResult, UserMessage
+from orbiter.types import Message, ResultEvent, RunResult, UserMessage
 
 logger = logging.getLogger("orbiter.server")
+
+
+def result_of(spent: Spent, messages: Sequence[Message] = ()) -> RunResult:
+    """Return the result of a run that is not gone on with."""
+    return RunResult(
+        messages=list(messages), usage=spent.usage, steps=sum(spent.steps.values()),
+        stop_reason="error",
+    )  # fmt: skip
 
 
 class Follower:
@@ -37,6 +46,7 @@ class Follower:
         history: Conversation,
         known: int,
         cancelled: Callable[[], bool],
+        spent: Spent,
     ) -> None:
         """Run to the end; a run that is stopped without being cancelled stays unfinished.
 
@@ -47,8 +57,9 @@ class Follower:
             history: The conversation before.
             known: How many messages of the history are kept already.
             cancelled: Whether a cancellation is the user's wish.
+            spent: What the run has taken already, under servers that died.
         """
-        stream = run.stream(target, input, messages=history, provider=self._provider)
+        stream = run.stream(target, input, messages=history, provider=self._provider, spent=spent)
         status, error = RunStatus.COMPLETED, None
         try:
             async with stream:
@@ -67,7 +78,7 @@ class Follower:
             logger.warning("run %s of agent %s failed: %s", info.id, info.agent, problem)
             status, error = RunStatus.FAILED, str(problem)
         asked = [UserMessage(content=input)] if input else []
-        result = stream.result or RunResult(messages=[*history, *asked])
+        result = stream.result or result_of(spent, [*history, *asked])
         await self.end(info, status, result.messages[known:], error=error, result=result)
 
     async def end(

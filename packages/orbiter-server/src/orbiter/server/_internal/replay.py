@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from orbiter import Agent
-from orbiter.types import AssistantMessage, Message, ToolCall, ToolResult
+from orbiter.config import Spent
+from orbiter.types import AssistantMessage, Message, ToolCall, ToolResult, Usage
 
 CUT_OFF = (
     "no result: the server stopped while this tool ran; it may have done all, some or none of its "
@@ -25,11 +26,13 @@ class Progress:
         messages: What complete steps said, every call answered.
         agent_name: Who has the conversation; None when it was not handed off.
         kept: `seq` of the last event that still counts.
+        spent: What the run has taken, the steps that do not count included.
     """
 
     messages: list[Message]
     agent_name: str | None
     kept: int
+    spent: Spent
 
 
 def progress_of(events: Iterable[dict[str, Any]]) -> Progress:
@@ -37,8 +40,13 @@ def progress_of(events: Iterable[dict[str, Any]]) -> Progress:
     messages: list[Message] = []
     owner: str | None = None
     kept = 0
+    usage = Usage()
+    steps: dict[str, int] = {}
     step = _Step()
     for event in events:
+        if event["type"] == "step":
+            name = event["agent_name"]
+            steps[name] = steps.get(name, 0) + 1
         match event["type"]:
             case "step" | "resumed":
                 if step.complete:
@@ -60,13 +68,15 @@ def progress_of(events: Iterable[dict[str, Any]]) -> Progress:
                     content=event["content"],
                     error=event["error"],
                 )
+            case "usage":
+                usage += Usage.model_validate(event["usage"])
             case "handoff":
                 owner = event["target"]
         step.last = event["seq"]
     if step.complete:
         messages += step.messages()
         kept = step.last
-    return Progress(messages, owner, kept)
+    return Progress(messages, owner, kept, Spent(usage=usage, steps=steps))
 
 
 def find_agent(root: Agent, name: str | None) -> Agent | None:

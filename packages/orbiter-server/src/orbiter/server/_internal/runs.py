@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 
 from orbiter import Agent, Swarm
 from orbiter.agent import Provider
+from orbiter.config import Spent
 from orbiter.server._internal.errors import RequestError
-from orbiter.server._internal.follower import Follower
+from orbiter.server._internal.follower import Follower, result_of
 from orbiter.server._internal.journal import Journal
 from orbiter.server._internal.metrics import Metrics
 from orbiter.server._internal.replay import find_agent, progress_of
@@ -121,7 +122,7 @@ class Runs:
             gone = f"agent '{info.agent}' is served no more"
             await self._follower.end(info, RunStatus.FAILED, [], error=gone)
         else:
-            self._spawn(info, target, input, history, len(history))
+            self._spawn(info, target, input, history, len(history), Spent())
             # a task that was never begun could not write down its own cancellation
             await asyncio.sleep(0)
         return info
@@ -157,16 +158,17 @@ class Runs:
                 )
                 said = [UserMessage(content=info.input), *progress.messages]
                 await self._follower.end(
-                    info, RunStatus.FAILED, said, error=f"{why}; send it again"
-                )
+                    info, RunStatus.FAILED, said,
+                    error=f"{why}; send it again", result=result_of(progress.spent),
+                )  # fmt: skip
                 continue
             logger.info("going on with run %s of agent %s", info.id, info.agent)
             await self._journal.append(info.id, {"type": "resumed", "kept": progress.kept})
             if progress.messages:
                 before = [*history, UserMessage(content=info.input), *progress.messages]
-                self._spawn(info, agent, "", before, len(history))
+                self._spawn(info, agent, "", before, len(history), progress.spent)
             else:
-                self._spawn(info, agent, info.input, history, len(history))
+                self._spawn(info, agent, info.input, history, len(history), progress.spent)
 
     async def drain(self) -> None:
         """Start nothing more and let runs end, for as long as the configuration says."""
@@ -188,10 +190,11 @@ class Runs:
         await self._journal.close()
 
     def _spawn(
-        self, info: RunInfo, target: Agent | Swarm, input: str, history: Conversation, known: int
-    ) -> None:
+        self, info: RunInfo, target: Agent | Swarm, input: str, history: Conversation, known: int,
+        spent: Spent,
+    ) -> None:  # fmt: skip
         followed = self._follower.follow(
-            info, target, input, history, known, lambda: info.id in self._cancelled
+            info, target, input, history, known, lambda: info.id in self._cancelled, spent
         )
         task = asyncio.create_task(followed)
         self._tasks[info.id] = task

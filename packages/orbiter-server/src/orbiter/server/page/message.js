@@ -25,6 +25,7 @@ export class Message {
     const { run } = this;
     const wanted = run.parts.map((part) => this.part(part));
     if (run.error) wanted.push(this.note("problem", `Failed: ${run.error}`));
+    else if (run.stopped) wanted.push(this.note("problem", `Not the whole answer: ${run.stopped}`));
     else if (run.status === "cancelled") wanted.push(this.note("empty", "Stopped."));
     else if (run.status === "running" && run.parts.at(-1)?.kind !== "text") wanted.push(this.waiting());
     // keep what is there already: a selection, an opened tool call

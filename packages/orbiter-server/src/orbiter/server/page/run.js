@@ -27,6 +27,7 @@ export class Run {
     this.calls = new Map();
     this.step = null;
     this.error = null;
+    this.stopped = null;
     this.begin = events[0]?.at ?? null;
     this.end = null;
     for (const event of events) this.take(event);
@@ -52,6 +53,9 @@ export class Run {
         this.end = event.at;
         this.outcome = event;
         this.error = event.error ?? this.error;
+        if (event.status === "completed" && event.stop_reason !== "completed") {
+          this.stopped = event.stop_reason ?? null;
+        }
         this.closeStep(event.at);
         if (event.status === "completed" && typeof event.output === "object" && event.output) {
           this.parts.push({ kind: "data", value: event.output });

@@ -29,7 +29,7 @@ class AgentAsksError(InputRequiredError):
     def __init__(self, question: str, call_id: str, messages: list[Message]) -> None:
         super().__init__(question)
         self.call_id = call_id
-        self.messages = messages
+        self.messages: list[Message] = messages
 
 
 def question_payload(asked: InputRequiredError) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import typer
 
 from orbiter.cli._internal.commands.run import ask, tracing
 from orbiter.cli.options import AgentName, AsJson, Model, TraceFile
-from orbiter.cli.outcome import ExitCode, UsageError, ends, tell
+from orbiter.cli.outcome import ExitCode, UsageError, cut_short, ends, tell
 
 if TYPE_CHECKING:
     import asyncio
@@ -93,7 +93,8 @@ class _Talk:
             return ExitCode.FAILED
         self._keep(result.messages)
         if result.stop_reason != "completed":
-            sys.stderr.write(f"stopped: {result.stop_reason}\n")
+            cut = cut_short(result.stop_reason)
+            sys.stderr.write(f"stopped: {result.stop_reason}{cut and f' ({cut})'}\n")
             return ExitCode.STOPPED
         return ExitCode.OK
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orbiter.cli.options import AgentName, AsJson, Model, Seconds, TraceFile
-from orbiter.cli.outcome import ExitCode, UsageError, ends
+from orbiter.cli.outcome import ExitCode, UsageError, cut_short, ends
 
 if TYPE_CHECKING:
     from orbiter import Agent, Swarm
@@ -55,7 +55,9 @@ def run(
 
     result = asyncio.run(main())
     if result.stop_reason != "completed":
-        sys.stderr.write(f"stopped: {result.stop_reason} after {result.steps} model calls\n")
+        cut = cut_short(result.stop_reason)
+        told = f"{result.stop_reason} after {result.steps} model calls{cut and f' ({cut})'}"
+        sys.stderr.write(f"stopped: {told}\n")
         return ExitCode.STOPPED
     return ExitCode.OK
 

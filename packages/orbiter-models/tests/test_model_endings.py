@@ -1,0 +1,165 @@
+"""How an answer ended is told truly, by the real SDKs as by the run: whole, cut, refused."""
+
+import pytest
+from pydantic import BaseModel
+from support.model_wire import Answer
+
+from orbiter import Agent, run, tool
+from orbiter.runner import OutputValidationError
+from orbiter.types import AssistantMessage, UserMessage
+
+# not a conftest: every package's tests are a package called `tests`, so there can be only one
+pytest_plugins = ["support.model_vendors"]
+
+HI = [UserMessage(content="hi")]
+OPENAI = {
+    "stop": "stop",
+    "length": "length",
+    "content_filter": "content_filter",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    # compatible servers
+    "model_length": "length",
+    "abort": "incomplete",
+    "insufficient_system_resource": "incomplete",
+    "error": "incomplete",
+    "eos": "stop",
+}
+ANTHROPIC = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+    "pause_turn": "incomplete",
+}
+ALL = [("openai", *pair) for pair in OPENAI.items()]
+ALL += [("anthropic", *pair) for pair in ANTHROPIC.items()]
+
+
+class City(BaseModel):
+    name: str
+
+
+@tool
+async def launch(count: int = 3) -> str:
+    """Launch rockets."""
+    raise AssertionError("a call that may be cut off must not be made")
+
+
+async def finish_of(provider, *, stream):
+    """Ask, and return how the answer ended."""
+    if not stream:
+        return (await provider.complete(HI)).finish_reason
+    told = [chunk.finish_reason async for chunk in provider.stream(HI)]
+    return [reason for reason in told if reason is not None][-1]
+
+
+async def result_of(agent, provider, *, stream):
+    """Run, and return the result."""
+    if not stream:
+        return await run(agent, "go", provider=provider)
+    events = run.stream(agent, "go", provider=provider)
+    async for _ in events:
+        pass
+    return events.result
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("name", "word", "reason"), ALL)
+async def test_every_word_a_vendor_ends_with_has_its_meaning(vendors, name, word, reason, stream):
+    provider = vendors(name).will(Answer(text="x", finish=word))
+    assert await finish_of(provider, stream=stream) == reason
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_refusal_in_openais_own_field_is_a_refusal(vendors, stream):
+    provider = vendors("openai").will(Answer(refusal="I cannot help with that."))
+    result = await result_of(Agent(name="a"), provider, stream=stream)
+    assert (result.output, result.stop_reason) == ("I cannot help with that.", "refusal")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("name", "word", "reason"),
+    [
+        ("openai", "length", "length"),
+        ("openai", "content_filter", "content_filter"),
+        ("anthropic", "max_tokens", "length"),
+        ("anthropic", "refusal", "refusal"),
+        ("anthropic", "pause_turn", "incomplete"),
+    ],
+)
+async def test_a_run_whose_answer_was_cut_says_why_and_keeps_what_was_said(
+    vendors, name, word, reason, stream
+):
+    provider = vendors(name).will(Answer(text="Once upon", finish=word))
+    result = await result_of(Agent(name="a"), provider, stream=stream)
+    assert (result.output, result.stop_reason, result.steps) == ("Once upon", reason, 1)
+    assert result.messages[-1] == AssistantMessage(content="Once upon")
+    assert result.usage.total_tokens == 107
+
+
+async def test_a_stream_without_its_end_is_incomplete_keeps_its_words_and_is_not_repeated(vendor):
+    provider = vendor.will(Answer(text="Once upon", ends_early="after text"), Answer(text="No."))
+    result = await result_of(Agent(name="a"), provider, stream=True)
+    assert (result.output, result.stop_reason) == ("Once upon", "incomplete")
+    assert len(vendor.server.received) == 1
+
+
+async def test_a_stream_without_its_last_marker_is_incomplete(vendor):
+    early = Answer(text="Once upon", ends_early="before the end marker")
+    result = await result_of(Agent(name="a"), vendor.will(early), stream=True)
+    assert (result.output, result.stop_reason) == ("Once upon", "incomplete")
+
+
+async def test_what_an_incomplete_stream_has_taken_is_counted(vendors):
+    provider = vendors("anthropic").will(Answer(text="Once", ends_early="after text"))
+    result = await result_of(Agent(name="a"), provider, stream=True)
+    assert (result.usage.input_tokens, result.usage.output_tokens) == (100, 1)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_call_in_a_cut_reply_is_not_made(vendors, stream):
+    for name, word in (("openai", "length"), ("anthropic", "max_tokens")):
+        provider = vendors(name).will(Answer(calls=(("c1", "launch", {}),), finish=word))
+        result = await result_of(Agent(name="a", tools=[launch]), provider, stream=stream)
+        assert result.stop_reason == "length"
+        assert "not called: the reply was cut off" in result.messages[-1].error
+
+
+async def test_a_stream_that_ends_after_its_call_does_not_make_it(vendor):
+    early = Answer(calls=(("c1", "launch", {}),), ends_early="before the end marker")
+    result = await result_of(Agent(name="a", tools=[launch]), vendor.will(early), stream=True)
+    assert result.stop_reason == "incomplete"
+    assert [message.role for message in result.messages] == ["user", "assistant", "tool"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_structured_output_that_was_cut_says_raise_max_tokens(vendors, stream):
+    for name, word in (("openai", "length"), ("anthropic", "max_tokens")):
+        vendor = vendors(name)
+        provider = vendor.will(Answer(text='{"name": "Os', finish=word))
+        agent = Agent(name="a", output_type=City, max_tokens=7)
+        with pytest.raises(OutputValidationError, match="cut off at 7 output tokens") as caught:
+            await result_of(agent, provider, stream=stream)
+        assert "raise max_tokens" in str(caught.value)
+        assert "JSON" not in str(caught.value)
+        assert caught.value.stop_reason == "length"
+        assert len(vendor.server.received) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "told"),
+    [
+        (Answer(refusal="No."), "refusal", "the model refused: 'No.'"),
+        (Answer(text="{", finish="content_filter"), "content_filter", "content filter"),
+        (Answer(text="{", ends_early="after text"), "incomplete", "ended before the answer did"),
+    ],
+)
+async def test_structured_output_that_ended_otherwise_says_how(vendors, answer, reason, told):
+    provider = vendors("openai").will(answer)
+    with pytest.raises(OutputValidationError, match=told) as caught:
+        await result_of(Agent(name="a", output_type=City), provider, stream=True)
+    assert caught.value.stop_reason == reason
