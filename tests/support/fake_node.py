@@ -32,6 +32,7 @@ from orbiter_contracts.queues import (
     attempt_record,
 )
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
+from orbiter_operator.together import end
 
 _WAITING = {
     "noimage": ("ImagePullBackOff", "Back-off pulling image"),
@@ -76,9 +77,9 @@ class FakeNode:
 
     async def stop(self) -> None:
         self.api.listeners.remove(self._changed)
-        for task in [*self._pods.values(), *self._tasks]:
-            task.cancel()
-        await asyncio.gather(*self._pods.values(), *self._tasks, return_exceptions=True)
+        tasks = [*self._pods.values(), *self._tasks]
+        await end(tasks)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     @property
     def running(self) -> list[Run]:
