@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 from support.cluster import Cluster
-from support.world import CROWDED, ENDED, NAMESPACE, World
+from support.world import CROWDED, ENDED, NAMESPACE, STRANGERS, World
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVERS = "orbiter-test"
 MODEL_URL = f"http://model-server.{SERVERS}.svc"
+OURS = (NAMESPACE, CROWDED, STRANGERS)
+WATCHED = ("default", *OURS)
 SETTINGS = (
-    f"watchNamespaces={{default,{NAMESPACE},{CROWDED}}}",
+    f"watchNamespaces={{{','.join(WATCHED)}}}",
     "workers.imagePullTimeoutSeconds=8",
     "workers.terminationGracePeriodSeconds=20",
     f"workers.maxConcurrentJobsByNamespace.{CROWDED}=5",
@@ -35,18 +37,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def world(cluster: Cluster) -> Iterator[World]:
     """Orbiter installed with the tests' settings, the servers it talks to, and empty namespaces."""
     command = [sys.executable, str(ROOT / "cluster" / "install.py"), "install"]
-    for name in ("default", NAMESPACE, CROWDED):
+    for name in WATCHED:
         command += ["--namespace", name]
     for setting in SETTINGS:
         command += ["--set", setting]
     subprocess.run(command, check=True)
     world = World(cluster)
     install_servers("model-server", "git-server")
-    for namespace in (NAMESPACE, CROWDED):
+    for namespace in OURS:
         credentials(world, namespace)
         clear(world, namespace)
     yield world
-    for namespace in (NAMESPACE, CROWDED):
+    for namespace in OURS:
         clear(world, namespace)
 
 
@@ -54,7 +56,7 @@ def world(cluster: Cluster) -> Iterator[World]:
 def nothing_left_over(world: World) -> Iterator[None]:
     """Each test ends with no task still at work, so that the next one has the machine to itself."""
     yield
-    for namespace in (NAMESPACE, CROWDED):
+    for namespace in OURS:
         if any(status.get("phase") not in ENDED for status in world.tasks(namespace).values()):
             clear(world, namespace)
 
