@@ -53,8 +53,8 @@ format: dev ## Format the code
 # The packages share the namespace `orbiter`, whose one __init__.py is core's: mypy finds the other
 # parts through mypy_path in pyproject.toml, users' mypy through each package's py.typed. One run
 # for everything: third parties' types are read once, and what did not change comes from one cache.
-TYPED := $(addsuffix /src,$(LOCAL)) $(addprefix cluster/,localcluster install.py demo.py demo_chat.py) \
-  images/orbiter_images tests/model_server
+TYPED := $(addsuffix /src,$(LOCAL)) $(addprefix cluster/,localcluster install.py servers.py demo.py \
+  demo_chat.py) images/orbiter_images tests/model_server
 
 types: dev
 	@$(BIN)/mypy $(TYPED)

@@ -12,18 +12,17 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
+from base64 import b64encode
 from typing import Any
 
-from install import built, ensure_namespace, install, kubectl
+from install import install, kubectl
 from localcluster.errors import ClusterError
 from localcluster.layout import REPOSITORY, Layout, from_environment
 from localcluster.report import Reporter
+from servers import MODEL_URL, install_server
+from servers import NAMESPACE as MODEL_NAMESPACE
 
 NAMESPACE = "default"
-MODEL_NAMESPACE = "orbiter-test"
-MODEL_SERVER = REPOSITORY / "tests" / "e2e" / "manifests" / "model-server.yaml"
-MODEL_URL = f"http://model-server.{MODEL_NAMESPACE}.svc"
 SETTINGS = [
     # For clusters whose network enforces policies; harmless elsewhere.
     "networkPolicy.modelServer.enabled=true",
@@ -53,24 +52,14 @@ def credentials(layout: Layout, report: Reporter) -> None:
         data = {"ANTHROPIC_API_KEY": "sk-not-a-key", "ANTHROPIC_BASE_URL": MODEL_URL}
         report.say("no ANTHROPIC_API_KEY is set: the agent talks to a scripted model server")
         with report.step("starting the scripted model server"):
-            ensure_namespace(layout, MODEL_NAMESPACE)
-            kubectl(layout, "-n", MODEL_NAMESPACE, "apply", "-f", str(MODEL_SERVER))
-            kubectl(
-                layout,
-                *("-n", MODEL_NAMESPACE, "set", "env", "deployment/model-server"),
-                f"MODEL_SCRIPT={SCRIPT}",
-                f"BUILT={built(layout, 'model-server')}",
-            )
-            kubectl(
-                layout,
-                *("-n", MODEL_NAMESPACE, "rollout", "status", "deployment/model-server"),
-                "--timeout=120s",
-            )
+            install_server(layout, "model-server", {"MODEL_SCRIPT": SCRIPT})
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": "claude-credentials", "namespace": NAMESPACE},
-        "stringData": data,
+        # Not `stringData`, which only adds: a demo that used the scripted server before must not
+        # leave its address beside the user's key.
+        "data": {name: b64encode(text.encode()).decode() for name, text in data.items()},
     }
     # Server-side, so that the key does not end up in a last-applied annotation.
     kubectl(
@@ -137,8 +126,7 @@ def main() -> int:
         print("\ninterrupted; `make demo` again continues where it can", file=sys.stderr)
         return 130
     print(f"\nDemo done in {time.monotonic() - began:.0f} s. Next, try:")
-    kubeconfig = Path(layout.kubeconfig).relative_to(REPOSITORY)
-    print(f"  export KUBECONFIG=$PWD/{kubeconfig} PATH=$PWD/.orbiter/bin:$PATH")
+    print(f"  export KUBECONFIG={layout.kubeconfig} PATH={layout.bin}:$PATH")
     print("  kubectl apply -f examples/tasks-depends-on.yaml && kubectl get agenttasks -w")
     return 0 if completed else 1
 

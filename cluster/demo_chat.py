@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from demo import NAMESPACE, SETTINGS, credentials
 from install import install, kubectl
@@ -99,9 +98,8 @@ def main() -> int:
     except KeyboardInterrupt:
         print("\ninterrupted; `make demo-chat` again continues where it can", file=sys.stderr)
         return 130
-    kubeconfig = Path(layout.kubeconfig).relative_to(REPOSITORY)
     print(f"\nDemo done in {time.monotonic() - began:.0f} s. Next, talk to it yourself:")
-    print(f"  export KUBECONFIG=$PWD/{kubeconfig} PATH=$PWD/.orbiter/bin:$PWD/.venv/bin:$PATH")
+    print(f"  export KUBECONFIG={layout.kubeconfig} PATH={layout.bin}:{PLUGIN.parent}:$PATH")
     print(f"  kubectl orbiter chat {NAME}")
     return 0
 

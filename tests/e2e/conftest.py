@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 from support.cluster import Cluster
-from support.world import CROWDED, ENDED, NAMESPACE, World
+from support.world import CROWDED, ENDED, NAMESPACE, STRANGERS, World
 
 ROOT = Path(__file__).resolve().parents[2]
-MANIFESTS = Path(__file__).parent / "manifests"
 SERVERS = "orbiter-test"
 MODEL_URL = f"http://model-server.{SERVERS}.svc"
+OURS = (NAMESPACE, CROWDED, STRANGERS)
+WATCHED = ("default", *OURS)
 SETTINGS = (
-    f"watchNamespaces={{default,{NAMESPACE},{CROWDED}}}",
+    f"watchNamespaces={{{','.join(WATCHED)}}}",
     "workers.imagePullTimeoutSeconds=8",
     "workers.terminationGracePeriodSeconds=20",
     f"workers.maxConcurrentJobsByNamespace.{CROWDED}=5",
@@ -36,24 +37,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def world(cluster: Cluster) -> Iterator[World]:
     """Orbiter installed with the tests' settings, the servers it talks to, and empty namespaces."""
     command = [sys.executable, str(ROOT / "cluster" / "install.py"), "install"]
-    for name in ("default", NAMESPACE, CROWDED):
+    for name in WATCHED:
         command += ["--namespace", name]
     for setting in SETTINGS:
         command += ["--set", setting]
     subprocess.run(command, check=True)
     world = World(cluster)
-    world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SERVERS}})
-    for manifest in ("model-server.yaml", "git-server.yaml"):
-        cluster.apply(MANIFESTS / manifest, namespace=SERVERS)
-    for name in ("model-server", "git-server"):
-        # Their tag is always the same; a new image needs new pods.
-        world.kubectl("-n", SERVERS, "rollout", "restart", f"deployment/{name}")
-        world.kubectl("-n", SERVERS, "rollout", "status", f"deployment/{name}", "--timeout=120s")
-    for namespace in (NAMESPACE, CROWDED):
+    install_servers("model-server", "git-server")
+    for namespace in OURS:
         credentials(world, namespace)
         clear(world, namespace)
     yield world
-    for namespace in (NAMESPACE, CROWDED):
+    for namespace in OURS:
         clear(world, namespace)
 
 
@@ -61,9 +56,14 @@ def world(cluster: Cluster) -> Iterator[World]:
 def nothing_left_over(world: World) -> Iterator[None]:
     """Each test ends with no task still at work, so that the next one has the machine to itself."""
     yield
-    for namespace in (NAMESPACE, CROWDED):
+    for namespace in OURS:
         if any(status.get("phase") not in ENDED for status in world.tasks(namespace).values()):
             clear(world, namespace)
+
+
+def install_servers(*names: str) -> None:
+    """The servers as their manifests say, whatever a demo has told them before."""
+    subprocess.run([sys.executable, str(ROOT / "cluster" / "servers.py"), *names], check=True)
 
 
 def credentials(world: World, namespace: str) -> None:

@@ -8,6 +8,7 @@ tests about what must never happen, and `prompts` what each was told.
 """
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -32,6 +33,7 @@ from orbiter_contracts.queues import (
     attempt_record,
 )
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
+from orbiter_operator.together import end
 
 _WAITING = {
     "noimage": ("ImagePullBackOff", "Back-off pulling image"),
@@ -76,9 +78,9 @@ class FakeNode:
 
     async def stop(self) -> None:
         self.api.listeners.remove(self._changed)
-        for task in [*self._pods.values(), *self._tasks]:
-            task.cancel()
-        await asyncio.gather(*self._pods.values(), *self._tasks, return_exceptions=True)
+        tasks = [*self._pods.values(), *self._tasks]
+        await end(tasks)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     @property
     def running(self) -> list[Run]:
@@ -94,9 +96,12 @@ class FakeNode:
             place = (meta["namespace"], f"{meta['name']}-pod{meta['uid'][:4]}")
             self._pods[place] = asyncio.create_task(self._run_job(obj, place[1]))
         elif change == "DELETED" and plural in ("agenttasks", "jobs"):
-            task = asyncio.create_task(self._collect(plural, meta["namespace"], meta["uid"]))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._later(self._collect(plural, meta["namespace"], meta["uid"]))
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _collect(self, plural: str, namespace: str, uid: str) -> None:
         """Delete the children of what was deleted."""
@@ -114,6 +119,7 @@ class FakeNode:
         task = self._pods.pop((namespace, name), None)
         if task is not None:
             task.cancel()
+            self._later(end([task]))
         deleted = {"metadata": {"deletionTimestamp": _now()}}
         pod = self.api.patch("pods", namespace, name, deleted)
         if pod is None:

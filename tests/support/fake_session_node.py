@@ -17,6 +17,8 @@ from redis.asyncio import Redis
 from support.fake_api import FakeApi, Object
 from support.fake_session_worker import FakeSessionWorkers, WorkerCrashError
 
+from orbiter_operator.together import end
+
 _PROBLEMS = {
     "noimage": ("ImagePullBackOff", "Back-off pulling image"),
     "nosecret": ("CreateContainerConfigError", 'secret "orbiter-redis" not found'),
@@ -71,10 +73,10 @@ class FakeSessionNode:
 
     async def stop(self) -> None:
         self.api.listeners.remove(self._changed)
-        tasks = [pod.task for pods in self._pods.values() for pod in pods if pod.task]
-        for task in [*tasks, *self._tasks]:
-            task.cancel()
-        await asyncio.gather(*tasks, *self._tasks, return_exceptions=True)
+        pods = [pod.task for pods in self._pods.values() for pod in pods if pod.task]
+        tasks = [*pods, *self._tasks]
+        await end(tasks)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _changed(self, change: str, plural: str, obj: Object) -> None:
         uid = obj["metadata"]["uid"]

@@ -22,6 +22,8 @@ T = TypeVar("T")
 NAMESPACE = "e2e"
 CROWDED = "e2e-crowded"
 """A namespace with room for five Jobs at a time."""
+STRANGERS = "e2e-strangers"
+"""A namespace whose people are not to be trusted."""
 SYSTEM = "orbiter-system"
 ENDED = ("Completed", "Failed", "Cancelled")
 ECHO_IMAGE = "localhost/orbiter/worker-echo:dev"
@@ -200,8 +202,8 @@ class World:
                 child.terminate()
 
     @contextmanager
-    def redis(self) -> Iterator["Redis"]:
-        """A Redis client with the operator's rights."""
+    def redis(self, *, text: bool = True) -> Iterator["Redis"]:
+        """A Redis client with the operator's rights; without `text` it reads bytes."""
         secret = self.cluster.get("secret", "orbiter-redis-operator", SYSTEM)
         url = urllib.parse.urlsplit(base64.b64decode(secret["data"]["url"]).decode())
         with self.forward("service/orbiter-redis", 6379) as port:
@@ -210,7 +212,7 @@ class World:
                 port=port,
                 username=url.username,
                 password=url.password,
-                decode_responses=True,
+                decode_responses=text,
             )
             try:
                 yield client
