@@ -2,12 +2,19 @@
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, Self
 from uuid import uuid4
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
+from orbiter.tasks._internal.keepable import moment, plain, text
 from orbiter.tasks.state import TERMINAL_STATES, TaskState
+
+# What every store can keep: see docs/tasks.md.
+_Text = Annotated[str, BeforeValidator(text)]
+_Values = Annotated[dict[str, Any], BeforeValidator(plain)]
+_Time = Annotated[datetime, AfterValidator(moment)]
+_Count = Annotated[int, Field(ge=0, lt=2**62)]
 
 
 def utc_now() -> datetime:
@@ -34,18 +41,24 @@ class TaskEvent(BaseModel):
     Attributes:
         task_id: The task.
         event_type: STATE_CHANGE has the payload `{"state": value}`.
-        payload: JSON values.
+        payload: JSON values; what JSON cannot hold is replaced.
         timestamp: When it happened, UTC.
         seq: Its place among the events of the task, from 1; the store gives it.
     """
 
     model_config = {"frozen": True}
 
-    task_id: str
+    task_id: _Text
     event_type: EventType
-    payload: dict[str, Any] = Field(default_factory=dict)
-    timestamp: datetime = Field(default_factory=utc_now)
-    seq: int = 0
+    payload: _Values = Field(default_factory=dict)
+    timestamp: _Time = Field(default_factory=utc_now)
+    seq: _Count = 0
+
+    @model_validator(mode="after")
+    def _names_a_state(self) -> Self:
+        if self.event_type is EventType.STATE_CHANGE:
+            TaskState(str(self.payload.get("state")))
+        return self
 
     @property
     def new_state(self) -> TaskState | None:
@@ -74,18 +87,18 @@ class Task(BaseModel):
         version: Counts its changes; stores compare it before they set.
     """
 
-    id: str = Field(default_factory=new_id)
+    id: _Text = Field(default_factory=new_id)
     state: TaskState = TaskState.PENDING
-    input: str
-    result: str | None = None
-    error: str | None = None
+    input: _Text
+    result: _Text | None = None
+    error: _Text | None = None
     events: list[TaskEvent] = Field(default_factory=list)
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    created_at: datetime = Field(default_factory=utc_now)
-    updated_at: datetime = Field(default_factory=utc_now)
-    owner: str | None = None
-    lease_until: datetime | None = None
-    version: int = 0
+    metadata: _Values = Field(default_factory=dict)
+    created_at: _Time = Field(default_factory=utc_now)
+    updated_at: _Time = Field(default_factory=utc_now)
+    owner: _Text | None = None
+    lease_until: _Time | None = None
+    version: _Count = 0
 
     @property
     def is_terminal(self) -> bool:
