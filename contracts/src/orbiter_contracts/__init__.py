@@ -1,5 +1,6 @@
 """Queue names and messages shared by Orbiter's operator, worker wrapper and tasks."""
 
+from orbiter_contracts.agent_types import AGENT_TYPES
 from orbiter_contracts.envelope import InvalidMessageError, decode, encode, text_fields
 from orbiter_contracts.messages import (
     AgentVerdict,
@@ -28,6 +29,7 @@ from orbiter_contracts.po_state import (
 )
 
 __all__ = [
+    "AGENT_TYPES",
     "AgentVerdict",
     "DeveloperWorkerInput",
     "DeveloperWorkerOutput",

@@ -148,6 +148,7 @@ class DeveloperWorkerOutput(WorkerOutput):
     pr_url: str | None = None
     verdict: AgentVerdict | None = None
     workspace: WorkspaceReport | None = None
+    project_id: str | None = None
 
 
 class WorkerLifecycleEvent(Message):

@@ -63,6 +63,7 @@ def developer_output(
     return DeveloperWorkerOutput(
         request_id=task.request_id,
         task_id=task.task_id,
+        project_id=task.project_id,
         worker_id=worker_id,
         status=status,
         reason=reason,
@@ -116,6 +117,7 @@ def stand_in(entry: Entry, bound: BoundTask) -> DeveloperWorkerInput:
     return DeveloperWorkerInput(
         request_id=known.get("request_id", str(uuid5(NAMESPACE_URL, f"orbiter:{uid}:{attempt}"))),
         task_id=known.get("task_id", bound.name or entry.id),
+        project_id=known.get("project_id"),
         prompt=known.get("prompt", "unreadable"),
     )
 
