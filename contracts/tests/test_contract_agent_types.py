@@ -1,4 +1,4 @@
-"""One list of agent types: whatever offers, refuses or runs them offers, refuses and runs the same."""
+"""One list of agent types: whatever offers, refuses or runs them has the same."""
 
 import json
 import re
