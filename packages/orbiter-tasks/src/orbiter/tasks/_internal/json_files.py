@@ -128,9 +128,11 @@ class TaskFiles:
         path, data = self._path(task.id), written(task)
         # only one writer at a time, so one name will do; what a killed one left is overwritten
         unfinished = self.directory / ".unfinished"
-        if unfinished.is_dir():
+        try:
+            unfinished.write_bytes(data)
+        except IsADirectoryError:
             set_aside(unfinished, "it is a directory")
-        unfinished.write_bytes(data)
+            unfinished.write_bytes(data)
         unfinished.replace(path)
 
     def _mark(self, lock: int, task: Task) -> None:

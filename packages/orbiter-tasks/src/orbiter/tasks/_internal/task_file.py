@@ -106,7 +106,9 @@ def _read(path: Path) -> bytes:
             raise UnreadableError("it is no regular file")
         if kind.st_size > MOST_BYTES:
             raise UnreadableError(f"it has {kind.st_size} bytes; {MOST_BYTES} are allowed")
-        with os.fdopen(opened, "rb", closefd=False) as file:
-            return file.read(MOST_BYTES)
+        data = b""
+        while len(data) < kind.st_size and (piece := os.read(opened, kind.st_size - len(data))):
+            data += piece
+        return data
     finally:
         os.close(opened)
