@@ -18,7 +18,7 @@ from orbiter.tasks._internal.signals import Signals
 from orbiter.tasks.agents import TaskAgent
 from orbiter.tasks.contract import LEASE_SECONDS, Change, TaskStore
 from orbiter.tasks.models import EventType, Task, TaskEvent
-from orbiter.tasks.state import TERMINAL_STATES, TaskError, TaskState, TransitionError
+from orbiter.tasks.state import TERMINAL_STATES, TaskState, TransitionError
 from orbiter.tasks.store import TaskStoreMemory
 from orbiter.tasks.worker import Worker, new_owner
 from orbiter.types import StreamEvent
@@ -80,7 +80,6 @@ class TaskBroker:
         )
         self._background = Background()
         self._observer: asyncio.Task[None] | None = None
-        self._entered = False
         self._unwatch = self._store.watch(self._changed)
 
     def register_agents(self, agents: Mapping[str, TaskAgent] | Sequence[TaskAgent]) -> None:
@@ -88,21 +87,10 @@ class TaskBroker:
         self._worker.register_agents(agents)
 
     async def __aenter__(self) -> Self:
-        """Begin to run tasks.
-
-        Raises:
-            TaskError: It was entered already and not left.
-        """
-        if self._entered:
-            raise TaskError(
-                "this TaskBroker is entered already: use it as it is, or give a second one the "
-                "same store"
-            )
-        self._entered = True
-        if self._observer is not None:
-            # back again: leaving had stopped the watch
-            self._unwatch = self._store.watch(self._changed)
+        """Begin to run tasks; a TaskError when it was entered already and not left."""
         self._dispatcher.start()
+        if self._observer is not None:  # back again: leaving had stopped the watch
+            self._unwatch = self._store.watch(self._changed)
         self._observer = asyncio.create_task(self._observe())
         return self
 
@@ -117,7 +105,7 @@ class TaskBroker:
             if self._observer is not None:
                 self._observer.cancel()
             await self._background.settle(self._poll_interval)
-            self._entered = False
+            self._dispatcher.left()
 
     async def submit(self, input: str, **metadata: Any) -> str:
         """Take a task in and return its id.

@@ -2,19 +2,13 @@
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Any, Self
 from uuid import uuid4
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from orbiter.tasks._internal.keepable import moment, plain, text
 from orbiter.tasks.state import TERMINAL_STATES, TaskState
-
-# What every store can keep: see docs/tasks.md.
-_Text = Annotated[str, BeforeValidator(text)]
-_Values = Annotated[dict[str, Any], BeforeValidator(plain)]
-_Time = Annotated[datetime, AfterValidator(moment)]
-_Count = Annotated[int, Field(ge=0, lt=2**62)]
 
 
 def utc_now() -> datetime:
@@ -48,11 +42,16 @@ class TaskEvent(BaseModel):
 
     model_config = {"frozen": True}
 
-    task_id: _Text
+    task_id: str
     event_type: EventType
-    payload: _Values = Field(default_factory=dict)
-    timestamp: _Time = Field(default_factory=utc_now)
-    seq: _Count = 0
+    payload: dict[str, Any] = Field(default_factory=dict)
+    timestamp: datetime = Field(default_factory=utc_now)
+    seq: int = Field(default=0, ge=0, lt=2**62)
+
+    # what every store can keep: see docs/tasks.md
+    _text = field_validator("task_id", mode="before")(text)
+    _values = field_validator("payload", mode="before")(plain)
+    _moment = field_validator("timestamp")(moment)
 
     @model_validator(mode="after")
     def _names_a_state(self) -> Self:
@@ -87,18 +86,22 @@ class Task(BaseModel):
         version: Counts its changes; stores compare it before they set.
     """
 
-    id: _Text = Field(default_factory=new_id)
+    id: str = Field(default_factory=new_id)
     state: TaskState = TaskState.PENDING
-    input: _Text
-    result: _Text | None = None
-    error: _Text | None = None
+    input: str
+    result: str | None = None
+    error: str | None = None
     events: list[TaskEvent] = Field(default_factory=list)
-    metadata: _Values = Field(default_factory=dict)
-    created_at: _Time = Field(default_factory=utc_now)
-    updated_at: _Time = Field(default_factory=utc_now)
-    owner: _Text | None = None
-    lease_until: _Time | None = None
-    version: _Count = 0
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    created_at: datetime = Field(default_factory=utc_now)
+    updated_at: datetime = Field(default_factory=utc_now)
+    owner: str | None = None
+    lease_until: datetime | None = None
+    version: int = Field(default=0, ge=0, lt=2**62)
+
+    _text = field_validator("id", "input", "result", "error", "owner", mode="before")(text)
+    _values = field_validator("metadata", mode="before")(plain)
+    _moment = field_validator("created_at", "updated_at", "lease_until")(moment)
 
     @property
     def is_terminal(self) -> bool:

@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
+from orbiter.cli._internal.agent_types import AGENT_TYPES, UNKNOWN_TYPE
 from orbiter.cli._internal.yaml_lines import Document, read_documents
-from orbiter.cli.agent_types import AGENT_TYPES, UNKNOWN_TYPE
 from orbiter.cli.outcome import UsageError
 
 Object = dict[str, Any]

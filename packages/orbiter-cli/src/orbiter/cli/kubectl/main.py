@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from orbiter.cli.agent_types import AGENT_TYPES
+from orbiter.cli._internal.agent_types import AGENT_TYPES
 from orbiter.cli.kubectl._internal.client import Kubectl
 from orbiter.cli.kubectl._internal.options import (
     AnyName,

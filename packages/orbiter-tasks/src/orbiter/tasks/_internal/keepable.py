@@ -67,12 +67,14 @@ class _Plain:
         return tuple(items) if isinstance(value, tuple) else items
 
 
-def moment(value: datetime) -> datetime:
+def moment(value: datetime | None) -> datetime | None:
     """Return a time with its zone, UTC if it has none.
 
     Raises:
         ValueError: It is so far away that nothing can be reckoned with it.
     """
+    if value is None:
+        return None
     if value.year > _LAST_YEAR:
         raise ValueError(f"the year is after {_LAST_YEAR}")
     return value if value.tzinfo is not None else value.replace(tzinfo=UTC)

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from orbiter.cli.agent_types import AGENT_TYPES, UNKNOWN_TYPE
+from orbiter.cli._internal.agent_types import AGENT_TYPES, UNKNOWN_TYPE
 from orbiter.cli.kubectl._internal.client import Kubectl, Object
 from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
 from orbiter.cli.kubectl._internal.prompts import given_or_read
