@@ -117,6 +117,7 @@ FROZEN: list[tuple[Message, dict[str, object]]] = [
             "duration_ms": 0,
             "timestamp": STAMP,
             "task_id": "t",
+            "project_id": None,
             "worker_id": None,
             "commit_sha": None,
             "pr_url": None,

@@ -75,11 +75,11 @@ def test_the_readme_lists_every_value() -> None:
     assert values_table().renewed(readme) == readme, "run `make chart-readme`"
 
 
-def test_every_value_has_a_default_or_is_an_agents_image() -> None:
+def test_every_value_has_a_default() -> None:
     table = values_table()
     undefined = [
         path
         for path, _ in table.leaves(SCHEMA)
         if path != "global" and not table.default_of(DEFAULTS, path)
     ]
-    assert undefined == [f"images.workers.{agent}" for agent in ("gemini", "opencode")]
+    assert undefined == []

@@ -174,6 +174,15 @@ def test_an_entry_becomes_the_same_task_however_often_it_is_read():
     assert task_name("1-0") == task_name("1-0") != task_name("1-1")
 
 
+def test_a_message_from_outside_chooses_no_agent():
+    message = {"task_id": "t", "prompt": "do it", "agent": {"type": "gemini"}, "type": "gemini"}
+    task = build_task(
+        "1-0", DeveloperWorkerInput.model_validate(message), "team", {"type": "codex"}
+    )
+    assert task["spec"]["agent"] == {"type": "codex"}
+    assert "gemini" not in str(task)
+
+
 def test_the_task_of_an_entry_says_what_the_entry_says():
     message = DeveloperWorkerInput(
         request_id="theirs",

@@ -256,6 +256,12 @@ def test_an_attempt_that_ended_without_a_word_is_answered_with_what_killed_it(
     assert rest == ()
 
 
+def test_the_output_for_a_worker_that_died_names_task_and_project():
+    wish = spec(taskId="ticket-42", projectId="shop")
+    out, _ = published(decide(running(spec=wish, jobs=(FAILED,), pods=())))
+    assert (out.task_id, out.project_id) == ("ticket-42", "shop")
+
+
 def test_the_last_words_of_a_crashed_worker_are_kept():
     last = pod(phase="Failed", exit_code=1, exit_reason="Error", exit_message="trace\nboom")
     out, _ = published(decide(running(jobs=(FAILED,), pods=(last,))))

@@ -66,6 +66,8 @@ def test_help_teaches_every_setting():
         ("ORBITER_MAX_CONCURRENT_JOBS", "0"),
         ("ORBITER_LOG_LEVEL", "loud"),
         ("ORBITER_WORKER_IMAGES", "not json"),
+        ("ORBITER_WORKER_IMAGES", '{"gemini": "an/image:1"}'),
+        ("ORBITER_ADOPT_AGENT", '{"type": "opencode"}'),
     ],
 )
 def test_a_wrong_setting_is_one_line_that_names_it_and_exit_code_2(name, value):
@@ -74,6 +76,15 @@ def test_a_wrong_setting_is_one_line_that_names_it_and_exit_code_2(name, value):
     (line,) = ended.stderr.strip().splitlines()
     assert name in line
     assert "s3cret" not in line
+
+
+def test_an_unknown_agent_type_is_answered_with_those_there_are():
+    for setting in (
+        {"worker_images": {"gemini": "an/image:1"}},
+        {"adopt_agent": {"type": "gemini"}},
+    ):
+        with pytest.raises(ValidationError, match="'gemini'; write one of claude, codex, factory"):
+            Settings(**setting)
 
 
 def test_no_way_to_the_api_server_is_one_line_and_exit_code_2():

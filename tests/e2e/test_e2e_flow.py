@@ -63,6 +63,7 @@ def test_an_entry_from_outside_becomes_a_task_and_is_answered(world: World) -> N
 
     output = world.until("an output with the entry's request id", answers)[0]
     assert output["task_id"] == message["task_id"]
+    assert output["project_id"] == message["project_id"]
     assert output["status"] == "success"
     adopted = [
         item

@@ -49,7 +49,7 @@ REFUSED_SPECS: dict[str, tuple[Object, str]] = {
     "unknown agent": (
         {"agent": {"type": "cluade"}},
         'spec.agent.type: Invalid value: "cluade": unknown agent type; write one of claude, codex, '
-        "factory, gemini, opencode, orbiter",
+        "factory, orbiter",
     ),
     "no time": (
         {"timeoutSeconds": 0},

@@ -23,6 +23,8 @@ def test_an_agent_is_loaded_by_its_name(name: str) -> None:
 def test_an_unknown_agent_is_answered_with_the_known_ones() -> None:
     with pytest.raises(UnknownAgentError, match="'clod': this worker knows claude, codex, factory"):
         load_agent("clod")
+    with pytest.raises(UnknownAgentError, match="'gemini'"):
+        load_agent("gemini")
 
 
 @pytest.mark.parametrize("name", ["base", "../claude", "__init__", ""])

@@ -22,12 +22,13 @@ async def test_a_standalone_worker_answers_one_task_and_leaves(
     wrappers: Wrappers, queues: Queues, fake_claude: FakeClaude
 ) -> None:
     fake_claude.says('All good. <result>{"summary": "fixed", "commit_sha": "abc"}</result>')
-    await queues.task("fix the login", request_id="r-1")
+    await queues.task("fix the login", request_id="r-1", project_id="shop")
     await queues.task("another one")
     wrapper = wrappers.start()
     assert await wrapper.exit_code() == 0
     output = await queues.output()
     assert (output.request_id, output.task_id, output.worker_id) == ("r-1", "t-1", "w-1")
+    assert output.project_id == "shop"
     assert output.status == "success"
     assert output.verdict is not None
     assert output.verdict.summary == "fixed"

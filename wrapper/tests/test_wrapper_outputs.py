@@ -24,6 +24,12 @@ def test_the_commit_the_agent_names_wins_over_the_new_head() -> None:
     assert (output.commit_sha, output.pr_url) == ("ccc", "https://h/pr/1")
 
 
+def test_the_project_of_a_task_is_passed_through_to_its_output() -> None:
+    task = TASK.model_copy(update={"project_id": "shop"})
+    assert developer_output(task, DONE, worker_id="w-1").project_id == "shop"
+    assert developer_output(TASK, DONE, worker_id="w-1").project_id is None
+
+
 def test_a_new_head_is_the_commit_when_the_agent_names_none() -> None:
     assert developer_output(TASK, DONE, worker_id="w-1", workspace=MOVED).commit_sha == "bbb"
 
@@ -75,9 +81,11 @@ def test_an_attempt_that_no_reader_takes_is_answered_all_the_same(data: str) -> 
 
 def test_an_unreadable_attempt_keeps_the_ids_that_can_be_read() -> None:
     bound = BoundTask("17-0", "agenttask:9f1c:2", "team/fix", 2)
-    entry = Entry("17-0", {"data": '{"request_id": "r-1", "task_id": "t-1", "prompt": 5}'})
+    entry = Entry(
+        "17-0", {"data": '{"request_id": "r-1", "task_id": "t-1", "project_id": "p", "prompt": 5}'}
+    )
     task = stand_in(entry, bound)
-    assert (task.request_id, task.task_id) == ("r-1", "t-1")
+    assert (task.request_id, task.task_id, task.project_id) == ("r-1", "t-1", "p")
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,7 @@ class DeveloperWorkerOutput(WorkerOutput):
     pr_url: Line | None = None
     verdict: AgentVerdict | None = None
     workspace: WorkspaceReport | None = None
+    project_id: Name | None = None
 
 
 class WorkerLifecycleEvent(Message):

@@ -94,6 +94,7 @@ def substitute(
         {
             "request_id": own or request_id(observed.uid, attempt),
             "task_id": observed.spec.task_id or f"{observed.namespace}/{observed.name}",
+            "project_id": observed.spec.project_id,
             "status": status,
             "reason": why.reason,
             "error": error + (f"\n{extra}" if extra and extra not in error else ""),

@@ -13,9 +13,10 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from orbiter_contracts import AGENT_TYPES
+
 PREFIX = "ORBITER_"
 _SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
-AGENT_TYPES = ("claude", "codex", "factory", "gemini", "opencode", "orbiter")
 
 
 def _own_identity() -> str:
@@ -130,6 +131,19 @@ class Settings(BaseSettings):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
 
+    @field_validator("worker_images")
+    @classmethod
+    def _known_images(cls, value: dict[str, str]) -> dict[str, str]:
+        for kind in value:
+            _refuse_unknown(kind)
+        return value
+
+    @field_validator("adopt_agent")
+    @classmethod
+    def _known_agent(cls, value: dict[str, Any]) -> dict[str, Any]:
+        _refuse_unknown(value.get("type", AGENT_TYPES[0]))
+        return value
+
     @field_validator("redis_url")
     @classmethod
     def _known_scheme(cls, value: str) -> str:
@@ -148,3 +162,8 @@ class Settings(BaseSettings):
     def job_limit(self, namespace: str) -> int:
         """How many Jobs may run at the same time in `namespace`."""
         return self.max_concurrent_jobs_by_namespace.get(namespace, self.max_concurrent_jobs)
+
+
+def _refuse_unknown(kind: object) -> None:
+    if kind not in AGENT_TYPES:
+        raise ValueError(f"unknown agent type {kind!r}; write one of {', '.join(AGENT_TYPES)}")

@@ -39,8 +39,6 @@ CREDENTIALS = {
     "claude": _ANTHROPIC,
     "codex": _OPENAI,
     "factory": ("FACTORY_API_KEY", "OPENAI_API_KEY", "FACTORY_MODEL"),
-    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "opencode": (*_ANTHROPIC, *_OPENAI),
     "orbiter": (*_ANTHROPIC, *_OPENAI),
 }
 """Keys of `agent.credentialsSecretRef` that become variables of the worker, by agent type."""

@@ -74,10 +74,11 @@ def test_a_task_runs_to_its_end_and_asks_on_its_way(environ, tmp_path):
 
 
 def test_a_question_nobody_answers_and_a_failure_have_exit_codes(environ, tmp_path):
-    file = manifest(tmp_path, '[[tool: ask_user {"question": "Which?"}]]')
+    file = manifest(tmp_path, '[[tool: ask_user {"question": "Which?"}]]', projectId="shop")
     done = orbiter(environ, "task", "run", "-f", file, "--json")
     assert done.returncode == 3, done.stderr
     assert json.loads(done.stdout)["status"]["inputRequest"] == {"question": "Which?"}
+    assert json.loads(done.stdout)["projectId"] == "shop"
     file = manifest(tmp_path, '[[result: {"status": "failure", "summary": "no"}]]')
     done = orbiter(environ, "task", "run", "-f", file)
     assert done.returncode == 1, done.stderr

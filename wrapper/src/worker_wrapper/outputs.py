@@ -66,6 +66,7 @@ def developer_output(
     return DeveloperWorkerOutput(
         request_id=task.request_id,
         task_id=task.task_id,
+        project_id=task.project_id,
         worker_id=worker_id,
         status=status,
         reason=reason,
@@ -115,6 +116,7 @@ def stand_in(entry: Entry, bound: BoundTask) -> DeveloperWorkerInput:
         request_id=unreadable.request_id(entry.fields)
         or str(uuid5(NAMESPACE_URL, f"orbiter:{uid}:{attempt}")),
         task_id=unreadable.task_id(entry.fields) or bound.name or entry.id,
+        project_id=unreadable.project_id(entry.fields),
         prompt="unreadable",
     )
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from orbiter_contracts.bounds import Id, Int64
+from orbiter_contracts.bounds import Id, Int64, Name
 from orbiter_contracts.queues import DATA_FIELD
 
 _SEARCHED: Final = 256 * 1024
@@ -19,7 +19,7 @@ _SEARCHED: Final = 256 * 1024
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|[][{}:]|[^][{}:",\s]+', re.DOTALL)
 """A text goes to the end if nothing ends it: were it tried from each of its quotes, that would take
 the square of its length."""
-_ID, _USER = TypeAdapter(Id), TypeAdapter(Int64)
+_ID, _NAME, _USER = TypeAdapter(Id), TypeAdapter(Name), TypeAdapter(Int64)
 
 
 def request_id(fields: Mapping[str, str]) -> str | None:
@@ -30,6 +30,11 @@ def request_id(fields: Mapping[str, str]) -> str | None:
 def task_id(fields: Mapping[str, str]) -> str | None:
     """The message's `task_id`, if it has one that an answer can carry."""
     return _text(fields, "task_id", _ID)
+
+
+def project_id(fields: Mapping[str, str]) -> str | None:
+    """The message's `project_id`, if it has one that an answer can carry."""
+    return _text(fields, "project_id", _NAME)
 
 
 def user_id(fields: Mapping[str, str]) -> int | None:

@@ -87,11 +87,10 @@ class TaskBroker:
         self._worker.register_agents(agents)
 
     async def __aenter__(self) -> Self:
-        """Begin to run tasks."""
-        if self._observer is not None:
-            # back again: leaving had stopped the watch
-            self._unwatch = self._store.watch(self._changed)
+        """Begin to run tasks; a TaskError when it was entered already and not left."""
         self._dispatcher.start()
+        if self._observer is not None:  # back again: leaving had stopped the watch
+            self._unwatch = self._store.watch(self._changed)
         self._observer = asyncio.create_task(self._observe())
         return self
 
@@ -106,6 +105,7 @@ class TaskBroker:
             if self._observer is not None:
                 self._observer.cancel()
             await self._background.settle(self._poll_interval)
+            self._dispatcher.left()
 
     async def submit(self, input: str, **metadata: Any) -> str:
         """Take a task in and return its id.

@@ -2,11 +2,12 @@
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator, model_validator
 
+from orbiter.tasks._internal.keepable import moment, plain, text
 from orbiter.tasks.state import TERMINAL_STATES, TaskState
 
 
@@ -34,7 +35,7 @@ class TaskEvent(BaseModel):
     Attributes:
         task_id: The task.
         event_type: STATE_CHANGE has the payload `{"state": value}`.
-        payload: JSON values.
+        payload: JSON values; what JSON cannot hold is replaced.
         timestamp: When it happened, UTC.
         seq: Its place among the events of the task, from 1; the store gives it.
     """
@@ -45,7 +46,18 @@ class TaskEvent(BaseModel):
     event_type: EventType
     payload: dict[str, Any] = Field(default_factory=dict)
     timestamp: datetime = Field(default_factory=utc_now)
-    seq: int = 0
+    seq: int = Field(default=0, ge=0, lt=2**62)
+
+    # what every store can keep: see docs/tasks.md
+    _text = field_validator("task_id", mode="before")(text)
+    _values = field_validator("payload", mode="before")(plain)
+    _moment = field_validator("timestamp")(moment)
+
+    @model_validator(mode="after")
+    def _names_a_state(self) -> Self:
+        if self.event_type is EventType.STATE_CHANGE:
+            TaskState(str(self.payload.get("state")))
+        return self
 
     @property
     def new_state(self) -> TaskState | None:
@@ -85,7 +97,11 @@ class Task(BaseModel):
     updated_at: datetime = Field(default_factory=utc_now)
     owner: str | None = None
     lease_until: datetime | None = None
-    version: int = 0
+    version: int = Field(default=0, ge=0, lt=2**62)
+
+    _text = field_validator("id", "input", "result", "error", "owner", mode="before")(text)
+    _values = field_validator("metadata", mode="before")(plain)
+    _moment = field_validator("created_at", "updated_at", "lease_until")(moment)
 
     @property
     def is_terminal(self) -> bool:

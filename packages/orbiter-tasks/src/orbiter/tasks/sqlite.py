@@ -13,6 +13,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orbiter.tasks._internal.changes import over
+from orbiter.tasks._internal.sqlite_rows import (
+    COLUMNS as _COLUMNS,
+)
+from orbiter.tasks._internal.sqlite_rows import (
+    EVENTS as _EVENTS,
+)
+from orbiter.tasks._internal.sqlite_rows import (
+    SET_ASIDE as _SET_ASIDE,
+)
+from orbiter.tasks._internal.sqlite_rows import (
+    UnreadableRowError,
+    columns,
+    news,
+    read_event,
+    read_row,
+    set_aside,
+)
 from orbiter.tasks.contract import Change
 from orbiter.tasks.models import Task, TaskEvent, utc_now
 from orbiter.tasks.paging import TaskPage, cut, read_cursor
@@ -55,13 +72,7 @@ CREATE TRIGGER IF NOT EXISTS tasks_changed AFTER UPDATE OF news ON tasks BEGIN
   FROM json_each(new.news);
 END;
 """
-_TASK = """
-SELECT body, state, owner, lease_until, version,
-  (SELECT json_group_array(json(body)) FROM
-    (SELECT body FROM task_events WHERE task_id = tasks.id ORDER BY seq))
-FROM tasks
-"""
-_IN_COLUMNS = {"state", "owner", "lease_until", "version", "events"}
+_TASK = f"SELECT {_COLUMNS}, {_EVENTS} FROM tasks"  # noqa: S608
 _ENDED = ", ".join(f"'{state.value}'" for state in sorted(TERMINAL_STATES))
 
 
@@ -92,7 +103,7 @@ class TaskStoreSqlite(VersionedStore):
             "UPDATE tasks SET news = ?, version = version + 1 "  # noqa: S608
             f"WHERE id = ? AND state NOT IN ({_ENDED}) "
             "RETURNING state",
-            [_news([event]), task_id],
+            [news([event]), task_id],
         )
         if rows:
             self._watchers.tell(Change(task_id, TaskState(rows[0][0]), [event]))
@@ -102,10 +113,16 @@ class TaskStoreSqlite(VersionedStore):
     async def events_after(self, task_id: str, seq: int) -> list[TaskEvent]:
         """Return the events with a higher `seq`; see EventLog."""
         rows = await self._rows(
-            "SELECT body, seq FROM task_events WHERE task_id = ? AND seq > ? ORDER BY seq",
+            "SELECT hex(body), hex(seq) FROM task_events WHERE task_id = ? AND seq > ? "
+            "ORDER BY seq",
             [task_id, seq],
         )
-        return [TaskEvent.model_validate({**json.loads(body), "seq": seq}) for body, seq in rows]
+        try:
+            return [read_event(body, at) for body, at in rows]
+        except UnreadableRowError:
+            # reading the whole task sets its broken part aside
+            task = await self._load(task_id)
+            return [] if task is None else task.events[seq:]
 
     async def page(
         self, *, states: Collection[TaskState] | None, limit: int, after: str | None
@@ -119,12 +136,12 @@ class TaskStoreSqlite(VersionedStore):
             behind = "AND (created_at, id) < (?, ?)"
             values += read_cursor(after)
         rows = await self._rows(
-            "SELECT body, state, owner, lease_until, version, '[]' FROM tasks "  # noqa: S608
+            f"SELECT {_COLUMNS}, '' FROM tasks "  # noqa: S608
             f"WHERE {among} {behind} ORDER BY created_at DESC, id DESC LIMIT ?",
             [*values, limit + 1],
         )
         total = await self._rows(f"SELECT count(*) FROM tasks WHERE {among}", [wanted])  # noqa: S608
-        return cut([_task(row) for row in rows], limit, total[0][0])
+        return cut(await self._read(rows), limit, total[0][0])
 
     async def renew(self, task_ids: Collection[str], owner: str, lease: float) -> set[str]:
         """Extend leases; see LeasingStore."""
@@ -143,7 +160,7 @@ class TaskStoreSqlite(VersionedStore):
             await self._rows(
                 "INSERT INTO tasks (id, created_at, state, owner, lease_until, version, body, news)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                [task.id, task.created_at.timestamp(), *_columns(task), _news(task.events)],
+                [task.id, task.created_at.timestamp(), *columns(task), news(task.events)],
             )
         except TaskError as error:
             if isinstance(error.__cause__, sqlite3.IntegrityError):
@@ -153,34 +170,60 @@ class TaskStoreSqlite(VersionedStore):
             raise
 
     async def _load(self, task_id: str) -> Task | None:
-        return _one(await self._rows(f"{_TASK} WHERE id = ?", [task_id]))
+        tasks = await self._read(await self._rows(f"{_TASK} WHERE id = ?", [task_id]))
+        return tasks[0] if tasks else None
 
     async def _swap(self, old: Task, new: Task) -> bool:
         rows = await self._rows(
             "UPDATE tasks SET state = ?, owner = ?, lease_until = ?, version = ?, body = ?, "
             "news = ? WHERE id = ? AND version = ? RETURNING 1",
-            [*_columns(new), _news(new.events[len(old.events) :]), old.id, old.version],
+            [*columns(new), news(new.events[len(old.events) :]), old.id, old.version],
         )
         return bool(rows)
 
     async def _first_pending(self) -> Task | None:
-        return _one(
-            await self._rows(
-                f"{_TASK} WHERE state = 'pending' ORDER BY created_at, place LIMIT 1", []
-            )
-        )
+        query = f"{_TASK} WHERE state = 'pending' ORDER BY created_at, place LIMIT 1"
+        while rows := await self._rows(query, []):
+            tasks = await self._read(rows)
+            if tasks and tasks[0].state is TaskState.PENDING:
+                return tasks[0]
+        return None
 
     async def _in_state(self, state: TaskState) -> list[Task]:
         rows = await self._rows(
             f"{_TASK} WHERE state = ? ORDER BY created_at, place", [state.value]
         )
-        return [_task(row) for row in rows]
+        return [task for task in await self._read(rows) if task.state is state]
+
+    async def _read(self, rows: list[Any]) -> list[Task]:
+        """Read rows; one that cannot be read is its task's failure, and nobody else's."""
+        tasks = []
+        for row in rows:
+            try:
+                tasks.append(read_row(row))
+            except UnreadableRowError:
+                mended = await self._set_aside(row[0])
+                tasks += [] if mended is None else [mended]
+        return tasks
+
+    async def _set_aside(self, place: int) -> Task | None:
+        db = self._connection or await self._open()
+        found = f"{_TASK} WHERE place = ?"
+        try:
+            # one function in the connection's thread: no other statement gets in between
+            execute: Any = db._execute
+            task: Task | None = await execute(set_aside, db._conn, place, found, self._clock())
+        except sqlite3.Error as error:
+            raise TaskError(f"{self.path}: {error}") from error
+        if task is not None and task.events:
+            self._watchers.tell(Change(task.id, task.state, task.events[-1:]))
+        return task
 
     async def _rows(self, query: str, values: Iterable[Any]) -> list[Any]:
         db = self._connection or await self._open()
         try:
             return list(await db.execute_fetchall(query, values))
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise TaskError(f"{self.path}: {error}") from error
 
     async def _open(self) -> "aiosqlite.Connection":
@@ -202,37 +245,10 @@ async def _connect(path: Path) -> "aiosqlite.Connection":
         await db.execute("PRAGMA journal_mode = WAL")
         await db.execute("PRAGMA synchronous = NORMAL")
         await db.executescript(SCHEMA)
+        await db.executescript(_SET_ASIDE)
     except sqlite3.Error as error:
         await connecting.close()
         raise TaskError(
             f"{path} cannot be opened: {error}; does its directory exist and may we write there?"
         ) from error
     return db
-
-
-def _columns(task: Task) -> list[Any]:
-    until = task.lease_until and task.lease_until.isoformat()
-    body = task.model_dump_json(exclude=_IN_COLUMNS)
-    return [task.state.value, task.owner, until, task.version, body]
-
-
-def _news(events: Iterable[TaskEvent]) -> str:
-    return f"[{','.join(event.model_dump_json(exclude={'seq'}) for event in events)}]"
-
-
-def _one(rows: list[Any]) -> Task | None:
-    return _task(rows[0]) if rows else None
-
-
-def _task(row: Any) -> Task:
-    body, state, owner, lease_until, version, events = row
-    return Task.model_validate(
-        {
-            **json.loads(body),
-            "state": state,
-            "owner": owner,
-            "lease_until": lease_until,
-            "version": version,
-            "events": [{**event, "seq": seq} for seq, event in enumerate(json.loads(events), 1)],
-        }
-    )

@@ -10,6 +10,7 @@ from typing import Any
 from orbiter.agent import Provider
 from orbiter.tasks._internal.adapter import FullStore, full
 from orbiter.tasks._internal.agent_run import question_payload, run_task
+from orbiter.tasks._internal.raised import Boundary, reason
 from orbiter.tasks.agents import InputRequiredError, TaskAgent, named
 from orbiter.tasks.contract import LEASE_SECONDS, Guard, TaskStore
 from orbiter.tasks.models import EventType, Task, TaskEvent, new_id
@@ -58,7 +59,8 @@ class Worker:
     async def execute(self, task_id: str) -> None:
         """Run a task to its end, or to a question.
 
-        An agent that raises makes the task FAILED. Cancelling this coroutine cancels the task.
+        An agent that raises makes the task FAILED, whatever it raises; KeyboardInterrupt then
+        goes its way. Cancelling this coroutine cancels the task.
 
         Raises:
             TransitionError: The task is already run by somebody, or over.
@@ -89,6 +91,7 @@ class Worker:
             except Exception:
                 logger.exception("an event of task %s could not be stored", task.id)
 
+        boundary = Boundary()
         try:
             result = await run_task(task, self._agents, self._model, emit, self._listener)
         except InputRequiredError as asked:
@@ -96,25 +99,39 @@ class Worker:
                 task_id=task.id, event_type=EventType.LOG, payload=question_payload(asked)
             )
             await self._settle(task.id, owner, TaskState.INPUT_REQUIRED, events=[question])
-        except Exception as error:
-            text = str(error) or repr(error)
+        except BaseException as error:
+            if not boundary.is_own(error):
+                raise
+            text = reason(error)
             logger.error("task %s failed: %s", task.id, text, exc_info=error)
             await self._settle(task.id, owner, TaskState.FAILED, error=text)
+            if isinstance(error, KeyboardInterrupt):
+                # somebody wants the whole program to end
+                raise
         else:
             await self._settle(task.id, owner, TaskState.COMPLETED, result=result)
 
     async def _settle(self, task_id: str, owner: str, state: TaskState, **fields: Any) -> None:
+        refused_with = ""
         for attempt in range(STORE_TRIES):
             try:
-                await self._store.move(task_id, state, guard=Guard(owner=owner), **fields)
+                kept = await self._store.move(task_id, state, guard=Guard(owner=owner), **fields)
+                if kept is None:
+                    logger.error("task %s is %s, but no longer in the store", task_id, state)
                 return
             except TransitionError as refused:
                 # cancelled or taken over meanwhile: what we found out no longer counts
                 logger.info("outcome %s dropped: %s", state, refused)
                 return
-            except Exception:
+            except Exception as error:
                 logger.exception("task %s is %s, but the store fails", task_id, state)
+                refused_with = reason(error)
                 await self._sleep(0.1 * 4**attempt)
+        if state in (TaskState.COMPLETED, TaskState.INPUT_REQUIRED):
+            # perhaps it is this outcome that the store does not take
+            text = f"it was {state}, but the store could not keep that: {refused_with}"
+            await self._settle(task_id, owner, TaskState.FAILED, error=text)
+            return
         logger.error("task %s is left to whoever finds its lease expired", task_id)
 
     async def _keep(self, task_id: str, owner: str) -> None:

@@ -15,13 +15,13 @@ from typing import Any
 
 import yaml
 
+from orbiter.cli._internal.agent_types import AGENT_TYPES, UNKNOWN_TYPE
 from orbiter.cli._internal.yaml_lines import Document, read_documents
 from orbiter.cli.outcome import UsageError
 
 Object = dict[str, Any]
 _KIND = ("orbiter.dev/v1alpha1", "AgentTask")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
-_TYPES = ("claude", "codex", "factory", "gemini", "opencode", "orbiter")
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ CHECKS: dict[str, tuple[tuple[str, ...], Check]] = {
         (),
         lambda spec: "prompt" in spec or "promptFrom" in spec,
     ),
-    "unknown agent type; write one of claude, codex, factory, gemini, opencode, orbiter": (
+    UNKNOWN_TYPE: (
         ("agent", "type"),
-        lambda spec: spec["agent"].get("type") in _TYPES,
+        lambda spec: spec["agent"].get("type") in AGENT_TYPES,
     ),
     "timeoutSeconds must be from 1 to 604800 (a week); write for instance 1800 for half an hour": (
         ("timeoutSeconds",),

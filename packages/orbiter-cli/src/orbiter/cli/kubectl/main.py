@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from orbiter.cli._internal.agent_types import AGENT_TYPES
 from orbiter.cli.kubectl._internal.client import Kubectl
 from orbiter.cli.kubectl._internal.options import (
     AnyName,
@@ -85,9 +86,7 @@ def submit(
         str | None,
         typer.Option("--name", help="The task's name; made of the prompt when absent."),
     ] = None,
-    agent: Annotated[
-        str, typer.Option("--agent", help="claude, codex, factory, gemini, opencode, orbiter.")
-    ] = "claude",
+    agent: Annotated[str, typer.Option("--agent", help=f"{', '.join(AGENT_TYPES)}.")] = "claude",
     model: Annotated[str | None, typer.Option("--model", help="Model the agent uses.")] = None,
     credentials: Annotated[
         str | None,

@@ -1,17 +1,19 @@
 """Gives a store of six methods what a broker needs, within one process.
 
 Without a compare-and-set in the store, two processes cannot share it; here a lock keeps the
-coroutines of this process apart. A RUNNING task that nobody here runs is an orphan of a process
-that is gone.
+coroutines of this process apart. Leases are kept here too: a RUNNING task that nobody here has one
+for is an orphan of a process that is gone.
 """
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import cast
 from weakref import WeakValueDictionary
 
 from orbiter.tasks._internal.changes import moved, numbered
+from orbiter.tasks._internal.keepable import shortened
 from orbiter.tasks._internal.watchers import Watchers
 from orbiter.tasks.contract import (
     LEASE_SECONDS,
@@ -47,6 +49,12 @@ def full(store: TaskStore) -> FullStore:
     return cast("FullStore", adapter)
 
 
+@dataclass(frozen=True, slots=True)
+class _Lease:
+    owner: str
+    until: datetime
+
+
 class AdaptedStore(TaskStore):
     """A store of six methods with the missing capabilities added."""
 
@@ -55,7 +63,7 @@ class AdaptedStore(TaskStore):
         self._clock = clock
         self._watchers = Watchers()
         self._lock = asyncio.Lock()
-        self._owners: dict[str, str] = {}
+        self._leases: dict[str, _Lease] = {}
 
     async def create(self, task: Task) -> Task:
         """Keep a new task; see TaskStore."""
@@ -110,7 +118,7 @@ class AdaptedStore(TaskStore):
             task = await self._store.next_pending()
             if task is None or task.state is not TaskState.PENDING:
                 return None
-            return await self._move(self._known(task), TaskState.RUNNING, owner=owner)
+            return await self._move(self._known(task), TaskState.RUNNING, owner=owner, lease=lease)
 
     async def move(
         self,
@@ -129,26 +137,28 @@ class AdaptedStore(TaskStore):
             task = await self.get(task_id)
             if task is None:
                 return None
-            if guard.expired and task_id in self._owners:
-                raise TransitionError(task_id, f"it is run by {self._owners[task_id]}")
+            if guard.expired and not self._is_orphan(task_id):
+                raise TransitionError(task_id, f"it is run by {self._leases[task_id].owner}")
             return await self._move(
-                task, state, guard=Guard(owner=guard.owner), owner=owner,
+                task, state, guard=Guard(owner=guard.owner), owner=owner, lease=lease,
                 result=result, error=error, events=events,
             )  # fmt: skip
 
     async def renew(self, task_ids: Collection[str], owner: str, lease: float) -> set[str]:
-        """Say which tasks `owner` still runs; see LeasingStore."""
+        """Extend leases; see LeasingStore."""
         held = set()
+        until = self._clock() + timedelta(seconds=lease)
         for task_id in task_ids:
             task = await self.get(task_id)
             if task is not None and task.state is TaskState.RUNNING and task.owner == owner:
+                self._leases[task_id] = _Lease(owner, until)
                 held.add(task_id)
         return held
 
     async def expired(self) -> list[Task]:
-        """Return the RUNNING tasks that nobody in this process runs."""
+        """Return the RUNNING tasks that nobody in this process has a lease for."""
         running = await self.list_by_state(TaskState.RUNNING)
-        return [task for task in running if task.id not in self._owners]
+        return [task for task in running if self._is_orphan(task.id)]
 
     def watch(self, watcher: Callable[[Change], None]) -> Callable[[], None]:
         """Call `watcher` after each change made through this object; see WatchableStore."""
@@ -161,6 +171,7 @@ class AdaptedStore(TaskStore):
         *,
         guard: Guard = UNGUARDED,
         owner: str | None = None,
+        lease: float = LEASE_SECONDS,
         result: str | None = None,
         error: str | None = None,
         events: Sequence[TaskEvent] = (),
@@ -168,11 +179,16 @@ class AdaptedStore(TaskStore):
         new = moved(task, state, self._clock(), guard=guard, owner=owner, events=events)
         for event in events:
             await self._store.add_event(task.id, event)
-        await self._store.update_state(task.id, state, result=result, error=error)
+        await self._store.update_state(
+            task.id,
+            state,
+            result=None if result is None else shortened(result),
+            error=None if error is None else shortened(error),
+        )
         if owner is not None and state is TaskState.RUNNING:
-            self._owners[task.id] = owner
+            self._leases[task.id] = _Lease(owner, self._clock() + timedelta(seconds=lease))
         else:
-            self._owners.pop(task.id, None)
+            self._leases.pop(task.id, None)
         # some stores record the event of a transition themselves, some leave it to the caller
         changes = [event for event in await self._events(task.id) if event.new_state]
         if not changes or changes[-1].new_state is not state:
@@ -187,10 +203,16 @@ class AdaptedStore(TaskStore):
         return [] if task is None else task.events
 
     def _known(self, task: Task) -> Task:
-        owner = self._owners.get(task.id)
+        lease = self._leases.get(task.id)
         if task.state is not TaskState.RUNNING:
-            owner = None
-        return _numbered(task).model_copy(update={"owner": owner})
+            lease = None
+        return _numbered(task).model_copy(
+            update={"owner": lease and lease.owner, "lease_until": lease and lease.until}
+        )
+
+    def _is_orphan(self, task_id: str) -> bool:
+        lease = self._leases.get(task_id)
+        return lease is None or lease.until <= self._clock()
 
 
 def _numbered(task: Task) -> Task:

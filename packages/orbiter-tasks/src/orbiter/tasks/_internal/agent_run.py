@@ -4,7 +4,7 @@ import copy
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from orbiter import Agent, Swarm, run
 from orbiter.agent import Provider
@@ -12,6 +12,7 @@ from orbiter.config import DEFAULT_MODEL
 from orbiter.hooks import Hook, HookEvent, HookManager, HookPoint
 from orbiter.registry import agent_registry
 from orbiter.tasks._internal.asking import can_ask
+from orbiter.tasks._internal.keepable import outcome
 from orbiter.tasks.agents import AgentSpec, InputRequiredError, TaskAgent, ask_user
 from orbiter.tasks.models import EventType, Task
 from orbiter.tasks.state import TaskError
@@ -95,7 +96,7 @@ async def run_task(
     """
     agent = chosen(task, agents)
     if not isinstance(agent, AgentSpec | Agent | Swarm):
-        return as_text(await agent(task))
+        return outcome(await agent(task))
     follower = _Follower(emit)
     target = agent if isinstance(agent, Swarm) else _prepared(agent, task, model, follower)
     messages = conversation(task)
@@ -116,9 +117,9 @@ async def run_task(
     if result.stop_reason != "completed":
         raise TaskError(
             f"the agent was stopped by its {result.stop_reason} before it had an answer; it said "
-            f"last: {as_text(result.output) or 'nothing'}"
+            f"last: {outcome(result.output) or 'nothing'}"
         )
-    return as_text(result.output)
+    return outcome(result.output)
 
 
 async def _streamed(
@@ -134,11 +135,6 @@ async def _streamed(
             listener(task_id, event)
     assert stream.result is not None  # noqa: S101 - a stream that has ended has one
     return stream.result
-
-
-def as_text(output: Any) -> str:
-    """Return an output as text, models as JSON."""
-    return output.model_dump_json() if isinstance(output, BaseModel) else str(output)
 
 
 def _prepared(

@@ -6,15 +6,20 @@ keeps its record in `status.managed`.
 """
 
 import json
+import logging
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
+from pydantic import ValidationError
+
 from orbiter.tasks._internal.changes import numbered, state_change
+from orbiter.tasks._internal.raised import reason, why
 from orbiter.tasks.models import EventType, Task, TaskEvent
 from orbiter.tasks.state import TERMINAL_STATES, TaskError, TaskState
 
+logger = logging.getLogger("orbiter.tasks")
 Object = dict[str, Any]
 API_VERSION = "orbiter.dev/v1alpha1"
 MANAGER = "orbiter.dev/task-broker"
@@ -80,9 +85,42 @@ def is_managed(obj: Object) -> bool:
 
 
 def read(obj: Object) -> Task:
-    """The task that an AgentTask is. `version` is the object's resourceVersion."""
+    """The task that an AgentTask is. `version` is the object's resourceVersion.
+
+    One that cannot be read is a task that has FAILED and says why; so it is nobody else's trouble.
+    """
+    try:
+        return _read(obj)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        meta = obj["metadata"]
+        said = why(error) if isinstance(error, ValidationError) else reason(error)
+        logger.warning("AgentTask %s cannot be read: %s", meta["name"], said)
+        created = datetime.fromisoformat(meta["creationTimestamp"])
+        return Task(
+            id=meta["name"],
+            state=TaskState.FAILED,
+            input="",
+            error=f"the AgentTask cannot be read: {type(error).__name__}: {said}",
+            events=numbered([state_change(meta["name"], TaskState.FAILED, created)], 0),
+            created_at=created,
+            updated_at=created,
+            version=int(meta["resourceVersion"]),
+        )
+
+
+def _record(obj: Object) -> Object:
+    """What the annotation keeps; nothing when somebody has written something else there."""
+    try:
+        found = json.loads((obj["metadata"].get("annotations") or {}).get(RECORD, "{}"))
+        kept = Task(input="", **{key: found[key] for key in ("metadata", "created_at")})
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return {}
+    return {"metadata": kept.metadata, "created_at": kept.created_at}
+
+
+def _read(obj: Object) -> Task:
     meta, status = obj["metadata"], obj.get("status") or {}
-    record = json.loads((meta.get("annotations") or {}).get(RECORD, "{}"))
+    record = _record(obj)
     created = record.get("created_at") or meta["creationTimestamp"]
     facts: Object = {
         "id": meta["name"],
@@ -93,7 +131,10 @@ def read(obj: Object) -> Task:
         "version": int(meta["resourceVersion"]),
     }
     if is_managed(obj):
-        return Task.model_validate(facts | json.loads(status.get("managed") or "{}"))
+        kept = dict(json.loads(status.get("managed") or "{}"))
+        task = Task.model_validate(facts | {key: kept[key] for key in _KEPT if key in kept})
+        task.events = numbered(task.events, 0)
+        return task
     events = _history(obj, datetime.fromisoformat(meta["creationTimestamp"]))
     state = next((e.new_state for e in reversed(events) if e.new_state), TaskState.PENDING)
     times = [item["lastTransitionTime"] for item in status.get("conditions") or ()]

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from orbiter.tasks._internal.adapter import FullStore
+from orbiter.tasks._internal.raised import Boundary
 from orbiter.tasks.models import Task
 from orbiter.tasks.state import TERMINAL_STATES, TaskNotFoundError, TaskState
 
@@ -91,9 +92,12 @@ class Callbacks:
 
 async def _call(callback: Callback, task: Task) -> None:
     token = _inside.set(_inside.get() | {task.id})
+    boundary = Boundary()
     try:
         await callback(task)
-    except Exception:
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) or not boundary.is_own(error):
+            raise
         logger.exception("a callback for task %s in state %s failed", task.id, task.state)
     finally:
         _inside.reset(token)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from orbiter.tasks._internal.keepable import shortened
 from orbiter.tasks.contract import LEASE_SECONDS, UNGUARDED, Guard
 from orbiter.tasks.models import EventType, Task, TaskEvent
 from orbiter.tasks.state import TERMINAL_STATES, TaskState, TransitionError, refusal
@@ -33,8 +34,8 @@ def moved(
     return task.model_copy(
         update={
             "state": state,
-            "result": task.result if result is None else result,
-            "error": task.error if error is None else error,
+            "result": task.result if result is None else shortened(result),
+            "error": task.error if error is None else shortened(error),
             "owner": owner if running else None,
             "lease_until": now + timedelta(seconds=lease) if running else None,
             "events": [*task.events, *numbered([*events, change], len(task.events))],

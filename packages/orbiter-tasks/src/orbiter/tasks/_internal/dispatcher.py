@@ -11,7 +11,7 @@ from orbiter.tasks._internal.adapter import FullStore
 from orbiter.tasks._internal.signals import Bell
 from orbiter.tasks.contract import Guard
 from orbiter.tasks.models import EventType, Task, TaskEvent
-from orbiter.tasks.state import TaskState, TransitionError
+from orbiter.tasks.state import TaskError, TaskState, TransitionError
 
 logger = logging.getLogger("orbiter.tasks")
 # how long a run may take to end after it was cancelled
@@ -45,17 +45,32 @@ class Dispatcher:
         self._runs: dict[str, asyncio.Task[None]] = {}
         self._bell = Bell()
         self._leaving = False
+        self._entered = False
         # cancelled while they were being claimed: news of it overtook the claim
         self._dropped: set[str] = set()
         self._loops: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin to work."""
+        """Begin to work.
+
+        Raises:
+            TaskError: It works already.
+        """
+        if self._entered:
+            raise TaskError(
+                "this TaskBroker is entered already: use it as it is, or give a second one the "
+                "same store"
+            )
+        self._entered = True
         self._leaving = False
         self._loops = [
             asyncio.create_task(self._dispatch()),
             asyncio.create_task(self._keep_leases()),
         ]
+
+    def left(self) -> None:
+        """Say that everything has ended, and that it may begin again."""
+        self._entered = False
 
     def ring(self) -> None:
         """Say that there may be a new task."""

@@ -90,6 +90,10 @@ class Following:
                 logger.info("the watch of the tasks begins anew: %s", error)
                 version = ""
                 await asyncio.sleep(_PAUSE_SECONDS)
+            except Exception:
+                logger.exception("the watch of the tasks broke; it begins anew")
+                version = ""
+                await asyncio.sleep(_PAUSE_SECONDS)
 
     def _take(self, kind: str, obj: Object) -> None:
         if kind == "DELETED":

@@ -1,5 +1,7 @@
 """The files of TaskStoreJson: a JSON file a task, and markers that tell which ones are active.
 
+A file that holds no task is set aside, under the lock, by whoever meets it; all others go on.
+
 Every write happens under one lock of the directory and replaces a whole file. A marker is an empty
 file in `.pending` or `.running`; it is there before the task's file says so and stays a little
 longer, so after a SIGKILL at any moment no active task lacks one. The lock's file holds a counter
@@ -8,7 +10,6 @@ of changes to the markers: while it stands still, what this process knows of the
 
 import fcntl
 import heapq
-import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,12 +17,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from pydantic import ValidationError
-
+from orbiter.tasks._internal.task_file import (
+    UnreadableError,
+    file_name,
+    read_task,
+    set_aside,
+    written,
+)
 from orbiter.tasks.models import Task
 from orbiter.tasks.state import TaskError, TaskState
 
-logger = logging.getLogger("orbiter.tasks")
 ACTIVE = (TaskState.PENDING, TaskState.RUNNING)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -32,6 +37,8 @@ class TaskFiles:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._markers = {state: Markers(directory / f".{state}") for state in ACTIVE}
+        # what is no task and cannot be renamed either: said once
+        self._stuck: set[Path] = set()
         self._opened = False
         self._generation = 0
 
@@ -50,18 +57,17 @@ class TaskFiles:
     def load(self, task_id: str) -> Task | None:
         """Read a task; None when there is none."""
         try:
-            return Task.model_validate_json(self._path(task_id).read_bytes())
-        except FileNotFoundError:
-            return None
-        except ValidationError as error:
-            raise TaskError(f"{self._path(task_id)} holds no task: {error}") from error
+            return read_task(self._path(task_id))
+        except UnreadableError:
+            with self._locked():
+                return self._load(self._path(task_id))
 
     def change(
         self, task_id: str | None, change: Callable[[Task], Task]
     ) -> tuple[Task, Task] | None:
         """Change a task, or the oldest PENDING one; see VersionedStore."""
         with self._locked() as lock:
-            old = self._first(lock) if task_id is None else self.load(task_id)
+            old = self._first(lock) if task_id is None else self._load(self._path(task_id))
             if old is None:
                 return None
             new = change(old)
@@ -78,16 +84,19 @@ class TaskFiles:
         """Return the tasks in a state, oldest first."""
         if state in ACTIVE:
             with self._locked():
-                ids = [_task_id(name) for name in self._markers[state].names()]
-            found = [task for task_id in ids if (task := self.load(task_id)) is not None]
+                files = [self._path(_task_id(name)) for name in self._markers[state].names()]
         else:
-            found = self._all()
+            files = list(self.directory.glob("*.json"))
+        found, broken = _sorted_out(files)
+        if broken:
+            with self._locked():
+                found += [task for file in broken if (task := self._load(file)) is not None]
         return sorted((t for t in found if t.state is state), key=lambda t: (t.created_at, t.id))
 
     def _first(self, lock: int) -> Task | None:
         markers = self._markers[TaskState.PENDING]
         while (name := markers.first()) is not None:
-            task = self.load(_task_id(name))
+            task = self._load(self._path(_task_id(name)))
             if task is not None and task.state is TaskState.PENDING:
                 return task
             self._announce(lock)
@@ -103,23 +112,27 @@ class TaskFiles:
         if old.state in ACTIVE:
             self._markers[old.state].discard(_marker(old))
 
-    def _all(self) -> list[Task]:
-        tasks = []
-        for file in self.directory.glob("*.json"):
-            try:
-                tasks.append(Task.model_validate_json(file.read_bytes()))
-            except (OSError, ValidationError) as error:
-                logger.warning("%s is left aside, it holds no task: %s", file, error)
-        return tasks
+    def _load(self, path: Path) -> Task | None:
+        """Read a file under the lock: nobody can have replaced it when it is set aside."""
+        try:
+            return read_task(path)
+        except UnreadableError as error:
+            if path not in self._stuck and not set_aside(path, str(error)):
+                self._stuck.add(path)
+            return None
 
     def _path(self, task_id: str) -> Path:
-        return self.directory / f"{quote(task_id, safe='')}.json"
+        return self.directory / file_name(task_id)
 
     def _write(self, task: Task) -> None:
-        path = self._path(task.id)
+        path, data = self._path(task.id), written(task)
         # only one writer at a time, so one name will do; what a killed one left is overwritten
         unfinished = self.directory / ".unfinished"
-        unfinished.write_bytes(task.model_dump_json().encode())
+        try:
+            unfinished.write_bytes(data)
+        except IsADirectoryError:
+            set_aside(unfinished, "it is a directory")
+            unfinished.write_bytes(data)
         unfinished.replace(path)
 
     def _mark(self, lock: int, task: Task) -> None:
@@ -129,7 +142,7 @@ class TaskFiles:
 
     def _announce(self, lock: int) -> None:
         """Tell other processes that the markers change; before they do, lest we die between."""
-        self._generation += 1
+        self._generation = (self._generation + 1) % 2**64
         os.pwrite(lock, self._generation.to_bytes(8, "big"), 0)
 
     @contextmanager
@@ -154,7 +167,10 @@ class TaskFiles:
 
     def _mark_all(self, lock: int) -> None:
         # files may have been put here by other means
-        for task in self._all():
+        for file in self.directory.glob("*.json"):
+            task = self._load(file)
+            if task is None:
+                continue
             if task.state in ACTIVE and _marker(task) not in self._markers[task.state].names():
                 self._mark(lock, task)
 
@@ -174,7 +190,8 @@ class Markers:
     def names(self) -> set[str]:
         """Return all names."""
         if self._names is None:
-            self._names = {entry.name for entry in os.scandir(self.directory)}
+            entries = os.scandir(self.directory)
+            self._names = {e.name for e in entries if e.is_file(follow_symlinks=False)}
             self._queue = sorted(self._names)
         return self._names
 
@@ -196,6 +213,20 @@ class Markers:
         """Remove a name if it is there."""
         (self.directory / name).unlink(missing_ok=True)
         self.names().discard(name)
+
+
+def _sorted_out(files: list[Path]) -> tuple[list[Task], list[Path]]:
+    """Read files without the lock: the tasks, and the files that have to be set aside."""
+    found, broken = [], []
+    for file in files:
+        try:
+            task = read_task(file)
+        except UnreadableError:
+            broken.append(file)
+        else:
+            if task is not None:
+                found.append(task)
+    return found, broken
 
 
 def _marker(task: Task) -> str:

@@ -21,6 +21,7 @@ _EXIT = {
     "InputRequired": ExitCode.STOPPED,
     "Cancelled": ExitCode.INTERRUPTED,
 }
+_PASSED = ("projectId", "taskId")
 _UNUSED = ("dependsOn", "queueName", "podTemplate", "ttlSecondsAfterFinished", "managedBy")
 
 
@@ -107,7 +108,8 @@ def _end(
     if as_json:
         from orbiter.cli.terminal import print_json
 
-        print_json({"name": manifest.name, "status": status.to_api()})
+        passed = {key: manifest.spec[key] for key in _PASSED if key in manifest.spec}
+        print_json({"name": manifest.name, **passed, "status": status.to_api()})
     else:
         screen.table(status)
         if status.phase == "Failed" and "\n" in status.detail.strip():
@@ -122,9 +124,6 @@ def _check_programs(manifest: "Manifest") -> None:
 
     kind = manifest.spec["agent"]["type"]
     program = _PROGRAMS.get(kind)
-    if kind != "orbiter" and program is None:
-        known = ", ".join((*_PROGRAMS, "orbiter"))
-        raise UsageError(f"agent type {kind} cannot be run yet; there are: {known}")
     if program is not None and shutil.which(program) is None:
         raise UsageError(f"{program} is not on PATH: install the agent {kind}, or name another one")
     if sys.platform == "win32":

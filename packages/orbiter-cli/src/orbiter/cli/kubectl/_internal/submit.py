@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from orbiter.cli._internal.agent_types import AGENT_TYPES, UNKNOWN_TYPE
 from orbiter.cli.kubectl._internal.client import Kubectl, Object
 from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
 from orbiter.cli.kubectl._internal.prompts import given_or_read
@@ -115,6 +116,8 @@ def slug(prompt: str) -> str:
 
 
 def _agent(options: TaskOptions) -> Object:
+    if options.agent not in AGENT_TYPES:
+        raise CommandError(f"--agent {options.agent}: {UNKNOWN_TYPE}", ExitCode.USAGE)
     secret = options.credentials
     if secret is None:
         secret = f"{options.agent}-credentials"

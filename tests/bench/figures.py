@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Keeps the figures in READMEs: `make bench-readme` writes them from bench/*.json.
+
+What was measured is in the files, what the figures are called and how they are rounded is here; so
+no README can quote a figure that nobody measured, or one of another day.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+BEGIN, END = "<!-- figures: {} -->\n", "<!-- end of figures -->\n"
+Show = Callable[[Any], str]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One row of a table.
+
+    Attributes:
+        what: What was measured.
+        path: Where it is in the file; a name picks among the entries of a list.
+        show: How it is written.
+    """
+
+    what: str
+    path: str
+    show: Show
+
+
+def plain(unit: str, digits: int = 0) -> Show:
+    """A number with its unit."""
+    return lambda value: f"{value:,.{digits}f} {unit}".rstrip()
+
+
+def times(median: str, late: str) -> Show:
+    """A median and a 99th percentile in milliseconds."""
+    return lambda found: f"{found[median]:,.1f} ms, p99 {found[late]:,.1f} ms"
+
+
+_MS = times("p50_ms", "p99_ms")
+_GOAL = times("p50", "p99")
+TABLES = {
+    "operator": (
+        Figure("a task → its Job exists", "single.task_to_job", _MS),
+        Figure("its output → `Completed`", "single.output_to_completed", _MS),
+        Figure("writes to the API server, a task", "cost.api_writes_per_task", plain("", 1)),
+        Figure("the operator's CPU, a task", "cost.operator_cpu_ms_per_task", plain("ms", 2)),
+        Figure("tasks in a burst", "burst.tasks.n", plain("")),
+        Figure("their Jobs", "burst.tasks.jobs_per_second", plain("a second", 1)),
+        Figure("bare Jobs, made directly", "burst.bare.jobs_per_second", plain("a second", 1)),
+        Figure("a task made → `Completed`, on a node", "node.task_create_to_completed", _MS),
+        Figure("a bare Job made → complete", "node.bare_job_create_to_complete", _MS),
+        Figure("finished tasks in the cluster", "rest.finished_tasks", plain("")),
+        Figure("the operator's memory then", "rest.rss_mb", plain("MB", 1)),
+        Figure("its CPU when idle, of a core", "rest.idle_cpu_percent", plain("%", 2)),
+    ),
+    "sessions": (
+        Figure("sessions asleep", "asleep.sessions", plain("")),
+        Figure("the operator's CPU meanwhile, of a core", "asleep.cpu_percent", plain("%", 1)),
+        Figure("its memory", "asleep.rss_mb", plain("MB", 1)),
+        Figure("a message → the Deployment is scaled", "wake", _MS),
+        Figure("a bare patch of a Deployment", "bare", _MS),
+        Figure("messaged at once", "at_once.sessions", plain("")),
+        Figure("until the last of them is scaled", "at_once.all_scaled_ms", plain("ms", 1)),
+        Figure("as many bare patches", "bare_at_once.all_scaled_ms", plain("ms", 1)),
+        Figure("without the API server: a message → the request", "alone.wake", _MS),
+        Figure("and all at once", "alone.at_once_all_scaled_ms", plain("ms", 1)),
+        Figure("a message → the first output, on a node", "node.message_to_first_output", _MS),
+        Figure("the operator's and the worker's share of it", "node.own_share_ms", plain("ms", 1)),
+    ),
+    "wrapper": (
+        Figure("start → first read", "figures.start to first read", _GOAL),
+        Figure("a turn, beyond the agent's own time", "figures.overhead per turn", _GOAL),
+        Figure(
+            "peak memory after 100 turns",
+            "figures.peak RSS after 100 turns",
+            lambda found: f"{found['p50']:.1f} MB",
+        ),
+    ),
+}
+PAGES = {"operator/README.md": ("operator", "sessions"), "wrapper/README.md": ("wrapper",)}
+
+
+def measured(name: str) -> Any:
+    """What the latest run of a benchmark has written."""
+    return json.loads((ROOT / "bench" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def table(name: str, results: Any) -> str:
+    """The table of one benchmark as Markdown."""
+    rows = [f"| {row.what} | {row.show(_at(results, row.path))} |" for row in TABLES[name]]
+    return "\n".join([f"| [bench/{name}.json](../bench/{name}.json) | |", "|---|---|", *rows, ""])
+
+
+def renewed(page: str, names: tuple[str, ...], results: Callable[[str], Any] = measured) -> str:
+    """A page with the figures of today."""
+    for name in names:
+        begin = BEGIN.format(name)
+        before, rest = page.split(begin)
+        after = rest.split(END, 1)[1]
+        page = before + begin + table(name, results(name)) + END + after
+    return page
+
+
+def _at(found: Any, path: str) -> Any:
+    for part in path.split("."):
+        if isinstance(found, list):
+            found = next(entry for entry in found if entry["name"] == part)
+        else:
+            found = found[part]
+    return found
+
+
+def main() -> None:
+    """Rewrite the pages in place."""
+    for path, names in PAGES.items():
+        file = ROOT / path
+        text = file.read_text(encoding="utf-8")
+        file.write_text(renewed(text, names), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
