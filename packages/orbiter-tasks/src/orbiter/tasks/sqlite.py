@@ -12,16 +12,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orbiter.tasks._internal import sqlite_rows as _rows_of
 from orbiter.tasks._internal.changes import over
-from orbiter.tasks._internal.sqlite_rows import (
-    COLUMNS as _COLUMNS,
-)
-from orbiter.tasks._internal.sqlite_rows import (
-    EVENTS as _EVENTS,
-)
-from orbiter.tasks._internal.sqlite_rows import (
-    SET_ASIDE as _SET_ASIDE,
-)
 from orbiter.tasks._internal.sqlite_rows import (
     UnreadableRowError,
     columns,
@@ -72,7 +64,7 @@ CREATE TRIGGER IF NOT EXISTS tasks_changed AFTER UPDATE OF news ON tasks BEGIN
   FROM json_each(new.news);
 END;
 """
-_TASK = f"SELECT {_COLUMNS}, {_EVENTS} FROM tasks"  # noqa: S608
+_TASK = f"SELECT {_rows_of.COLUMNS}, {_rows_of.EVENTS} FROM tasks"  # noqa: S608
 _ENDED = ", ".join(f"'{state.value}'" for state in sorted(TERMINAL_STATES))
 
 
@@ -136,7 +128,7 @@ class TaskStoreSqlite(VersionedStore):
             behind = "AND (created_at, id) < (?, ?)"
             values += read_cursor(after)
         rows = await self._rows(
-            f"SELECT {_COLUMNS}, '' FROM tasks "  # noqa: S608
+            f"SELECT {_rows_of.COLUMNS}, '' FROM tasks "  # noqa: S608
             f"WHERE {among} {behind} ORDER BY created_at DESC, id DESC LIMIT ?",
             [*values, limit + 1],
         )
@@ -245,7 +237,7 @@ async def _connect(path: Path) -> "aiosqlite.Connection":
         await db.execute("PRAGMA journal_mode = WAL")
         await db.execute("PRAGMA synchronous = NORMAL")
         await db.executescript(SCHEMA)
-        await db.executescript(_SET_ASIDE)
+        await db.executescript(_rows_of.SET_ASIDE)
     except sqlite3.Error as error:
         await connecting.close()
         raise TaskError(
