@@ -35,7 +35,7 @@ async def outputs_unacknowledged(redis):
 
 async def test_a_task_becomes_a_job_and_its_output_becomes_the_status(world):
     await world.start_operator()
-    world.apply("fix-login", "ok sleep=0.1")
+    world.apply("fix-login", "ok seen")
     status = await world.until("fix-login", "Completed")
     assert status["result"] == {
         "status": "success",

@@ -212,6 +212,8 @@ class FakeNode:
         for word in words:
             if word.startswith("sleep="):
                 await asyncio.sleep(float(word[6:]))
+        while "seen" in words and not self._is_seen(env):
+            await asyncio.sleep(0.02)
         if "hang" in words:
             await asyncio.Event().wait()
         if "crash" in words:
@@ -238,6 +240,12 @@ class FakeNode:
         )
         run.published = await self._publish(env, output)
         return 0, "Completed", ""
+
+    def _is_seen(self, env: dict[str, str]) -> bool:
+        """Whether the task says that the turn goes on; of a short one it need not hear at all."""
+        namespace, _, name = env["TASK_NAME"].partition("/")
+        task = self.api.get("agenttasks", namespace, name)
+        return task is None or (task.get("status") or {}).get("phase") == "Running"
 
     async def _publish(self, env: dict[str, str], output: DeveloperWorkerOutput) -> bool:
         event = WorkerLifecycleEvent(worker_id=env["WORKER_ID"], event="completed")
