@@ -109,6 +109,11 @@ def test_characters_and_numbers_that_cannot_be_become_what_can(text, expected):
 @example("[" * 20_000, 1)
 @example("]" * 20_000, 3)
 @example('"' + "[" * 300, 2)
+@example("[" * 300 + '"' + '\\"' * 500_000, 1)
+@example("[" * 300 + '"\\', 1)
+@example("[" * 300 + "0" * 1_000_000, 1)
+@example("[]" + " " * 1_000_000, 1)
+@example("[" * 300 + 'x"' * 500_000, 1)
 def test_any_document_is_bounded_and_what_was_json_still_is(written, root):
     text = written if isinstance(written, bytes) else written.encode("utf-8", "surrogatepass")
     found = bounded(text, root=root)

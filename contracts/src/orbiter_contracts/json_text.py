@@ -17,18 +17,21 @@ MAX_DEPTH = 200
 """Levels of a document. pydantic reads as many, orjson writes 254, Python's own json 990."""
 _MEAGER = 16
 """Bytes a value: with fewer, what it is decoded to is many times as large."""
+_SMALL = 16_384
+"""Bytes that hold hardly more than `MAX_DATA_VALUES` values."""
 _DEEP = b'"(left out: nested more than %d deep)"' % MAX_DEPTH
 _WIDE = b'"(left out: more than %d values)"' % MAX_DATA_VALUES
-_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+# Each pattern takes also what does not end, so that none is tried again from every place in it.
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 _STRINGS = re.compile(_STRING, re.DOTALL)
-_TOKENS = re.compile(rb'(?:[^"\[\]{},]++|' + _STRING + rb")*+([\[\]{},])", re.DOTALL)
+_TOKENS = re.compile(rb'(?:[^"\[\]{},]++|' + _STRING + rb")*+([\[\]{},]|\Z)", re.DOTALL)
 _HALVES = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
-_LARGE_NUMBER = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{309}")
+_LARGE_NUMBER = re.compile(rb"[0-9][eE]\+?[0-9]{3}|(?<![0-9])[0-9]{309}")
 _NUMBERS = re.compile(_STRING + rb"|-?[0-9][0-9.eE+-]*+", re.DOTALL)
 _OPENING, _CLOSING = b"[{", b"]}"
 _STEPS = bytes.maketrans(_OPENING + _CLOSING, b"\1\1\xff\xff")
@@ -38,9 +41,10 @@ _NO_STEPS = bytes(set(range(256)) - set(_OPENING + _CLOSING))
 def is_heavy(text: bytes) -> bool:
     """Whether a document has to be cut before it is decoded. Costs next to nothing for most."""
     opening = text.count(b"{") + text.count(b"[")
-    values = opening + text.count(b",")
-    if values > MAX_DATA_VALUES and values * _MEAGER > len(text):
-        return True
+    if len(text) > _SMALL:
+        values = opening + text.count(b",")
+        if values > MAX_DATA_VALUES and values * _MEAGER > len(text):
+            return True
     if opening <= MAX_DEPTH:
         return False
     steps = array("b", _STRINGS.sub(b"", text).translate(_STEPS, _NO_STEPS))
@@ -91,7 +95,9 @@ def _cut(text: bytes, root: int) -> bytes:
     copied = depth = values = deep = wide = 0
     before = (0, 0)
     for token in _TOKENS.finditer(text):
-        place = token.end() - 1
+        if not token[1]:
+            break
+        place = token.start(1)
         sign = text[place]
         if sign in _OPENING:
             depth += 1
