@@ -4,7 +4,7 @@ It keeps objects with resourceVersions, lists and watches them with label select
 409 and 410 like the real one, patches status and deletes with owners. It knows no schemas and runs
 no controllers; `fake_node` plays Job controller, garbage collector and kubelet. Tests break it
 through `before` and `after`, which see every request before it is carried out and before it is
-answered.
+answered. `encode` says how objects are written, for what JSON of this process cannot say.
 """
 
 import asyncio
@@ -62,6 +62,7 @@ class FakeApi:
         self.after: Hook = _nothing
         self.listeners: list[Callable[[str, str, Object], None]] = []
         self.crds = True
+        self.encode: Callable[[Any], bytes] = _encode
         self.port = 0
         self._version = 100
         self._oldest = 0
@@ -219,12 +220,12 @@ class FakeApi:
                     return _status(409, "AlreadyExists", f"{plural} already exists")
                 body["metadata"]["namespace"] = namespace
                 self.put(plural, body)
-                return web.json_response(self.get(plural, namespace, body["metadata"]["name"]))
+                return self._answer(self.get(plural, namespace, body["metadata"]["name"]))
         if old is None:
             return _status(404, "NotFound", f'{plural} "{name}" not found')
         match request.method:
             case "GET":
-                return web.json_response(old)
+                return self._answer(old)
             case "PUT" | "PATCH":
                 assert body is not None
                 wanted = (body.get("metadata") or {}).get("resourceVersion")
@@ -238,7 +239,7 @@ class FakeApi:
                     self.patch(plural, namespace, name, {"status": body.get("status")})
                 else:
                     self.patch(plural, namespace, name, body)
-                return web.json_response(self.get(plural, namespace, name))
+                return self._answer(self.get(plural, namespace, name))
             case "DELETE":
                 uid = ((body or {}).get("preconditions") or {}).get("uid")
                 if uid and uid != old["metadata"]["uid"]:
@@ -254,7 +255,7 @@ class FakeApi:
             if namespace in ("", place) and _selected(obj, selector)
         ]
         api_version, kind = _KINDS[plural]
-        return web.json_response(
+        return self._answer(
             {
                 "apiVersion": api_version,
                 "kind": f"{kind}List",
@@ -279,7 +280,7 @@ class FakeApi:
                         "message": "too old",
                         "kind": "Status",
                     }
-                    await response.write(_line("ERROR", gone))
+                    await response.write(self._line("ERROR", gone))
                     break
                 wake.clear()
                 position = _first_after(self.history, since)
@@ -287,13 +288,19 @@ class FakeApi:
                     since = version
                     place = obj["metadata"].get("namespace", "")
                     if kind == plural and namespace in ("", place) and _selected(obj, selector):
-                        await response.write(_line(change, obj))
+                        await response.write(self._line(change, obj))
                 await wake.wait()
         except (ConnectionResetError, asyncio.CancelledError):
             pass
         finally:
             self._changed.discard(wake)
         return response
+
+    def _answer(self, body: Object | None) -> web.Response:
+        return web.Response(body=self.encode(body), content_type="application/json")
+
+    def _line(self, change: str, obj: Object) -> bytes:
+        return self.encode({"type": change, "object": obj}) + b"\n"
 
     def _discovery(self, path: list[str]) -> Object | None:
         groups = ["orbiter.dev/v1alpha1", "apiextensions.k8s.io/v1"]
@@ -392,8 +399,8 @@ def _status(code: int, reason: str, message: str) -> web.Response:
     return web.json_response(body | {"reason": reason, "message": message}, status=code)
 
 
-def _line(change: str, obj: Object) -> bytes:
-    return json.dumps({"type": change, "object": obj}).encode() + b"\n"
+def _encode(value: Any) -> bytes:
+    return json.dumps(value).encode()
 
 
 def _now() -> str:

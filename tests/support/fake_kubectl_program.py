@@ -40,6 +40,12 @@ def objects() -> list:
     return json.loads(read("objects.json"))
 
 
+def written(value: dict) -> str:
+    """As JSON; a text "the-overlay" in it is what the test has put into that file, as it is."""
+    text = json.dumps(value)
+    return text.replace('"the-overlay"', read("overlay")) if has("overlay") else text
+
+
 def keep(found: list) -> None:
     with open(f"{HOME}/objects.new", "w") as draft:
         json.dump(found, draft)
@@ -82,9 +88,9 @@ def get(words: list[str]) -> None:
             data = {k: base64.b64encode(v.encode()).decode() for k, v in secret["data"].items()}
             print(f"{data.get('chat-url', '')}|{data.get('po-url', '')}", end="")
     elif name is not None and len(found) < 2:
-        print(json.dumps(found[0]) if found else "", end="")
+        print(written(found[0]) if found else "", end="")
     else:
-        print(json.dumps({"kind": "List", "items": found}))
+        print(written({"kind": "List", "items": found}))
     return None
 
 
@@ -97,7 +103,7 @@ def watch(kind: str, name: str) -> None:
         )
         if now != before:
             event = "DELETED" if now is None else "MODIFIED" if before else "ADDED"
-            print(json.dumps({"type": event, "object": now or before}), flush=True)
+            print(written({"type": event, "object": now or before}), flush=True)
             append("told", event)
             if has("watch-breaks"):
                 os.remove(f"{HOME}/watch-breaks")

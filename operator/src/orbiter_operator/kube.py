@@ -16,7 +16,7 @@ import orjson
 from orbiter_operator.credentials import Credentials
 from orbiter_operator.listening import chunks
 from orbiter_operator.pace import Pauses
-from orbiter_operator.wire import decode_event
+from orbiter_operator.wire import LIST, OBJECT, events, read
 
 Object = dict[str, Any]
 MERGE_PATCH = "application/merge-patch+json"
@@ -192,11 +192,9 @@ class Kube:
         response = await self._send("GET", resource.path(namespace), params=params, timeout=timeout)
         async with response, aclosing(chunks(response, silence=silence, pauses=pauses)) as parts:
             await _check(response)
-            rest = b""
-            async for chunk in parts:
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    yield decode_event(line)
+            async with aclosing(events(parts)) as found:
+                async for event in found:
+                    yield event
 
     async def _call(
         self,
@@ -211,8 +209,7 @@ class Kube:
         self._count(verb, resource.plural)
         async with await self._send(method, path, params=params, body=body) as response:
             await _check(response)
-            found: Object = orjson.loads(await response.read())
-            return found
+            return await _body(response, LIST if verb == "list" else OBJECT)
 
     async def _send(
         self,
@@ -255,10 +252,21 @@ def _json(body: Object) -> bytes:
 async def _check(response: aiohttp.ClientResponse) -> None:
     if response.status < 400:
         return
-    text = await response.text()
     try:
-        body = orjson.loads(text)
-    except ValueError:
+        body = await _body(response, OBJECT)
+    except ApiError:
         body = {}
+    said = body.get("message") or (await response.read())[:500].decode(errors="replace")
     reason = body.get("reason") or response.reason or "Error"
-    raise ApiError(response.status, reason, body.get("message") or text[:500])
+    raise ApiError(response.status, str(reason), str(said))
+
+
+async def _body(response: aiohttp.ClientResponse, root: int) -> Object:
+    """What a response says; an answer that is no object is the same as none."""
+    try:
+        found = await read(await response.read(), root)
+    except ValueError as error:
+        raise ApiError(502, "BadGateway", f"the answer is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ApiError(502, "BadGateway", "the answer is no JSON object")
+    return found

@@ -4,7 +4,7 @@ kopf runs with its side effects off: no annotations or finalizers (only `on.even
 peering, no scanning of the cluster, no log messages as Events. Its own retries never give up,
 because an API server that is away is no reason to end. Start it last: when it ends, it cancels
 every task of the event loop that was created after it. What becomes of its requests, `watch_state`
-sees.
+sees, and what it reads, `kopf_wire` bounds.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ import kopf
 from orbiter_operator.children import Cache
 from orbiter_operator.credentials import load_connection
 from orbiter_operator.informer import apply_event
+from orbiter_operator.kopf_wire import BoundedResponse
 from orbiter_operator.watch_state import WatchState
 
 GROUP = "orbiter.dev"
@@ -86,6 +87,7 @@ class _Login:
             headers=info.as_http_headers(),
             proxy=info.proxy_url,
             trust_env=info.trust_env,
+            response_class=BoundedResponse,
             trace_configs=[self._state.trace()],
         )
         return kopf.AiohttpSession(

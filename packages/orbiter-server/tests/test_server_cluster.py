@@ -1,5 +1,7 @@
 """The tasks and sessions of a cluster, as the server follows and tells them."""
 
+import json
+
 import pytest
 from support.eventually import eventually
 from support.fake_api import RefusedRequestError
@@ -162,3 +164,26 @@ async def test_without_a_cluster_there_is_none(start):
 def test_a_namespace_that_cannot_be_is_refused(namespace):
     with pytest.raises(OrbiterError, match=r"namespace is '.*': name one, several with commas"):
         ServerConfig(namespace=namespace)
+
+
+@pytest.mark.parametrize(
+    "overlay",
+    [b'{"a":' * 1100 + b"1" + b"}" * 1100, b"9" * 5000, b'"\xff"'],
+    ids=["1100 nested objects", "an integer of 5000 digits", "no UTF-8"],
+)
+async def test_an_object_of_strange_contents_is_shown_among_all_others(
+    start, api, tmp_path, overlay
+):
+    api.encode = lambda value: json.dumps(value).encode().replace(b'"Do strange"', overlay)
+    for minute, name in enumerate(("one", "strange", "two")):
+        put(api, name, minute=minute)
+    server = await start(kubeconfig=api.kubeconfig(tmp_path))
+    assert await names(server) == ["two", "strange", "one"]
+    put(api, "strange", minute=1, phase="Completed")
+    put(api, "three", minute=3)
+
+    async def all_there():
+        return await names(server) == ["three", "two", "strange", "one"]
+
+    await eventually(all_there)
+    assert api.requests["list", "agenttasks"] == 1

@@ -3,10 +3,12 @@
 import importlib
 import json
 from collections.abc import AsyncGenerator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal
 
 from orbiter.server._internal.errors import RequestError
+from orbiter_contracts.json_text import bounded
 
 GROUP, VERSION = "orbiter.dev", "v1alpha1"
 Kind = Literal["agenttasks", "posessions"]
@@ -16,6 +18,7 @@ LIST_SECONDS = 10
 # a watch also ends when nobody has looked since it began, so this is how long it lives in vain
 WATCH_SECONDS = 120
 _PAGE = 500
+_EVENT, _LIST = 2, 3
 
 
 class ExpiredError(Exception):
@@ -64,9 +67,11 @@ class ClusterApi:
         while True:
             cursor = {"_continue": more} if more else {}
             try:
-                page = await getattr(self._client, request)(
+                # decoded here: the library gives up on what is nested too deep
+                answer = await getattr(self._client, f"{request}_without_preload_content")(
                     **place, limit=_PAGE, _request_timeout=LIST_SECONDS, **cursor
                 )
+                page = await _page(answer)
             except Exception as error:
                 raise _failure(error, kind, namespace) from error
             items += page["items"]
@@ -96,7 +101,7 @@ class ClusterApi:
                 async for piece in answer.content.iter_any():
                     *lines, rest = (rest + piece).split(b"\n")
                     for line in lines:
-                        change = json.loads(line)
+                        change = json.loads(bounded(line, root=_EVENT))
                         if change["type"] == "ERROR":
                             raise ExpiredError(change["object"].get("message", ""))
                         yield change
@@ -117,6 +122,26 @@ class ClusterApi:
             # named for its scope; for a namespaced kind it is all namespaces
             return "list_cluster_custom_object", place
         return "list_namespaced_custom_object", {**place, "namespace": namespace}
+
+
+class _RefusedError(Exception):
+    """What the API server says when it lists nothing."""
+
+    def __init__(self, reason: str, body: bytes) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.body = body
+
+
+async def _page(answer: Any) -> dict[str, Any]:
+    try:
+        body = await answer.read()
+    finally:
+        answer.close()
+    if answer.status != HTTPStatus.OK:
+        raise _RefusedError(answer.reason, body)
+    page: dict[str, Any] = json.loads(bounded(body, root=_LIST))
+    return page
 
 
 def _failure(error: Exception, kind: str, namespace: str) -> RequestError:

@@ -6,6 +6,7 @@ What the server refuses becomes an error with its own words; dicts go in and out
 import json
 import os
 from collections.abc import AsyncGenerator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from kubernetes.aio import client, config
 
 from orbiter.tasks._internal.agent_tasks import ConflictError, GoneError, Object
 from orbiter.tasks.state import TaskError
+from orbiter_contracts.json_text import bounded
 
 _GROUP, _VERSION, _PLURAL = "orbiter.dev", "v1alpha1", "agenttasks"
 _MERGE = "application/merge-patch+json"
 _PAGE = 500
 WATCH_SECONDS = 240
+_OBJECT, _EVENT, _LIST = 1, 2, 3
 
 
 class AgentTaskApi:
@@ -60,7 +63,9 @@ class AgentTaskApi:
         more = ""
         while True:
             place = {"_continue": more} if more else {}
-            page = await self._call("list_namespaced_custom_object", limit=_PAGE, **place)
+            page = await self._call(
+                "list_namespaced_custom_object", root=_LIST, limit=_PAGE, **place
+            )
             if page is None:
                 raise TaskError("the API server does not know AgentTask; apply Orbiter's CRDs")
             items += page["items"]
@@ -91,7 +96,7 @@ class AgentTaskApi:
             async for piece in response.content.iter_any():
                 *lines, rest = (rest + piece).split(b"\n")
                 for line in lines:
-                    change = json.loads(line)
+                    change = json.loads(bounded(line, root=_EVENT))
                     if change["type"] == "ERROR":
                         raise GoneError(change["object"].get("message", "the watch has ended"))
                     yield change
@@ -104,9 +109,19 @@ class AgentTaskApi:
         if opened is not None:
             await opened.close()  # type: ignore[no-untyped-call]
 
-    async def _call(self, method: str, **arguments: Any) -> Object | None:
+    async def _call(self, method: str, *, root: int = _OBJECT, **arguments: Any) -> Object | None:
+        """Ask, and decode the answer here: the library gives up on one that is nested too deep."""
         api = await self._api()
-        answer: Object | None = await self._say(getattr(api, method)(**self._place, **arguments))
+        ask = getattr(api, f"{method}_without_preload_content")
+        status, reason, body = await self._say(_answer(ask(**self._place, **arguments)))
+        if status == HTTPStatus.NOT_FOUND:
+            return None
+        if status >= HTTPStatus.BAD_REQUEST:
+            raise _refusal(status, _message(body, reason))
+        try:
+            answer: Object = json.loads(bounded(body, root=root))
+        except ValueError as error:
+            raise TaskError(f"the API server's answer is no JSON: {error}") from error
         return answer
 
     async def _say(self, request: Any) -> Any:
@@ -141,6 +156,15 @@ class AgentTaskApi:
                 f"no cluster is configured: {error}; set KUBECONFIG or give kubeconfig="
             ) from error
         return settings
+
+
+async def _answer(request: Any) -> tuple[int, str, bytes]:
+    """Status, reason and body of what is answered."""
+    response = await request
+    try:
+        return response.status, response.reason, await response.read()
+    finally:
+        response.close()
 
 
 def _refusal(status: int, message: str) -> TaskError:

@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
+from orbiter_contracts.json_text import bounded
 
 Object = dict[str, Any]
+EVENT: Final = 2
+_LIST: Final = 3
 
 _LOG_LINE: Final = re.compile(r"[IWEF]\d{4} \d\d:\d\d:")
 """What kubectl's libraries log on stderr beside its own message, again at every try."""
@@ -76,7 +79,8 @@ class Kubectl:
                 input=stdin,
                 stdin=subprocess.DEVNULL if stdin is None else None,
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 check=False,
             )
         except OSError as error:
@@ -103,7 +107,8 @@ class Kubectl:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 start_new_session=True,
             )
         except OSError as error:
@@ -119,7 +124,7 @@ class Kubectl:
         printed = self.run("get", ",".join(kinds), name, "--ignore-not-found", "-o", "json")
         if not printed.strip():
             return []
-        found: Object = json.loads(printed)
+        found = decode(printed, root=_LIST)
         items: list[Object] = found["items"] if found.get("kind") == "List" else [found]
         return items
 
@@ -129,15 +134,12 @@ class Kubectl:
         """Read all objects of a kind that the flags (`--selector=…`) choose."""
         where = ["--all-namespaces"] if everywhere else []
         printed = self.run("get", kind, "-o", "json", *where, *flags, namespace=namespace)
-        items: list[Object] = json.loads(printed)["items"]
+        items: list[Object] = decode(printed, root=_LIST)["items"]
         return items
 
     def create(self, manifest: Object) -> Object:
         """Create an object; return it as the server keeps it."""
-        created: Object = json.loads(
-            self.run("create", "-f", "-", "-o", "json", stdin=json.dumps(manifest))
-        )
-        return created
+        return decode(self.run("create", "-f", "-", "-o", "json", stdin=json.dumps(manifest)))
 
     def patch(self, kind: str, name: str, patch: Any, *, how: str) -> None:
         """Change an object; `how` is kubectl's --type, `merge` or `json`."""
@@ -155,6 +157,17 @@ class Kubectl:
             return self.run(*words).strip() or "default"
         except CommandError:
             return "default"
+
+
+def decode(printed: str, *, root: int = 1) -> Object:
+    """Read what kubectl printed, whatever somebody has put into an object.
+
+    Args:
+        printed: JSON.
+        root: On which level the objects are.
+    """
+    found: Object = json.loads(bounded(printed.encode(errors="replace"), root=root))
+    return found
 
 
 def explain(said: str) -> CommandError:

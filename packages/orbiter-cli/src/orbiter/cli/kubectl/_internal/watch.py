@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import typer
 
-from orbiter.cli.kubectl._internal.client import Kubectl, Object, explain
+from orbiter.cli.kubectl._internal.client import EVENT, Kubectl, Object, decode, explain
 from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
 from orbiter.cli.kubectl._internal.references import RESOURCES, resolve
 from orbiter.cli.kubectl._internal.screen import Screen
@@ -99,7 +99,7 @@ def changes(
         with kubectl.running(*words) as child, _killed_after(child, timeout, screen):
             assert child.stdout is not None and child.stderr is not None  # noqa: S101, PT018
             for line in child.stdout:
-                event = json.loads(line)
+                event = decode(line, root=EVENT)
                 if event["type"] == "DELETED":
                     raise CommandError(f"task {name} was deleted", ExitCode.NOT_FOUND)
                 broken = 0
