@@ -11,7 +11,7 @@ COPY images/server.lock /opt/orbiter/
 RUN python3 -m pip install ${PIP_OPTIONS} --quiet --no-cache-dir --root-user-action=ignore \
       --only-binary=:all: --require-hashes --target /opt/orbiter/lib -r /opt/orbiter/server.lock
 
-COPY packages/orbiter-core/src packages/orbiter-models/src packages/orbiter-mcp/src \
+COPY contracts/src packages/orbiter-core/src packages/orbiter-models/src packages/orbiter-mcp/src \
      packages/orbiter-tasks/src packages/orbiter-server/src packages/orbiter-cli/src \
      /opt/orbiter/src/
 # The root file system is read-only where this runs: byte code is written now or never. -P -s: HOME is
