@@ -18,9 +18,11 @@ from support.observed import (
 )
 
 from orbiter_contracts import AgentVerdict
+from orbiter_contracts.endings import name_in_use
 from orbiter_operator.steps import DeleteJob, Publish
 
 STOP = DeleteJob(name="fix-1")
+IN_USE = name_in_use("w-1", "node-1")
 STARTING = ended(observed(jobs=(job(),), pods=(pod(),), **record()))
 
 
@@ -260,6 +262,34 @@ def test_the_output_for_a_worker_that_died_names_task_and_project():
     wish = spec(taskId="ticket-42", projectId="shop")
     out, _ = published(decide(running(spec=wish, jobs=(FAILED,), pods=())))
     assert (out.task_id, out.project_id) == ("ticket-42", "shop")
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "reason", "begins"),
+    [
+        (2, "worker-wrapper: KEY is missing", "WorkerMisconfigured", "worker-wrapper: KEY"),
+        (
+            2,
+            f"{{}}\nworker-wrapper: {IN_USE}",
+            "WorkerNameInUse",
+            f"worker-wrapper: {IN_USE}"[:100],
+        ),
+        (4, "worker-wrapper: WORKER_ID w-1 was lost", "WorkerCrashed", "Worker crashed: "),
+    ],
+)
+def test_a_name_in_use_is_no_missing_variable_and_a_lost_one_a_crash(code, said, reason, begins):
+    last = pod(phase="Failed", exit_code=code, exit_reason="Error", exit_message=said)
+    out, _ = published(decide(running(jobs=(FAILED,), pods=(last,))))
+    assert out.reason == reason
+    assert out.error.startswith(begins)
+
+
+def test_an_attempt_whose_name_was_in_use_is_tried_again():
+    last = pod(phase="Failed", exit_code=2, exit_reason="Error", exit_message=IN_USE)
+    wish = spec(retry={"limit": 1})
+    out, _ = published(decide(running(spec=wish, jobs=(FAILED,), pods=(last,))))
+    status = decide(running(spec=wish, **record(out))).status
+    assert (status.phase, status.reason) == ("Pending", "Retrying")
 
 
 def test_the_last_words_of_a_crashed_worker_are_kept():

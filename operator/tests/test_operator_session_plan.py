@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from orbiter_contracts import POState
+from orbiter_contracts.endings import name_in_use
 from orbiter_operator.facts import Refusal
 from orbiter_operator.session_facts import (
     DeploymentFacts,
@@ -21,6 +22,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 UID = "9f1c"
 PATIENCE = timedelta(minutes=5)
 IDLE = 900
+IN_USE = f"worker-wrapper: {name_in_use('at.alice', 'node-1')}"
 
 
 def ago(seconds):
@@ -291,6 +293,26 @@ def test_a_refused_deployment_is_failed():
             {"waiting_reason": "CrashLoopBackOff", "exit_code": 2, "exit_message": "K is missing"},
             "Failed",
             "WorkerMisconfigured",
+        ),
+        (
+            {"waiting_reason": "CrashLoopBackOff", "exit_code": 2, "exit_message": IN_USE},
+            "Waking",
+            "WorkerNameInUse",
+        ),
+        (
+            {
+                "waiting_reason": "CrashLoopBackOff",
+                "restarts": 3,
+                "exit_code": 2,
+                "exit_message": IN_USE,
+            },
+            "Failed",
+            "WorkerNameInUse",
+        ),
+        (
+            {"waiting_reason": "CrashLoopBackOff", "exit_code": 4, "exit_message": "was lost"},
+            "Waking",
+            "WorkerCrashed",
         ),
     ],
 )

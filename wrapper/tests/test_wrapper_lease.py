@@ -13,6 +13,7 @@ from support.queues import Queues
 from support.redis_server import RedisServer, client_of
 from support.wrapper import FakeClaude, Wrappers, connected
 
+from orbiter_contracts.endings import NAME_LOST, says_name_in_use
 from orbiter_contracts.queues import DEVELOPER_INPUT, developer_lease, po_lease
 from worker_wrapper.connection import RedisConnection
 from worker_wrapper.lease import LEASE_SECONDS, WAIT_SECONDS, Lease, NameInUseError
@@ -89,7 +90,7 @@ async def test_a_name_that_nobody_has_is_taken_without_a_wait(
 ) -> None:
     clock = Clock()
 
-    assert await lease(connection, processes.here(), clock).acquire()
+    await lease(connection, processes.here(), clock).acquire()
 
     assert clock.now == 0
     assert 0 < await redis.ttl(KEY) <= LEASE_SECONDS
@@ -101,7 +102,7 @@ async def test_a_lease_that_lapses_while_somebody_waits_is_theirs(
     await lease(connection, processes.elsewhere()).acquire()
     waiting = Clock(lambda: redis.delete(KEY))
 
-    assert await lease(connection, processes.here(), waiting).acquire()
+    await lease(connection, processes.here(), waiting).acquire()
 
     assert 0 < waiting.now < WAIT_SECONDS
 
@@ -130,7 +131,7 @@ async def test_a_lease_that_is_not_renewed_is_waited_for_however_long_it_takes(
 
     waiting = Clock(lapse_late)
 
-    assert await lease(connection, processes.here(), waiting).acquire()
+    await lease(connection, processes.here(), waiting).acquire()
 
 
 async def test_of_a_process_that_died_beside_us_nobody_waits_for_the_lease(
@@ -141,7 +142,7 @@ async def test_of_a_process_that_died_beside_us_nobody_waits_for_the_lease(
     dead.close()
     clock = Clock()
 
-    assert await lease(connection, processes.here(), clock).acquire()
+    await lease(connection, processes.here(), clock).acquire()
 
     assert clock.now == 0
 
@@ -154,7 +155,7 @@ async def test_a_process_that_cannot_be_seen_does_not_count_as_dead(
     nowhere.close()
     waiting = Clock(lambda: redis.delete(KEY))
 
-    assert await lease(connection, processes.elsewhere(place=""), waiting).acquire()
+    await lease(connection, processes.elsewhere(place=""), waiting).acquire()
 
     assert waiting.now > 0
 
@@ -242,12 +243,25 @@ async def test_a_second_process_of_a_name_leaves_with_2_and_disturbs_nothing(
     second = wrappers.start("w-1", WORKER_TYPE=kind)
     assert await second.exit_code(seconds=60) == 2
     assert "WORKER_ID w-1 is in use" in (await second.logged("unusable_name"))["error"]
+    assert says_name_in_use(2, second.output)
     assert await queues.story("w-1") == "started ready busy"
     fake_claude.release()
     await queues.told("completed")
     first.send(signal.SIGTERM)
     assert await first.exit_code() == 0
     assert len(fake_claude.turns) == 1
+
+
+async def test_a_process_that_loses_its_name_at_work_leaves_with_a_code_and_words_of_its_own(
+    wrappers: Wrappers, redis: Redis
+) -> None:
+    queues = Queues(redis)
+    ours = wrappers.start("po-1", WORKER_TYPE="po")
+    await queues.told("ready")
+    await redis.hset(KEY, mapping={"token": "another", "place": "elsewhere", "host": "node-2"})
+    assert await ours.exit_code() == NAME_LOST
+    assert ours.output.splitlines()[-1].startswith("worker-wrapper: WORKER_ID po-1 was lost to ")
+    assert not says_name_in_use(NAME_LOST, ours.output)
 
 
 async def test_a_name_whose_process_was_killed_on_another_machine_is_free_again(

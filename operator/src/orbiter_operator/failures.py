@@ -6,6 +6,7 @@ programs, the message one line for people that names the thing and the next step
 
 from datetime import datetime, timedelta
 
+from orbiter_contracts.endings import UNUSABLE, says_name_in_use
 from orbiter_operator.facts import AttemptRecord, JobFacts, PodFacts
 from orbiter_operator.models import KubeModel
 
@@ -21,8 +22,6 @@ CONFIG_PROBLEMS = frozenset({"CreateContainerConfigError", "CreateContainerError
 NO_POD_AFTER = timedelta(seconds=10)
 LINE = 140
 _SIGKILL = 137
-MISCONFIGURED = 2
-"""Exit code of a wrapper that lacks a variable, for instance the agent's key; its line names it."""
 
 
 class Explanation(KubeModel):
@@ -145,7 +144,9 @@ def _from_pod(pod: PodFacts) -> Explanation | None:
     if pod.exit_code is not None and pod.exit_code != 0:
         killed = " (SIGKILL)" if pod.exit_code == _SIGKILL else ""
         last = detail.strip().splitlines()[-1] if detail.strip() else pod.exit_reason
-        if pod.exit_code == MISCONFIGURED:
+        if says_name_in_use(pod.exit_code, detail):
+            return Explanation(reason="WorkerNameInUse", message=one_line(last), detail=detail)
+        if pod.exit_code == UNUSABLE:
             return Explanation(reason="WorkerMisconfigured", message=one_line(last), detail=detail)
         return Explanation(
             reason="WorkerCrashed",

@@ -23,7 +23,7 @@ _INT32 = 2**31 - 1
 _ORDINARY = ("ConcurrencyLimit", "WaitingForDependencies", "Suspended", "Starting")
 _SELF_EXPLAINING = ("AgentTimeout", "Terminated")
 _CRASHED = "Worker crashed: "
-_NEVER_RAN = ("JobRejected", "ImagePullFailed", "WorkerMisconfigured")
+_NEVER_RAN = ("JobRejected", "ImagePullFailed", "WorkerMisconfigured", "WorkerNameInUse")
 _DEFAULT_REASON = {
     "failed": "AgentError",
     "error": "AgentError",

@@ -6,11 +6,11 @@ Failed; it recovers by itself when the cause goes away.
 
 from datetime import datetime, timedelta
 
+from orbiter_contracts.endings import UNUSABLE, says_name_in_use
 from orbiter_operator.failures import (
     CONFIG_PROBLEMS,
     IMAGE_NEVER_COMES,
     IMAGE_PROBLEMS,
-    MISCONFIGURED,
     one_line,
 )
 from orbiter_operator.models import KubeModel
@@ -64,7 +64,10 @@ def _crashed(pod: SessionPodFacts) -> Problem:
     lines = pod.exit_message.strip().splitlines()
     last = lines[-1] if lines else pod.exit_reason or "nothing says why"
     lasting = pod.restarts >= CRASHES_BEFORE_FAILED
-    if pod.exit_code == MISCONFIGURED:
+    if says_name_in_use(pod.exit_code, pod.exit_message):
+        # The other process may end at any moment, and the container is started again until then.
+        return Problem(reason="WorkerNameInUse", message=one_line(last), lasting=lasting)
+    if pod.exit_code == UNUSABLE:
         return Problem(reason="WorkerMisconfigured", message=one_line(last), lasting=True)
     if pod.exit_reason == "OOMKilled":
         text = "the worker used more memory than its limit; raise it in spec.podTemplate"

@@ -1,15 +1,15 @@
 """`python -m worker_wrapper`: PID 1 of a worker container.
 
 Reads the settings, prepares the process, and runs worker.py. Exit codes: 0 the outcome was
-published, or there was nothing to do; 1 a mistake of this program; 2 the environment is not usable;
-3 Redis was not to be had; 143 asked to leave before anything had begun.
+published, or there was nothing to do; 1 a mistake of this program; 2 the environment is not usable
+or another process has our name; 3 Redis was not to be had; 4 another process took our name over;
+143 asked to leave before anything had begun.
 """
 
 import os
 import signal
 import sys
 
-_UNUSABLE_ENVIRONMENT = 2
 _TERMINATED = 128 + signal.SIGTERM
 
 
@@ -22,13 +22,14 @@ def main() -> int:
     # As PID 1 a process without a handler would not even notice this signal.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(_TERMINATED))
 
+    from orbiter_contracts.endings import UNUSABLE
     from worker_wrapper.settings import SettingsError, load
 
     try:
         settings = load(os.environ)
     except SettingsError as error:
         print(f"worker-wrapper: {error}", file=sys.stderr)  # noqa: T201 - before logs exist
-        return _UNUSABLE_ENVIRONMENT
+        return UNUSABLE
 
     from worker_wrapper.lean import skip_package_code
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from redis.exceptions import ResponseError
 
+from orbiter_contracts.endings import name_in_use
 from worker_wrapper.connection import TRIES, RedisConnection, RedisUnavailableError
 from worker_wrapper.logs import Log
 from worker_wrapper.presence import Presence
@@ -93,11 +94,8 @@ class Lease:
         self._clock = clock or asyncio.get_running_loop().time
         self._beat = 0
 
-    async def acquire(self) -> bool:
+    async def acquire(self) -> None:
         """Take the lease; wait for a holder that may be dead.
-
-        Returns:
-            True.
 
         Raises:
             NameInUseError: The holder renewed it while we waited.
@@ -117,7 +115,6 @@ class Lease:
                 self._log.warning("name_in_use", holder=first.host, waits_seconds=WAIT_SECONDS)
             await self._sleep(_LOOK_SECONDS)
             holder = await self._take(self._redis)
-        return True
 
     @asynccontextmanager
     async def kept(self, redis: RedisConnection, shutdown: Shutdown) -> AsyncIterator[None]:
@@ -155,10 +152,7 @@ class Lease:
                 return
 
     def _in_use(self, holder: _Holder) -> str:
-        return (
-            f"WORKER_ID {self._name} is in use: a process on {holder.host or 'another host'} works "
-            "under that name; give this one a name of its own, or end the other"
-        )
+        return name_in_use(self._name, holder.host)
 
     async def _release(self) -> None:
         with suppress(RedisUnavailableError, ResponseError, TimeoutError):

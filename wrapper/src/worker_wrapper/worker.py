@@ -4,12 +4,14 @@ __main__.py runs this; it is the only place where the parts are made.
 """
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
 from redis.exceptions import ResponseError
 
+from orbiter_contracts.endings import NAME_LOST, UNUSABLE
 from orbiter_contracts.queues import (
     ATTEMPT_FIELD,
     TASK_FIELD,
@@ -29,7 +31,6 @@ from worker_wrapper.signals import Shutdown
 
 OK: Final = 0
 CRASHED: Final = 1
-NAME_IN_USE: Final = 2
 REDIS_UNAVAILABLE: Final = 3
 _LAST_WORDS_SECONDS: Final = 5.0
 _ERROR_CHARACTERS: Final = 200
@@ -40,7 +41,8 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
 
     Returns:
         The exit code: 0 when whatever came of it was published, 1 when this program has a mistake,
-        2 when another process works under its name, 3 when Redis was not to be had.
+        2 when another process works under its name, 3 when Redis was not to be had, 4 when another
+        process took the name over.
     """
     redactor = Redactor.of(environ)
     log = configure(redactor, level=settings.log_level, worker_id=settings.worker_id)
@@ -67,13 +69,13 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
     name = settings.worker_id
     lease = Lease(redis, _lease_key(settings), name=name, log=log, presence=presence)
     try:
-        if not await shutdown.unless(lease.acquire()):
-            return OK
+        await shutdown.unless(lease.acquire())
         async with lease.kept(RedisConnection(settings.redis_url, log), shutdown):
-            return await _lifetime(worker)
+            # Asked to leave before we had it, we may have been about to take it: it is given back.
+            return OK if shutdown.requested.is_set() else await _lifetime(worker)
     except NameInUseError as error:
-        log.error("unusable_name", error=str(error), exit_code=NAME_IN_USE)
-        return NAME_IN_USE
+        log.error("unusable_name", error=str(error), exit_code=UNUSABLE)
+        return _end(UNUSABLE, str(error))
     except (RedisUnavailableError, ResponseError) as error:
         return await _without_redis(worker, error)
     finally:
@@ -86,7 +88,7 @@ async def _lifetime(worker: Worker) -> int:
     try:
         await _work(worker)
         if worker.shutdown.superseded.is_set():
-            return NAME_IN_USE
+            return _end(NAME_LOST, _lost(worker.settings.worker_id))
         await _farewell(worker)
     except (RedisUnavailableError, ResponseError) as error:
         return await _without_redis(worker, error)
@@ -96,6 +98,19 @@ async def _lifetime(worker: Worker) -> int:
         await _last_words(worker, "WrapperCrashed", error, CRASHED)
         return CRASHED
     return OK
+
+
+def _end(exit_code: int, sentence: str) -> int:
+    """Say last, in words, why we leave: Kubernetes keeps the end of the log for the operator."""
+    print(f"worker-wrapper: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
+    return exit_code
+
+
+def _lost(worker_id: str) -> str:
+    return (
+        f"WORKER_ID {worker_id} was lost to another process of that name while this one worked; "
+        "give each a name of its own"
+    )
 
 
 async def _without_redis(worker: Worker, error: Exception) -> int:
