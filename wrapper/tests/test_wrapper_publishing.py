@@ -11,19 +11,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orbiter_contracts import (
+    AgentVerdict,
     DeveloperWorkerInput,
     DeveloperWorkerOutput,
     POWorkerInput,
     POWorkerOutput,
     WorkerOutput,
+    WorkspaceReport,
     decode_json,
 )
 from orbiter_contracts.bounds import (
     MAX_COUNT,
+    MAX_LINE_CHARACTERS,
     MAX_OUTPUT_BYTES,
     MAX_WARNING_CHARACTERS,
     MAX_WARNINGS,
 )
+from orbiter_contracts.messages import Message
 from worker_wrapper.agents import load_agent
 from worker_wrapper.agents.base import Outcome, Session
 from worker_wrapper.judgement import TEXT_CHARACTERS, judge
@@ -264,6 +268,62 @@ def test_a_secret_that_is_an_ordinary_word_leaves_the_output_readable() -> None:
     assert output.verdict is not None
     assert output.verdict.summary == "a [redacted]"
     assert output.verdict.data == {"[redacted]": "ok"}
+
+
+OURS = {"reason", "request_id", "task_id", "project_id", "worker_id", "session_id"}
+
+
+@pytest.mark.parametrize("developer", [True, False])
+def test_no_field_publishes_a_secret_but_those_that_are_ours(developer: bool) -> None:
+    kind = DeveloperWorkerOutput if developer else POWorkerOutput
+    leaky = _everywhere(kind, "shop-dsn-1")
+
+    told = publishable(leaky, Redactor(["shop-dsn-1"])).model_dump()
+
+    assert set(_holding("shop-dsn-1", told)) == OURS & set(kind.model_fields)
+    assert "[redacted]" in str(told)
+
+
+def test_a_secret_in_the_name_of_a_branch_makes_no_output_that_is_none() -> None:
+    workspace = WorkspaceReport(branch="secret" * 341, base_sha="secret")
+    output = DeveloperWorkerOutput(request_id="r", task_id="t", workspace=workspace)
+
+    told = publishable(output, Redactor(["secret"])).workspace
+
+    assert told is not None
+    assert told.branch is not None
+    assert "secret" not in told.branch
+    assert (len(told.branch), told.base_sha) == (MAX_LINE_CHARACTERS, "[redacted]")
+
+
+def _everywhere(kind: type[Message], text: str) -> Any:
+    """A message with a text in every field that can hold one."""
+    fields: dict[str, Any] = {"warnings": [text], "data": {text: [text]}, "user_id": 7}
+    fields |= {"verdict": AgentVerdict, "workspace": WorkspaceReport}
+    told: dict[str, Any] = {}
+    for name in kind.model_fields:
+        value = fields.get(name, text)
+        told[name] = _everywhere(value, text) if isinstance(value, type) else value
+        try:
+            kind.model_validate(_required(kind, text) | {name: told[name]})
+        except ValueError:
+            del told[name]  # a number, a time or a status
+    return kind.model_validate(told)
+
+
+def _required(kind: type[Message], text: str) -> dict[str, Any]:
+    names = [name for name, field in kind.model_fields.items() if field.is_required()]
+    return {name: 7 if name == "user_id" else text for name in names}
+
+
+def _holding(text: str, value: Any, name: str = "") -> list[str]:
+    """The names of the fields with that text."""
+    if isinstance(value, dict):
+        keys = [name for key in value if text in key]
+        return keys + [found for key, one in value.items() for found in _holding(text, one, key)]
+    if isinstance(value, list):
+        return [found for one in value for found in _holding(text, one, name)]
+    return [name] if text in str(value) else []
 
 
 def test_data_that_outgrows_its_bound_without_its_secrets_is_said_to_be_missing() -> None:

@@ -13,19 +13,22 @@ from worker_wrapper.redact import Redactor
 Output = TypeVar("Output", bound=WorkerOutput)
 _NOTICE_BYTES: Final = 1024
 """Room for the warning that says what was cut."""
-_WORDS: Final = ("text", "error", "summary", "question")
-_LINES: Final = ("commit_sha", "pr_url")
+_OURS: Final = frozenset(
+    ("status", "reason", "request_id", "task_id", "project_id", "worker_id", "session_id")
+)
+"""Texts that no agent and no program wrote: a secret that happens to be the word `success` must not
+make the status unreadable, nor an id another one."""
+_PROSE: Final = frozenset(("text", "error", "summary", "question"))
+"""Texts of any length. The others are lines, and taking a secret out can make them longer."""
 
 
 def publishable(output: Output, redactor: Redactor) -> Output:
     """The output as it may be published.
 
-    Only what an agent or a program said is searched for secrets: a secret that happens to be the
-    word `success` must not make the status unreadable. What is longer than MAX_OUTPUT_BYTES is cut
-    where its texts are longest, and a warning says what was.
+    Every text is searched for secrets but the few that are ours. What is longer than
+    MAX_OUTPUT_BYTES is cut where its texts are longest, and a warning says what was.
     """
-    told = _scrubbed(output.model_dump(), redactor)
-    whole = type(output).model_validate(told)
+    whole = type(output).model_validate(_scrubbed(output, redactor))
     short = fitted(whole, MAX_OUTPUT_BYTES - _NOTICE_BYTES)
     cut = _cut(whole, short) + _lost_data(output, whole)
     if not cut:
@@ -34,22 +37,20 @@ def publishable(output: Output, redactor: Redactor) -> Output:
     return type(output).model_validate(short.model_dump() | {"warnings": [notice, *short.warnings]})
 
 
-def _scrubbed(told: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
-    """The fields of a message with their words, and those of the messages in it, scrubbed."""
-    told = dict(told)
-    for name in _WORDS:
-        if told.get(name) is not None:
-            told[name] = redactor.scrub(told[name])
-    for name in _LINES:
-        if told.get(name) is not None:
-            told[name] = shortened(redactor.scrub(told[name]), MAX_LINE_CHARACTERS)
-    if told.get("warnings"):
-        told["warnings"] = redactor.scrub(told["warnings"])
-    if told.get("data"):
-        told["data"], _ = clamped_data(redactor.scrub(told["data"]))
-    for name in ("verdict", "workspace"):
-        if told.get(name) is not None:
-            told[name] = _scrubbed(told[name], redactor)
+def _scrubbed(message: Message, redactor: Redactor) -> dict[str, Any]:
+    """The fields of a message, and those of the messages in it, without secrets."""
+    told = {}
+    for name in type(message).model_fields:
+        value = getattr(message, name)
+        if isinstance(value, Message):
+            value = _scrubbed(value, redactor)
+        elif name not in _OURS:
+            value = redactor.scrub(value)
+            if isinstance(value, dict):
+                value, _ = clamped_data(value)
+            elif isinstance(value, str) and name not in _PROSE:
+                value = shortened(value, MAX_LINE_CHARACTERS)
+        told[name] = value
     return told
 
 
