@@ -16,7 +16,7 @@ from support.redis_server import RedisServer, client_of
 from support.wrapper import FakeClaude, WrapperProcess, Wrappers
 
 from orbiter_contracts import POWorkerOutput
-from orbiter_contracts.bounds import MAX_ENTRY_BYTES
+from orbiter_contracts.bounds import DEAD_LETTER_BYTES, MAX_ENTRY_BYTES
 from orbiter_contracts.queues import PO_GROUP, po_input
 from worker_wrapper.po_turn import NEW_SESSION_TEXT
 
@@ -160,7 +160,7 @@ async def test_of_a_message_that_is_too_large_the_dead_letter_has_the_beginning(
     start(wrappers)
     await queues.answers(1)
     (letter,) = await queues.dead_letters(STREAM)
-    assert letter["data"] == message(prompt="x" * 10_000_000)[:2048]
+    assert letter["data"] == message(prompt="x" * 10_000_000)[: DEAD_LETTER_BYTES - len("data")]
     assert "too large" in letter["reason"]
 
 

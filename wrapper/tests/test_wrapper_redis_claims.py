@@ -4,7 +4,14 @@ import pytest
 from redis.asyncio import Redis
 from support.queues import RECORD, TASK, Queues, routing
 
-from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE
+from orbiter_contracts.bounds import DEAD_LETTER_BYTES, DEAD_LETTERS_KEPT
+from orbiter_contracts.queues import (
+    DEVELOPER_GROUP,
+    DEVELOPER_INPUT,
+    DEVELOPER_OUTPUT,
+    LIFECYCLE,
+    dead_letter,
+)
 from worker_wrapper.claims import AttemptClaim, QueueClaim
 from worker_wrapper.connection import RedisConnection
 from worker_wrapper.streams import Entry, InputStream
@@ -195,3 +202,56 @@ async def test_an_unreadable_attempt_leaves_a_dead_letter_too(
     assert await attempt.settle("{}", "{}", dead_reason="because")
     assert [letter["reason"] for letter in await queues.dead_letters()] == ["because"]
     assert await published(queues) == (1, 1)
+
+
+ODD_ENTRIES = {
+    "a large text": {"data": b"x" * 100_000, "note": b"behind it"},
+    "many fields": {f"field-{number}": b"x" for number in range(300)},
+    "bytes": {"data": b"\xff\xfe", "n\u00e4me": b"\x00"},
+    "a reason of its own": {"reason": b"mine", "data": b"{}"},
+    "a large name": {"n" * 70_000: b"x", "data": b"{}"},
+}
+
+
+@pytest.mark.parametrize("kind", ODD_ENTRIES)
+async def test_both_kinds_of_claim_keep_the_same_of_an_entry_in_its_dead_letter(
+    queues: Queues, stream: InputStream, kind: str
+) -> None:
+    letters = []
+    for bound in (False, True):
+        added = await queues.redis.xadd(DEVELOPER_INPUT, ODD_ENTRIES[kind])
+        entry = await stream.claim(added)
+        assert entry is not None
+        claim = (
+            AttemptClaim(stream, entry, record=RECORD, task=TASK, attempt=1)
+            if bound
+            else QueueClaim(stream, entry, output=DEVELOPER_OUTPUT)
+        )
+        assert await claim.settle("", "{}", dead_reason="because")
+        dead = dead_letter(DEVELOPER_INPUT)
+        command = ("XREVRANGE", dead, "+", "-", "COUNT", 1)
+        ((_, found),) = await queues.redis.execute_command(*command, NEVER_DECODE=True)
+        assert found.pop(b"reason").startswith(b"because")
+        letters.append(found)
+    assert letters[0] == letters[1]
+    assert sum(len(name) + len(value) for name, value in found.items()) <= DEAD_LETTER_BYTES
+
+
+@pytest.mark.parametrize("kind", ["claim", "attempt"])
+async def test_a_stream_of_dead_letters_has_no_more_than_the_newest(
+    queues: Queues, stream: InputStream, kind: str
+) -> None:
+    dead = dead_letter(DEVELOPER_INPUT)
+    fill = "for i = 1, ARGV[1] do redis.call('XADD', KEYS[1], i, 'reason', 'old') end"
+    await queues.redis.eval(fill, 1, dead, DEAD_LETTERS_KEPT)
+    await queues.task() if kind == "claim" else await queues.bound_task()
+    entry = await read(stream)
+    claim = (
+        AttemptClaim(stream, entry, record=RECORD, task=TASK, attempt=1)
+        if kind == "attempt"
+        else QueueClaim(stream, entry, output=DEVELOPER_OUTPUT)
+    )
+    assert await claim.settle("", "{}", dead_reason="because")
+    assert await queues.redis.xlen(dead) == DEAD_LETTERS_KEPT
+    ((_, newest),) = await queues.redis.xrevrange(dead, count=1)
+    assert newest["reason"] == "because"

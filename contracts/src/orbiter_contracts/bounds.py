@@ -19,6 +19,11 @@ MAX_ENTRY_BYTES: Final = 4 * 1024 * 1024
 The largest input is a prompt from a ConfigMap (1 MiB, the API server's limit) with the answers of
 its AgentTask (1.5 MiB, etcd's limit of an object), and JSON writes some characters as two bytes.
 """
+DEAD_LETTER_BYTES: Final = 64 * 1024
+"""How much of an entry that nobody can use is kept in its dead letter."""
+DEAD_LETTER_FIELDS: Final = 100
+DEAD_LETTERS_KEPT: Final = 10_000
+"""How many dead letters a stream has at most; the oldest go first."""
 MAX_OUTPUT_BYTES: Final = 1024 * 1024
 """The largest output a worker publishes, as JSON: 256 Ki characters of text, four bytes each.
 

@@ -8,11 +8,12 @@ from typing import Literal, Protocol
 
 from redis.exceptions import ResponseError
 
+from orbiter_contracts.bounds import DEAD_LETTERS_KEPT
+from orbiter_contracts.dead_letters import letter
 from orbiter_contracts.queues import (
     ATTEMPT_FIELD,
     DEVELOPER_OUTPUT,
     LIFECYCLE,
-    REASON_FIELD,
     TASK_FIELD,
     dead_letter,
 )
@@ -135,9 +136,9 @@ class AttemptClaim:
         """See `Claim`."""
         redis, stream = self._stream.redis, self._stream
         if dead_reason:
-            fields = {**self.entry.fields, REASON_FIELD: dead_reason}
-            flat = [t.encode("utf-8", "surrogateescape") for pair in fields.items() for t in pair]
-            await redis.call("XADD", dead_letter(stream.key), "*", *flat)
+            flat = [t for pair in letter(self.entry.fields, dead_reason).items() for t in pair]
+            most = ("MAXLEN", DEAD_LETTERS_KEPT)
+            await redis.call("XADD", dead_letter(stream.key), *most, "*", *flat)
         keys = [self._record, stream.key, DEVELOPER_OUTPUT, LIFECYCLE]
         words: list[str | int | bytes] = [ATTEMPT_TTL_SECONDS, self.entry.id, stream.group]
         words += [output, event, self._task, self._attempt]

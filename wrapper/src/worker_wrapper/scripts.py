@@ -7,10 +7,7 @@ runs them. The scripts for attempts of an AgentTask are part of the contracts.
 
 from typing import Final
 
-from worker_wrapper.replies import LARGEST_BYTES
-
-_LETTER_FIELDS: Final = 64
-_LETTER_HEAD: Final = 2048
+from orbiter_contracts.dead_letters import BURY
 
 _STATE: Final = """
 local function state(stream, group, consumer, id)
@@ -47,38 +44,18 @@ KEYS: input stream. ARGV: group, consumer, entry id, '1' to take it back from wh
 Returns held, taken (another consumer has it), gone (settled or withdrawn) or lost.
 """
 
-_LETTER: Final = f"""
-local function letter(fields)
-  local size = 0
-  for i = 1, #fields do size = size + #fields[i] end
-  if size <= {LARGEST_BYTES} and #fields <= {_LETTER_FIELDS} then return fields end
-  local heads = {{}}
-  for i = 1, math.min(#fields, {_LETTER_FIELDS}) do
-    heads[i] = string.sub(fields[i], 1, {_LETTER_HEAD})
-  end
-  return heads
-end
-"""
-# A dead letter is kept for people to look at. Of an entry that is too large they see how it began,
-# and Lua hands on no more than a few thousand fields at once.
-
 # Redis does not undo what a script has done before an error. So the output comes first, and nothing
 # after it may fail: the rest is tried (pcall), and a key of the wrong kind costs only itself.
 PUBLISH: Final = (
     _STATE
-    + _LETTER
+    + BURY
     + """
 local where, entry = state(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
 if where == 'gone' or (where == 'taken' and ARGV[4] ~= '1') then return 0 end
 if ARGV[5] ~= '' then redis.call('XADD', KEYS[2], '*', 'data', ARGV[5], unpack(routing)) end
 if ARGV[6] ~= '' then redis.pcall('XADD', KEYS[3], '*', 'data', ARGV[6], unpack(routing)) end
 if entry then
-  if ARGV[7] ~= '' then
-    local fields = letter(entry[2])
-    fields[#fields + 1] = 'reason'
-    fields[#fields + 1] = ARGV[7]
-    redis.pcall('XADD', KEYS[4], '*', unpack(fields))
-  end
+  if ARGV[7] ~= '' then bury(KEYS[4], entry[2], ARGV[7]) end
   redis.call('XACK', KEYS[1], ARGV[1], ARGV[3])
   redis.call('XDEL', KEYS[1], ARGV[3])
 end
