@@ -27,7 +27,7 @@ from orbiter_contracts import (
 from orbiter_contracts.bounds import (
     MAX_COUNT,
     MAX_DATA_DEPTH,
-    MAX_ENTRY_BYTES,
+    MAX_MESSAGE_BYTES,
     MAX_NAME_CHARACTERS,
     MAX_OUTPUT_BYTES,
     MAX_TIMEOUT_SECONDS,
@@ -111,9 +111,9 @@ def test_a_reason_is_one_printable_line_of_a_few_hundred_characters() -> None:
 
 
 def test_an_entry_larger_than_readers_take_is_neither_read_nor_written() -> None:
-    assert f"at most {MAX_ENTRY_BYTES}" in refused({b"data": b" " * (MAX_ENTRY_BYTES + 1)})
-    with pytest.raises(InvalidMessageError, match="an entry has at most"):
-        encode(DeveloperWorkerInput(task_id="t", prompt="\u20ac" * (MAX_ENTRY_BYTES // 2)))
+    assert f"at most {MAX_MESSAGE_BYTES}" in refused({b"data": b" " * (MAX_MESSAGE_BYTES + 1)})
+    with pytest.raises(InvalidMessageError, match="a message has at most"):
+        encode(DeveloperWorkerInput(task_id="t", prompt="\u20ac" * (MAX_MESSAGE_BYTES // 2)))
 
 
 def test_a_million_wrong_warnings_are_one_error() -> None:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from orbiter_contracts.bounds import FIELD_OVERHEAD_BYTES
 from orbiter_contracts.queues import DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE
 
 SESSION = "session"
@@ -151,6 +152,13 @@ KINDS: tuple[Kind, ...] = (
     _attempt("a task of 10,000 characters", b"1", b"e2e/" + b"x" * 10_000),
     _attempt("a task without a name", b"1", b"e2e/"),
 )
+
+
+def entry_of(size: int, *, fields: int) -> Fields:
+    """An entry that counts as so many bytes, most of them in the last of its fields."""
+    small = {f"{number:06}".encode(): b"x" for number in range(fields - 1)}
+    left = size - len(small) * (FIELD_OVERHEAD_BYTES + 7) - FIELD_OVERHEAD_BYTES - len("data")
+    return small | {b"data": b"x" * left}
 
 
 def malformed(count: int) -> list[Malformed]:

@@ -16,7 +16,7 @@ from support.redis_server import RedisServer, client_of
 from support.wrapper import FakeClaude, WrapperProcess, Wrappers
 
 from orbiter_contracts import POWorkerOutput
-from orbiter_contracts.bounds import DEAD_LETTER_BYTES, MAX_ENTRY_BYTES
+from orbiter_contracts.bounds import DEAD_LETTER_BYTES, MAX_MESSAGE_BYTES
 from orbiter_contracts.queues import PO_GROUP, po_input
 from worker_wrapper.po_turn import NEW_SESSION_TEXT
 
@@ -83,7 +83,7 @@ READABLE: dict[str, str] = {
     "a prompt with NULs": message(request_id="odd", prompt="a\0b"),
     "a prompt of spaces": message(request_id="odd", prompt=" \n"),
     "only a command": message(request_id="odd", prompt="/new"),
-    "a large prompt": message(request_id="odd", prompt="x" * (MAX_ENTRY_BYTES - 1000)),
+    "a large prompt": message(request_id="odd", prompt="x" * (MAX_MESSAGE_BYTES - 1000)),
     "a user in quotes": message(request_id="odd", user_id="7"),
     "the smallest user": message(request_id="odd", user_id=-(2**63)),
     "a time without a zone": message(request_id="odd", timestamp="2026-01-01T00:00:00"),

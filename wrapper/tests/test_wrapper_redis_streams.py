@@ -2,10 +2,12 @@
 
 import pytest
 from redis.asyncio import Redis
+from support.malformed import entry_of
 from support.redis_proxy import redis_proxy
 from support.redis_server import RedisServer
 from support.wrapper import connected
 
+from orbiter_contracts.bounds import MAX_ENTRY_BYTES
 from worker_wrapper import streams
 from worker_wrapper.connection import RedisConnection
 from worker_wrapper.streams import Entry, InputStream
@@ -219,3 +221,14 @@ async def test_a_consumer_that_holds_nothing_leaves_the_group(
     await redis.xack("in", "group", entry.id)
     await stream.leave()
     assert await redis.xinfo_consumers("in", "group") == []
+
+
+@pytest.mark.parametrize("fields", [1, 1000])
+@pytest.mark.parametrize("beyond", [0, 1])
+async def test_the_largest_entry_is_whole_and_one_byte_more_is_too_much(
+    stream: InputStream, redis: Redis, fields: int, beyond: int
+) -> None:
+    await redis.xadd("in", entry_of(MAX_ENTRY_BYTES + beyond, fields=fields))
+    entry = await stream.next()
+    assert entry is not None
+    assert entry.whole is not bool(beyond)

@@ -13,12 +13,17 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 from pydantic_core import to_json
 
-MAX_ENTRY_BYTES: Final = 4 * 1024 * 1024
-"""The largest entry that a reader takes from a stream; a larger one is a dead letter, unread.
+MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
+"""The largest `data` of an entry.
 
 The largest input is a prompt from a ConfigMap (1 MiB, the API server's limit) with the answers of
 its AgentTask (1.5 MiB, etcd's limit of an object), and JSON writes some characters as two bytes.
 """
+MAX_ENTRY_BYTES: Final = MAX_MESSAGE_BYTES + 64 * 1024
+"""The largest entry that a reader takes from a stream: the largest message with its routing fields.
+A larger one is a dead letter, unread."""
+FIELD_OVERHEAD_BYTES: Final = 64
+"""What each field of an entry costs its reader beside its two texts, and counts in its size."""
 DEAD_LETTER_BYTES: Final = 64 * 1024
 """How much of an entry that nobody can use is kept in its dead letter."""
 DEAD_LETTER_FIELDS: Final = 100
@@ -27,7 +32,7 @@ DEAD_LETTERS_KEPT: Final = 10_000
 MAX_OUTPUT_BYTES: Final = 1024 * 1024
 """The largest output a worker publishes, as JSON: 256 Ki characters of text, four bytes each.
 
-The rest of the way to MAX_ENTRY_BYTES is for workers of earlier versions, which had no such bound.
+The rest of the way to MAX_MESSAGE_BYTES is for workers of earlier versions, which had no bound.
 """
 MAX_TIMEOUT_SECONDS: Final = 604_800
 """A week: the most that `spec.timeoutSeconds` of an AgentTask allows."""
@@ -149,7 +154,7 @@ def _few(value: Any) -> Any:
 _whole = BeforeValidator(printable)
 # These may become arguments, variables or names, and none of those can hold a NUL.
 _no_nul = Field(pattern=r"^[^\x00]*$")
-Text = Annotated[str, StringConstraints(max_length=MAX_ENTRY_BYTES), _whole]
+Text = Annotated[str, StringConstraints(max_length=MAX_MESSAGE_BYTES), _whole]
 Line = Annotated[str, StringConstraints(max_length=MAX_LINE_CHARACTERS), _no_nul, _whole]
 Id = Annotated[str, StringConstraints(max_length=MAX_ID_CHARACTERS), _no_nul, _whole]
 Name = Annotated[str, StringConstraints(max_length=MAX_NAME_CHARACTERS), _no_nul, _whole]

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from orbiter_contracts.bounds import MAX_ENTRY_BYTES
+from orbiter_contracts.bounds import MAX_MESSAGE_BYTES
 from orbiter_contracts.messages import Message
 from orbiter_contracts.queues import DATA_FIELD
 
@@ -121,11 +121,11 @@ def _shown(character: str) -> str:
 def _check_size(kind: str, data: bytes | str) -> None:
     # The characters of a text are never more than its bytes.
     size = len(data)
-    if size <= MAX_ENTRY_BYTES and isinstance(data, str) and not data.isascii():
+    if size <= MAX_MESSAGE_BYTES and isinstance(data, str) and not data.isascii():
         size = len(data.encode("utf-8", "surrogatepass"))
-    if size > MAX_ENTRY_BYTES:
+    if size > MAX_MESSAGE_BYTES:
         raise InvalidMessageError(
-            f"{kind}.{DATA_FIELD}: {size} bytes; an entry has at most {MAX_ENTRY_BYTES}"
+            f"{kind}.{DATA_FIELD}: {size} bytes; a message has at most {MAX_MESSAGE_BYTES}"
         )
 
 

@@ -18,23 +18,19 @@ from typing import Any, NamedTuple, cast
 from redis.asyncio import Redis
 
 from orbiter_contracts import InvalidMessageError
-from orbiter_contracts.bounds import MAX_ENTRY_BYTES
+from orbiter_contracts.bounds import FIELD_OVERHEAD_BYTES, MAX_ENTRY_BYTES
 from orbiter_contracts.queues import ATTEMPT_FIELD, TASK_FIELD
 
 BATCH_BYTES = 4 * 1024 * 1024
 """When a batch has this much, no further entry is added to it."""
-_FIELD_BYTES = 64
-"""What a field costs its reader beside its text."""
-_LARGEST = MAX_ENTRY_BYTES + 64 * 1024
-"""An entry of the largest message, with its routing fields."""
 _SHOWN_FIELDS, _SHOWN_BYTES = 16, 2048
 
 _READ = f"""
 local function read(entry)
   local flat = entry[2] or {{}}
-  local size = #flat / 2 * {_FIELD_BYTES}
+  local size = #flat / 2 * {FIELD_OVERHEAD_BYTES}
   for i = 1, #flat do size = size + #flat[i] end
-  if size <= {_LARGEST} then return {{entry[1], size, 1, flat}}, size end
+  if size <= {MAX_ENTRY_BYTES} then return {{entry[1], size, 1, flat}}, size end
   local shown = {{}}
   for i = 1, math.min(#flat, {_SHOWN_FIELDS * 2}) do
     shown[i] = string.sub(flat[i], 1, {_SHOWN_BYTES})
@@ -124,7 +120,8 @@ class Entry(NamedTuple):
         """
         if not self.whole:
             raise InvalidMessageError(
-                f"the entry has {self.size} bytes; it was not read, an entry has at most {_LARGEST}"
+                f"the entry has {self.size} bytes; it was not read, "
+                f"an entry has at most {MAX_ENTRY_BYTES}"
             )
 
 

@@ -12,17 +12,17 @@ from redis._parsers import _AsyncRESP2Parser
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import InvalidResponse
 
-from orbiter_contracts.bounds import MAX_ENTRY_BYTES
+from orbiter_contracts.bounds import FIELD_OVERHEAD_BYTES, MAX_ENTRY_BYTES
 
-LARGEST_BYTES: Final = MAX_ENTRY_BYTES + 64 * 1024
-"""An entry of the largest message, with its routing fields."""
 HEAD_BYTES: Final = 64 * 1024
 """How much is kept of the text at which an entry became too large."""
 _FIELD_DEPTH: Final = 3
 """Lists so deep hold an entry's fields, and nothing else does: XRANGE and XCLAIM answer a list of
 entries, each an id and a list; XREADGROUP such a list for each stream."""
-_COST_BYTES: Final = 64
-"""What a text costs beside its bytes."""
+_ID_DEPTH: Final = 4
+"""But for the entry's id in what XREADGROUP answers, which is Redis's own."""
+_TEXT_BYTES: Final = FIELD_OVERHEAD_BYTES // 2
+"""A field is two texts here, its name and its value."""
 _CHUNK: Final = 64 * 1024
 _CLOSED: Final = "Connection closed by server."
 
@@ -38,7 +38,7 @@ class BoundedParser(_AsyncRESP2Parser):
         """Read one reply; texts within an entry are never decoded."""
         if not self._connected:
             raise RedisConnectionError(_CLOSED)
-        self._left = LARGEST_BYTES
+        self._left = MAX_ENTRY_BYTES
         return await self._reply(disable_decoding, 0)
 
     async def _reply(self, raw: bool, depth: int) -> Any:
@@ -56,7 +56,7 @@ class BoundedParser(_AsyncRESP2Parser):
         if kind == b"*":
             return await self._list(int(rest), raw, depth + 1)
         if kind == b"$":
-            field = depth >= _FIELD_DEPTH
+            field = depth >= _FIELD_DEPTH and depth != _ID_DEPTH
             text = await (self._field(int(rest)) if field else self._text(int(rest)))
             return text if raw or field else self._decoded(text)
         if kind == b"+":
@@ -78,7 +78,7 @@ class BoundedParser(_AsyncRESP2Parser):
         return None if length < 0 else (await self._exactly(length + 2))[:-2]
 
     async def _field(self, length: int) -> bytes | None:
-        self._left -= max(length, 0) + _COST_BYTES
+        self._left -= max(length, 0) + _TEXT_BYTES
         if self._left >= 0:
             return await self._text(length)
         self._left = 0

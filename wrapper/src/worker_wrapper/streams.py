@@ -11,9 +11,10 @@ from typing import Any, Final, TypeVar
 from redis.exceptions import ResponseError
 
 from orbiter_contracts import InvalidMessageError, decode
+from orbiter_contracts.bounds import MAX_ENTRY_BYTES
 from orbiter_contracts.messages import Message
 from worker_wrapper.connection import RedisConnection, RedisUnavailableError
-from worker_wrapper.replies import LARGEST_BYTES, Cut
+from worker_wrapper.replies import Cut
 
 M = TypeVar("M", bound=Message)
 
@@ -48,7 +49,7 @@ class Entry:
         """
         if not self.whole:
             raise InvalidMessageError(
-                f"{kind.__name__}: the entry is too large, it has more than {LARGEST_BYTES} bytes"
+                f"{kind.__name__}: the entry is too large, it has more than {MAX_ENTRY_BYTES} bytes"
             )
         return decode(kind, self.fields)
 
@@ -183,7 +184,7 @@ class InputStream:
         reply = await self.redis.call(
             *command, "STREAMS", self.key, after, block_seconds=block_seconds, generation=generation
         )
-        return [[_text(entry_id), flat] for entry_id, flat in reply[0][1]] if reply else []
+        return list(reply[0][1]) if reply else []
 
     async def _deliveries(self, entry_id: str) -> int:
         pending = await self.redis.call("XPENDING", self.key, self.group, entry_id, entry_id, 1)
