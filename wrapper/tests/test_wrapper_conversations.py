@@ -61,7 +61,7 @@ def test_whatever_the_agent_puts_in_the_files_place_stops_nobody(
     assert conversations.session("s-1") == LAST
 
 
-@pytest.mark.parametrize("given", ["a\u0000b", "", "two words", "x" * 201])
+@pytest.mark.parametrize("given", ["a\u0000b", "", "two words", "x" * 201, "-x", "--flag", "a\n"])
 def test_a_conversation_whose_id_could_be_no_argument_is_not_resumed(
     tmp_path: Path, given: str
 ) -> None:

@@ -306,7 +306,7 @@ async def test_what_is_no_record_of_any_kind_is_left_alone(
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("session_id", ["", "nul\0", "line\n", "x" * 201, 5, None])
+@pytest.mark.parametrize("session_id", ["", "nul\0", "line\n", "x" * 201, "-x", 5, None])
 async def test_an_id_that_could_be_no_argument_counts_as_none_and_is_replaced(
     redis: Redis, connection: RedisConnection, session_id: object
 ) -> None:

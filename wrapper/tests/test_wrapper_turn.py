@@ -121,7 +121,9 @@ async def test_the_session_to_keep_has_the_id_that_the_agent_gave(take: Take) ->
     assert report.session == Session("chat", resumed=True, agent_session_id="given")
 
 
-@pytest.mark.parametrize("given", [r"nul\\u0000", r"line\\n", r"half\\ud800", "two words", ""])
+@pytest.mark.parametrize(
+    "given", [r"nul\\u0000", r"line\\n", r"half\\ud800", "two words", "", "-x", "x" * 201]
+)
 async def test_an_id_that_could_be_no_argument_is_not_kept(take: Take, given: str) -> None:
     session = Session("chat", agent_session_id="known")
     report = await take(SAY.replace("given", given), session=session)

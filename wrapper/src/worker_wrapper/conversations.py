@@ -15,7 +15,8 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from orbiter_contracts import Usage
-from worker_wrapper.agents.base import USABLE_ID, Session
+from worker_wrapper.agents.base import Session
+from worker_wrapper.spoken import USABLE_ID
 
 FILE: Final = Path(".worker-wrapper", "conversations.json")
 _KEPT: Final = 50

@@ -9,7 +9,7 @@ from worker_wrapper.variables import SettingsError, Variables
 
 SNAPSHOT_BYTES: Final = 16 * 1024 * 1024
 """How large a snapshot may be unless SNAPSHOT_MAX_BYTES says otherwise."""
-_SESSION_ID: Final = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
+_SESSION_ID: Final = re.compile(r"(?!-)[^\x00-\x1f\x7f]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def session_id(env: Variables) -> str | None:
     """
     if not env.optional("SESSION_ID"):
         return None
-    return env.matching("SESSION_ID", _SESSION_ID, "1 to 200 printable characters")
+    return env.matching("SESSION_ID", _SESSION_ID, "1 to 200 printable characters, no dash first")
 
 
 def snapshot_settings(env: Variables) -> SnapshotSettings | None:

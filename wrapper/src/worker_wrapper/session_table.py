@@ -116,4 +116,5 @@ def _record(fields: dict[str, Any]) -> SessionRecord | None:
         return None
     # The id becomes an argument of the agent.
     id_ = record.session_id
-    return record if id_.isprintable() and 0 < len(id_) <= _ID_CHARACTERS else None
+    usable = id_.isprintable() and 0 < len(id_) <= _ID_CHARACTERS and not id_.startswith("-")
+    return record if usable else None

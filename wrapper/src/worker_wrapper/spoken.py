@@ -12,7 +12,8 @@ from orbiter_contracts.bounds import printable
 
 _HUGE: Final = 4000
 """Digits; Python refuses to read longer integers."""
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@/-]{0,255}")
+USABLE_ID: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.:@/-]{0,199}$"
+"""What an id that a CLI gave to something must look like to be an argument: no option."""
 
 
 def loads(text: str | bytes) -> Any:
@@ -41,7 +42,7 @@ def words(value: object) -> str:
 
 def name(value: object) -> str | None:
     """An id the CLI gave to something; None for what could be no argument of its next command."""
-    return value if isinstance(value, str) and _NAME.fullmatch(value) else None
+    return value if isinstance(value, str) and re.fullmatch(USABLE_ID, value) else None
 
 
 def _integer(digits: str) -> int | str:

@@ -5,7 +5,6 @@ has what came of it judged (judgement.py). Whatever an agent does ends up in the
 """
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from orbiter_contracts import AgentVerdict, OutputStatus, Usage
-from worker_wrapper.agents.base import USABLE_ID, Agent, AgentResult, Outcome, Piece, Session, Turn
+from worker_wrapper.agents.base import Agent, AgentResult, Outcome, Piece, Session, Turn
 from worker_wrapper.environment import agent_environment
 from worker_wrapper.judgement import Judgement, judge
 from worker_wrapper.process import GRACE, CannotStartError, EndReason, Grace, run
+from worker_wrapper.spoken import name
 from worker_wrapper.stop import StopReason, StopTurn
 from worker_wrapper.usage import charge, context_size
 from worker_wrapper.verdict import DEVELOPER_INSTRUCTION, PO_INSTRUCTION
@@ -171,21 +171,16 @@ def _next_session(
         id=session.id,
         resumed=True,
         totals=result.totals or session.totals,
-        agent_session_id=_usable(result.agent_session_id) or session.agent_session_id,
+        agent_session_id=name(result.agent_session_id) or session.agent_session_id,
         context_tokens=context_tokens or session.context_tokens,
     )
 
 
-def _usable(agent_session_id: str | None) -> str | None:
-    """An id as the agent printed it, unless it could not be an argument of the next turn."""
-    return agent_session_id if re.fullmatch(USABLE_ID, agent_session_id or "") else None
-
-
 def _ignored(agent: Agent, turn: Turn) -> list[str]:
     return [
-        f"{agent.name} has no limit of that kind: {name} was ignored"
-        for name in agent.ignores
-        if getattr(turn.options, name) is not None
+        f"{agent.name} has no limit of that kind: {limit} was ignored"
+        for limit in agent.ignores
+        if getattr(turn.options, limit) is not None
     ]
 
 

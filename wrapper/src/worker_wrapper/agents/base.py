@@ -14,9 +14,6 @@ from orbiter_contracts import Usage
 from worker_wrapper.spill import Spill
 from worker_wrapper.stop import StopReason
 
-USABLE_ID = r"^[!-~]{1,200}$"
-"""What an id that an agent gave to its conversation must look like to be said to it again."""
-
 SessionConflict = Literal["in_use", "unknown"]
 
 
