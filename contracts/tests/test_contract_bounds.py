@@ -152,6 +152,7 @@ def test_no_message_holds_a_number_that_json_does_not_have() -> None:
 def test_counts_and_costs_of_a_program_are_clamped() -> None:
     counts = [3, -1, 10**400, math.inf, math.nan, "4", None, True, 2.9]
     assert [clamped_count(one) for one in counts] == [3, 0, MAX_COUNT, MAX_COUNT, 0, 0, 0, 0, 2]
+    assert [clamped_count(one, default=1) for one in ("4", None, 0, -1)] == [1, 1, 0, 0]
     costs = [0.5, 0, -1, math.nan, math.inf, 10**400, "1", None]
     assert [clamped_cost(one) for one in costs] == [0.5, 0.0] + [None] * 6
 
@@ -176,12 +177,14 @@ def test_an_output_is_fitted_by_its_longest_texts() -> None:
         error="short",
         verdict=AgentVerdict(summary="\x01" * 262_144, text="\u20ac" * 262_144, data={"a": 1}),
     )
-    small = fitted(output)
+    small, cut = fitted(output)
     assert len(small.model_dump_json().encode()) <= MAX_OUTPUT_BYTES
     assert small.verdict is not None
     assert (small.error, small.verdict.data) == ("short", {"a": 1})
     assert " characters, cut] " in small.verdict.summary
-    assert fitted(small) is small
+    assert cut == ["verdict.summary (262144 characters)", "verdict.text (262144 characters)"]
+    assert "[262144 characters, cut]" in small.verdict.summary
+    assert fitted(small) == (small, [])
 
 
 def test_a_shortened_text_keeps_its_beginning_and_its_end() -> None:

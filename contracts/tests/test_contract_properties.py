@@ -137,7 +137,7 @@ def test_what_an_agent_made_can_be_sent_once_it_is_clamped(
     assert problem is None or sane == {}
     verdict = AgentVerdict(summary=str(count)[:99] if can_be_written(count) else "", data=sane)
     output = DeveloperWorkerOutput(request_id="r", task_id="t", usage=usage, verdict=verdict)
-    assert decode(DeveloperWorkerOutput, encode(fitted(output))) == output
+    assert decode(DeveloperWorkerOutput, encode(fitted(output)[0])) == output
 
 
 @given(st.lists(TEXTS, max_size=3))

@@ -61,6 +61,7 @@ def test_a_missing_or_empty_required_variable_is_named(name: str, value: str | N
         ("SESSION_RECORD_PREFIX", "worker:"),
         ("SESSION_RECORD_PREFIX", "session:user:a:b:"),
         ("SESSION_ID", "x" * 201),
+        ("SESSION_ID", "-x"),
         ("SESSION_ID", "two\nlines"),
         ("AGENT_MAX_TURNS", "many"),
         ("AGENT_MAX_TURNS", "0"),

@@ -54,7 +54,8 @@ MAX_DATA_BYTES: Final = 256 * 1024
 MAX_WARNINGS: Final = 50
 MAX_WARNING_CHARACTERS: Final = 200
 
-_INT64 = 2**63
+INT64: Final = 2**63
+"""Integers of 64 bits are from minus this on and below it."""
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
 
 
@@ -114,7 +115,7 @@ def _scalar_problem(value: Any) -> str | None:
         return "has half a character (a lone surrogate)" if printable(value) != value else None
     if isinstance(value, float) and not math.isfinite(value):
         return "has a number that is NaN or infinite"
-    if isinstance(value, int) and not -_INT64 <= value < _INT64:
+    if isinstance(value, int) and not -INT64 <= value < INT64:
         return "has an integer beyond 64 bits"
     if value is None or isinstance(value, int | float | dict | list):
         return None
@@ -159,7 +160,7 @@ Line = Annotated[str, StringConstraints(max_length=MAX_LINE_CHARACTERS), _no_nul
 Id = Annotated[str, StringConstraints(max_length=MAX_ID_CHARACTERS), _no_nul, _whole]
 Name = Annotated[str, StringConstraints(max_length=MAX_NAME_CHARACTERS), _no_nul, _whole]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
-Int64 = Annotated[int, Field(ge=-_INT64, lt=_INT64)]
+Int64 = Annotated[int, Field(ge=-INT64, lt=INT64)]
 Cost = Annotated[float, Field(ge=0, le=MAX_COST_USD, allow_inf_nan=False)]
 Seconds = Annotated[int, Field(gt=0, le=MAX_TIMEOUT_SECONDS)]
 Moment = Annotated[datetime, AfterValidator(_sane_moment)]

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from pydantic_core import to_json
 
 from orbiter_contracts.bounds import (
+    INT64,
     MAX_COST_USD,
     MAX_COUNT,
     MAX_DATA_DEPTH,
@@ -23,13 +24,17 @@ from orbiter_contracts.messages import Message, WorkerOutput
 Output = TypeVar("Output", bound=WorkerOutput)
 M = TypeVar("M", bound=Message)
 _SHORTEST: Final = 1024
-_INT64 = 2**63
 
 
-def clamped_count(value: Any) -> int:
-    """A count (tokens, turns, milliseconds) from whatever a program reported; 0 for no number."""
+def clamped_count(value: Any, default: int = 0) -> int:
+    """A count (tokens, turns, milliseconds) from whatever a program reported.
+
+    Args:
+        value: What it reported.
+        default: What counts when that is no number.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        return 0
+        return default
     return int(min(max(value, 0), MAX_COUNT))
 
 
@@ -61,18 +66,22 @@ def clamped_data(value: dict[Any, Any]) -> tuple[dict[str, Any], str | None]:
     return ({}, problem) if problem else (sane, None)
 
 
-def fitted(output: Output, most: int = MAX_OUTPUT_BYTES) -> Output:
+def fitted(output: Output, most: int = MAX_OUTPUT_BYTES) -> tuple[Output, list[str]]:
     """An output whose JSON has at most so many bytes: its longest texts give way first.
 
     Args:
         output: What is to be published.
         most: The bound in bytes. Beside the texts an output may have `data` of MAX_DATA_BYTES.
+
+    Returns:
+        The output, and what of it was cut: the names of the texts, each with how long it was.
     """
+    short, cut = output, list[str]()
     characters = most // 4
-    while len(output.model_dump_json().encode()) > most and characters >= _SHORTEST:
-        output = _cut(output, characters)
+    while len(short.model_dump_json().encode()) > most and characters >= _SHORTEST:
+        short, cut = _cut(output, characters)
         characters //= 2
-    return output
+    return short, cut
 
 
 class _TooDeepError(Exception):
@@ -88,7 +97,7 @@ def _sane(value: Any, depth: int) -> Any:
         return [_sane(one, depth + 1) for one in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, int) and not -_INT64 <= value < _INT64:
+    if isinstance(value, int) and not -INT64 <= value < INT64:
         # `str` refuses an integer of thousands of digits, `to_json` does not.
         return shortened(to_json(value).decode(), _SHORTEST)
     if isinstance(value, str):
@@ -96,13 +105,16 @@ def _sane(value: Any, depth: int) -> Any:
     return value if value is None or isinstance(value, int) else printable(str(value))
 
 
-def _cut(message: M, characters: int) -> M:
-    """The message with every text at most so long."""
+def _cut(message: M, characters: int, prefix: str = "") -> tuple[M, list[str]]:
+    """The message with every text at most so long, and which were longer."""
     update: dict[str, Any] = {}
+    cut = []
     for name in type(message).model_fields:
         value = getattr(message, name)
-        if isinstance(value, str):
+        if isinstance(value, str) and len(value) > characters:
             update[name] = shortened(value, characters)
+            cut.append(f"{prefix}{name} ({len(value)} characters)")
         elif isinstance(value, Message):
-            update[name] = _cut(value, characters)
-    return message.model_copy(update=update)
+            update[name], within = _cut(value, characters, f"{prefix}{name}.")
+            cut += within
+    return message.model_copy(update=update), cut

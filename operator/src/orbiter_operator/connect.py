@@ -13,16 +13,15 @@ BLOCKING_SECONDS = 15.0
 """Longer than any blocking read, so that an idle stream is no timeout."""
 
 
-def redis_client(url: str, timeout: float = COMMAND_SECONDS) -> Redis:
+def redis_client(url: str) -> Redis:
     """A client that reads replies as text and leaves trying again to its callers.
 
     Bytes that are not UTF-8 come as `surrogateescape` has them, and go back to Redis as they were.
 
     Args:
         url: The URL with user and password.
-        timeout: Seconds one command may take.
     """
-    return _client(url, timeout)
+    return _client(url, COMMAND_SECONDS)
 
 
 def blocking_client(url: str) -> Redis:

@@ -8,6 +8,7 @@ set last.
 
 from typing import Any, NamedTuple
 
+from orbiter_contracts.variables import SECRET_ENV
 from orbiter_operator.labels import WORKER
 from orbiter_operator.models import Agent, Workspace
 from orbiter_operator.overlay import merge
@@ -34,7 +35,6 @@ IDENTITY = (
     *("SESSION_RECORD_PREFIX", "TASK_ENTRY_ID", "TASK_RECORD", "TASK_NAME", "TASK_ATTEMPT"),
 )
 """Variables that say who the worker is and which keys are its own: nobody else sets them."""
-_SECRET_ENV = "SECRET_ENV"  # noqa: S105 - the name of a variable
 CREDENTIALS = {
     "claude": _ANTHROPIC,
     "codex": _OPENAI,
@@ -127,14 +127,14 @@ def lay_over(
 
 def _identified(agent: Agent, container: Object, identity: list[Object]) -> list[Object]:
     """The container's variables and behind them those that say who the worker is."""
-    names = {item["name"] for item in identity} | {_SECRET_ENV}
+    names = {item["name"] for item in identity} | {SECRET_ENV}
     kept = [item for item in container.get("env") or () if item["name"] not in names]
     secret = _from_secrets(agent, [*kept, *identity], container.get("envFrom") or [])
     if container.get("envFrom"):
         # What comes from a whole ConfigMap is not known here: empty means that it is not set.
         names |= {item["name"] for item in kept}
         kept += [{"name": name, "value": ""} for name in IDENTITY if name not in names]
-    return [*kept, {"name": _SECRET_ENV, "value": ",".join(secret)}, *identity]
+    return [*kept, {"name": SECRET_ENV, "value": ",".join(secret)}, *identity]
 
 
 def _from_secrets(agent: Agent, variables: list[Object], whole: list[Object]) -> list[str]:

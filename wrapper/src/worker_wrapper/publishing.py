@@ -29,8 +29,8 @@ def publishable(output: Output, redactor: Redactor) -> Output:
     MAX_OUTPUT_BYTES is cut where its texts are longest, and a warning says what was.
     """
     whole = type(output).model_validate(_scrubbed(output, redactor))
-    short = fitted(whole, MAX_OUTPUT_BYTES - _NOTICE_BYTES)
-    cut = _cut(whole, short) + _lost_data(output, whole)
+    short, cut = fitted(whole, MAX_OUTPUT_BYTES - _NOTICE_BYTES)
+    cut += _lost_data(output, whole)
     if not cut:
         return whole
     notice = f"too long to be published whole, so this was cut: {', '.join(cut)}"
@@ -58,15 +58,3 @@ def _lost_data(before: Message, after: Message) -> list[str]:
     """Data that has grown too large because its secrets were taken out."""
     verdict, kept = getattr(before, "verdict", None), getattr(after, "verdict", None)
     return ["verdict.data"] if verdict and verdict.data and not (kept and kept.data) else []
-
-
-def _cut(whole: Message, short: Message, prefix: str = "") -> list[str]:
-    """Which texts of a message are shorter now, and what they had."""
-    cut = []
-    for name in type(whole).model_fields:
-        before, after = getattr(whole, name), getattr(short, name)
-        if isinstance(before, str) and before != after:
-            cut.append(f"{prefix}{name} ({len(before)} characters)")
-        elif isinstance(before, Message) and isinstance(after, Message):
-            cut += _cut(before, after, f"{prefix}{name}.")
-    return cut

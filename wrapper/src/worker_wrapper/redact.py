@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from orbiter_contracts.variables import SECRET_ENV
+
 _SECRET_NAME = re.compile(
     r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH(?!OR))(?!.*_(?:DIR|FILE|PATH|SOCK)$)",
     re.IGNORECASE,
@@ -14,8 +16,6 @@ _OUR_SETTINGS = frozenset({"SNAPSHOT_KEY", "SESSION_MAX_TOKENS"})
 """Named like secrets, and none: 100000 is a number that people write."""
 _HEADERS = re.compile(r"_HEADERS$", re.IGNORECASE)
 """Variables of `Name: value` lines, for instance ANTHROPIC_CUSTOM_HEADERS."""
-SECRET_ENV = "SECRET_ENV"  # noqa: S105 - the name of a variable
-"""Variable that lists, with commas between, the variables that come from Secrets."""
 _SHORTEST = 6
 """Shorter values are no secrets and would blot out ordinary words."""
 _GIT_SECRETS = ("password", "token", "ssh-privatekey")

@@ -30,18 +30,9 @@ def read_result(said: dict[str, Any]) -> AgentResult:
         usage=_usage(said.get("usage")),
         is_error=is_error,
         error=_error(said, text) if is_error else None,
-        turns=_turns(said.get("num_turns")),
+        # A figure that is none is a slip of the CLI; the model was asked once at least.
+        turns=clamped_count(said.get("num_turns"), default=1),
     )
-
-
-def _turns(value: object) -> int:
-    """How often the model was asked; once at least, unless the CLI says clearly that it never was.
-
-    A figure that is none is a slip of the CLI and no reason to lose the answer beside it.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        return 1
-    return clamped_count(value)
 
 
 def _usage(usage: object) -> Usage | None:
