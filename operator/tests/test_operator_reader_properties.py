@@ -26,13 +26,14 @@ from orbiter_contracts.queues import (
     DEVELOPER_OUTPUT,
     LIFECYCLE,
     OPERATOR_GROUP,
+    TASK_FIELD,
     po_state,
 )
-from orbiter_operator.attempts import CONSUMER, Attempts
-from orbiter_operator.children import Key
+from orbiter_operator.attempts import Attempts
 from orbiter_operator.connect import blocking_client, redis_client
 from orbiter_operator.consumer import Consumer
 from orbiter_operator.dispatcher import Dispatcher
+from orbiter_operator.labels import ENTRY
 from orbiter_operator.news import News
 from orbiter_operator.session_queue import Record, SessionQueues, registry_key
 from orbiter_operator.store import Store
@@ -145,9 +146,17 @@ async def test_every_good_entry_among_strange_ones_is_answered(readers, redis, a
     await eventually(all_outputs_and_events_are_acknowledged)
     assert not any(part.done() for part in readers.parts)
     await sweep(readers.redis, Store(lambda key: None), lambda: 10**12)
-    # What is held is what became a task, or belongs to a Job.
+    # What is held became a task, or is bound to one and belongs to its Job.
+    made = {
+        task["metadata"].get("annotations", {}).get(ENTRY)
+        for task in api.objects["agenttasks"].values()
+    }
     held = await redis.xpending_range(DEVELOPER_INPUT, DEVELOPER_GROUP, "-", "+", 1000)
-    assert all(item["consumer"] == CONSUMER for item in held)
+    for item in held:
+        ((_, fields),) = await readers.redis.xrange(
+            DEVELOPER_INPUT, item["message_id"], item["message_id"]
+        )
+        assert item["message_id"] in made or TASK_FIELD in fields
 
 
 @settings(
@@ -186,17 +195,3 @@ async def test_a_state_of_any_number_and_size_of_fields_is_not_read_whole(reader
     found = await queues.look(Record("u", "team", "alice", "w", retain=False))
     assert found.state is not None
     assert (found.state.turns, found.state.session_id) == (3, None)
-
-
-async def test_a_letter_beyond_what_is_held_is_only_told_of():
-    news, key = News(), Key("team", "fix")
-    from orbiter_operator.news import HELD_BYTES, Letter
-
-    output = DeveloperWorkerOutput(request_id="r", task_id="t")
-    news.deliver(key, Letter("1-0", 1, output, HELD_BYTES))
-    news.deliver(key, Letter("2-0", 1, output, 1))
-    first, second = news.letters(key)
-    assert (first.output, second.output) == (output, None)
-    news.settle(key, (first, second))
-    news.deliver(key, Letter("3-0", 1, output, HELD_BYTES))
-    assert news.letters(key)[0].output == output

@@ -141,7 +141,6 @@ ODD = (
     _task("too-long-a-prompt", "prompt", prompt=_BIG * 2),
     _task("an-empty-prompt", "prompt is empty", prompt=" \n\t"),
     _task("an-unknown-agent", "unknown agent type", agent={"type": "../claude"}),
-    _task("an-agent-without-image", agent={"type": "gemini"}),
     _task("a-giant-timeout", "timeoutSeconds", timeoutSeconds=2**31 - 1),
     _task("beyond-64-bits", "timeoutSeconds", timeoutSeconds=10**30),
     _task("a-million-attempts", "retry.limit", retry={"limit": 10**6}),

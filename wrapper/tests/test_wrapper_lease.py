@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 import structlog
 from redis.asyncio import Redis
+from structlog.testing import LogCapture
 from support.eventually import eventually
 from support.queues import Queues
 from support.redis_server import RedisServer, client_of
@@ -17,6 +18,7 @@ from orbiter_contracts.endings import NAME_LOST, says_name_in_use
 from orbiter_contracts.queues import DEVELOPER_INPUT, developer_lease, po_lease
 from worker_wrapper.connection import RedisConnection
 from worker_wrapper.lease import LEASE_SECONDS, WAIT_SECONDS, Lease, NameInUseError
+from worker_wrapper.logs import Log
 from worker_wrapper.presence import Presence
 from worker_wrapper.signals import Shutdown
 
@@ -72,13 +74,15 @@ class Clock:
             await self._then()
 
 
-def lease(redis: RedisConnection, presence: Presence, clock: Clock | None = None) -> Lease:
+def lease(
+    redis: RedisConnection, presence: Presence, clock: Clock | None = None, log: Log = LOG
+) -> Lease:
     clock = clock or Clock()
     return Lease(
         redis,
         KEY,
         name="po-1",
-        log=LOG,
+        log=log,
         presence=presence,
         sleep=clock.sleep,
         clock=lambda: clock.now,
@@ -202,13 +206,15 @@ async def test_while_redis_is_away_the_work_goes_on(
 ) -> None:
     ticks: asyncio.Queue[None] = asyncio.Queue()
     clock, shutdown = Clock(ticks.get), Shutdown()
+    said = LogCapture()
+    log = structlog.wrap_logger(None, processors=[said])
     async with connected(own_redis_server.url) as connection:
-        ours = lease(connection, processes.here(), clock)
+        ours = lease(connection, processes.here(), clock, log=log)
         await ours.acquire()
         async with kept(ours, own_redis_server, shutdown):
             own_redis_server.kill()
             ticks.put_nowait(None)
-            await eventually(ticks.empty)
+            await eventually(lambda: "lease_not_renewed" in [e["event"] for e in said.entries])
             own_redis_server.start()
             async with client_of(own_redis_server) as redis:
                 await redis.flushall()

@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from support.eventually import eventually
 from support.queues import Queues
 from support.redis_server import RedisServer, client_of
+from support.strange_values import VALUES, written
 from support.wrapper import FakeClaude, WrapperProcess, Wrappers
 
 from orbiter_contracts import POWorkerOutput
@@ -212,17 +213,13 @@ async def take_turn(*arguments, **more):
 po_turn.take_turn = take_turn
 """
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda parts: st.lists(parts) | st.dictionaries(st.text(), parts),
-)
 NAMES = st.sampled_from(["user_id", "prompt", "timeout", "timestamp", "session_continue", "more"])
 BYTES = st.binary() | st.text().map(lambda text: text.encode("utf-8", "surrogatepass"))
-MANGLED = st.tuples(JSON, st.integers(0, 60)).map(
-    lambda pair: json.dumps(pair[0]).encode()[: pair[1]]
+MANGLED = st.tuples(VALUES, st.integers(0, 60)).map(
+    lambda pair: written(pair[0]).encode()[: pair[1]]
 )
-WRONG = st.dictionaries(NAMES, JSON, min_size=1).map(
-    lambda fields: json.dumps({"user_id": 7, "prompt": "/new", **fields}).encode()
+WRONG = st.dictionaries(NAMES, VALUES, min_size=1).map(
+    lambda fields: written({"user_id": 7, "prompt": "/new", **fields}).encode()
 )
 DEPTH = st.tuples(st.sampled_from([b"[", b'{"a":', b'{"user_id":']), st.integers(1, 3000)).map(
     lambda pair: pair[0] * pair[1]

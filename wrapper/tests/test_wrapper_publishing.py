@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.strange_values import VALUES, written
 
 from orbiter_contracts import (
     AgentVerdict,
@@ -29,14 +30,13 @@ from orbiter_contracts.bounds import (
 )
 from orbiter_contracts.messages import Message
 from worker_wrapper.agents import load_agent
-from worker_wrapper.agents.base import Outcome, Session
-from worker_wrapper.judgement import TEXT_CHARACTERS, judge
-from worker_wrapper.outputs import developer_output, po_output, without_turn
+from worker_wrapper.agents.base import AgentOptions, Outcome, Session, Turn
+from worker_wrapper.judgement import TEXT_CHARACTERS
+from worker_wrapper.outputs import developer_output, po_output
 from worker_wrapper.publishing import publishable
 from worker_wrapper.redact import Redactor
 from worker_wrapper.spill import Spill
-from worker_wrapper.turn import TurnReport
-from worker_wrapper.usage import charge, context_size
+from worker_wrapper.turn import TurnReport, conclude
 
 NOW = datetime(2026, 1, 10, 12, 0, tzinfo=UTC)
 TASK = DeveloperWorkerInput(request_id="r-1", task_id="t-1", prompt="do it")
@@ -55,22 +55,10 @@ def report(agent: str, printed: bytes, *, developer: bool) -> TurnReport:
         **{"timed_out": False, "interrupted": None, "oom_killed": False},  # type: ignore[arg-type]
         **{"started_at": NOW, "finished_at": NOW},  # type: ignore[arg-type]
     )
-    result = load_agent(agent).parse(outcome)
-    judgement = judge(agent, outcome, result, developer=developer)
-    used = charge(result, Session("s"))
-    context_size(result, used)
-    empty = without_turn(NOW)
-    return TurnReport(
-        **{name: getattr(empty, name) for name in ("started_at", "finished_at", "duration_ms")},
-        status=judgement.status,
-        reason=judgement.reason,
-        error=judgement.error,
-        text=judgement.text,
-        verdict=judgement.verdict,
-        usage=used,
-        session=None,
-        warnings=judgement.warnings,
-    )
+    adapter = load_agent(agent)
+    turn = Turn("do it", 60, Session("s"), Path("/nonexistent"), AgentOptions())
+    result = adapter.parse(outcome)
+    return conclude(adapter, turn, outcome, result, developer=developer, started_at=NOW)
 
 
 def published(
@@ -98,15 +86,6 @@ def block(**fields: Any) -> str:
     return f"<result>{json.dumps({'status': 'success', **fields})}</result>"
 
 
-ENDLESS = -(10**400)
-"""Stands for an integer of more digits than Python reads."""
-ANY_TEXT = st.text(st.characters(), max_size=40) | st.sampled_from(["\ud800", "\x00", "</result>"])
-ANY_NUMBER = st.integers() | st.floats() | st.sampled_from([10**30, ENDLESS, 2**63, 1e308])
-ANY_JSON = st.recursive(
-    st.none() | st.booleans() | ANY_NUMBER | ANY_TEXT,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(ANY_TEXT, inner, max_size=4),
-    max_leaves=12,
-)
 FIELDS = (
     *("type", "result", "num_turns", "usage", "total_cost_usd", "modelUsage", "session_id"),
     *("permission_denials", "errors", "subtype", "is_error", "cost_usd", "finalText", "numTurns"),
@@ -114,29 +93,20 @@ FIELDS = (
 )
 COUNTS = st.dictionaries(
     st.sampled_from(["input_tokens", "output_tokens", "inputTokens", "cached_input_tokens"]),
-    ANY_JSON,
+    VALUES,
 )
 BLOCK = st.fixed_dictionaries(
     {},
     optional=dict.fromkeys(
-        ("status", "summary", "data", "commit_sha", "pr_url", "text", "question"), ANY_JSON
+        ("status", "summary", "data", "commit_sha", "pr_url", "text", "question"), VALUES
     ),
 )
 
 
-def _text(value: Any) -> str:
-    """JSON as an agent may write it: with NaN, halves of characters and endless integers."""
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(k)}:{_text(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(_text, value)) + "]"
-    return "-1" + "0" * 5000 if value == ENDLESS else json.dumps(value)
-
-
 LINE = st.fixed_dictionaries(
     {"type": st.sampled_from(["result", "completion", "turn.completed", "item.completed"])},
-    optional={name: ANY_JSON | COUNTS for name in FIELDS if name not in ("type", "result")}
-    | {"result": ANY_JSON | BLOCK.map(lambda b: f"So. <result>{_text(b)}</result>")},
+    optional={name: VALUES | COUNTS for name in FIELDS if name not in ("type", "result")}
+    | {"result": VALUES | BLOCK.map(lambda b: f"So. <result>{written(b)}</result>")},
 )
 
 
@@ -147,7 +117,7 @@ LINE = st.fixed_dictionaries(
 def test_whatever_an_agent_prints_everybody_can_read_what_is_published(
     agent: str, developer: bool, lines: list[dict[str, Any]], noise: bytes
 ) -> None:
-    printed = b"\n".join([noise, *(_text(line).encode() for line in lines)])
+    printed = b"\n".join([noise, *(written(line).encode() for line in lines)])
 
     output = published(printed, agent=agent, developer=developer, secrets=("success", "status"))
 

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.strange_values import VALUES, written
 
 from orbiter.tasks import Task, TaskBroker, TaskError, TaskState, TaskStoreJson
 from orbiter.tasks._internal import task_file
@@ -200,11 +201,6 @@ async def test_times_without_a_zone_are_utc(tmp_path):
     assert found.created_at.isoformat() == "2026-01-02T03:04:05+00:00"
 
 
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
 FIELDS = st.dictionaries(st.sampled_from(list(good())), VALUES, max_size=3)
 EVENTS = st.lists(
     st.dictionaries(st.sampled_from(["event_type", "payload", "seq", "timestamp"]), VALUES),
@@ -212,9 +208,9 @@ EVENTS = st.lists(
 )
 FILES = st.one_of(
     st.binary(max_size=200),
-    VALUES.map(lambda value: json.dumps(value).encode()),
-    FIELDS.map(lambda fields: json.dumps(good() | fields).encode()),
-    EVENTS.map(lambda events: json.dumps(good(events=events)).encode()),
+    VALUES.map(lambda value: written(value).encode()),
+    FIELDS.map(lambda fields: written(good() | fields).encode()),
+    EVENTS.map(lambda events: written(good(events=events)).encode()),
     st.integers(0, 300).map(lambda end: json.dumps(good()).encode()[:end]),
     st.integers(1, 5000).map(lambda depth: b'{"metadata":' + b'{"a":' * depth),
 )

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.strange_values import VALUES, written
 
 from orbiter.tasks import Task, TaskBroker, TaskState, TaskStoreSqlite, page_of
 from orbiter.tasks._internal.agent_tasks import RECORD, read
@@ -172,18 +173,11 @@ def test_an_annotation_that_somebody_else_wrote_is_left_out(record):
     assert (task.state, task.input, task.metadata) == (TaskState.PENDING, "do it", {})
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=6,
-)
-
-
 @given(
-    record=st.text() | JSON.map(json.dumps),
-    managed=st.text() | JSON.map(json.dumps),
+    record=st.text() | VALUES.map(written),
+    managed=st.text() | VALUES.map(written),
     status=st.dictionaries(
-        st.sampled_from(["phase", "attempts", "conditions", "inputRequest", "startTime"]), JSON
+        st.sampled_from(["phase", "attempts", "conditions", "inputRequest", "startTime"]), VALUES
     ),
     spec=st.sampled_from([{"prompt": "x"}, MANAGED]),
 )

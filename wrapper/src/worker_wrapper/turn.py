@@ -116,6 +116,28 @@ async def take_turn(
             outcome, result = await attempt(turn)
     except CannotStartError as error:
         return _report(Judgement.failure("AgentError", str(error)), turn, started_at, clock())
+    return conclude(agent, turn, outcome, result, developer=developer, started_at=started_at)
+
+
+def conclude(
+    agent: Agent,
+    turn: Turn,
+    outcome: Outcome,
+    result: AgentResult,
+    *,
+    developer: bool,
+    started_at: datetime,
+) -> TurnReport:
+    """Say what came of a turn whose agent has ended. Pure.
+
+    Args:
+        agent: The adapter.
+        turn: The message.
+        outcome: How the process ended.
+        result: What the adapter read from it.
+        developer: Whether a verdict is demanded.
+        started_at: When the first process of the turn was started.
+    """
     used = charge(result, turn.session)
     return _report(
         judge(agent.name, outcome, result, developer=developer),
