@@ -138,6 +138,42 @@ async def test_a_lease_that_is_not_renewed_is_waited_for_however_long_it_takes(
     await lease(connection, processes.here(), waiting).acquire()
 
 
+@pytest.mark.parametrize("seconds", [None, 10**6])
+async def test_a_lease_that_would_never_lapse_lapses_like_any_other_once_somebody_waits(
+    connection: RedisConnection, redis: Redis, processes: Processes, seconds: int | None
+) -> None:
+    await lease(connection, processes.elsewhere()).acquire()
+    await (redis.persist(KEY) if seconds is None else redis.expire(KEY, seconds))
+    seen: list[int] = []
+
+    async def lapse() -> None:
+        seen.append(await redis.ttl(KEY))
+        await redis.delete(KEY)
+
+    assert await lease(connection, processes.here(), Clock(lapse)).acquire()
+
+    assert 0 < seen[0] <= LEASE_SECONDS
+
+
+async def test_whatever_else_is_in_the_place_of_a_lease_goes(
+    connection: RedisConnection, redis: Redis, processes: Processes
+) -> None:
+    for put in (
+        redis.rpush(KEY, "x"),
+        redis.set(KEY, "x"),
+        redis.xadd(KEY, {"x": "y"}),
+        redis.hset(KEY, "x", "y"),
+    ):
+        await redis.delete(KEY)
+        await put
+        clock = Clock()
+
+        assert await lease(connection, processes.here(), clock).acquire()
+
+        assert clock.now == 0
+        assert 0 < await redis.ttl(KEY) <= LEASE_SECONDS
+
+
 async def test_of_a_process_that_died_beside_us_nobody_waits_for_the_lease(
     connection: RedisConnection, processes: Processes
 ) -> None:

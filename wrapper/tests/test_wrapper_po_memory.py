@@ -203,3 +203,147 @@ async def test_a_redis_without_room_for_the_memory_gets_the_answer_all_the_same(
         assert kept is not None
         assert (kept.stored, kept.reason) == (False, "NoMemory")
         assert not await client.exists(KEY)
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        "mkdir -p .claude/projects/-work/.orbiter-draft/x",
+        "cd .worker-wrapper; rm conversations.json; mkdir conversations.json",
+        "rm .claude/projects/-work/*; mkfifo .claude/projects/-work/$id.jsonl",
+        "rm .claude/projects/-work/*; mkdir -p .claude/projects/-work/$id.jsonl/x",
+        "rm -r .claude; ln -s .claude .claude",
+        "rm -r .claude; touch .claude",
+        "rm -r .claude/projects/-work; ln -s /etc .claude/projects/-work",
+    ],
+)
+async def test_whatever_an_agent_leaves_on_its_disk_the_next_process_remembers(
+    wrappers: Wrappers, queues: Queues, fake_claude: FakeClaude, left: str
+) -> None:
+    fake_claude.remembers()
+    wrapper = start(wrappers)
+    await queues.converse("one")
+    damage = f'[ -e "$home/done" ] || {{ touch "$home/done"; cd "$HOME"; {left}; kill -9 $PPID; }}'
+    fake_claude.remembers(then=damage)
+    await queues.message("two")
+    await wrapper.exit_code()
+    start(wrappers)
+    assert (await queues.answers(2))[-1].text == "one|two|"
+
+
+_DEEP = """
+cd "$HOME/.claude/projects"
+name=$(printf %0255d 0)
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
+  mkdir $name; cd -P $name 2>/dev/null || break
+done
+touch $(printf %0200d 0)
+cd "$HOME"
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "why"),
+    [
+        (_DEEP, "has a path longer than 1024 bytes"),
+        ('truncate -s 4G "$(dirname "$file")/hole"', "is larger than 268435456 bytes"),
+        (
+            'mkdir -p "$HOME/.claude/projects/many"; cd "$HOME/.claude/projects/many"; '
+            'seq 20001 | xargs touch; cd "$HOME"',
+            "has more than 20000 files",
+        ),
+    ],
+    ids=["deep", "large", "many"],
+)
+async def test_a_memory_beyond_what_can_be_restored_costs_neither_the_turn_nor_the_last_good_one(
+    wrappers: Wrappers, queues: Queues, fake_claude: FakeClaude, then: str, why: str
+) -> None:
+    fake_claude.remembers()
+    wrapper = start(wrappers)
+    await queues.converse("one")
+    fake_claude.remembers(then=then)
+    answer = (await queues.converse("two"))[-1]
+    assert (answer.status, answer.text) == ("success", "one|two|")
+    assert answer.usage is not None
+    assert why in answer.warnings[0]
+    kept = (await queues.state()).snapshot
+    assert kept is not None
+    assert (kept.stored, kept.reason) == (False, "TooLarge")
+    fake_claude.remembers()
+    await move(wrappers, wrapper)
+    start(wrappers)
+    assert (await queues.converse("three"))[-1].text == "one|three|"
+
+
+async def test_a_memory_that_cannot_be_read_costs_no_turn(
+    wrappers: Wrappers, queues: Queues, mindful: FakeClaude, tmp_path: Path
+) -> None:
+    saboteur = tmp_path / "saboteur"
+    saboteur.mkdir()
+    (saboteur / "sitecustomize.py").write_text(_UNREADABLE_DISK)
+    start(wrappers, PYTHONPATH=str(saboteur))
+    (answer,) = await queues.converse("one")
+    assert (answer.status, answer.text) == ("success", "one|")
+    assert "could not be read (OSError: [Errno 5] a bad sector)" in answer.warnings[0]
+    kept = (await queues.state()).snapshot
+    assert kept is not None
+    assert (kept.stored, kept.reason) == (False, "Failed")
+
+
+async def test_a_memory_that_could_not_be_restored_whole_is_said_and_the_agent_works(
+    wrappers: Wrappers, queues: Queues, mindful: FakeClaude, tmp_path: Path
+) -> None:
+    wrapper = start(wrappers)
+    await queues.converse("one")
+    await move(wrappers, wrapper)
+    saboteur = tmp_path / "saboteur"
+    saboteur.mkdir()
+    (saboteur / "sitecustomize.py").write_text(_FULL_DISK)
+    mindful.hold()
+    wrapper = start(wrappers, PYTHONPATH=str(saboteur))
+    await queues.message("two")
+    await eventually(lambda: len(mindful.turns) == 2)
+    kept = (await queues.state()).snapshot
+    assert kept is not None
+    assert (kept.stored, kept.reason) == (False, "Incomplete")
+    mindful.release()
+    assert (await queues.answers(2))[-1].status == "success"
+    assert "No space left" in (await wrapper.logged("snapshot_file_skipped"))["error"]
+
+
+async def test_a_key_of_another_kind_in_the_place_of_the_memory_is_replaced(
+    wrappers: Wrappers, queues: Queues, mindful: FakeClaude
+) -> None:
+    await queues.redis.rpush(KEY, "not", "ours")
+    wrapper = start(wrappers)
+    assert [answer.text for answer in await queues.converse("one", "two")] == ["one|", "one|two|"]
+    await wrapper.logged("snapshot_unreadable")
+    assert await queues.redis.type(KEY) in (b"string", "string")
+
+
+_UNREADABLE_DISK = """
+from worker_wrapper import tree
+
+def opened(path):
+    import io
+    class Bad(io.FileIO):
+        def read(self, size=-1):
+            raise OSError(5, "a bad sector")
+        readinto = readall = read
+    return Bad(path)
+
+tree.opened = opened
+"""
+
+_FULL_DISK = """
+from worker_wrapper import tree
+
+real = tree.place
+
+def place(root, parts, source, mtime):
+    if parts:
+        raise OSError(28, "No space left on device")
+    real(root, parts, source, mtime)
+
+tree.place = place
+"""

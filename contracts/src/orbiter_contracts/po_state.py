@@ -34,8 +34,9 @@ class SnapshotReport(Message):
     Attributes:
         stored: Whether what Redis has is the agent's memory after its last turn.
         bytes: Size of the compressed snapshot; when it was too large, what was reached.
-        reason: Why it was not stored: `TooLarge`, `NoMemory` (Redis had none left) or `Unreadable`
-            (what was stored could not be restored, so that the agent began without a memory).
+        reason: Why it was not stored: `TooLarge`, `NoMemory` (Redis had none left), `Failed` (the
+            agent's files could not be read), `Unreadable` (what was stored could not be restored,
+            so that the agent began without a memory) or `Incomplete` (some of it could not be).
         limit: The largest size that is stored, in bytes.
     """
 

@@ -10,6 +10,9 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+from redis.exceptions import ResponseError
 
 from orbiter_contracts import SnapshotReport
 from worker_wrapper import archive
@@ -18,15 +21,27 @@ from worker_wrapper.connection import RedisConnection
 from worker_wrapper.conversations import FILE, Conversations
 from worker_wrapper.logs import Log
 from worker_wrapper.session_settings import SnapshotSettings
+from worker_wrapper.tree import TooLargeError
+
+_SKIPPED_LOGGED: Final = 10
+_SAID_CHARACTERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot ready to be stored: `data` is None when there is nothing to store."""
+    """A snapshot ready to be stored.
+
+    Attributes:
+        key: Where to.
+        data: The snapshot; None when there is nothing to store.
+        report: What the state says of it.
+        why: What is the matter with the agent's session when it is not stored.
+    """
 
     key: str
     data: bytes | None
     report: SnapshotReport
+    why: str = ""
 
 
 class Memory:
@@ -55,47 +70,75 @@ class Memory:
                 worker in this container may have died before its answer was published.
 
         Returns:
-            A report if there is something to say: what was stored cannot be read.
+            A report if there is something to say: what was stored cannot be read, or not all of it
+            could be written.
         """
-        data = await self._redis.call("GET", self._settings.key, decode=False)
-        if local.unfinished:
-            archive.forget(self._roots, local.unfinished)
+        key = self._settings.key
+        try:
+            data = await self._redis.call("GET", key, decode=False)
+        except ResponseError as error:
+            return self._lost(key, 0, error)
+        skipped: list[str] = []
+
+        def skip(name: str, error: Exception) -> None:
+            skipped.append(name)
+            if len(skipped) <= _SKIPPED_LOGGED:
+                self._log.warning("snapshot_file_skipped", file=ascii(name), error=_said(error))
+
+        def unpack() -> int:
+            if local.unfinished:
+                archive.forget(self._roots, local.unfinished)
+            if data is None:
+                return 0
+            return archive.unpack(data, self._roots, agent=self._agent.name, skipped=skip)
+
+        # Whatever the agent left on this disk: it may cost the memory and never the worker.
+        try:
+            files = await asyncio.to_thread(unpack)
+        except Exception as error:
+            return self._lost(key, len(data or b""), error)
         if data is None:
             return None
-        try:
-            files = await asyncio.to_thread(
-                archive.unpack, data, self._roots, agent=self._agent.name
-            )
-        except archive.UnreadableError as error:
-            self._log.error("snapshot_unreadable", key=self._settings.key, error=str(error))
-            return SnapshotReport(stored=False, bytes=len(data), reason="Unreadable")
-        self._log.info("snapshot_restored", files=files, bytes=len(data))
+        self._log.info("snapshot_restored", files=files, skipped=len(skipped), bytes=len(data))
+        if skipped:
+            return SnapshotReport(stored=False, bytes=len(data), reason="Incomplete")
         return None
+
+    def _lost(self, key: str, size: int, error: Exception) -> SnapshotReport:
+        self._log.error("snapshot_unreadable", key=key, error=_said(error))
+        return SnapshotReport(stored=False, bytes=size, reason="Unreadable")
 
     async def take(self, session: Session, conversations: Conversations) -> Snapshot:
         """Compress what the agent remembers now.
 
         Everything of the latest conversations is kept; when that is too large, the one of this
-        session alone. When even that is, nothing is stored: what was stored before stays.
+        session alone. When even that is, or when it cannot be read, nothing is stored: what was
+        stored before stays. Whatever the agent left, this fails no turn.
         """
         own = self._agent.conversation_id(session)
         latest = {self._agent.conversation_id(known) for known in conversations.latest()}
         limit = self._settings.max_bytes
-        reached = 0
+        refused = TooLargeError("")
         for sessions in ({own, *latest}, {own}):
             ids = [each for each in sessions if each]
             try:
                 data = await asyncio.to_thread(
                     archive.pack, self._roots, agent=self._agent.name, sessions=ids, limit=limit
                 )
-            except archive.TooLargeError as error:
-                reached = error.reached
+            except TooLargeError as error:
+                refused = error
                 continue
+            except Exception as error:
+                self._log.warning("snapshot_failed", error=_said(error))
+                why = f"could not be read ({_said(error)})"
+                report = SnapshotReport(stored=False, reason="Failed", limit=limit)
+                return Snapshot(self._settings.key, None, report, why)
             report = SnapshotReport(stored=True, bytes=len(data), limit=limit)
             return Snapshot(self._settings.key, data, report)
-        self._log.warning("snapshot_too_large", limit=limit, reached=reached)
+        why, reached = str(refused), refused.reached
+        self._log.warning("snapshot_too_large", why=why, limit=limit, reached=reached)
         report = SnapshotReport(stored=False, bytes=reached, reason="TooLarge", limit=limit)
-        return Snapshot(self._settings.key, None, report)
+        return Snapshot(self._settings.key, None, report, why)
 
 
 def session_roots(agent: Agent, environ: Mapping[str, str], home: Path) -> dict[str, Path]:
@@ -108,9 +151,13 @@ def session_roots(agent: Agent, environ: Mapping[str, str], home: Path) -> dict[
     return roots
 
 
-def too_large(report: SnapshotReport) -> str:
+def not_stored(snapshot: Snapshot) -> str:
     """Say to people that the agent's memory was not stored."""
     return (
-        f"the agent's session is larger than {report.limit} bytes when compressed and was not "
-        "stored: after a restart it remembers an earlier state (see SNAPSHOT_MAX_BYTES)"
+        f"the agent's session {snapshot.why} and was not stored: "
+        "after a restart it remembers an earlier state"
     )
+
+
+def _said(error: Exception) -> str:
+    return ascii(f"{type(error).__name__}: {error}"[:_SAID_CHARACTERS])[1:-1]

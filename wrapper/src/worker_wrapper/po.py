@@ -23,6 +23,7 @@ from worker_wrapper.conversations import Conversations
 from worker_wrapper.embedding import Embedder, HashEmbedder
 from worker_wrapper.exchange import POISONED_DELIVERIES, Worker, answer, begin, poisoned
 from worker_wrapper.heartbeat import STANDALONE_SECONDS
+from worker_wrapper.limits import BeyondUseError, Limits, used_up
 from worker_wrapper.memory import Memory
 from worker_wrapper.outputs import refusal
 from worker_wrapper.po_claim import POClaim
@@ -35,6 +36,8 @@ from worker_wrapper.streams import Entry, InputStream
 _HELD_SECONDS = 0.5
 """How often a worker that is held asks whether it still is; it is usually asked to leave soon."""
 _WHY_CHARACTERS = 500
+_FAILURES = 2
+"""After failing at so many messages in a row it is not the messages."""
 
 
 async def run(worker: Worker) -> None:
@@ -65,6 +68,7 @@ class PO:
             worker.log,
         )
         self._turns = self._with_conversations()
+        self._limits, self._failures = Limits(), 0
 
     async def run(self) -> None:
         """Answer messages in their order until we are asked to leave."""
@@ -72,6 +76,7 @@ class PO:
         if not await shutdown.unless(begin(self._worker, self._stream, self._restore)):
             return
         while not shutdown.requested.is_set():
+            self._limits.check()
             entry = await shutdown.unless(self._stream.next())
             if entry is None or not await self._handle(entry):
                 continue
@@ -82,6 +87,9 @@ class PO:
         """Answer one message, or say why not; False when it was none.
 
         Whatever goes wrong with a message is that message's: the next one is answered.
+
+        Raises:
+            BeyondUseError: The message is answered, but this process would fail at the next too.
         """
         worker = self._worker
         claim = POClaim(self._stream, entry, worker.settings.worker_id)
@@ -99,6 +107,11 @@ class PO:
             worker.log.exception("message_failed", entry=entry.id)
             why = f"the worker failed at this message: {type(error).__name__}: {error}"
             await self._refuse(claim, "WorkerFailed", excerpt(why, _WHY_CHARACTERS))
+            self._failures += 1
+            if self._failures >= _FAILURES or used_up(error):
+                raise BeyondUseError(why) from error
+            return True
+        self._failures = 0
         return True
 
     async def _held(self) -> bool:

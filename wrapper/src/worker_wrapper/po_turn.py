@@ -13,7 +13,7 @@ from worker_wrapper.agents.base import Session, Turn
 from worker_wrapper.conversations import Conversations
 from worker_wrapper.embedding import Embedder
 from worker_wrapper.exchange import Worker
-from worker_wrapper.memory import Memory, too_large
+from worker_wrapper.memory import Memory, not_stored
 from worker_wrapper.outputs import without_turn
 from worker_wrapper.po_claim import Bookkeeping, POClaim
 from worker_wrapper.po_scripts import OUTPUTS_KEPT, PIECE
@@ -101,7 +101,7 @@ class POTurns:
             self.conversations.keep(session)
         snapshot = await self._memory.take(session, self.conversations) if self._memory else None
         if snapshot and not snapshot.report.stored:
-            warnings = [*output.warnings, too_large(snapshot.report)]
+            warnings = [*output.warnings, not_stored(snapshot)]
             output = output.model_copy(update={"warnings": warnings})
         now = worker.clock()
         kept = ledger.turn_of(message.input, message.prompt, output, thread=thread, now=now)

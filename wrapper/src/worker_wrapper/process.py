@@ -17,6 +17,7 @@ from typing import Literal
 
 from worker_wrapper.agents.base import Command, Outcome
 from worker_wrapper.descendants import Strangers, reaping, strangers, sweep
+from worker_wrapper.limits import used_up
 from worker_wrapper.oom import oom_kills
 from worker_wrapper.pipes import Pipe, Tail
 from worker_wrapper.spill import Spill
@@ -218,6 +219,8 @@ def _start(
             start_new_session=True,
         )
     except OSError as error:
+        if used_up(error):
+            raise
         raise CannotStartError(_why_not(error, command.argv[0], workdir)) from None
     except ValueError as error:  # A NUL, or half a character, in an argument.
         raise CannotStartError(f"cannot start {command.argv[0]}: {error}") from None

@@ -6,7 +6,7 @@ from typing import Self
 from worker_wrapper.agents.base import Session
 from worker_wrapper.conversations import Conversations
 from worker_wrapper.exchange import Worker
-from worker_wrapper.memory import Memory, Snapshot, too_large
+from worker_wrapper.memory import Memory, Snapshot, not_stored
 
 
 class Recall:
@@ -39,4 +39,4 @@ class Recall:
             return None, []
         self._conversations.keep(session)
         snapshot = await self._memory.take(session, self._conversations)
-        return snapshot, [] if snapshot.report.stored else [too_large(snapshot.report)]
+        return snapshot, [] if snapshot.report.stored else [not_stored(snapshot)]
