@@ -25,6 +25,7 @@ from orbiter_operator.message import build_message
 from orbiter_operator.models import FINAL, TaskStatus
 from orbiter_operator.news import News
 from orbiter_operator.parse import owner_of
+from orbiter_operator.refusals import too_large
 from orbiter_operator.status import patch, without_result
 from orbiter_operator.steps import (
     Announce,
@@ -269,5 +270,4 @@ def _no_message(error: ValueError) -> Refusal:
 
 def _too_much(error: ApiError) -> bool:
     """Whether the API server or its database cannot store what is in this status."""
-    large = "too large" in error.message or "larger than max" in error.message
-    return error.status in (400, 413, 422) or (error.status >= 500 and large)
+    return error.status in (400, 422) or too_large(error)
