@@ -24,7 +24,7 @@ from orbiter_operator.manifests import build_job
 from orbiter_operator.message import build_message
 from orbiter_operator.models import FINAL, TaskStatus
 from orbiter_operator.news import News
-from orbiter_operator.parse import owner_of
+from orbiter_operator.parse import job_facts
 from orbiter_operator.refusals import too_large
 from orbiter_operator.status import patch, without_result
 from orbiter_operator.steps import (
@@ -177,11 +177,11 @@ class Executor:
             raise error
         if error.status == 409:
             found = await self._kube.get(JOBS, key.namespace, name)
-            owner = owner_of(found, "AgentTask")
-            if owner and owner[1] == observed.uid:
+            facts = job_facts(found)
+            if facts is not None and facts.owner == observed.uid:
                 self._store.jobs.put(found)
                 return
-            whose = "another AgentTask's" if owner else "not ours"
+            whose = "another AgentTask's" if facts is not None else "not ours"
             text = f"Job {name} exists and is {whose}; delete it or choose another task name"
             raise RefusedError(Refusal(status=409, reason="NameConflict", message=text))
         quota = "exceeded quota" in error.message
