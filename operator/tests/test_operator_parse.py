@@ -10,11 +10,15 @@ from orbiter_operator.parse import pod_facts, read_adoption
 
 
 def pod(status: dict[str, Any], **meta: Any) -> dict[str, Any]:
-    labels = {"orbiter.dev/agenttask-uid": "u", "orbiter.dev/attempt": "2"}
     return {
         "metadata": {
             "name": "p",
-            "labels": labels,
+            "labels": {
+                "orbiter.dev/agenttask": "fix",
+                "orbiter.dev/agenttask-uid": "u",
+                "orbiter.dev/attempt": "2",
+            },
+            "ownerReferences": [{"kind": "Job", "name": "fix-2", "uid": "j", "controller": True}],
             "creationTimestamp": "2026-01-01T00:00:00Z",
             **meta,
         },

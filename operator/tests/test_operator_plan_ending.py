@@ -1,7 +1,9 @@
 """At the end of a task: it stays what it is, stops what lingers, and goes in time."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
-from support.observed import decide, ended, job, output, pod, record, running, spec
+from support.observed import NOW, decide, ended, job, observed, output, pod, record, running, spec
 
 from orbiter_operator.steps import DeleteJob, DeleteTask, ForgetSession
 
@@ -80,3 +82,41 @@ def test_a_worker_that_answers_before_its_pod_was_heard_of_keeps_its_place_until
     for over in (job(state="complete"), job(deleting=True)):
         assert decide(unheard.model_copy(update={"jobs": (over,)})).place == "leave"
     assert decide(unheard.model_copy(update={"pods": (pod(phase="Succeeded"),)})).place == "leave"
+
+
+@pytest.mark.parametrize("finished", [datetime(2999, 1, 1, tzinfo=UTC), NOW - timedelta(days=9000)])
+@pytest.mark.parametrize(
+    "started", [datetime(2999, 1, 1, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=UTC)]
+)
+def test_a_worker_whose_clock_is_far_off_neither_puts_off_the_end_nor_works_for_ever(
+    finished, started
+):
+    out = output(started_at=started, finished_at=finished, duration_ms=2**53 - 1)
+    for facts in (running(**record(out)), observed(jobs=(job(),), **record(out))):
+        status = decide(facts, after=60).status
+        assert NOW <= status.start_time <= status.completion_time <= NOW + timedelta(minutes=6)
+        assert 0 <= status.duration_ms <= 360_000
+
+
+def test_a_duration_without_a_beginning_is_no_longer_than_the_task_has_existed():
+    out = output(started_at=None, finished_at=None, duration_ms=2**53 - 1)
+    status = decide(observed(jobs=(job(),), **record(out)), after=60).status
+    assert status.duration_ms <= 360_000
+
+
+def test_a_worker_that_says_it_begins_in_the_future_has_begun_now():
+    facts = observed(jobs=(job(),), busy_since=datetime(2999, 1, 1, tzinfo=UTC), **record())
+    assert decide(facts, after=1).status.start_time == NOW + timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("reason", ["two words", "lower", "x" * 65, "A" * 65, "Ünder", "A\n", ""])
+def test_a_reason_that_is_no_camel_case_word_is_told_in_the_message_only(reason):
+    status = decide(running(**record(output("failed", reason=reason, error="it broke")))).status
+    assert status.reason == "AgentError"
+    assert "it broke" in status.message
+    assert {item.reason for item in status.conditions} <= {"AgentError", "AsExpected"}
+
+
+def test_a_reason_of_one_camel_case_word_is_the_tasks():
+    status = decide(running(**record(output("failed", reason="OutOfCoffee2", error="x")))).status
+    assert status.reason == "OutOfCoffee2"

@@ -116,6 +116,8 @@ async def test_a_status_that_the_api_server_refuses_for_its_result_is_written_wi
         (413, "RequestEntityTooLarge", "limit is 3145728"),
         (415, "UnsupportedMediaType", "no"),
         (422, "Invalid", "spec.workspace: Invalid value"),
+        (500, "InternalError", "etcdserver: request is too large"),
+        (500, "InternalError", "rpc error: trying to send message larger than max"),
     ],
 )
 async def test_an_entry_whose_task_the_api_server_refuses_is_a_dead_letter(

@@ -46,7 +46,9 @@ def job(version: int, uid: str = "j1", owner: str = UID, **status: Any) -> dict[
             "resourceVersion": str(version),
             "creationTimestamp": "2026-01-01T00:00:00Z",
             "labels": {"orbiter.dev/agenttask": "fix", "orbiter.dev/attempt": "1"},
-            "ownerReferences": [{"kind": "AgentTask", "name": "fix", "uid": owner}],
+            "ownerReferences": [
+                {"kind": "AgentTask", "name": "fix", "uid": owner, "controller": True}
+            ],
         },
         "spec": {},
         "status": status,
@@ -174,6 +176,8 @@ def pod(version: int, **status: Any) -> dict[str, Any]:
     made = job(version, uid="p1")
     made["metadata"]["name"] = "fix-1-abcde"
     made["metadata"]["labels"]["orbiter.dev/agenttask-uid"] = UID
+    owner = {"kind": "Job", "name": "fix-1", "uid": "j1", "controller": True}
+    made["metadata"]["ownerReferences"] = [owner]
     made["spec"] = {"nodeName": node} if node else {}
     made["status"] = {"phase": "Pending"} | status
     return made
@@ -216,3 +220,11 @@ def test_the_ordinary_course_of_a_pod_calls_for_two_looks(store, told):
 def test_what_goes_wrong_with_a_pod_calls_for_a_look_even_when_it_is_new(store, told, status):
     store.pods.put(pod(1, **status))
     assert told == [TASK]
+
+
+def test_nothing_is_kept_of_what_deleted_tasks_depended_on(store):
+    store.put(task(1, "second", "u2", dependsOn=["fix", "more"]))
+    store.put(task(2, "second", "u3", dependsOn=["fix"]))
+    assert store.dependents(TASK) == [Key("team", "second")]
+    store.remove(task(3, "second", "u3", dependsOn=["fix"]))
+    assert store._dependents == {}

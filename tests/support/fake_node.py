@@ -140,7 +140,9 @@ class FakeNode:
                 "name": name,
                 "namespace": meta["namespace"],
                 "labels": dict(template["metadata"]["labels"]),
-                "ownerReferences": [{"kind": "Job", "name": meta["name"], "uid": meta["uid"]}],
+                "ownerReferences": [
+                    {"kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
+                ],
             },
             "spec": {"nodeName": "fake-node", "containers": template["spec"]["containers"]},
             "status": {"phase": "Pending"},

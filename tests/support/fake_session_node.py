@@ -146,7 +146,14 @@ class FakeSessionNode:
                     "name": name,
                     "namespace": meta["namespace"],
                     "labels": dict(template["metadata"]["labels"]),
-                    "ownerReferences": [{"kind": "ReplicaSet", "name": name, "uid": meta["uid"]}],
+                    "ownerReferences": [
+                        {
+                            "kind": "ReplicaSet",
+                            "name": f"{meta['name']}-5d4f8c7b9",
+                            "uid": meta["uid"],
+                            "controller": True,
+                        }
+                    ],
                 },
                 "spec": {"nodeName": ""},
                 "status": {"phase": "Pending"},

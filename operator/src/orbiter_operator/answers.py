@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from orbiter_operator.facts import Observed
 from orbiter_operator.identity import message_id
+from orbiter_operator.retry import attempts_allowed
 
 _LOST = (
     "You have worked on this before and asked a question. What you said and did then is lost, so "
@@ -69,5 +70,7 @@ def _answered(observed: Observed, attempt: int) -> dict[str, str]:
     if not observed.spec.input:
         return {}
     texts = {item.id: item.text for item in observed.spec.input}
-    ids = (message_id(observed, number) for number in range(1, attempt))
+    # There are no more attempts than failures allowed and answers, whatever a label says.
+    most = attempts_allowed(observed.spec.retry) + len(texts)
+    ids = (message_id(observed, number) for number in range(1, min(attempt, most + 1)))
     return {request: texts[request] for request in ids if request in texts}

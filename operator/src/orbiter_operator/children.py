@@ -122,14 +122,15 @@ class Children(Generic[F]):
         """
         meta = obj["metadata"]
         facts = self._read(obj)
-        if facts is None or meta["uid"] in self._gone:
+        name = str((meta.get("labels") or {}).get(self._label) or "")
+        if facts is None or not name or meta["uid"] in self._gone:
             return
         place = (meta["namespace"], meta["name"])
         old = self._seen.get(place)
         version = version_of(obj)
         if old is not None and old.version >= version:
             return
-        key = Key(meta["namespace"], meta["labels"][self._label], self._kind)
+        key = Key(meta["namespace"], name, self._kind)
         self._seen[place] = _Seen(version, meta["uid"], key, facts)
         self._names[key].add(meta["name"])
         if not ours and facts.is_news(None if old is None else old.facts):

@@ -14,6 +14,8 @@ Edges = Callable[[str], Sequence[str]]
 """Names a task depends on; empty when there is no such task."""
 _NEVER = ("Failed", "Cancelled")
 _SHOWN = 3
+_MOST_EDGES = 20_000
+"""How far a cycle is looked for: some milliseconds. Tasks on a longer one wait and say for what."""
 
 
 def resolve(name: str, phase_of: Lookup, edges: Edges) -> Dependencies:
@@ -45,13 +47,19 @@ def resolve(name: str, phase_of: Lookup, edges: Edges) -> Dependencies:
 
 
 def find_cycle(name: str, edges: Edges) -> tuple[str, ...]:
-    """The shortest way from `name` back to itself, both ends included; empty when there is none."""
+    """The shortest way from `name` back to itself, both ends included; empty when there is none.
+
+    Looked for at every look at a task that waits, so never in the whole of a large graph.
+    """
     came_from: dict[str, str] = {}
-    frontier = [name]
-    while frontier:
+    frontier, seen = [name], 0
+    while frontier and seen < _MOST_EDGES:
         following: list[str] = []
         for current in frontier:
+            if seen >= _MOST_EDGES:
+                break
             for dependency in edges(current):
+                seen += 1
                 if dependency == name:
                     return _path(name, current, came_from)
                 if dependency not in came_from:

@@ -4,7 +4,9 @@ Reads the developer input stream as one consumer among the standalone workers, a
 is room for a Job. The task's name follows from the entry's id, so an entry becomes one task
 however often it is read. Until the task's Job has the entry, its claim is renewed, lest another
 worker takes it for a dead peer's. A bound entry is left to its own Job. An entry that is no task,
-or that the API server refuses, is a dead letter, and the next is taken.
+or that the API server refuses, is a dead letter, and the next is taken. One with which the API
+server fails again and again is put aside, so that those behind it go on, and tried again now and
+then.
 """
 
 import asyncio
@@ -23,6 +25,7 @@ from orbiter_operator.kube import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.labels import ENTRY, MANAGED_BY, MANAGER, REQUEST, task_name
 from orbiter_operator.leader import NotLeadingError
 from orbiter_operator.pace import UNHURRIED_SECONDS, next_moment
+from orbiter_operator.refusals import too_large
 from orbiter_operator.streams import Entry, Inbox
 from orbiter_operator.together import run_together
 
@@ -33,6 +36,10 @@ _BATCH = 100
 _FULL_SECONDS = 0.5
 _GATHER_SECONDS = 0.1
 _PAUSE_SECONDS = 1.0
+_TRIES = 3
+"""How often the API server may fail with one entry before the next is tried."""
+ASIDE_SECONDS = 15.0
+"""After how long what was put aside is tried again."""
 _NOT_THE_TASKS_FAULT = (401, 404, 408, 409, 429)
 
 
@@ -70,6 +77,7 @@ class Dispatcher:
         self._spare = spare
         self._allowed = allowed
         self._dead_letters = DeadLetters(redis, dead)
+        self._failures: dict[str, int] = {}
 
     async def run(self) -> None:
         """Adopt until cancelled, through every failure of Redis and the API server."""
@@ -77,6 +85,7 @@ class Dispatcher:
             {
                 "dispatch": self._persist(self._dispatch),
                 "renewal of claims": self._persist(self._renew),
+                "entries put aside": self._persist(self._try_aside),
             }
         )
 
@@ -109,8 +118,35 @@ class Dispatcher:
         position = "0"
         while entries := await self._inbox.held(position, _BATCH):
             for entry in entries:
-                await self._take(entry)
+                if not self._is_aside(entry.id):
+                    await self._take(entry)
             position = entries[-1].id
+
+    async def _try_aside(self) -> None:
+        """Come back to what was put aside, until it is a task or nobody's."""
+        while True:
+            await asyncio.sleep(ASIDE_SECONDS)
+            for name in filter(self._is_aside, tuple(self._failures)):
+                if self._spare() == 0:
+                    break
+                # One at a time: what is held of others may be large.
+                found = await self._inbox.held(id_before(name), 1)
+                if not found or found[0].id != name:
+                    del self._failures[name]  # another has it, or it was deleted
+                else:
+                    await self._take(found[0])
+
+    def _is_aside(self, entry: str) -> bool:
+        return self._failures.get(entry, 0) >= _TRIES
+
+    def _put_aside(self, entry: str, error: ApiError) -> bool:
+        """Count a failure of the API server; whether it is time to go on without this entry."""
+        if error.status < 500:
+            return False  # what it says is true of every entry
+        self._failures[entry] = self._failures.get(entry, 0) + 1
+        if self._failures[entry] == _TRIES:
+            log.warning("entry put aside", entry=entry, error=str(error))
+        return self._is_aside(entry)
 
     async def _take(self, entry: Entry) -> bool:
         """Deal with one entry. Returns whether it was from outside.
@@ -130,12 +166,15 @@ class Dispatcher:
             raise
         except Exception as error:
             if isinstance(error, ApiError) and _passes(error):
+                if self._put_aside(entry.id, error):
+                    return True
                 raise
             if not isinstance(error, InvalidMessageError):
                 log.exception("entry not handled", stream=DEVELOPER_INPUT, entry=entry.id)
             await self._dead_letters.bury(
                 DEVELOPER_INPUT, DEVELOPER_GROUP, entry, error, remove=True
             )
+        self._failures.pop(entry.id, None)
         return True
 
     async def _adopt(self, entry: Entry) -> None:
@@ -178,11 +217,21 @@ def _passes(error: ApiError) -> bool:
     """Whether a refusal says nothing about the task: another one would be refused too, for now.
 
     A 403 may be either: the operator's rights and a namespace's quota concern every task, an
-    admission webhook and its policies this one.
+    admission webhook and its policies this one. What is too large for the database stays so.
     """
+    if too_large(error):
+        return False
     if error.status == 403:
         return "cannot create resource" in error.message or "exceeded quota" in error.message
     return error.status >= 500 or error.status in _NOT_THE_TASKS_FAULT
+
+
+def id_before(entry: str) -> str:
+    """The id right before an entry's: what is read after it begins with the entry."""
+    milliseconds, _, number = entry.partition("-")
+    if int(number):
+        return f"{milliseconds}-{int(number) - 1}"
+    return f"{int(milliseconds) - 1}-{2**64 - 1}"
 
 
 def build_task(

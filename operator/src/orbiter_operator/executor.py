@@ -24,7 +24,8 @@ from orbiter_operator.manifests import build_job
 from orbiter_operator.message import build_message
 from orbiter_operator.models import FINAL, TaskStatus
 from orbiter_operator.news import News
-from orbiter_operator.parse import owner_of
+from orbiter_operator.parse import job_facts
+from orbiter_operator.refusals import too_large
 from orbiter_operator.status import patch, without_result
 from orbiter_operator.steps import (
     Announce,
@@ -176,11 +177,11 @@ class Executor:
             raise error
         if error.status == 409:
             found = await self._kube.get(JOBS, key.namespace, name)
-            owner = owner_of(found, "AgentTask")
-            if owner and owner[1] == observed.uid:
+            facts = job_facts(found)
+            if facts is not None and facts.owner == observed.uid:
                 self._store.jobs.put(found)
                 return
-            whose = "another AgentTask's" if owner else "not ours"
+            whose = "another AgentTask's" if facts is not None else "not ours"
             text = f"Job {name} exists and is {whose}; delete it or choose another task name"
             raise RefusedError(Refusal(status=409, reason="NameConflict", message=text))
         quota = "exceeded quota" in error.message
@@ -269,5 +270,4 @@ def _no_message(error: ValueError) -> Refusal:
 
 def _too_much(error: ApiError) -> bool:
     """Whether the API server or its database cannot store what is in this status."""
-    large = "too large" in error.message or "larger than max" in error.message
-    return error.status in (400, 413, 422) or (error.status >= 500 and large)
+    return error.status in (400, 422) or too_large(error)

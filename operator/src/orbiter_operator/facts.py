@@ -52,6 +52,7 @@ class PodFacts(Facts):
     name: str
     owner: str
     attempt: int
+    job: str = ""
     phase: str = "Pending"
     reason: str = ""
     message: str = ""
@@ -94,7 +95,7 @@ class PodFacts(Facts):
         return not self.over and not self.lost(now)
 
 
-_ORDINARY = {"node", "image", "exit_reason", "exit_code", "exit_message"}
+_ORDINARY = {"job", "node", "image", "exit_reason", "exit_code", "exit_message"}
 _ACTED_ON = tuple(name for name in PodFacts.model_fields if name not in _ORDINARY)
 
 

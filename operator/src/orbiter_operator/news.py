@@ -17,6 +17,8 @@ HELD_BYTES = 64 * 1024 * 1024
 
 So many are never unsettled but when the API server is away, or after a long absence of ours.
 """
+_HINTS = 8
+"""Of how many attempts of a task it is kept that their workers said they are busy."""
 
 
 class Letter(NamedTuple):
@@ -34,7 +36,7 @@ class News:
     def __init__(self) -> None:
         self._letters: dict[Key, list[Letter]] = defaultdict(list)
         self._busy: dict[Key, dict[int, datetime]] = defaultdict(dict)
-        self._records: dict[tuple[str, int], AttemptRecord] = {}
+        self._records: dict[str, dict[int, AttemptRecord]] = defaultdict(dict)
         self._held = 0
 
     def deliver(self, key: Key, letter: Letter) -> None:
@@ -60,7 +62,10 @@ class News:
 
     def busy(self, key: Key, attempt: int, since: datetime) -> None:
         """A worker says that it has begun."""
-        self._busy[key].setdefault(attempt, since)
+        told = self._busy[key]
+        told.setdefault(attempt, since)
+        if len(told) > _HINTS:
+            del told[next(iter(told))]
 
     def busy_since(self, key: Key, attempt: int, earliest: datetime) -> datetime | None:
         """When the attempt's worker began, by its own word. Nothing before `earliest` counts."""
@@ -69,14 +74,17 @@ class News:
 
     def learn(self, uid: str, attempt: int, record: AttemptRecord) -> None:
         """Redis has said this about an attempt."""
-        self._records[uid, attempt] = record
+        self._records[uid][attempt] = record
 
     def record(self, uid: str, attempt: int) -> AttemptRecord | None:
         """What Redis last said about an attempt."""
-        return self._records.get((uid, attempt))
+        return self._records.get(uid, {}).get(attempt)
 
-    def forget(self, key: Key, uid: str, attempts: int) -> None:
+    def forget(self, key: Key, uid: str) -> None:
         """The task is at its end: keep nothing of it but what is not acknowledged."""
+        self.nobody(key)
+        self._records.pop(uid, None)
+
+    def nobody(self, key: Key) -> None:
+        """There is no such task: nothing that workers say of it is kept."""
         self._busy.pop(key, None)
-        for attempt in range(1, attempts + 2):
-            self._records.pop((uid, attempt), None)

@@ -157,9 +157,16 @@ class Observer:
     def _children(self, key: Key, uid: str) -> dict[str, Any]:
         jobs: list[JobFacts] = self._store.jobs.of(key, uid)
         pods: list[PodFacts] = self._store.pods.of(key, uid)
+        # The pod of a Job that is gone may still work. One of another Job is none of ours.
+        uids = {job.attempt: job.uid for job in jobs}
         return {
             "jobs": tuple(sorted(jobs, key=lambda job: job.attempt)),
-            "pods": tuple(sorted(pods, key=lambda pod: (pod.attempt, pod.name))),
+            "pods": tuple(
+                sorted(
+                    (pod for pod in pods if uids.get(pod.attempt, pod.job) == pod.job),
+                    key=lambda pod: (pod.attempt, pod.name),
+                )
+            ),
         }
 
     def _parse(self, key: Key, obj: Object) -> tuple[TaskSpec, str | None, TaskStatus]:

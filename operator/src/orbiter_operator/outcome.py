@@ -3,7 +3,8 @@
 Pure; part of `plan`. Also makes the outputs that the operator publishes for workers that cannot.
 """
 
-from datetime import datetime
+import re
+from datetime import datetime, timedelta
 from typing import Any
 
 from orbiter_contracts import DeveloperWorkerOutput, Usage
@@ -20,6 +21,9 @@ from orbiter_operator.steps import Announce, Plan
 
 _NOT_REPEATED = ("JobRejected", "InvalidMessage", "Cancelled")
 _INT32 = 2**31 - 1
+_SKEW = timedelta(minutes=5)
+"""How far a node's clock may be ahead of ours."""
+_REASON = re.compile("[A-Z][A-Za-z0-9]{0,63}")
 _ORDINARY = ("ConcurrencyLimit", "WaitingForDependencies", "Suspended", "Starting")
 _SELF_EXPLAINING = ("AgentTimeout", "Terminated")
 _CRASHED = "Worker crashed: "
@@ -42,6 +46,8 @@ def settle(
 ) -> Plan:
     """Turn an attempt's output into the task's next status."""
     started = observed.status.start_time or output.started_at
+    if started is not None:
+        started = _within(started, observed.created, now)
     facts: dict[str, Any] = {
         **identity,
         "worker_id": output.worker_id or identity["worker_id"],
@@ -69,7 +75,11 @@ def settle(
 def explain(output: DeveloperWorkerOutput) -> Explanation:
     """Reason, line and detail of an output that is not a success."""
     reason = output.reason or _DEFAULT_REASON.get(output.status, "AgentError")
-    lines = (output.error or _summary(output)).strip().splitlines()
+    told = output.error or _summary(output)
+    if not _REASON.fullmatch(reason):
+        told = f"{told} (its reason is no CamelCase word: {reason!r})".strip()
+        reason = "AgentError"
+    lines = told.strip().splitlines()
     line = lines[0] if lines else f"the worker reported {output.status} and no reason"
     line = line.removeprefix(_CRASHED).removeprefix(f"{reason}: ")
     if len(lines) > 1 and lines[-1] not in line and reason not in _SELF_EXPLAINING:
@@ -156,9 +166,13 @@ def _finish(
     facts: dict[str, Any],
     output: DeveloperWorkerOutput,
 ) -> Plan:
-    ended = output.finished_at or now
     began = facts["start_time"]
-    took = max(round((ended - began).total_seconds() * 1000), 0) if began else output.duration_ms
+    ended = _within(output.finished_at or now, began or observed.created, now)
+    took = output.duration_ms
+    if took is not None:
+        took = min(took, _milliseconds(observed.created, now + _SKEW))
+    if began is not None:
+        took = _milliseconds(began, ended)
     status = write(
         observed,
         now,
@@ -220,6 +234,15 @@ def _ask(
         **facts | {"input_request": asked},
     )
     return Plan(status=status, event=announcement(status), place=place_after(observed, now))
+
+
+def _within(moment: datetime, earliest: datetime, latest: datetime) -> datetime:
+    """The moment that a worker tells; the nearest that can be, where its clock is far off."""
+    return max(min(moment, latest + _SKEW), min(earliest, latest + _SKEW))
+
+
+def _milliseconds(since: datetime, until: datetime) -> int:
+    return max(round((until - since).total_seconds() * 1000), 0)
 
 
 def _summary(output: DeveloperWorkerOutput) -> str:

@@ -8,13 +8,23 @@ from pydantic import ValidationError
 
 from orbiter_operator.facts import Adopted, JobFacts, PodFacts
 from orbiter_operator.failures import one_line
-from orbiter_operator.labels import ATTEMPT, ENTRY, REQUEST, TASK_UID, WORKER, task_name
+from orbiter_operator.labels import (
+    ATTEMPT,
+    ENTRY,
+    REQUEST,
+    TASK,
+    TASK_UID,
+    WORKER,
+    job_name,
+    task_name,
+)
 from orbiter_operator.manifests import task_spec_error
 from orbiter_operator.models import TaskSpec
 from orbiter_operator.pod_rules import pod_error
 from orbiter_operator.worker_pod import WorkerDefaults
 
 _ENTRY_ID = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,19})")
+_ATTEMPT = re.compile(r"[1-9][0-9]{0,5}")
 _SHOWN = 60
 
 
@@ -24,19 +34,24 @@ def parse_time(text: str | None) -> datetime | None:
 
 
 def owner_of(obj: dict[str, Any], kind: str) -> tuple[str, str] | None:
-    """(name, uid) of the owner of one kind, or None."""
+    """(name, uid) of the controller if it is of this kind, or None.
+
+    Any object may name another as an owner beside its controller.
+    """
     for reference in obj["metadata"].get("ownerReferences") or ():
-        if reference.get("kind") == kind:
+        if reference.get("kind") == kind and reference.get("controller") is True:
             return reference["name"], reference["uid"]
     return None
 
 
 def job_facts(obj: dict[str, Any]) -> JobFacts | None:
-    """Read a Job; None when it is no attempt of an AgentTask."""
+    """Read a Job; None when it is no attempt of an AgentTask, whatever its labels say."""
     meta = obj["metadata"]
     owner = owner_of(obj, "AgentTask")
     attempt = _attempt(meta)
-    if owner is None or attempt is None:
+    if owner is None or attempt is None or label_of(obj, TASK) != owner[0]:
+        return None
+    if meta["name"] != job_name(owner[0], attempt):
         return None
     state: Literal["suspended", "active", "complete", "failed"] = "active"
     if (obj.get("spec") or {}).get("suspend"):
@@ -62,11 +77,16 @@ def job_facts(obj: dict[str, Any]) -> JobFacts | None:
 
 
 def pod_facts(obj: dict[str, Any]) -> PodFacts | None:
-    """Read a Pod; None when it is not a worker of an attempt."""
+    """Read a Pod; None when it is not a worker of an attempt, whatever its labels say.
+
+    A worker's pod is its Job's. Which Job that is, `observe` asks where it still exists.
+    """
     meta, status = obj["metadata"], obj.get("status") or {}
-    labels = meta.get("labels") or {}
-    attempt = _attempt(meta)
-    if attempt is None or TASK_UID not in labels:
+    owner, attempt = owner_of(obj, "Job"), _attempt(meta)
+    task, uid = label_of(obj, TASK), label_of(obj, TASK_UID)
+    if owner is None or attempt is None or not task or not uid:
+        return None
+    if owner[0] != job_name(task, attempt):
         return None
     facts: dict[str, Any] = {}
     for condition in status.get("conditions") or ():
@@ -80,7 +100,8 @@ def pod_facts(obj: dict[str, Any]) -> PodFacts | None:
         facts["waiting_since"] = parse_time(status.get("startTime") or meta["creationTimestamp"])
     return PodFacts(
         name=meta["name"],
-        owner=labels[TASK_UID],
+        owner=uid,
+        job=owner[1],
         attempt=attempt,
         phase=status.get("phase", "Pending"),
         reason=status.get("reason", ""),
@@ -127,9 +148,14 @@ def _state_facts(state: dict[str, Any], image: str) -> dict[str, Any]:
     return {}
 
 
+def label_of(obj: dict[str, Any], name: str) -> str:
+    """The value of a label; empty when there is none."""
+    return str((obj["metadata"].get("labels") or {}).get(name) or "")
+
+
 def _attempt(meta: dict[str, Any]) -> int | None:
-    text = (meta.get("labels") or {}).get(ATTEMPT, "")
-    return int(text) if text.isdigit() else None
+    text = str((meta.get("labels") or {}).get(ATTEMPT) or "")
+    return int(text) if _ATTEMPT.fullmatch(text) else None
 
 
 def read_adoption(meta: dict[str, Any], namespace: str) -> tuple[Adopted | None, str | None]:

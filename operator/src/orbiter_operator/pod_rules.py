@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from orbiter_operator.failures import one_line
-from orbiter_operator.labels import WORKER
+from orbiter_operator.labels import MANAGED_BY, OWN_LABELS, WORKER
 from orbiter_operator.models import Agent, Workspace
 from orbiter_operator.overlay import MERGE_KEYS
 from orbiter_operator.worker_pod import IDENTITY, Object, WorkerDefaults, lay_over
@@ -85,6 +85,11 @@ def _shape(overlay: Object) -> Iterator[str]:
         yield f"{_OVERLAY} is nested deeper than {DEEPEST} levels; write it flatter"
     if not isinstance((overlay.get("metadata") or {}).get("labels") or {}, dict):
         yield f"{_OVERLAY}.metadata.labels is not an object; write fields"
+        return
+    for label, value in ((overlay.get("metadata") or {}).get("labels") or {}).items():
+        if label == MANAGED_BY or label.startswith(OWN_LABELS):
+            why = "a label by which Orbiter finds its pods; leave it out"
+            yield _sentence(f"{_OVERLAY}.metadata.labels[{label}]", value, why)
     spec = overlay.get("spec") or {}
     yield from _lists(spec, f"{_OVERLAY}.spec", _ALWAYS_LISTS)
     for kind in ("containers", "initContainers"):

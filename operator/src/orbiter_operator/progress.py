@@ -118,6 +118,7 @@ def _on_its_way(
     pod = pods[-1] if pods else None
     since = observed.busy_since or (pod.running_since if pod else None)
     if since is not None:
+        since = min(since, now)  # a worker's word, and its clock may be anything
         status = write(
             observed,
             now,

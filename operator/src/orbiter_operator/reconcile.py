@@ -113,6 +113,7 @@ class Reconciler:
             obj = self._store.get(key)
             if obj is None:
                 self._leave(key)
+                self._news.nobody(key)
                 return None
             try:
                 observed = await self._observer.observe(key, obj, **facts)
@@ -170,7 +171,7 @@ class Reconciler:
         obj = self._store.get(key)
         if obj is not None and phase_of(obj) in FINAL:
             self._observer.forget(key)
-            self._news.forget(key, obj["metadata"]["uid"], obj["status"].get("attempts", 0))
+            self._news.forget(key, obj["metadata"]["uid"])
 
     async def _refresh(self, key: Key) -> None:
         """Somebody else has changed or deleted the task: look at it as it is now."""
@@ -197,7 +198,7 @@ class Reconciler:
     async def _withdraw(self, key: Key, obj: dict[str, Any]) -> None:
         uid = obj["metadata"]["uid"]
         status = TaskStatus.model_validate(obj.get("status") or {})
-        self._news.forget(key, uid, status.attempts)
+        self._news.forget(key, uid)
         self._observer.forget(key)
         if status.input_request is not None or (obj.get("spec") or {}).get("input"):
             await self._attempts.forget_session(uid)

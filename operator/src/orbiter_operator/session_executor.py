@@ -20,6 +20,7 @@ from orbiter_operator.session_facts import ObservedSession
 from orbiter_operator.session_manifests import build_deployment, build_template
 from orbiter_operator.session_metrics import SessionMetrics
 from orbiter_operator.session_models import SessionStatus
+from orbiter_operator.session_parse import deployment_facts
 from orbiter_operator.session_steps import Apply, SessionPlan, SetReplicas
 from orbiter_operator.session_store import SessionStore
 from orbiter_operator.status import patch
@@ -125,11 +126,11 @@ class SessionExecutor:
                 Refusal(status=error.status, reason=error.reason, message=error.message)
             )
         found = await self._kube.get(DEPLOYMENTS, key.namespace, key.name)
-        owner = owner_of(found, "POSession")
-        if owner and owner[1] == observed.uid:
+        owner, facts = owner_of(found, "POSession"), deployment_facts(found)
+        if facts is not None and facts.owner == observed.uid:
             self._store.deployments.put(found)
             return
-        if owner and owner[0] == observed.name:
+        if owner and owner[0] == observed.name and owner[1] != observed.uid:
             raise error  # of an earlier session of this name; Kubernetes is about to remove it
         text = (
             f"Deployment {key.name} exists and is not this session's; delete it or choose "

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 from orbiter_contracts import POState
 from orbiter_operator.failures import one_line
-from orbiter_operator.labels import SESSION_UID, TEMPLATE, WORKER
+from orbiter_operator.labels import SESSION, SESSION_UID, TEMPLATE, WORKER
 from orbiter_operator.models import Workspace
-from orbiter_operator.parse import owner_of, parse_time
+from orbiter_operator.parse import label_of, owner_of, parse_time
 from orbiter_operator.pod_rules import pod_error
 from orbiter_operator.session_facts import DeploymentFacts, QueueFacts, SessionPodFacts
 from orbiter_operator.session_models import SessionSpec
@@ -25,10 +25,10 @@ _ORDINARY = ("PodInitializing", "ContainerCreating", None)
 
 
 def deployment_facts(obj: Object) -> DeploymentFacts | None:
-    """Read a Deployment; None when it is no session's."""
+    """Read a Deployment; None when it is no session's, whatever its labels say."""
     meta = obj["metadata"]
     owner = owner_of(obj, "POSession")
-    if owner is None:
+    if owner is None or not meta["name"] == owner[0] == label_of(obj, SESSION):
         return None
     return DeploymentFacts(
         name=meta["name"],
@@ -40,10 +40,13 @@ def deployment_facts(obj: Object) -> DeploymentFacts | None:
 
 
 def session_pod_facts(obj: Object) -> SessionPodFacts | None:
-    """Read a Pod; None when it is no session's worker."""
+    """Read a Pod; None when it is no session's worker, whatever its labels say.
+
+    A worker's pod is a ReplicaSet's of the session's Deployment, which has the session's name.
+    """
     meta, status = obj["metadata"], obj.get("status") or {}
-    uid = (meta.get("labels") or {}).get(SESSION_UID)
-    if uid is None:
+    owner, uid = owner_of(obj, "ReplicaSet"), label_of(obj, SESSION_UID)
+    if owner is None or not uid or owner[0].rpartition("-")[0] != label_of(obj, SESSION):
         return None
     facts: Object = {}
     for condition in status.get("conditions") or ():

@@ -63,6 +63,7 @@ class Store:
             return
         if old is not None and old["metadata"]["uid"] != meta["uid"]:
             self._removed.setdefault(key, []).append(old)
+            self._drop_dependencies(key, old)
         _trim(obj)
         self._tasks[key] = obj
         for name in _dependencies(obj):
@@ -82,8 +83,7 @@ class Store:
             return
         del self._tasks[key]
         self._removed.setdefault(key, []).append(old)
-        for name in _dependencies(old):
-            self._dependents[Key(key.namespace, name)].discard(key)
+        self._drop_dependencies(key, old)
         self._enqueue(key)
         self._tell_dependents(key)
 
@@ -94,6 +94,14 @@ class Store:
             for obj in self._tasks.values()
             if obj["metadata"]["uid"] not in listed and version_of(obj) <= version
         ]
+
+    def _drop_dependencies(self, key: Key, old: Object) -> None:
+        for name in _dependencies(old):
+            on = Key(key.namespace, name)
+            dependents = self._dependents.get(on, set())
+            dependents.discard(key)
+            if not dependents:
+                self._dependents.pop(on, None)
 
     def _tell_dependents(self, key: Key) -> None:
         for dependent in self.dependents(key):
