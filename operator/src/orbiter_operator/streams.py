@@ -28,6 +28,8 @@ _FIELD_BYTES = 64
 _LARGEST = MAX_ENTRY_BYTES + 64 * 1024
 """An entry of the largest message, with its routing fields."""
 _SHOWN_FIELDS, _SHOWN_BYTES = 16, 2048
+LAST_ID = "18446744073709551615-18446744073709551615"
+"""No id is larger, and none is after it: Redis refuses `(` before it."""
 
 _READ = f"""
 local function read(entry)
@@ -63,6 +65,7 @@ while left > 0 and bytes < {BATCH_BYTES} do
   if not entry then return {{0, taken}} end
   add(entry)
   if after ~= '>' then after = entry[1] end
+  if after == '{LAST_ID}' then return {{0, taken}} end
 end
 return {{1, taken}}
 """
@@ -94,6 +97,7 @@ for _ = 1, tonumber(ARGV[2]) do
     end
   end
   routes[#routes + 1] = route
+  if entry[1] == '{LAST_ID}' then break end
   position = '(' .. entry[1]
 end
 return routes
@@ -168,6 +172,8 @@ class Inbox:
 
     async def held(self, after: str, count: int) -> list[Entry]:
         """What the consumer was handed and has not acknowledged, after the id `after`."""
+        if after == LAST_ID:
+            return []  # Redis would begin again with the first
         return (await self._take(after, count))[1]
 
     async def _take(self, after: str, count: int, woken: str = "") -> tuple[bool, list[Entry]]:
