@@ -2,8 +2,9 @@
 
 Whoever may write to a stream may name the id of an entry. After one with the largest id there is
 none left, and nobody can add anything for ever; after one of the year 2286 all later ids are of
-that year too, and nothing is ever old enough to be trimmed. The stream's newest id is therefore set
-back, in one script, with its groups, its other entries and who holds them as they were.
+that year too, and nothing is ever old enough to be trimmed. The stream is therefore made anew, in
+one script, with its groups, its other entries and who holds them as they were. (XSETID is of no
+use: Valkey lets no id come back behind one that was deleted.)
 
 An id from the future is in nobody's way, so those entries are dealt with first, like any other.
 Where ids have run out there is no time for that: each becomes a dead letter with its reason.
@@ -31,6 +32,8 @@ _BATCH = 500
 _MOST_BATCHES = 200
 _LETTERS = 10_000
 _LETTER_FIELDS, _LETTER_BYTES = 16, 2048
+_MOST_TEXTS = 4000
+"""Names and values of one entry that a script can add again."""
 _REASON = (
     "the id of the entry is out of range: it is days ahead of Redis' clock, and no more entries "
     "could be added behind it; add entries with the id *"
@@ -113,16 +116,39 @@ for _, group in ipairs(groups) do
   if #entries == {_BATCH} then moved = {_BATCH} end
 end
 if moved == {_BATCH} then return {{'more', letters}} end
-local top = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
-local newest = string.format('%.0f-0', now)
-if top and tonumber(string.match(top[1], '^%d+')) >= now then newest = top[1] end
-redis.call('XSETID', KEYS[1], newest, 'ENTRIESADDED', stream['entries-added'],
-  'MAXDELETEDID', newest)
+local fresh, after, newest = KEYS[1] .. ':mended', '-', string.format('%.0f-0', now)
+redis.call('EXPIRE', fresh, 0)
+while true do
+  local entry = redis.call('XRANGE', KEYS[1], after, '+', 'COUNT', 1)[1]
+  if not entry then break end
+  if #entry[2] > {_MOST_TEXTS} then
+    letter(entry, true)
+    letters = letters + 1
+  else
+    redis.call('XADD', fresh, entry[1], unpack(entry[2]))
+    if tonumber(string.match(entry[1], '^%d+')) >= now then newest = entry[1] end
+  end
+  after = '(' .. entry[1]
+end
+if newest == string.format('%.0f-0', now) and not exists(newest) then
+  redis.call('XADD', fresh, newest, 'a', 'b')
+  redis.call('XDEL', fresh, newest)
+end
 for _, group in ipairs(groups) do
-  if odd(group['last-delivered-id']) then
-    redis.call('XGROUP', 'SETID', KEYS[1], group['name'], newest)
+  local name, delivered, start = group['name'], group['last-delivered-id'], '-'
+  if odd(delivered) then delivered = newest end
+  redis.call('XGROUP', 'CREATE', fresh, name, delivered)
+  while true do
+    local some = redis.call('XPENDING', KEYS[1], name, start, '+', {_BATCH})
+    for _, entry in ipairs(some) do
+      redis.call('XCLAIM', fresh, name, entry[2], 0, entry[1], 'IDLE', entry[3],
+        'RETRYCOUNT', entry[4], 'FORCE', 'JUSTID')
+      start = '(' .. entry[1]
+    end
+    if #some < {_BATCH} then break end
   end
 end
+redis.call('RENAME', fresh, KEYS[1])
 return {{'mended', letters, last, newest}}
 """
 """KEYS: stream[, its dead letters]. ARGV: milliseconds an id may be ahead, reason of dead letters.
