@@ -15,7 +15,9 @@ from support.cluster import Cluster
 from support.redis_server import running_server
 
 from orbiter_contracts import queues, scripts
+from orbiter_operator.mending import MEND
 from orbiter_operator.session_queue import LOOK, registry_key
+from orbiter_operator.streams import LAST_ID
 from worker_wrapper.lease import LEASE_SECONDS, RELEASE, TAKE
 
 pytestmark = pytest.mark.e2e
@@ -98,6 +100,22 @@ def test_a_task_travels_from_the_operator_to_a_worker_and_back(login: Login) -> 
 def test_the_operator_can_answer_in_a_dead_workers_place(login: Login) -> None:
     operator = login("operator")
     assert publish(operator, admit(operator)) is not None
+
+
+@pytest.mark.parametrize(
+    ("user", "stream"),
+    [("chat", PO_INPUT), ("po", PO_OUTPUT), ("developer", OUTPUT), ("po", queues.LIFECYCLE)],
+)
+def test_the_operator_mends_a_stream_whose_ids_somebody_has_used_up(
+    login: Login, user: str, stream: str
+) -> None:
+    operator, writer = login("operator"), login(user)
+    operator.xgroup_create(stream, "group", id="0", mkstream=True)
+    writer.xadd(stream, {"data": "x"}, id=LAST_ID)
+    operator.xreadgroup("group", "o", {stream: ">"})
+    verdict = operator.eval(MEND, 2, stream, queues.dead_letter(stream), 1000, "out of range")
+    assert verdict[0] == "mended"
+    assert writer.xadd(stream, {"data": "{}"})
 
 
 def test_a_conversation_has_its_streams_and_its_record(login: Login) -> None:

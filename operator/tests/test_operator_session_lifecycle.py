@@ -6,8 +6,10 @@ from support.fake_session_node import long_ago
 from support.running_sessions import running_sessions
 from support.talks import Talks, worker_id
 
+from orbiter_contracts import POWorkerInput, encode
 from orbiter_contracts.queues import PO_GROUP, po_hold, po_input, po_output, po_snapshot
 from orbiter_operator.session_queue import registry_key
+from orbiter_operator.streams import LAST_ID
 
 pytestmark = pytest.mark.integration
 NAMESPACE = "team"
@@ -54,6 +56,28 @@ async def test_a_session_sleeps_wakes_for_a_message_answers_and_sleeps_again(
     }
     assert status["lastActivityTime"]
     assert talks.condition("alice", "Available")["status"] == "True"
+
+
+@pytest.mark.parametrize("entry", [LAST_ID, "9007199254740993000-0", "9999999999999-0"])
+async def test_a_message_whose_id_no_clock_has_made_breaks_nothing(world, talks, entry):
+    stream = po_input("team.alice")
+
+    async def is_mended():
+        newest = (await world.redis.xinfo_stream(stream))["last-generated-id"]
+        return int(newest.partition("-")[0]) < 2_000_000_000_000
+
+    async with running_sessions(world.api, world.server, resync=0.2):
+        talks.apply("alice")
+        await talks.until("alice", "Asleep")
+        strange = encode(POWorkerInput(user_id=1, prompt="strange"))
+        await world.redis.xadd(stream, strange, id=entry)
+        await eventually(is_mended)
+        await talks.send("alice", "later")
+        answers = await talks.answered("alice", 1 if entry == LAST_ID else 2)
+        assert answers[-1] == "re: later"
+        await eventually(lambda: talks.status("alice").get("turns") == len(answers))
+        status = await talks.until("alice", "Asleep")
+        assert status["lastActivityTime"] < "2200"
 
 
 async def test_a_session_for_which_a_message_waits_already_wakes_at_once(world, talks):

@@ -153,6 +153,23 @@ def test_each_of_the_four_conditions_keeps_it_awake(still):
     assert plan.status.phase in ("Ready", "Busy")
 
 
+@pytest.mark.parametrize(
+    "future",
+    [
+        {"queue": QueueFacts(message_at=datetime(2286, 11, 20, tzinfo=UTC))},
+        {"queue": QueueFacts(answered_at=datetime(2286, 11, 20, tzinfo=UTC))},
+        {"queue": queue(message_at=ago(4000), state=said(last_activity=ago(-9000)))},
+        {"queue": queue(message_at=ago(4000)), "status": {"lastActivityTime": ago(-9000)}},
+    ],
+    ids=["a message", "an answer", "the worker's word", "the status of before"],
+)
+def test_a_time_that_is_still_to_come_keeps_no_session_awake(future):
+    observed = session(1, running(), **future)
+    assert decide(observed).step == SetReplicas(replicas=0)
+    known = decide(observed.model_copy(update={"deployment": deployment(0), "pods": ()})).status
+    assert known.last_activity_time is None or known.last_activity_time <= NOW
+
+
 def test_the_last_event_keeps_a_worker_awake_that_keeps_no_state():
     asleep = session(1, running(), queue=QueueFacts(**QUIET), heard="ready")
     assert decide(asleep).step == SetReplicas(replicas=0)

@@ -118,7 +118,7 @@ def test_no_session_with_work_or_recent_activity_is_put_to_sleep(observed):
     assert observed.queue is not None, "put to sleep without knowing its streams"
     assert not observed.queue.waiting
     assert not is_busy(observed)
-    quiet = NOW - (last_activity(observed) or observed.created)
+    quiet = NOW - (last_activity(observed, NOW) or observed.created)
     assert quiet >= timedelta(seconds=observed.spec.idle.scale_to_zero_after_seconds)
 
 

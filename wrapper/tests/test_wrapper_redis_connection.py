@@ -175,6 +175,18 @@ async def test_a_server_out_of_memory_is_tried_again(
     assert len(pauses.taken) == 4
 
 
+async def test_a_stream_whose_ids_are_used_up_is_tried_again(
+    own: RedisConnection, own_redis_server: RedisServer, pauses: Pauses
+) -> None:
+    await own.call("XADD", "s", "18446744073709551615-18446744073709551615", "data", "x")
+    async with client_of(own_redis_server) as redis:
+        with pytest.raises(RedisUnavailableError, match="last possible ID"):
+            await own.call("EVAL", "return redis.call('XADD', KEYS[1], '*', 'a', 'b')", 1, "s")
+        assert len(pauses.taken) == 4
+        await redis.delete("s")
+    assert await own.call("XADD", "s", "*", "data", "x")
+
+
 @pytest.mark.parametrize("secret", ["", ":wrong-word@"])
 async def test_a_refused_password_is_said_so_without_showing_it(
     tmp_path: Path, pauses: Pauses, secret: str

@@ -187,6 +187,15 @@ async def test_all_abandoned_entries_are_found_however_many(
     assert await found(stream) == entries
 
 
+async def test_an_abandoned_entry_with_the_largest_id_is_found_and_ends_the_search(
+    stream: InputStream, redis: Redis
+) -> None:
+    largest = "18446744073709551615-18446744073709551615"
+    await redis.xadd("in", {"data": "x"}, id=largest)
+    await read_by(redis, "other", idle_seconds=61)
+    assert [entry.id async for entry in stream.abandoned()] == [largest]
+
+
 async def test_an_abandoned_entry_that_was_deleted_is_forgotten(
     stream: InputStream, redis: Redis
 ) -> None:

@@ -6,7 +6,8 @@ append-only file in that user's name, and leaves out (with a line in its log) wh
 may not do; without them a restart forgets the queue. Each program has the keys and the commands it uses and no others: a worker can
 take work and answer it but cannot create any (its XADD reaches outputs only), a developer worker
 cannot read conversations, a chat front end can speak to sessions and read their answers, nobody can
-list keys, read the configuration or flush the database. A PO worker may overwrite a snapshot and a
+list keys, read the configuration or flush the database. The operator alone may put a
+stream in another's place (RENAME): an id too large would close it for all. A PO worker may overwrite a snapshot and a
 session record, but no stream. The operator may delete a session's keys and end its own blocked read.
 `+@connection -@dangerous` is PING, HELLO, CLIENT SETINFO and the like, without CLIENT KILL and LIST.
 */}}
@@ -16,7 +17,7 @@ session record, but no stream. The operator may delete a session's keys and end 
 {{- $scripts := "+eval +evalsha +script|load +script|exists" -}}
 {{- $common := printf "-@all %s %s %s" $connection $consume $scripts -}}
 user default off resetpass sanitize-payload resetchannels ~* +@all
-user operator on #{{ .operator }} resetchannels ~worker:* ~agenttask:* {{ $common }} +xadd +xread +xlen +xtrim +exists +expire +hget +hmget +hgetall +hset +hexists +hdel +client|unblock (+unlink ~worker:po:*)
+user operator on #{{ .operator }} resetchannels ~worker:* ~agenttask:* {{ $common }} +xadd +xread +xlen +xtrim +xrevrange +rename +time +exists +expire +hget +hmget +hgetall +hset +hexists +hdel +client|unblock (+unlink ~worker:po:*)
 user developer on #{{ .developer }} resetchannels ~worker:developer:* ~worker:lifecycle ~agenttask:* {{ $common }} +exists +expire +get +set +hget +hset +hexists (+xadd ~worker:developer:output ~worker:developer:*:dead ~worker:lifecycle)
 user po on #{{ .po }} resetchannels ~worker:po:* ~worker:lifecycle ~session:* {{ $common }} +exists +expire +get +hget +hmget +hgetall +hset +hsetnx +hdel +hincrbyfloat +rpush +ltrim +lrange (+set ~worker:po:*:snapshot ~session:*) (+xadd ~worker:po:*:output ~worker:po:*:dead ~worker:lifecycle)
 user chat on #{{ .chat }} resetchannels ~session:user:* -@all {{ $connection }} +exists +expire +get +set +hgetall (+xadd ~worker:po:*:input) (+xread +xrange +xrevrange +xlen +hgetall +hget +hmget %R~worker:po:*:output %R~worker:po:*:state)
@@ -36,6 +37,10 @@ save ""
 maxmemory {{ .Values.redis.maxMemory }}
 maxmemory-policy noeviction
 tcp-keepalive 60
+# Who connects and says nothing is sent away, so that nobody can hold all places. A blocked read is
+# not idle; what else our programs leave open they open again.
+timeout 120
+maxclients 40000
 {{- end }}
 
 {{/* PONG and nothing else: while Redis still reads its file it answers LOADING. */}}

@@ -6,7 +6,7 @@ the cluster and the queues again, which costs time when an event was lost and no
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 from redis.asyncio import Redis
@@ -16,6 +16,7 @@ from orbiter_operator.capacity import Capacity
 from orbiter_operator.children import Key
 from orbiter_operator.informer import Informer
 from orbiter_operator.kube import TRANSPORT_ERRORS, ApiError
+from orbiter_operator.mending import Mender
 from orbiter_operator.models import FINAL
 from orbiter_operator.store import Store, phase_of
 from orbiter_operator.sweep import lag, sweep
@@ -24,6 +25,7 @@ from orbiter_operator.workqueue import WorkQueue
 log = structlog.get_logger(__name__)
 _PAUSE_SECONDS = 2.0
 _LAG_SECONDS = 15.0
+_MEND_SECONDS = 5.0
 
 
 class Housekeeping:
@@ -36,6 +38,7 @@ class Housekeeping:
         queue: Where keys go that should be looked at.
         redis: A client for short commands.
         every: Seconds between two comparisons.
+        dead: Called for every entry that became a dead letter.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class Housekeeping:
         queue: WorkQueue[Key],
         redis: Redis,
         every: float,
+        dead: Callable[[str], None],
     ) -> None:
         self._informers = informers
         self._store = store
@@ -54,6 +58,7 @@ class Housekeeping:
         self._queue = queue
         self._redis = redis
         self._every = every
+        self._mender = Mender(redis, dead)
         self.lag = 0.0
         self.missing: str | None = "nothing has been listed yet"
 
@@ -98,6 +103,15 @@ class Housekeeping:
             except (RedisError, OSError):
                 log.debug("lag not read")
             await asyncio.sleep(_LAG_SECONDS)
+
+    async def mend_streams(self) -> None:
+        """Keep the streams that all workers share able to take entries, for ever."""
+        while True:
+            try:
+                await self._mender.mend_shared()
+            except (RedisError, OSError) as error:
+                log.info("streams not looked at", error=str(error))
+            await asyncio.sleep(_MEND_SECONDS)
 
     async def _sweep(self) -> None:
         try:

@@ -160,6 +160,7 @@ class Operator:
             queue=self.queue,
             redis=redis,
             every=settings.resync_seconds,
+            dead=metrics.dead_letter,
         )
         self._sessions_watch = WatchState(PO_SESSIONS.plural)
         self._supervisor = Supervisor(fatal=(LeaseLostError, kopf.LoginError))
@@ -193,6 +194,7 @@ class Operator:
             "pods": self._pods.follow,
             "housekeeping": self._housekeeping.run,
             "lag": self._housekeeping.watch_lag,
+            "mending": self._housekeeping.mend_streams,
             "kopf": partial(self._follow_sessions, take_signals),
             **self.sessions.parts(),
             **every(WORKERS, "reconcile", partial(self.queue.work, self._reconcile)),

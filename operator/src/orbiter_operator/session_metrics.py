@@ -98,9 +98,10 @@ class SessionMetrics:
 
     def message(self, key: Key, entry: str) -> None:
         """The first message for a sleeping session was seen."""
-        sent = entry_time(entry) or self._clock()
+        now = self._clock()
+        sent = min(entry_time(entry) or now, now)
         self._wakes[key] = _Wake(sent, sent)
-        self._reach(key, 0, self._clock())
+        self._reach(key, 0, now)
 
     def scaled(self, key: Key, replicas: int) -> None:
         """The API server has accepted a session's number of pods."""

@@ -21,6 +21,8 @@ Object = dict[str, Any]
 _WORKER_ID = re.compile(r"[A-Za-z0-9._-]+")
 _LONGEST_WORKER_ID = 128
 _SHOWN = 80
+_LONGEST_TIME = 14
+"""Digits of a time in milliseconds until the year 5138; a date can have few more."""
 _ORDINARY = ("PodInitializing", "ContainerCreating", None)
 
 
@@ -153,6 +155,12 @@ def queue_facts(reply: Sequence[Any]) -> QueueFacts:
 
 
 def entry_time(entry: str) -> datetime | None:
-    """When a stream entry was added, by its id; None for the id before the first."""
-    milliseconds = int(entry.partition("-")[0])
-    return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None
+    """When a stream entry was added, by its id; None for the id before the first.
+
+    Who adds an entry may choose its id, so the time may be one that is still to come, and None also
+    when the number is no time at all.
+    """
+    milliseconds = entry.partition("-")[0]
+    if not milliseconds.isdecimal() or len(milliseconds) > _LONGEST_TIME or not int(milliseconds):
+        return None
+    return datetime.fromtimestamp(int(milliseconds) / 1000, UTC)

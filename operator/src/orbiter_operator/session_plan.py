@@ -100,7 +100,7 @@ def _wanted(observed: ObservedSession, now: datetime) -> Wanted:
         return Wanted(1)
     if queue.waiting or is_busy(observed):
         return Wanted(1)
-    quiet_since = last_activity(observed) or observed.created
+    quiet_since = last_activity(observed, now) or observed.created
     patience = timedelta(seconds=observed.spec.idle.scale_to_zero_after_seconds)
     left = (quiet_since + patience - now).total_seconds()
     return Wanted(1, left) if left > 0 else Wanted(0)

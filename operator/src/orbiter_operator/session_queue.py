@@ -9,8 +9,9 @@ not in there is ever deleted, so other installations and workers without a sessi
 """
 
 import json
+import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import structlog
 from pydantic import TypeAdapter, ValidationError
@@ -26,6 +27,7 @@ from orbiter_contracts.queues import (
     po_output,
     po_state,
 )
+from orbiter_operator.mending import AHEAD_SECONDS, Mender, is_ahead
 from orbiter_operator.session_facts import QueueFacts
 from orbiter_operator.session_parse import queue_facts
 
@@ -47,6 +49,7 @@ local function group(stream)
   end
 end
 local function undelivered(stream, found)
+  if found['last-delivered-id'] == '18446744073709551615-18446744073709551615' then return 0 end
   local after = '(' .. found['last-delivered-id']
   if #redis.call('XRANGE', stream, after, '+', 'COUNT', 1) == 0 then return 0 end
   if found['lag'] and found['lag'] > 0 then return found['lag'] end
@@ -112,15 +115,26 @@ be of any number and size.
 _COUNT = (
     _GROUP
     + """
+local limit = redis.call('TIME')[1] * 1000 + tonumber(ARGV[2])
+local function count(stream)
+  local found = group(stream)
+  if not found or tonumber(string.match(found['last-delivered-id'], '^%d+')) > limit then
+    return -1
+  end
+  return undelivered(stream, found) + pending(stream, found)
+end
 local counts = {}
 for i, stream in ipairs(KEYS) do
-  local found = group(stream)
-  counts[i] = found and undelivered(stream, found) + pending(stream, found) or -1
+  local ok, found = pcall(count, stream)
+  counts[i] = ok and found or -1
 end
 return counts
 """
 )
-"""How many messages wait in each stream; -1 where the group is missing. KEYS: inputs."""
+"""How many messages wait in each stream; -1 for one that has to be looked at: its group is missing,
+its ids are out of range, or it is no stream. KEYS: inputs. ARGV: group, milliseconds that an id may
+be ahead of the clock.
+"""
 
 _WIPE = """
 redis.call('HDEL', KEYS[1], ARGV[1])
@@ -168,6 +182,7 @@ class SessionQueues:
         self._registry = registry
         self._look = redis.register_script(LOOK)
         self._count = redis.register_script(_COUNT)
+        self._mender = Mender(redis)
         self._wipe = redis.register_script(_WIPE)
 
     async def look(self, record: Record, *, hold: str | None = "") -> QueueFacts:
@@ -183,20 +198,29 @@ class SessionQueues:
         """
         stream, worker = po_input(record.worker_id), record.worker_id
         keys = [stream, po_output(worker), po_state(worker), dead_letter(stream)]
-        args = [PO_GROUP, record.uid, record.text()]
-        return queue_facts(
-            await self._look(
-                keys=[*keys, self._registry, po_hold(worker)],
-                args=[*args, _ANOTHERS if hold is None else hold, _STATE_BYTES, *_STATE],
+        args: list[Any] = [PO_GROUP, record.uid, record.text()]
+        args += [_ANOTHERS if hold is None else hold, _STATE_BYTES, *_STATE]
+
+        async def look() -> list[Any]:
+            return cast(
+                "list[Any]",
+                await self._look(keys=[*keys, self._registry, po_hold(worker)], args=args),
             )
-        )
+
+        found = await look()
+        newest = {stream: found[0], po_output(worker): found[3]}
+        odd = [name for name, entry in newest.items() if is_ahead(entry, time.time())]
+        if any([await self._mender.mend(name) for name in odd]):
+            found = await look()
+        return queue_facts(found)
 
     async def waiting(self, worker_ids: Sequence[str]) -> dict[str, int]:
-        """How many messages wait for each worker or are held by it; -1 where nothing is set up."""
+        """How many messages wait for each worker or are held by it; -1: look at it."""
         found: dict[str, int] = {}
         for start in range(0, len(worker_ids), _AT_ONCE):
             some = worker_ids[start : start + _AT_ONCE]
-            counts = await self._count(keys=[po_input(name) for name in some], args=[PO_GROUP])
+            streams = [po_input(name) for name in some]
+            counts = await self._count(keys=streams, args=[PO_GROUP, AHEAD_SECONDS * 1000])
             found.update(zip(some, counts, strict=True))
         return found
 

@@ -8,7 +8,7 @@ Pure. Conditions, always present, each with a reason:
 - DeadLetters: some messages were given up; the only condition that is good when it is False.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from orbiter_contracts import POState
@@ -19,6 +19,7 @@ from orbiter_operator.session_facts import ObservedSession
 from orbiter_operator.session_models import SessionPhase, SessionStatus
 
 AS_EXPECTED = "AsExpected"
+_CLOCKS_DIFFER = timedelta(minutes=1)
 
 
 class View(NamedTuple):
@@ -67,7 +68,7 @@ def write(observed: ObservedSession, now: datetime, view: View, replicas: int) -
             "output_stream": po_output(worker),
             "pending_messages": queue.waiting,
             "dead_letters": queue.dead_letters,
-            "last_activity_time": last_activity(observed),
+            "last_activity_time": last_activity(observed, now),
             "session_id": observed.status.session_id or observed.spec.session_id,
         }
         if queue.state is not None:
@@ -75,14 +76,20 @@ def write(observed: ObservedSession, now: datetime, view: View, replicas: int) -
     return observed.status.model_copy(update=changes)
 
 
-def last_activity(observed: ObservedSession) -> datetime | None:
-    """When the last message or answer was seen; None when there was none."""
+def last_activity(observed: ObservedSession, now: datetime) -> datetime | None:
+    """When the last message or answer was seen; None when there was none.
+
+    A time that is still to come is no one's: who writes to a stream or a state chooses it freely,
+    and the session would stay awake until then. Clocks differ by a little; that much is now.
+    """
     queue = observed.queue
     times = [observed.status.last_activity_time]
     if queue is not None:
         times += [queue.message_at, queue.answered_at]
         times += [queue.state.last_activity] if queue.state else []
-    found = max((time for time in times if time is not None), default=None)
+    latest = now + _CLOCKS_DIFFER
+    past = (min(time, now) for time in times if time is not None and time <= latest)
+    found = max(past, default=None)
     # The status keeps milliseconds: what is finer would look like a change.
     return found and found.replace(microsecond=found.microsecond // 1000 * 1000)
 

@@ -24,6 +24,8 @@ from orbiter_contracts.queues import ATTEMPT_FIELD, TASK_FIELD
 BATCH_BYTES = 4 * 1024 * 1024
 """When a batch has this much, no further entry is added to it."""
 _SHOWN_FIELDS, _SHOWN_BYTES = 16, 2048
+LAST_ID = "18446744073709551615-18446744073709551615"
+"""No id is larger, and none is after it: Redis refuses `(` before it."""
 
 _READ = f"""
 local function read(entry)
@@ -59,6 +61,7 @@ while left > 0 and bytes < {BATCH_BYTES} do
   if not entry then return {{0, taken}} end
   add(entry)
   if after ~= '>' then after = entry[1] end
+  if after == '{LAST_ID}' then return {{0, taken}} end
 end
 return {{1, taken}}
 """
@@ -90,6 +93,7 @@ for _ = 1, tonumber(ARGV[2]) do
     end
   end
   routes[#routes + 1] = route
+  if entry[1] == '{LAST_ID}' then break end
   position = '(' .. entry[1]
 end
 return routes
@@ -165,6 +169,8 @@ class Inbox:
 
     async def held(self, after: str, count: int) -> list[Entry]:
         """What the consumer was handed and has not acknowledged, after the id `after`."""
+        if after == LAST_ID:
+            return []  # Redis would begin again with the first
         return (await self._take(after, count))[1]
 
     async def _take(self, after: str, count: int, woken: str = "") -> tuple[bool, list[Entry]]:

@@ -22,7 +22,7 @@ from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS
 from orbiter_operator.children import Key
 from orbiter_operator.models import FINAL
 from orbiter_operator.store import Store, phase_of
-from orbiter_operator.streams import read_routes
+from orbiter_operator.streams import LAST_ID, read_routes
 
 _BATCH = 500
 _DAY_SECONDS = 24 * 60 * 60
@@ -44,7 +44,7 @@ async def sweep(redis: Redis, store: Store, now_ms: Callable[[], int]) -> int:
             if await _is_orphan(redis, store, entry, fields):
                 await redis.xack(DEVELOPER_INPUT, DEVELOPER_GROUP, entry)
                 taken += int(await redis.xdel(DEVELOPER_INPUT, entry))
-        if len(entries) < _BATCH:
+        if len(entries) < _BATCH or entries[-1][0] == LAST_ID:
             break
         position = f"({entries[-1][0]}"
     for stream, seconds in ((DEVELOPER_OUTPUT, ATTEMPT_TTL_SECONDS), (LIFECYCLE, _DAY_SECONDS)):

@@ -39,6 +39,8 @@ REPLY_SECONDS: Final = 10.0
 
 _PASSING: Final = (ReadOnlyError, OutOfMemoryError, ClusterDownError, TryAgainError)
 _PASSING_CODES: Final = ("MISCONF", "NOREPLICAS", "BUSY ")
+_OUT_OF_IDS: Final = "exhausted the last possible ID"
+"""Somebody has used up a stream's ids; the operator mends that within seconds."""
 _TROUBLE: Final = (OSError, EOFError, TimeoutError, RedisConnectionError, RedisTimeoutError)
 _POOL_OPTIONS: Final = ("max_connections", "timeout")
 
@@ -75,7 +77,8 @@ def delay_after(failures: int, luck: float) -> float:
 
 def _may_pass(error: Exception) -> bool:
     """Whether trying again later, unchanged, can mend it."""
-    return isinstance(error, _PASSING) or str(error).startswith(_PASSING_CODES)
+    text = str(error)
+    return isinstance(error, _PASSING) or text.startswith(_PASSING_CODES) or _OUT_OF_IDS in text
 
 
 class RedisConnection:

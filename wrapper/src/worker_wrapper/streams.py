@@ -134,6 +134,8 @@ class InputStream:
                     yield _entry(reply[0], deliveries)
                 else:
                     await self.redis.call("XACK", self.key, self.group, entry_id)
+            if len(pending) < _SCANNED:
+                return  # nothing can be after the largest id, and Redis refuses to look
             start = f"({pending[-1][0]}"
 
     async def take_over(self, entry: Entry) -> Entry | None:
