@@ -19,6 +19,7 @@ from orbiter_operator.port import LONGEST_HEAD, MOST, WORD_SECONDS, Answer, Port
 
 HALF = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
 WHOLE = HALF + b"\r\n"
+PATIENCE_SECONDS = 30
 LARGE = 64 * 1024 * 1024
 
 
@@ -39,7 +40,8 @@ async def talk(port, said, peer="127.0.0.1"):
     reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(peer, 0))
     try:
         writer.write(said)
-        return await reader.read()
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await reader.read()
     except ConnectionResetError:
         return b""
     finally:
