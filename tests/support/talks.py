@@ -22,10 +22,16 @@ class Talks:
         self._users = 0
         self.sent_at: dict[str, float] = {}
 
-    def apply(self, name: str, created: str | None = None, **spec: Any) -> Object:
+    def apply(
+        self,
+        name: str,
+        created: str | None = None,
+        metadata: Object | None = None,
+        **spec: Any,
+    ) -> Object:
         """What `kubectl apply` does with a POSession: for a user of its own, quick to sleep."""
         self._users += 1
-        meta: Object = {"name": name, "namespace": NAMESPACE}
+        meta: Object = (metadata or {}) | {"name": name, "namespace": NAMESPACE}
         if created:
             meta["creationTimestamp"] = created
         defaults = {

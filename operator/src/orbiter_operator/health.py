@@ -4,13 +4,13 @@ Healthy: the event loop turns and the parts that should run do. Ready: this repl
 which is to serve when it is active and to wait when it is not. The answers name what is missing.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from http import HTTPStatus
 
-import structlog
-from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-log = structlog.get_logger(__name__)
+from orbiter_operator.port import Answer, Port
 
 
 class Health:
@@ -50,50 +50,42 @@ class HealthServer:
     def __init__(
         self, health: Health, registry: CollectorRegistry, health_port: int, metrics_port: int
     ) -> None:
-        self._health = health
         self._registry = registry
-        self._wanted = (health_port, metrics_port)
-        self._runners: list[web.AppRunner] = []
-        self.health_port = 0
-        self.metrics_port = 0
+        probes = {
+            "/healthz": lambda: _answer(health.alive()),
+            "/readyz": lambda: _answer(health.ready()),
+        }
+        self._health = Port("health", probes, health_port)
+        self._metrics = Port("metrics", {"/metrics": self._shown}, metrics_port)
+        self._open = AsyncExitStack()
+
+    @property
+    def health_port(self) -> int:
+        """Where the probes are answered."""
+        return self._health.number
+
+    @property
+    def metrics_port(self) -> int:
+        """Where the metrics are."""
+        return self._metrics.number
 
     async def __aenter__(self) -> "HealthServer":
-        probes = web.Application()
-        probes.router.add_get("/healthz", self._answer(self._health.alive))
-        probes.router.add_get("/readyz", self._answer(self._health.ready))
-        metrics = web.Application()
-        metrics.router.add_get("/metrics", self._metrics)
-        self.health_port = await self._serve(probes, self._wanted[0])
-        self.metrics_port = await self._serve(metrics, self._wanted[1])
+        async with AsyncExitStack() as opened:
+            for port in (self._health, self._metrics):
+                await opened.enter_async_context(port)
+            self._open = opened.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for runner in self._runners:
-            await runner.cleanup()
+        await self._open.aclose()
 
-    async def _serve(self, application: web.Application, port: int) -> int:
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
-        await runner.setup()
-        self._runners.append(runner)
-        # On every address, because the kubelet asks from outside; a free port on one of them only.
-        site = web.TCPSite(runner, None if port else "127.0.0.1", port)
-        await site.start()
-        bound: int = runner.addresses[0][1]
-        return bound
+    def _shown(self) -> Answer:
+        return Answer(generate_latest(self._registry), content_type=CONTENT_TYPE_LATEST)
 
-    @staticmethod
-    def _answer(
-        check: Callable[[], list[str]],
-    ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        async def handler(_: web.Request) -> web.StreamResponse:
-            wrong = check()
-            return web.Response(text="\n".join(wrong) or "ok", status=503 if wrong else 200)
 
-        return handler
-
-    async def _metrics(self, _: web.Request) -> web.Response:
-        body = generate_latest(self._registry)
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+def _answer(wrong: list[str]) -> Answer:
+    status = HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK
+    return Answer("\n".join(wrong).encode() or b"ok", status)
 
 
 def _wrong(checks: dict[str, Callable[[], str | None]]) -> list[str]:

@@ -21,6 +21,7 @@ from orbiter_operator.credentials import load_connection
 from orbiter_operator.informer import apply_event
 from orbiter_operator.kopf_wire import BoundedResponse
 from orbiter_operator.watch_state import WatchState
+from orbiter_operator.watch_storage import NO_FINALIZER, NoDiffBase, NoProgress
 
 GROUP = "orbiter.dev"
 VERSION = "v1alpha1"
@@ -104,6 +105,9 @@ def _settings() -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.scanning.disabled = True
     settings.peering.standalone = True
+    settings.persistence.diffbase_storage = NoDiffBase()
+    settings.persistence.progress_storage = NoProgress()
+    settings.persistence.finalizer = NO_FINALIZER
     settings.watching.server_timeout = 600
     settings.watching.reconnect_backoff = 0.1
     settings.watching.inactivity_timeout = _SILENCE_SECONDS

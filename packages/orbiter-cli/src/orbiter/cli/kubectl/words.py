@@ -8,12 +8,20 @@ from typing import Any, Final
 from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
 
 _ABSENT: Final[tuple[object, ...]] = (None, "", [], {})
-_CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
-                             r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # fmt: skip
+_CONTROL: Final = re.compile(
+    r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+    # what turns the order of the letters around, breaks lines unseen, and what no encoding has
+    r"|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def plain(text: str) -> str:
-    """Leave out what a terminal would obey: an agent's words are text, whatever is in them."""
+    """Leave out what a terminal would obey: others' words are text, whatever is in them.
+
+    Everything that comes from an object, an agent or the API server passes here before it is
+    printed for people: control characters, C1 too, bidirectional overrides and lone surrogates go.
+    """
     return _CONTROL.sub("", text.replace("\r\n", "\n"))
 
 
@@ -33,10 +41,13 @@ def seconds(value: float) -> str:
 
 
 def moment(text: str | None) -> datetime | None:
-    """A time of a status, None when there is none."""
-    if not text:
+    """A time of an object, None when there is none or no calendar has it."""
+    if not isinstance(text, str):
         return None
-    read = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    try:
+        read = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return None
     return read if read.tzinfo else read.replace(tzinfo=UTC)
 
 
@@ -95,7 +106,9 @@ def facts_table(facts: Mapping[str, Any]) -> str:
     attempts  2
     """
     known = {
-        label: plain(str(fact)).rstrip() for label, fact in facts.items() if fact not in _ABSENT
+        plain(label): plain(str(fact)).rstrip()
+        for label, fact in facts.items()
+        if fact not in _ABSENT
     }
     width = max(map(len, known), default=0)
     indent = "\n" + " " * (width + 2)

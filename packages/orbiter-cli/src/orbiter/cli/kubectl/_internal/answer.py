@@ -2,14 +2,13 @@
 
 import sys
 
-import typer
-
 from orbiter.cli.kubectl._internal.client import Kubectl
 from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
 from orbiter.cli.kubectl._internal.prompts import given_or_read
 from orbiter.cli.kubectl._internal.references import RESOURCES, Found, resolve
+from orbiter.cli.kubectl._internal.screen import say
 from orbiter.cli.kubectl._internal.watch import ENDED, follow, question_of
-from orbiter.cli.kubectl.words import parse_seconds, plain
+from orbiter.cli.kubectl.words import parse_seconds
 
 _TASKS = RESOURCES["AgentTask"]
 
@@ -30,7 +29,7 @@ def run_answer(
     if question is None:
         raise _asks_nothing(found)
     if text is None and sys.stdin.isatty():
-        typer.echo(plain(question[1]), err=True)
+        say(question[1], err=True)
         text = input("> ")
     given = {"id": question[0], "text": given_or_read(text, "an answer")}
     # Appending is one step for the API server, so that two answers at once are no lost update.
@@ -40,7 +39,7 @@ def run_answer(
         else {"op": "add", "path": "/spec/input", "value": [given]}
     )
     kubectl.patch(_TASKS, found.name, [add], how="json")
-    typer.echo(f"agenttask/{found.name} answered", err=wait)
+    say(f"agenttask/{found.name} answered", err=wait)
     if wait:
         return follow(kubectl, found.name, timeout=patience, as_json=as_json)
     return ExitCode.OK
@@ -59,7 +58,7 @@ def run_cancel(kubectl: Kubectl, name: str, *, wait: bool, timeout: str | None) 
     if wait:
         code = follow(kubectl, found.name, timeout=patience, as_json=False)
         return ExitCode.OK if code == ExitCode.CANCELLED else code
-    typer.echo(f"agenttask/{found.name} {'is cancelled' if phase == 'Cancelled' else 'cancelling'}")
+    say(f"agenttask/{found.name} {'is cancelled' if phase == 'Cancelled' else 'cancelling'}")
     return ExitCode.OK
 
 

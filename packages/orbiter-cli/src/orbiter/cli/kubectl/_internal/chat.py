@@ -1,5 +1,6 @@
 """`kubectl orbiter chat` and `rotate`: a terminal as a session's front end."""
 
+import json
 import signal
 import sys
 from collections.abc import Iterator
@@ -13,10 +14,11 @@ from orbiter.cli.kubectl._internal.conversation import Conversation
 from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
 from orbiter.cli.kubectl._internal.prompts import given_or_read
 from orbiter.cli.kubectl._internal.redis_door import RedisDoor
-from orbiter.cli.kubectl._internal.screen import Screen
+from orbiter.cli.kubectl._internal.screen import Screen, say
 from orbiter.cli.kubectl._internal.session import taken_up
 from orbiter.cli.kubectl._internal.turns import EXIT_CODES, Turns, problem
 from orbiter.cli.kubectl.words import parse_seconds
+from orbiter_contracts import POWorkerOutput
 
 
 def run_chat(
@@ -57,10 +59,10 @@ def run_rotate(
             )
         output = turns.take(session.commands[0], lambda text: None, limit)
         if as_json:
-            typer.echo(output.model_dump_json())
+            typer.echo(_as_json(output))
         elif output.status == "success":
             before = f" (it was {session.session_id})" if session.session_id else ""
-            typer.echo(f"session {session.name} begins anew as {output.session_id}{before}")
+            say(f"session {session.name} begins anew as {output.session_id}{before}")
         else:
             turns.screen.error(problem(output))
         return EXIT_CODES.get(output.status, ExitCode.FAILED)
@@ -70,11 +72,16 @@ def _one(turns: Turns, prompt: str, *, as_json: bool, timeout: int | None) -> in
     show = (lambda text: None) if as_json else turns.screen.text
     output = turns.take(prompt, show, timeout)
     if as_json:
-        typer.echo(output.model_dump_json())
+        typer.echo(_as_json(output))
     turns.screen.end_line()
     if output.status != "success" and not as_json:
         turns.screen.error(problem(output))
     return EXIT_CODES.get(output.status, ExitCode.FAILED)
+
+
+def _as_json(output: POWorkerOutput) -> str:
+    """One line of ASCII: everything is said, and a terminal obeys nothing of it."""
+    return json.dumps(output.model_dump(mode="json"), separators=(",", ":"))
 
 
 @contextmanager

@@ -3,18 +3,16 @@
 from datetime import UTC, datetime
 from typing import Any
 
-import typer
-
 from orbiter.cli.kubectl._internal.client import Kubectl, Object
 from orbiter.cli.kubectl._internal.errors import ExitCode
 from orbiter.cli.kubectl._internal.references import Found, resolve
+from orbiter.cli.kubectl._internal.screen import say
 from orbiter.cli.kubectl._internal.watch import question_of
 from orbiter.cli.kubectl.words import (
     ago,
     facts_table,
     moment,
     one_line,
-    plain,
     seconds,
     spent,
 )
@@ -30,12 +28,16 @@ def run_describe(kubectl: Kubectl, name: str) -> int:
     events = kubectl.list_all("events", f"--field-selector={fields}")
     uid = found.object["metadata"]["uid"]
     mine = [event for event in events if event["involvedObject"].get("uid") in (None, uid)]
-    now = datetime.now(UTC)
-    tell = _task if found.kind == "AgentTask" else _session
-    typer.echo(facts_table(tell(found.object, now)))
-    typer.echo(_conditions(found, now))
-    typer.echo(_events(mine, now))
+    say(render(found, mine, datetime.now(UTC)))
     return ExitCode.OK
+
+
+def render(found: Found, events: list[Object], now: datetime) -> str:
+    """Everything there is to know, as it is printed."""
+    tell = _task if found.kind == "AgentTask" else _session
+    return "\n".join(
+        (facts_table(tell(found.object, now)), _conditions(found, now), _events(events, now))
+    )
 
 
 def _task(task: Object, now: datetime) -> dict[str, Any]:
@@ -151,8 +153,9 @@ def _events(events: list[Object], now: datetime) -> str:
         return str(event.get("lastTimestamp") or event.get("eventTime") or "")
 
     lines = [
-        f"  {ago(when(event), now):>12}  {event.get('type', ''):<7}  {event.get('reason', '')}:"
-        f" {plain(one_line(event.get('message') or event.get('note') or '', 300))}"
+        f"  {ago(when(event), now):>12}  {one_line(event.get('type') or ''):<7}"
+        f"  {one_line(event.get('reason') or '')}:"
+        f" {one_line(event.get('message') or event.get('note') or '', 300)}"
         for event in sorted(events, key=when)[-_MOST_EVENTS:]
     ]
     return "\nevents\n" + ("\n".join(lines) if lines else "  none (they are kept for an hour)")

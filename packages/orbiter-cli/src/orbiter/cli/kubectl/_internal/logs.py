@@ -1,15 +1,14 @@
 """`kubectl orbiter logs`: the log of the pod that works, or worked, for a task or a session."""
 
+import re
 import time
 from collections.abc import Sequence
 from typing import Final
 
-import typer
-
 from orbiter.cli.kubectl._internal.client import Kubectl, Object
 from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
 from orbiter.cli.kubectl._internal.references import Found, Kind, resolve
-from orbiter.cli.kubectl._internal.screen import Screen
+from orbiter.cli.kubectl._internal.screen import Screen, say
 from orbiter.cli.kubectl._internal.watch import ENDED
 
 LABELS: Final[dict[Kind, str]] = {
@@ -17,6 +16,7 @@ LABELS: Final[dict[Kind, str]] = {
     "POSession": "orbiter.dev/posession",
 }
 ATTEMPT: Final = "orbiter.dev/attempt"
+_ATTEMPT_NUMBER: Final = re.compile("[0-9]{1,9}")
 _LOOK_AGAIN_SECONDS: Final = 0.5
 
 
@@ -48,7 +48,7 @@ def run_logs(
     if found.kind == "AgentTask":
         begun = found.object.get("status", {}).get("attempts") or "?"
         number, pod_name = pod["metadata"]["labels"].get(ATTEMPT, "?"), pod["metadata"]["name"]
-        typer.echo(f"attempt {number} of {begun}, pod {pod_name}", err=True)
+        say(f"attempt {number} of {begun}, pod {pod_name}", err=True)
     words = ["logs", pod["metadata"]["name"], "--container=worker"]
     words += ["--follow"] if follow else []
     words += ["--previous"] if previous else []
@@ -79,7 +79,8 @@ def _pod(kubectl: Kubectl, found: Found, attempt: int | None) -> Object | None:
 
 
 def _attempt(pod: Object) -> int:
-    return int(pod["metadata"]["labels"].get(ATTEMPT, 0))
+    label = str(pod["metadata"].get("labels", {}).get(ATTEMPT, 0))
+    return int(label) if _ATTEMPT_NUMBER.fullmatch(label) else 0
 
 
 def _waits(pod: Object) -> bool:

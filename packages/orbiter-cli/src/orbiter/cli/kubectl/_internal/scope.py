@@ -14,6 +14,7 @@ import typer
 
 from orbiter.cli.kubectl._internal.client import Kubectl, Scope
 from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
+from orbiter.cli.kubectl.words import plain
 
 Namespace = Annotated[
     str | None, typer.Option("-n", "--namespace", help="Namespace to look in.", show_default=False)
@@ -69,11 +70,16 @@ def scoped(command: Callable[..., int | None]) -> Callable[..., None]:
     return run
 
 
+def complain(error: CommandError) -> str:
+    """The line of an error; what the API server said is others' words too."""
+    return plain(f"error: {error}")
+
+
 def _guarded(command: Callable[..., int | None], kubectl: Kubectl, values: dict[str, Any]) -> int:
     try:
         return command(kubectl, **values) or ExitCode.OK
     except CommandError as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(complain(error), err=True)
         return error.code
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]

@@ -9,10 +9,17 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+import typer
+
 from orbiter.cli.kubectl.words import plain, seconds
 
 if TYPE_CHECKING:
     from rich.status import Status
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a text for people, without what a terminal would obey."""
+    typer.echo(plain(text), err=err)
 
 
 class Screen:
@@ -45,7 +52,9 @@ class Screen:
         """Show what is waited for, and for how long already; not in the middle of an answer."""
         if self._mid_line:
             return
-        text = f"{what} {seconds(self.elapsed)}"
+        from rich.text import Text
+
+        text = Text(plain(f"{what} {seconds(self.elapsed)}"))
         if self._status is not None:
             self._status.update(text)
         elif self._console.is_terminal:

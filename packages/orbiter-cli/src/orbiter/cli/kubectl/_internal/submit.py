@@ -12,6 +12,7 @@ from orbiter.cli.kubectl._internal.client import Kubectl, Object
 from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
 from orbiter.cli.kubectl._internal.prompts import given_or_read
 from orbiter.cli.kubectl._internal.references import parse
+from orbiter.cli.kubectl._internal.screen import say
 from orbiter.cli.kubectl._internal.watch import follow
 from orbiter.cli.kubectl.words import parse_seconds
 
@@ -66,9 +67,9 @@ def run_submit(
     created = kubectl.create(manifest)
     name = created["metadata"]["name"]
     if wait:
-        typer.echo(f"agenttask/{name} created", err=True)
+        say(f"agenttask/{name} created", err=True)
         return follow(kubectl, name, timeout=patience, as_json=as_json)
-    typer.echo(json.dumps(created) if as_json else f"agenttask/{name} created")
+    say(json.dumps(created) if as_json else f"agenttask/{name} created")
     return ExitCode.OK
 
 

@@ -8,6 +8,7 @@ import typer
 from orbiter.cli.kubectl._internal.client import Kubectl
 from orbiter.cli.kubectl._internal.errors import ExitCode
 from orbiter.cli.kubectl._internal.references import Found, resolve
+from orbiter.cli.kubectl._internal.screen import say
 from orbiter.cli.kubectl.words import facts_table
 
 _TOKENS = {
@@ -24,7 +25,7 @@ def run_usage(kubectl: Kubectl, name: str, *, as_json: bool) -> int:
     if as_json:
         typer.echo(json.dumps({"kind": found.kind, "name": found.name, **_spent(found)}))
     else:
-        typer.echo(_table(found))
+        say(_table(found))
     return ExitCode.OK
 
 

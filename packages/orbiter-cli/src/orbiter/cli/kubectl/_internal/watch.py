@@ -13,7 +13,7 @@ import typer
 from orbiter.cli.kubectl._internal.client import EVENT, Kubectl, Object, decode, explain
 from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
 from orbiter.cli.kubectl._internal.references import RESOURCES, resolve
-from orbiter.cli.kubectl._internal.screen import Screen
+from orbiter.cli.kubectl._internal.screen import Screen, say
 from orbiter.cli.kubectl.words import facts_table, one_line, parse_seconds, seconds, spent
 
 _PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 4.0)
@@ -53,7 +53,7 @@ def follow(kubectl: Kubectl, name: str, *, timeout: int | None, as_json: bool) -
                 if stands(task):
                     screen.done()
                     if not as_json:
-                        typer.echo(_table(task))
+                        say(summary(task))
                     return _EXIT_CODES[status["phase"]]
     except KeyboardInterrupt:
         screen.note(f"no longer watching; `kubectl orbiter cancel {name}` would stop the task")
@@ -152,12 +152,12 @@ def _tell(screen: Screen, task: Object, *, as_json: bool) -> None:
         about = ["answered; a new Job goes on with it"]
     text = one_line(next((each for each in about if each), ""), 160)
     screen.done()
-    typer.echo(f"{seconds(screen.elapsed):>8}  {phase:<13}  {text}".rstrip())
+    say(f"{seconds(screen.elapsed):>8}  {phase:<13}  {text}".rstrip())
     if phase not in ENDED:
         screen.waiting(phase)
 
 
-def _table(task: Object) -> str:
+def summary(task: Object) -> str:
     """What came of it, one fact a line."""
     name, status = task["metadata"]["name"], task.get("status", {})
     result, question = status.get("result", {}), question_of(task)
