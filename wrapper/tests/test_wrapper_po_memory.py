@@ -268,7 +268,7 @@ async def test_a_memory_beyond_what_can_be_restored_costs_neither_the_turn_nor_t
     assert why in answer.warnings[0]
     kept = (await queues.state()).snapshot
     assert kept is not None
-    assert (kept.stored, kept.reason) == (False, "TooLarge")
+    assert (kept.stored, kept.reason, kept.limit) == (False, "TooLarge", None)
     fake_claude.remembers()
     await move(wrappers, wrapper)
     start(wrappers)

@@ -181,7 +181,7 @@ def _chosen(roots: Roots, sessions: Collection[str]) -> list[Found]:
 
 
 def _too_many_bytes() -> TooLargeError:
-    return TooLargeError(f"is larger than {UNPACKED_BYTES} bytes", UNPACKED_BYTES)
+    return TooLargeError(f"is larger than {UNPACKED_BYTES} bytes")
 
 
 def _target(name: str, roots: Roots) -> tuple[Path, tuple[str, ...]] | None:

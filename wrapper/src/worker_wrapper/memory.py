@@ -131,13 +131,14 @@ class Memory:
             except Exception as error:
                 self._log.warning("snapshot_failed", error=_said(error))
                 why = f"could not be read ({_said(error)})"
-                report = SnapshotReport(stored=False, reason="Failed", limit=limit)
+                report = SnapshotReport(stored=False, reason="Failed")
                 return Snapshot(self._settings.key, None, report, why)
             report = SnapshotReport(stored=True, bytes=len(data), limit=limit)
             return Snapshot(self._settings.key, data, report)
         why, reached = str(refused), refused.reached
         self._log.warning("snapshot_too_large", why=why, limit=limit, reached=reached)
-        report = SnapshotReport(stored=False, bytes=reached, reason="TooLarge", limit=limit)
+        exceeded = limit if reached else None  # who reads a limit takes it for what was exceeded
+        report = SnapshotReport(stored=False, bytes=reached, reason="TooLarge", limit=exceeded)
         return Snapshot(self._settings.key, None, report, why)
 
 

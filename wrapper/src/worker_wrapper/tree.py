@@ -37,7 +37,7 @@ class TooLargeError(Exception):
     """What should be kept is more than allowed.
 
     Attributes:
-        reached: How many bytes it had by then.
+        reached: How many bytes it had by then, compressed; 0 when that is not what was too large.
     """
 
     def __init__(self, why: str, reached: int = 0) -> None:
