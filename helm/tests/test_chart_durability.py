@@ -1,5 +1,6 @@
 """What the bundled Redis has answered survives its kill, with the chart's own configuration."""
 
+import asyncio
 import base64
 import subprocess
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 import yaml
 from redis import Redis
 from redis.backoff import ConstantBackoff
@@ -15,8 +17,12 @@ from redis.exceptions import AuthenticationError, BusyLoadingError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.retry import Retry
 from support.cluster import Cluster
+from support.redis_server import RedisServer
 
 from orbiter_contracts import queues, scripts
+from orbiter_operator.connect import BLOCKING_SECONDS, blocking_client, redis_client
+from worker_wrapper.connection import RedisConnection
+from worker_wrapper.streams import BLOCK_SECONDS
 
 pytestmark = pytest.mark.e2e
 
@@ -76,3 +82,40 @@ def test_queue_entries_written_by_scripts_and_transactions_survive_a_kill(
         assert redis.xlen(queues.DEVELOPER_OUTPUT) == 1
         with client() as nobody, pytest.raises(AuthenticationError):
             nobody.ping()
+
+
+def test_idle_connections_are_closed_and_blocked_ones_and_our_clients_survive(
+    cluster: Cluster, own_redis_server: RedisServer
+) -> None:
+    conf = next(o["data"]["redis.conf"] for o in rendered(cluster, "redis") if "data" in o)
+    settings = dict(line.split(maxsplit=1) for line in conf.splitlines() if line[:1].isalpha())
+    assert int(settings["timeout"]) >= 2 * max(BLOCK_SECONDS, BLOCKING_SECONDS, 60)
+    assert int(settings["maxclients"]) > 10_000
+    assert int(settings["tcp-keepalive"]) <= 60
+    asyncio.run(_outlast(own_redis_server))
+
+
+async def _outlast(server: RedisServer) -> None:
+    """The chart's kind of timeout, as short as can be: everything idle is closed after a second."""
+    short, blocking = redis_client(server.url), blocking_client(server.url)
+    worker = RedisConnection(server.url, structlog.get_logger(), sleep=_never)
+    await worker.call("CONFIG", "SET", "timeout", 1)
+    await short.ping()
+    await blocking.ping()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    waiting = asyncio.create_task(blocking.xread({"s": "0"}, block=10_000))
+    assert await asyncio.wait_for(reader.read(), 15) == b""
+    assert not waiting.done()
+    assert await short.ping()
+    assert await worker.call("PING") == "PONG"
+    await short.xadd("s", {"data": "x"})
+    assert await waiting
+    for client in (short, blocking):
+        await client.aclose()
+    await worker.close()
+    writer.close()
+    await writer.wait_closed()
+
+
+async def _never(seconds: float) -> None:
+    raise AssertionError("the worker has met an error")

@@ -187,7 +187,12 @@ class RedisConnection:
     ) -> Any:
         async with self._lock:
             try:
-                connection = self._connection or await self._connect()
+                connection = self._connection
+                if connection is not None and await connection.can_read():
+                    # Nobody has asked, so it is the end: the server closes what is idle for long.
+                    await self.close()
+                    connection = None
+                connection = connection or await self._connect()
                 if generation is not None and generation != self.generation:
                     return None
                 async with asyncio.timeout(REPLY_SECONDS + block_seconds):
