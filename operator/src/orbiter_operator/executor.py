@@ -26,7 +26,7 @@ from orbiter_operator.models import FINAL, TaskStatus
 from orbiter_operator.news import News
 from orbiter_operator.parse import job_facts
 from orbiter_operator.refusals import too_large
-from orbiter_operator.status import patch, without_result
+from orbiter_operator.status import patch, smallest, without_result
 from orbiter_operator.steps import (
     Announce,
     DeleteJob,
@@ -233,20 +233,16 @@ class Executor:
         changes = patch(observed.status, status)
         if not changes:
             return
-        self._allowed()
-        body = {
-            "metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]},
-            "status": changes,
-        }
         try:
-            written = await self._kube.patch_status(AGENT_TASKS, key.namespace, key.name, body)
+            written = await self._patch(key, obj, changes)
         except ApiError as error:
-            if not _too_much(error) or status.result is None:
+            if not _too_much(error):
                 raise
-            log.warning("the result is not stored as it is", task=str(key), error=str(error))
-            status = without_result(status, error.message)
-            body["status"] = patch(observed.status, status)
-            written = await self._kube.patch_status(AGENT_TASKS, key.namespace, key.name, body)
+            log.warning("the status is not stored as it is", task=str(key), error=str(error))
+            shorter = await self._write_less(key, obj, observed, status, error)
+            if shorter is None:
+                return
+            written, status = shorter
         self._store.put(written)
         self._wrote(key, written, status)
         self._changed(observed, status)
@@ -261,6 +257,41 @@ class Executor:
                 request_id=status.request_id,
                 duration_ms=status.duration_ms,
             )
+
+    async def _patch(self, key: Key, obj: Object, changes: Object) -> Object:
+        self._allowed()
+        version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
+        body = {"metadata": version, "status": changes}
+        return await self._kube.patch_status(AGENT_TASKS, key.namespace, key.name, body)
+
+    async def _write_less(
+        self, key: Key, obj: Object, observed: Observed, status: TaskStatus, error: ApiError
+    ) -> tuple[Object, TaskStatus] | None:
+        """Write as much of a refused status as there is room for.
+
+        Returns:
+            The task as stored and its status; None when there is no room at all, which an Event
+            tells: trying again would not mend it.
+        """
+        ends = status.phase in FINAL or status.result is not None
+        less = [without_result(status, error.message)] if status.result is not None else []
+        if ends and too_large(error):
+            less.append(smallest(status, self._clock()))
+        for shorter in less:
+            try:
+                return await self._patch(key, obj, patch(observed.status, shorter)), shorter
+            except ApiError as again:
+                if not _too_much(again):
+                    raise
+                error = again
+        if not too_large(error):
+            raise error
+        text = f"its status cannot be stored, the object is too large: {status.message}"
+        event = Announce(
+            kind="Warning", reason="StatusTooLarge", message=text, attempt=status.attempts
+        )
+        await self._announce(obj, event)
+        return None
 
 
 def _no_message(error: ValueError) -> Refusal:

@@ -21,6 +21,7 @@ from orbiter_operator.labels import (
 from orbiter_operator.manifests import task_spec_error
 from orbiter_operator.models import TaskSpec
 from orbiter_operator.pod_rules import pod_error
+from orbiter_operator.stored_size import size_error
 from orbiter_operator.worker_pod import WorkerDefaults
 
 _ENTRY_ID = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,19})")
@@ -195,5 +196,5 @@ def read_spec(raw: dict[str, Any], defaults: WorkerDefaults) -> tuple[TaskSpec, 
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         return TaskSpec(), f"spec.{where}: {first['msg']}"
-    why = task_spec_error(spec, defaults.images)
+    why = size_error(raw) or task_spec_error(spec, defaults.images)
     return spec, why or pod_error(spec.agent, spec.workspace, spec.pod_template or {}, defaults)

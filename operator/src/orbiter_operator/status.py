@@ -150,6 +150,22 @@ def without_result(status: TaskStatus, why: str) -> TaskStatus:
     )
 
 
+def smallest(status: TaskStatus, now: datetime) -> TaskStatus:
+    """The least that says how a task ended, for an object that has no room for more.
+
+    One that was to ask or to try again has failed: without its words it could do neither.
+    """
+    final = status.phase in FINAL
+    return TaskStatus(
+        phase=status.phase if final else "Failed",
+        reason=status.reason if final else "StatusTooLarge",
+        message="the object is too large for more",
+        attempts=status.attempts,
+        observed_generation=status.observed_generation,
+        completion_time=status.completion_time or now,
+    )
+
+
 def _nulls(old: Any, new: Any) -> Any:
     """In a merge patch a key that should vanish must be named."""
     if isinstance(old, dict) and isinstance(new, dict):
