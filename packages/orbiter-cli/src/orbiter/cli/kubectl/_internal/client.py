@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from orbiter.cli.kubectl._internal.errors import CommandError, ExitCode
-from orbiter_contracts.json_text import bounded
 
 Object = dict[str, Any]
 EVENT: Final = 2
@@ -166,7 +165,13 @@ def decode(printed: str, *, root: int = 1) -> Object:
         printed: JSON.
         root: On which level the objects are.
     """
-    found: Object = json.loads(bounded(printed.encode(errors="replace"), root=root))
+    try:
+        found: Object = json.loads(printed)
+    except (ValueError, RecursionError):
+        # Beyond a reader's bounds. Only then is the extra `kubernetes` needed for it.
+        from orbiter_contracts.json_text import bounded
+
+        found = json.loads(bounded(printed.encode(errors="replace"), root=root))
     return found
 
 
