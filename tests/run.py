@@ -139,8 +139,7 @@ def everything(run: Run, selection: str | None) -> None:
         narrow = ["-k", selection] if selection else []
         run.tests("end-to-end tests", [*PYTEST, "-m", "e2e", "--durations=15", *narrow])
     if was_up or os.environ.get("KEEP_CLUSTER"):
-        run.say("the cluster stays up; `make cluster-down` ends it and `make test` then also")
-        run.say("tests its life cycle")
+        run.say("the cluster stays up; `make test-cluster` takes it down and tests its life cycle")
         return
     run.step("cluster down", [*CLUSTER, "down"])
     run.tests("cluster life cycle", [*PYTEST, "-m", "cluster"])
