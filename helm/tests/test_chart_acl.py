@@ -188,6 +188,20 @@ def test_a_worker_takes_the_lease_of_its_name_and_gives_it_back(
 
 
 @pytest.mark.parametrize(
+    ("user", "key"), [("developer", queues.developer_lease("w-1")), ("po", queues.po_lease("anna"))]
+)
+def test_a_worker_takes_its_lease_whatever_stands_in_its_place(
+    guarded: tuple["Redis[str]", Login], login: Login, user: str, key: str
+) -> None:
+    (admin, _), worker, ours = guarded, login(user), ("token", "", 1, "place", "host", 12)
+    admin.rpush(key, "no lease")
+    assert worker.eval(TAKE, 1, key, *ours) == []
+    admin.persist(key)
+    assert worker.eval(TAKE, 1, key, "another", *ours[1:]) == ["token", "1", "place", "host"]
+    assert admin.ttl(key) > 0
+
+
+@pytest.mark.parametrize(
     ("user", "command"),
     [
         ("developer", ("XADD", INPUT, "*", "data", "{}")),

@@ -28,7 +28,7 @@ _RELEASE_SECONDS: Final = 3.0
 
 TAKE: Final = """
 local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= 'hash' and kind ~= 'none' then redis.call('DEL', KEYS[1]) end
+if kind ~= 'hash' and kind ~= 'none' then redis.call('EXPIRE', KEYS[1], 0) end
 local token = redis.call('HGET', KEYS[1], 'token')
 if token and token ~= ARGV[1] and token ~= ARGV[2] then
   local seconds = redis.call('TTL', KEYS[1])
