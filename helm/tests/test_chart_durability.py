@@ -105,6 +105,7 @@ async def _outlast(server: RedisServer) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     waiting = asyncio.create_task(blocking.xread({"s": "0"}, block=10_000))
     assert await asyncio.wait_for(reader.read(), 15) == b""
+    await _until_two_are_left(server)
     assert not waiting.done()
     assert await short.ping()
     assert await worker.call("PING") == "PONG"
@@ -115,6 +116,15 @@ async def _outlast(server: RedisServer) -> None:
     await worker.close()
     writer.close()
     await writer.wait_closed()
+
+
+async def _until_two_are_left(server: RedisServer) -> None:
+    """Wait until all that are idle are closed: then there are the blocked one and who asks."""
+    asks = redis_client(server.url)
+    async with asyncio.timeout(15):
+        while len(await asks.client_list()) > 2:
+            await asyncio.sleep(0.05)
+    await asks.aclose()
 
 
 async def _never(seconds: float) -> None:
