@@ -15,11 +15,11 @@ from collections.abc import Callable
 import structlog
 from redis.asyncio import Redis
 
+from orbiter_contracts.dead_letters import BURY
 from orbiter_contracts.queues import (
     DEVELOPER_INPUT,
     DEVELOPER_OUTPUT,
     LIFECYCLE,
-    REASON_FIELD,
     dead_letter,
 )
 from orbiter_operator.streams import LAST_ID
@@ -30,8 +30,6 @@ AHEAD_SECONDS = 24 * 60 * 60
 SHARED = (DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE)
 _BATCH = 500
 _MOST_BATCHES = 200
-_LETTERS = 10_000
-_LETTER_FIELDS, _LETTER_BYTES = 16, 2048
 _MOST_TEXTS = 4000
 """Names and values of one entry that a script can add again."""
 _REASON = (
@@ -39,7 +37,7 @@ _REASON = (
     "could be added behind it; add entries with the id *"
 )
 
-MEND = f"""
+MEND = f"""{BURY}
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local limit = now + tonumber(ARGV[1])
@@ -79,17 +77,7 @@ if string.match(last, '^%d+') ~= '18446744073709551615' then
   end
 end
 local function letter(entry, given_up)
-  if not given_up or not KEYS[2] then return end
-  local fields, values = {{}}, entry[2]
-  for i = 1, math.min(#values, {_LETTER_FIELDS * 2}), 2 do
-    if values[i] ~= '{REASON_FIELD}' then
-      fields[#fields + 1] = string.sub(values[i], 1, {_LETTER_BYTES})
-      fields[#fields + 1] = string.sub(values[i + 1], 1, {_LETTER_BYTES})
-    end
-  end
-  fields[#fields + 1] = '{REASON_FIELD}'
-  fields[#fields + 1] = ARGV[2]
-  redis.pcall('XADD', KEYS[2], 'MAXLEN', '~', {_LETTERS}, '*', unpack(fields))
+  if given_up and KEYS[2] then bury(KEYS[2], entry[2], ARGV[2]) end
 end
 local function done(id)
   for _, group in ipairs(groups) do

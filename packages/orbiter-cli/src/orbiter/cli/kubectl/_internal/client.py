@@ -9,7 +9,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -166,12 +166,14 @@ def decode(printed: str, *, root: int = 1) -> Object:
         root: On which level the objects are.
     """
     try:
-        found: Object = json.loads(printed)
-    except (ValueError, RecursionError):
-        # Beyond a reader's bounds. Only then is the extra `kubernetes` needed for it.
         from orbiter_contracts.json_text import bounded
-
-        found = json.loads(bounded(printed.encode(errors="replace"), root=root))
+    except ModuleNotFoundError:
+        # Without the extra `kubernetes` only ordinary objects can be read; others ask for it.
+        with suppress(ValueError, RecursionError):
+            plain: Object = json.loads(printed)
+            return plain
+        raise
+    found: Object = json.loads(bounded(printed.encode(errors="replace"), root=root))
     return found
 
 
