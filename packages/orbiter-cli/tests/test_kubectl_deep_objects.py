@@ -1,10 +1,12 @@
 """`kubectl orbiter` reads objects of strange contents, and all others beside them."""
 
+import json
+
 import pytest
 from support.fake_kubectl import FakeKubectl, a_task, kubectl
 from typer.testing import CliRunner
 
-from orbiter.cli.kubectl._internal.client import Kubectl, Scope
+from orbiter.cli.kubectl._internal.client import Kubectl, Scope, decode
 from orbiter.cli.kubectl.main import app
 
 __all__ = ["kubectl"]
@@ -35,3 +37,14 @@ def test_a_strange_task_is_watched_to_its_end(strange: FakeKubectl) -> None:
     result = CliRunner().invoke(app, ["watch", "strange"], catch_exceptions=False)
     assert result.exit_code == 1
     assert "Failed (InvalidSpec)" in result.stdout
+
+
+@pytest.mark.parametrize("written", ['{"a":' * 900 + "1" + "}" * 900, "1e999"])
+def test_what_json_itself_would_read_is_bounded_too(written: str) -> None:
+    task = decode(f'{{"spec":{{"podTemplate":{written}}}}}')
+    json.dumps(task, allow_nan=False)
+    value, depth = task["spec"]["podTemplate"], 0
+    while isinstance(value, dict):
+        value, depth = value["a"], depth + 1
+    assert isinstance(value, str)
+    assert depth <= 200
