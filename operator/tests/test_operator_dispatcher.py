@@ -11,7 +11,8 @@ from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT
 from orbiter_operator import dispatcher as dispatching
 from orbiter_operator.attempts import Attempts
 from orbiter_operator.connect import blocking_client, redis_client
-from orbiter_operator.dispatcher import Dispatcher, id_before
+from orbiter_operator.dispatcher import Dispatcher
+from orbiter_operator.streams import id_before
 from orbiter_operator.together import end
 
 pytestmark = pytest.mark.integration
