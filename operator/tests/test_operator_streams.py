@@ -4,8 +4,8 @@ import pytest
 from support.malformed import entry_of
 
 from orbiter_contracts.bounds import MAX_ENTRY_BYTES
-from orbiter_operator.connect import redis_client
-from orbiter_operator.streams import read_entry
+from orbiter_operator.streams.client import redis_client
+from orbiter_operator.streams.reader import read_entry
 
 pytestmark = pytest.mark.integration
 
