@@ -12,7 +12,7 @@ from orbiter.cli._internal.agent_types import AGENT_TYPES as OF_THE_COMMAND
 from orbiter.cli._internal.agent_types import UNKNOWN_TYPE
 from orbiter.cli._internal.commands.task import _PROGRAMS
 from orbiter_contracts import AGENT_TYPES
-from orbiter_operator.worker_pod import CREDENTIALS
+from orbiter_operator.pods.template import CREDENTIALS
 from worker_wrapper.agents import known_agents
 
 ROOT = Path(__file__).parents[2]

@@ -15,9 +15,9 @@ from support.cluster import Cluster
 from support.redis_server import running_server
 
 from orbiter_contracts import queues, scripts
-from orbiter_operator.mending import MEND
-from orbiter_operator.session_queue import LOOK, registry_key
-from orbiter_operator.streams import LAST_ID
+from orbiter_operator.sessions.streams import LOOK, registry_key
+from orbiter_operator.streams.id_repair import MEND
+from orbiter_operator.streams.reader import LAST_ID
 from worker_wrapper.lease import LEASE_SECONDS, RELEASE, TAKE
 
 pytestmark = pytest.mark.e2e

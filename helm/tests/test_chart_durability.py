@@ -20,7 +20,7 @@ from support.cluster import Cluster
 from support.redis_server import RedisServer
 
 from orbiter_contracts import queues, scripts
-from orbiter_operator.connect import BLOCKING_SECONDS, blocking_client, redis_client
+from orbiter_operator.streams.client import BLOCKING_SECONDS, blocking_client, redis_client
 from worker_wrapper.connection import RedisConnection
 from worker_wrapper.streams import BLOCK_SECONDS
 

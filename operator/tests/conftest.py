@@ -18,8 +18,8 @@ from support.fake_node import FakeNode
 from support.fake_session_node import FakeSessionNode
 from support.redis_server import RedisServer
 
-from orbiter_operator.credentials import Credentials
-from orbiter_operator.kube import Kube
+from orbiter_operator.kube.client import Kube
+from orbiter_operator.kube.credentials import Credentials
 
 NAMESPACE = "team"
 

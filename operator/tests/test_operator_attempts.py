@@ -12,10 +12,10 @@ from orbiter_contracts.queues import (
     DEVELOPER_OUTPUT,
     LIFECYCLE,
 )
-from orbiter_operator.attempts import CONSUMER, Attempt, Attempts
-from orbiter_operator.children import Key
-from orbiter_operator.store import Store
-from orbiter_operator.sweep import lag, sweep
+from orbiter_operator.kube.cache import Key
+from orbiter_operator.streams.attempts import CONSUMER, Attempt, Attempts
+from orbiter_operator.streams.retention import lag, sweep
+from orbiter_operator.tasks.cache import Store
 
 
 def now_ms():

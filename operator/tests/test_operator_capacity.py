@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbiter_operator.capacity import Capacity
+from orbiter_operator.tasks.capacity import Capacity
 
 
 @pytest.fixture

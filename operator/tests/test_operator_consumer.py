@@ -15,13 +15,13 @@ from orbiter_contracts import (
     encode,
 )
 from orbiter_contracts.queues import DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE, OPERATOR_GROUP
-from orbiter_operator import dispatcher as dispatching
-from orbiter_operator.attempts import Attempts
-from orbiter_operator.children import Key
-from orbiter_operator.consumer import Consumer
-from orbiter_operator.dispatcher import Dispatcher, build_task, task_name
-from orbiter_operator.news import News
-from orbiter_operator.together import end
+from orbiter_operator.kube.cache import Key
+from orbiter_operator.runtime.together import end
+from orbiter_operator.streams import intake as dispatching
+from orbiter_operator.streams.attempts import Attempts
+from orbiter_operator.streams.intake import Dispatcher, build_task, task_name
+from orbiter_operator.streams.outputs import Consumer
+from orbiter_operator.streams.pending_outputs import News
 
 pytestmark = pytest.mark.integration
 TASK = Key("team", "fix")

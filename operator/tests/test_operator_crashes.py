@@ -14,7 +14,7 @@ from orbiter_contracts.queues import (
     OPERATOR_GROUP,
     attempt_record,
 )
-from orbiter_operator.models import FINAL
+from orbiter_operator.tasks.models import FINAL
 
 pytestmark = pytest.mark.integration
 NAMESPACE = "team"

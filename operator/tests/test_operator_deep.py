@@ -8,9 +8,9 @@ import pytest
 from conftest import NAMESPACE
 from support.eventually import eventually
 
-from orbiter_operator.informer import Informer
-from orbiter_operator.kube import AGENT_TASKS, JOBS, PO_SESSIONS
-from orbiter_operator.store import Store
+from orbiter_operator.kube.client import AGENT_TASKS, JOBS, PO_SESSIONS
+from orbiter_operator.kube.informer import Informer
+from orbiter_operator.tasks.cache import Store
 
 MARK = "the-overlay"
 STRANGE = {

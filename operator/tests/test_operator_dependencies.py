@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbiter_operator.dependencies import find_cycle, list_names, resolve
-from orbiter_operator.facts import Dependencies
+from orbiter_operator.tasks.observed import Dependencies
+from orbiter_operator.tasks.plan.dependencies import find_cycle, list_names, resolve
 
 
 def judge(graph, phases, name="a"):

@@ -8,12 +8,12 @@ from support.fake_api import RefusedRequestError
 
 from orbiter_contracts import DeveloperWorkerInput, encode
 from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT
-from orbiter_operator import dispatcher as dispatching
-from orbiter_operator.attempts import Attempts
-from orbiter_operator.connect import blocking_client, redis_client
-from orbiter_operator.dispatcher import Dispatcher
-from orbiter_operator.streams import id_before
-from orbiter_operator.together import end
+from orbiter_operator.runtime.together import end
+from orbiter_operator.streams import intake as dispatching
+from orbiter_operator.streams.attempts import Attempts
+from orbiter_operator.streams.client import blocking_client, redis_client
+from orbiter_operator.streams.intake import Dispatcher
+from orbiter_operator.streams.reader import id_before
 
 pytestmark = pytest.mark.integration
 

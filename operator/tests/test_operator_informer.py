@@ -6,9 +6,9 @@ import kopf
 import pytest
 from support.eventually import eventually
 
-from orbiter_operator.credentials import Credentials
-from orbiter_operator.informer import Informer
-from orbiter_operator.kube import JOBS, ApiError, Kube
+from orbiter_operator.kube.client import JOBS, ApiError, Kube
+from orbiter_operator.kube.credentials import Credentials
+from orbiter_operator.kube.informer import Informer
 
 
 class Cache:

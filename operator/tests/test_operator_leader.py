@@ -2,7 +2,7 @@
 
 import pytest
 
-from orbiter_operator.leader import Leader, LeaseLostError, NotLeadingError
+from orbiter_operator.kube.leader_election import Leader, LeaseLostError, NotLeadingError
 
 
 class Clock:

@@ -10,9 +10,9 @@ import pytest
 import uvloop
 from support.eventually import eventually
 
-from orbiter_operator.kube import JOBS
-from orbiter_operator.listening import chunks
-from orbiter_operator.pace import Pauses, next_moment
+from orbiter_operator.kube.client import JOBS
+from orbiter_operator.kube.watch_stream import chunks
+from orbiter_operator.runtime.throttle import Pauses, next_moment
 
 
 def add_jobs(api, first, last):

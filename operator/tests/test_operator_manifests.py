@@ -3,10 +3,10 @@
 import pytest
 from support.observed import UID, observed, spec
 
-from orbiter_operator.facts import Adopted
-from orbiter_operator.labels import job_name, request_id
-from orbiter_operator.manifests import build_job, task_spec_error
-from orbiter_operator.worker_pod import CREDENTIALS, WorkerDefaults
+from orbiter_operator.kube.names import job_name, request_id
+from orbiter_operator.pods.template import CREDENTIALS, WorkerDefaults
+from orbiter_operator.tasks.job import build_job, task_spec_error
+from orbiter_operator.tasks.observed import Adopted
 
 DEFAULTS = WorkerDefaults(
     images=dict.fromkeys(CREDENTIALS, "worker:1"),

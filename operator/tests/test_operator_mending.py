@@ -19,11 +19,11 @@ from orbiter_contracts.queues import (
     po_input,
     po_output,
 )
-from orbiter_operator.connect import blocking_client, redis_client
-from orbiter_operator.mending import SHARED, Mender
-from orbiter_operator.session_parse import entry_time
-from orbiter_operator.session_queue import Record, SessionQueues, registry_key
-from orbiter_operator.streams import LAST_ID, Inbox, read_routes
+from orbiter_operator.sessions.parse import entry_time
+from orbiter_operator.sessions.streams import Record, SessionQueues, registry_key
+from orbiter_operator.streams.client import blocking_client, redis_client
+from orbiter_operator.streams.id_repair import SHARED, Mender
+from orbiter_operator.streams.reader import LAST_ID, Inbox, read_routes
 
 pytestmark = pytest.mark.integration
 FUTURE = "9999999999999-0"

@@ -1,8 +1,8 @@
 """What the streams said and no status has yet: held in bounds."""
 
 from orbiter_contracts import DeveloperWorkerOutput
-from orbiter_operator.children import Key
-from orbiter_operator.news import HELD_BYTES, Letter, News
+from orbiter_operator.kube.cache import Key
+from orbiter_operator.streams.pending_outputs import HELD_BYTES, Letter, News
 
 
 def test_a_letter_beyond_what_is_held_is_only_told_of():

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from orbiter_operator.facts import Adopted
-from orbiter_operator.labels import ENTRY, REQUEST, task_name
-from orbiter_operator.parse import pod_facts, read_adoption
+from orbiter_operator.kube.names import ENTRY, REQUEST, task_name
+from orbiter_operator.tasks.observed import Adopted
+from orbiter_operator.tasks.parse import pod_facts, read_adoption
 
 
 def pod(status: dict[str, Any], **meta: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from support.observed import NOW, decide, ended, job, observed, output, pod, record, running, spec
 
-from orbiter_operator.steps import DeleteJob, DeleteTask, ForgetSession
+from orbiter_operator.tasks.plan.actions import DeleteJob, DeleteTask, ForgetSession
 
 STOP = DeleteJob(name="fix-1")
 FINISHED_AT = 72  # seconds after NOW, as the output says

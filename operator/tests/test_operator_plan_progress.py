@@ -19,7 +19,7 @@ from support.observed import (
 
 from orbiter_contracts import AgentVerdict
 from orbiter_contracts.endings import name_in_use
-from orbiter_operator.steps import DeleteJob, Publish
+from orbiter_operator.tasks.plan.actions import DeleteJob, Publish
 
 STOP = DeleteJob(name="fix-1")
 IN_USE = name_in_use("w-1", "node-1")

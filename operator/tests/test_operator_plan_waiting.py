@@ -3,9 +3,9 @@
 from support.observed import NOW, decide, ended, job, observed, output, pod, record, running, spec
 
 from orbiter_contracts import AgentVerdict
-from orbiter_operator.identity import message_id
-from orbiter_operator.models import Answer
-from orbiter_operator.steps import DeleteJob, StartAttempt
+from orbiter_operator.tasks.models import Answer
+from orbiter_operator.tasks.plan.actions import DeleteJob, StartAttempt
+from orbiter_operator.tasks.plan.naming import message_id
 
 DAY = 24 * 3600
 QUESTION = AgentVerdict(status="input_required", question="which branch?", summary="looked around")

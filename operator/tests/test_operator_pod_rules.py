@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from support.observed import observed, spec
 from support.running_sessions import DEFAULTS as PLAIN
 
-from orbiter_operator.manifests import build_job
-from orbiter_operator.overlay import merge
-from orbiter_operator.parse import read_spec
-from orbiter_operator.pod_rules import DEEPEST
+from orbiter_operator.pods.overlay import merge
+from orbiter_operator.pods.rules import DEEPEST
+from orbiter_operator.tasks.job import build_job
+from orbiter_operator.tasks.parse import read_spec
 
 DEFAULTS = PLAIN._replace(protected_secrets=("orbiter-redis-auth", "sh.helm.release.v1.orbiter.*"))
 OURS = "orbiter-redis"

@@ -4,8 +4,8 @@ import pytest
 from support.eventually import eventually
 
 from orbiter_contracts.queues import task_snapshot
-from orbiter_operator.labels import request_id
-from orbiter_operator.pace import HINTS_SECONDS
+from orbiter_operator.kube.names import request_id
+from orbiter_operator.runtime.throttle import HINTS_SECONDS
 
 pytestmark = pytest.mark.integration
 NAMESPACE = "team"

@@ -29,16 +29,16 @@ from orbiter_contracts.queues import (
     TASK_FIELD,
     po_state,
 )
-from orbiter_operator.attempts import Attempts
-from orbiter_operator.connect import blocking_client, redis_client
-from orbiter_operator.consumer import Consumer
-from orbiter_operator.dispatcher import Dispatcher
-from orbiter_operator.labels import ENTRY
-from orbiter_operator.news import News
-from orbiter_operator.session_queue import Record, SessionQueues, registry_key
-from orbiter_operator.store import Store
-from orbiter_operator.sweep import sweep
-from orbiter_operator.together import end
+from orbiter_operator.kube.names import ENTRY
+from orbiter_operator.runtime.together import end
+from orbiter_operator.sessions.streams import Record, SessionQueues, registry_key
+from orbiter_operator.streams.attempts import Attempts
+from orbiter_operator.streams.client import blocking_client, redis_client
+from orbiter_operator.streams.intake import Dispatcher
+from orbiter_operator.streams.outputs import Consumer
+from orbiter_operator.streams.pending_outputs import News
+from orbiter_operator.streams.retention import sweep
+from orbiter_operator.tasks.cache import Store
 
 pytestmark = pytest.mark.integration
 KINDS = {

@@ -8,11 +8,11 @@ import pytest
 from prometheus_client import generate_latest
 from support.observed import NOW, UID, decide, observed, output, record, running, spec
 
-from orbiter_operator.events import build_event
-from orbiter_operator.health import Health, HealthServer
-from orbiter_operator.metrics import GAUGES, Metrics
-from orbiter_operator.models import TaskUsage
-from orbiter_operator.steps import Announce
+from orbiter_operator.kube.events import build_event
+from orbiter_operator.runtime.health import Health, HealthServer
+from orbiter_operator.runtime.metrics import GAUGES, Metrics
+from orbiter_operator.tasks.models import TaskUsage
+from orbiter_operator.tasks.plan.actions import Announce
 
 
 def shown(metrics):

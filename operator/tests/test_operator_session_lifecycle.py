@@ -8,8 +8,8 @@ from support.talks import Talks, worker_id
 
 from orbiter_contracts import POWorkerInput, encode
 from orbiter_contracts.queues import PO_GROUP, po_hold, po_input, po_output, po_snapshot
-from orbiter_operator.session_queue import registry_key
-from orbiter_operator.streams import LAST_ID
+from orbiter_operator.sessions.streams import registry_key
+from orbiter_operator.streams.reader import LAST_ID
 
 pytestmark = pytest.mark.integration
 NAMESPACE = "team"

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from support.running_sessions import DEFAULTS
 
-from orbiter_operator.session_manifests import build_template
-from orbiter_operator.session_models import SessionSpec
+from orbiter_operator.sessions.deployment import build_template
+from orbiter_operator.sessions.models import SessionSpec
 
 
 def template(**spec: Any) -> dict[str, Any]:

@@ -6,17 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orbiter_contracts import POState
-from orbiter_operator.session_facts import (
+from orbiter_operator.sessions.actions import Apply, SetReplicas
+from orbiter_operator.sessions.models import SessionSpec, SessionStatus
+from orbiter_operator.sessions.observed import (
     DeploymentFacts,
     ObservedSession,
     QueueFacts,
     Rival,
     SessionPodFacts,
 )
-from orbiter_operator.session_models import SessionSpec, SessionStatus
-from orbiter_operator.session_plan import is_busy, plan_session
-from orbiter_operator.session_status import last_activity
-from orbiter_operator.session_steps import Apply, SetReplicas
+from orbiter_operator.sessions.plan import is_busy, plan_session
+from orbiter_operator.sessions.status import last_activity
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PATIENCE = timedelta(minutes=5)

@@ -7,9 +7,9 @@ from support.running_sessions import running_sessions
 from support.talks import NAMESPACE, Talks
 
 from orbiter_contracts.queues import po_hold, po_input, po_output, po_snapshot
-from orbiter_operator.session_parse import worker_id_error
-from orbiter_operator.session_queue import registry_key
-from orbiter_operator.session_store import worker_id_of
+from orbiter_operator.sessions.cache import worker_id_of
+from orbiter_operator.sessions.parse import worker_id_error
+from orbiter_operator.sessions.streams import registry_key
 
 REGISTRY = registry_key("orbiter-system", "orbiter-operator")
 

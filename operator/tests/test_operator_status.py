@@ -7,8 +7,8 @@ import pytest
 import yaml
 from support.observed import NOW, observed
 
-from orbiter_operator.models import Agent, Result, TaskSpec, TaskStatus, TaskUsage, timestamp
-from orbiter_operator.status import patch, readable, write
+from orbiter_operator.tasks.models import Agent, Result, TaskSpec, TaskStatus, TaskUsage, timestamp
+from orbiter_operator.tasks.plan.status import patch, readable, write
 
 
 def written(facts, phase, reason, at=NOW, **flags):

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from support.observed import UID
 
-from orbiter_operator.children import Key
-from orbiter_operator.store import Store
+from orbiter_operator.kube.cache import Key
+from orbiter_operator.tasks.cache import Store
 
 TASK = Key("team", "fix")
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from support.eventually import eventually
 
-from orbiter_operator.supervise import STEADY_SECONDS, Supervisor
-from orbiter_operator.together import end
+from orbiter_operator.runtime.supervisor import STEADY_SECONDS, Supervisor
+from orbiter_operator.runtime.together import end
 
 
 class FatalError(Exception):

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from support.fake_api import RefusedRequestError
 from support.strange_values import WRITTEN
 
-from orbiter_operator.kube import JOBS, ApiError
-from orbiter_operator.models import TaskStatus
-from orbiter_operator.status import patch
-from orbiter_operator.wire import OBJECT, decode, decode_event, events
+from orbiter_operator.kube.client import JOBS, ApiError
+from orbiter_operator.kube.codec import OBJECT, decode, decode_event, events
+from orbiter_operator.tasks.models import TaskStatus
+from orbiter_operator.tasks.plan.status import patch
 
 FIELDS = [
     {

@@ -34,9 +34,9 @@ from orbiter_contracts.queues import (
     attempt_record,
 )
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
-from orbiter_operator.credentials import Credentials, load_connection
-from orbiter_operator.kube import AGENT_TASKS, JOBS, PODS, Kube
-from orbiter_operator.labels import request_id
+from orbiter_operator.kube.client import AGENT_TASKS, JOBS, PODS, Kube
+from orbiter_operator.kube.credentials import Credentials, load_connection
+from orbiter_operator.kube.names import request_id
 
 NAMESPACE = "e2e-bench"
 TASKS_PER_NAMESPACE = 500

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench_operator import NAMESPACE
 
-from orbiter_operator.kube import DEPLOYMENTS, TRANSPORT_ERRORS, Kube
+from orbiter_operator.kube.client import DEPLOYMENTS, TRANSPORT_ERRORS, Kube
 
 Object = dict[str, Any]
 LONG = 600

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 import yaml
 
-from orbiter_operator.models import InputRequest, Result, TaskSpec, TaskStatus, TaskUsage
-from orbiter_operator.session_models import (
+from orbiter_operator.sessions.models import (
     Idle,
     Persistence,
     Rotation,
     SessionSpec,
     SessionStatus,
 )
+from orbiter_operator.tasks.models import InputRequest, Result, TaskSpec, TaskStatus, TaskUsage
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "crds").glob("*.yaml"))

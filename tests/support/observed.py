@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from orbiter_contracts import AgentVerdict, DeveloperWorkerOutput, Usage
-from orbiter_operator.facts import AttemptRecord, JobFacts, Observed, PodFacts
-from orbiter_operator.identity import message_id
-from orbiter_operator.labels import job_name
-from orbiter_operator.models import TaskSpec, TaskStatus
-from orbiter_operator.plan import plan
-from orbiter_operator.steps import Plan
+from orbiter_operator.kube.names import job_name
+from orbiter_operator.tasks.models import TaskSpec, TaskStatus
+from orbiter_operator.tasks.observed import AttemptRecord, JobFacts, Observed, PodFacts
+from orbiter_operator.tasks.plan import plan
+from orbiter_operator.tasks.plan.actions import Plan
+from orbiter_operator.tasks.plan.naming import message_id
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 PATIENCE = timedelta(seconds=300)

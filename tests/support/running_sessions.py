@@ -16,19 +16,19 @@ from redis.asyncio import Redis
 from support.fake_api import FakeApi
 from support.redis_server import RedisServer
 
-from orbiter_operator.attempts import Attempts
-from orbiter_operator.connect import blocking_client, redis_client
-from orbiter_operator.consumer import Consumer
-from orbiter_operator.credentials import Credentials
-from orbiter_operator.events import EventPoster
-from orbiter_operator.kube import Kube
-from orbiter_operator.metrics import Metrics
-from orbiter_operator.news import News
-from orbiter_operator.session_resync import EVERY_SECONDS
-from orbiter_operator.sessions import Sessions
+from orbiter_operator.kube.client import Kube
+from orbiter_operator.kube.credentials import Credentials
+from orbiter_operator.kube.events import EventPoster
+from orbiter_operator.pods.template import WorkerDefaults
+from orbiter_operator.runtime.metrics import Metrics
+from orbiter_operator.runtime.together import end
+from orbiter_operator.sessions.parts import Sessions
+from orbiter_operator.sessions.resync import EVERY_SECONDS
 from orbiter_operator.settings import Settings
-from orbiter_operator.together import end
-from orbiter_operator.worker_pod import WorkerDefaults
+from orbiter_operator.streams.attempts import Attempts
+from orbiter_operator.streams.client import blocking_client, redis_client
+from orbiter_operator.streams.outputs import Consumer
+from orbiter_operator.streams.pending_outputs import News
 
 DEFAULTS = WorkerDefaults(
     images={"claude": "worker-claude:1"},

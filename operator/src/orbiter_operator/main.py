@@ -51,9 +51,9 @@ async def _run(settings: Settings) -> int:
     import kopf
     import structlog
 
-    from orbiter_operator.leader import LeaseLostError
-    from orbiter_operator.logs import configure_logs
-    from orbiter_operator.runtime import run
+    from orbiter_operator.kube.leader_election import LeaseLostError
+    from orbiter_operator.replica import run
+    from orbiter_operator.runtime.logging import configure_logs
 
     configure_logs(settings.log_level, as_json=not sys.stderr.isatty())
     log = structlog.get_logger("orbiter_operator")

@@ -1,0 +1,269 @@
+"""The active operator: all parts put together and run side by side.
+
+Built by `runtime` once this replica holds the Lease. The order matters only at the start:
+everything is listed before anything is decided, and kopf begins last (see `watch`).
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import kopf
+import structlog
+from redis.asyncio import Redis
+
+from orbiter_operator.handlers import run_kopf
+from orbiter_operator.kube.cache import Cache, Key
+from orbiter_operator.kube.client import AGENT_TASKS, JOBS, PO_SESSIONS, PODS, Kube
+from orbiter_operator.kube.events import EventPoster
+from orbiter_operator.kube.informer import Informer
+from orbiter_operator.kube.leader_election import Leader, LeaseLostError
+from orbiter_operator.kube.names import SELECTOR
+from orbiter_operator.kube.watch_state import WatchState
+from orbiter_operator.pods.template import WorkerDefaults
+from orbiter_operator.runtime.gc_tuning import spare_the_collector
+from orbiter_operator.runtime.health import Health
+from orbiter_operator.runtime.metrics import Metrics
+from orbiter_operator.runtime.supervisor import Part, Supervisor, every
+from orbiter_operator.runtime.throttle import UNHURRIED_SECONDS, Pauses
+from orbiter_operator.runtime.workqueue import WorkQueue
+from orbiter_operator.sessions.parts import Sessions
+from orbiter_operator.settings import Settings
+from orbiter_operator.streams.attempts import Attempts
+from orbiter_operator.streams.intake import Dispatcher
+from orbiter_operator.streams.outputs import Consumer
+from orbiter_operator.streams.pending_outputs import News
+from orbiter_operator.tasks.cache import Store
+from orbiter_operator.tasks.capacity import Capacity
+from orbiter_operator.tasks.executor import Executor
+from orbiter_operator.tasks.observe import Observer
+from orbiter_operator.tasks.reconcile import Reconciler
+from orbiter_operator.tasks.resync import Housekeeping
+
+log = structlog.get_logger(__name__)
+WORKERS = 16
+_STUCK_SECONDS = 120.0
+
+
+class Operator:
+    """Everything the active replica runs.
+
+    Args:
+        settings: What the environment says.
+        kube: The API client.
+        redis: A client for short commands.
+        reader: A client for blocking reads.
+        leader: This replica's hold on the Lease.
+        metrics: Where everything is counted.
+        health: Where the parts say how they are.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        kube: Kube,
+        redis: Redis,
+        reader: Redis,
+        leader: Leader,
+        metrics: Metrics,
+        health: Health,
+    ) -> None:
+        self._settings = settings
+        self._leader = leader
+        self.queue: WorkQueue[Key] = WorkQueue(time.monotonic)
+        self.store = Store(self.queue.add)
+        self.capacity = Capacity(settings.job_limit)
+        news, attempts = News(), Attempts(redis)
+        # News of Jobs and Pods are many; what is urgent of them the workers tell by the queue.
+        pauses = Pauses(UNHURRIED_SECONDS)
+        events = EventPoster(kube, settings.identity)
+        self.sessions = Sessions(
+            settings=settings,
+            kube=kube,
+            redis=redis,
+            reader=reader,
+            events=events,
+            metrics=metrics.sessions,
+            defaults=_worker_defaults(settings),
+            allowed=leader.check,
+            measure=self._measured,
+            clock=_now,
+        )
+        self.consumer = Consumer(
+            redis=redis,
+            reader=reader,
+            attempts=attempts,
+            news=news,
+            enqueue=self.queue.add,
+            connected=self._connected,
+            dead=metrics.dead_letter,
+            heard=self.sessions.heard,
+        )
+        observer = Observer(
+            store=self.store,
+            news=news,
+            attempts=attempts,
+            capacity=self.capacity,
+            kube=kube,
+            defaults=_worker_defaults(settings),
+        )
+        executor = Executor(
+            kube=kube,
+            attempts=attempts,
+            store=self.store,
+            news=news,
+            events=events,
+            defaults=_worker_defaults(settings),
+            allowed=leader.check,
+            started=pauses.expect,
+            changed=metrics.changed,
+            wrote=observer.wrote,
+            clock=_now,
+        )
+        self._reconcile = Reconciler(
+            queue=self.queue,
+            store=self.store,
+            news=news,
+            capacity=self.capacity,
+            observer=observer,
+            executor=executor,
+            attempts=attempts,
+            kube=kube,
+            settled=self.consumer.settled,
+            measure=self._measured,
+            image_patience=timedelta(seconds=settings.image_pull_timeout_seconds),
+            queue_address=settings.redis_address,
+            clock=_now,
+        )
+        self._dispatcher = Dispatcher(
+            redis=redis,
+            reader=reader,
+            kube=kube,
+            namespace=settings.adopt_namespace,
+            agent=settings.adopt_agent,
+            spare=lambda: self.capacity.spare(settings.adopt_namespace),
+            allowed=leader.check,
+            dead=metrics.dead_letter,
+        )
+        where = settings.watch_namespaces
+        self._tasks = Informer(kube, AGENT_TASKS, self.store, namespaces=where)
+        children = partial(Informer, kube, namespaces=where, selector=SELECTOR, pauses=pauses)
+        self._jobs = children(JOBS, self.store.jobs)
+        self._pods = children(PODS, self.store.pods)
+        self._housekeeping = Housekeeping(
+            informers=(self._tasks, self._jobs, self._pods, *self.sessions.informers),
+            store=self.store,
+            capacity=self.capacity,
+            queue=self.queue,
+            redis=redis,
+            every=settings.resync_seconds,
+            dead=metrics.dead_letter,
+        )
+        self._sessions_watch = WatchState(PO_SESSIONS.plural)
+        self._supervisor = Supervisor(fatal=(LeaseLostError, kopf.LoginError))
+        self._metrics = metrics
+        self._last_pass = time.monotonic()
+        health.alive_if("work queue", self._stuck)
+        health.ready_if("lists", lambda: self._housekeeping.missing)
+        health.ready_if("watches", self._out_of_step)
+        health.ready_if("redis", self._redis_away)
+        health.ready_if("parts", self._supervisor.trouble)
+        metrics.gauges(self._gauges)
+
+    async def run(self, take_signals: Callable[[], None]) -> None:
+        """Run until cancelled.
+
+        Args:
+            take_signals: Sets the process's signal handlers again after kopf has set its own.
+
+        Raises:
+            LeaseLostError: Another replica is the active one now.
+            kopf.LoginError: There is no way to the API server any more.
+        """
+        await self._housekeeping.list_everything()
+        spare_the_collector()
+        parts: dict[str, Part] = {
+            "lease": self._leader.keep,
+            "consumer": self.consumer.run,
+            "acknowledger": self.consumer.run_acknowledger,
+            "tasks": self._tasks.follow,
+            "jobs": self._jobs.follow,
+            "pods": self._pods.follow,
+            "housekeeping": self._housekeeping.run,
+            "lag": self._housekeeping.watch_lag,
+            "mending": self._housekeeping.mend_streams,
+            "kopf": partial(self._follow_sessions, take_signals),
+            **self.sessions.parts(),
+            **every(WORKERS, "reconcile", partial(self.queue.work, self._reconcile)),
+        }
+        if self._settings.adopt_namespace:
+            parts["dispatcher"] = self._dispatcher.run
+        await self._supervisor.run(parts)
+
+    async def _follow_sessions(self, take_signals: Callable[[], None]) -> None:
+        # Give the other parts a turn first, so that kopf does not take them for its own.
+        await asyncio.sleep(0)
+        caches: dict[str, Cache] = {PO_SESSIONS.plural: self.sessions.store}
+        where = self._settings.watch_namespaces
+        await run_kopf(caches, where, take_signals, self._sessions_watch)
+
+    def _connected(self) -> None:
+        self.queue.retry_now()
+        self.sessions.queue.retry_now()
+
+    def _measured(self, seconds: float, ok: bool) -> None:
+        self._last_pass = time.monotonic()
+        self._metrics.reconciled(seconds, ok)
+
+    def _stuck(self) -> str | None:
+        if not len(self.queue) and not len(self.sessions.queue):
+            self._last_pass = time.monotonic()
+        silent = time.monotonic() - self._last_pass
+        return f"no pass has ended for {silent:.0f} s" if silent > _STUCK_SECONDS else None
+
+    def _out_of_step(self) -> str | None:
+        informers = (self._tasks, self._jobs, self._pods, *self.sessions.children)
+        kinds = [informer.plural for informer in informers if not informer.in_step]
+        if not self._sessions_watch.in_step:
+            kinds.append(PO_SESSIONS.plural)
+        return f"the watch of {', '.join(kinds)} is interrupted" if kinds else None
+
+    def _redis_away(self) -> str | None:
+        if self.consumer.reachable:
+            return None
+        return f"{self._settings.redis_address} does not answer"
+
+    def _gauges(self) -> dict[str, float]:
+        running, waiting = self.capacity.totals()
+        return {
+            "orbiter_leader": float(self._leader.leading),
+            "orbiter_tasks": float(len(self.store)),
+            "orbiter_jobs_active": float(running),
+            "orbiter_tasks_waiting": float(waiting),
+            "orbiter_workqueue_depth": float(len(self.queue) + len(self.sessions.queue)),
+            "orbiter_redis_up": float(self.consumer.reachable),
+            "orbiter_outputs_lag": self._housekeeping.lag,
+            **self.sessions.gauges(),
+        }
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _worker_defaults(settings: Settings) -> WorkerDefaults:
+    return WorkerDefaults(
+        images=settings.worker_images,
+        pull_policy=settings.worker_image_pull_policy,
+        redis_secret=settings.redis_secret_name,
+        service_account=settings.worker_service_account,
+        resources=settings.worker_resources,
+        grace_seconds=settings.termination_grace_seconds,
+        job_ttl_seconds=settings.job_ttl_seconds,
+        adopt_namespace=settings.adopt_namespace,
+        protected_secrets=settings.protected_secrets,
+        allowed_service_accounts=settings.allowed_service_accounts,
+    )

@@ -1,0 +1,165 @@
+"""The facts of the Jobs (or Pods) as the operator last saw them, found by the task they belong to.
+
+Filled by the informer and by the answers to our own writes. An older resourceVersion never replaces
+a newer one and nothing deleted comes back, so a late event cannot undo what a write has returned.
+"""
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+
+from orbiter_operator.kube.names import TASK
+
+Object = dict[str, Any]
+
+
+class Key(NamedTuple):
+    """What the work queue holds: the name of one reconciled object."""
+
+    namespace: str
+    name: str
+    kind: str = "AgentTask"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Cache(Protocol):
+    """What an informer fills."""
+
+    def put(self, obj: Object) -> None:
+        """Remember an object as it is now."""
+
+    def remove(self, obj: Object) -> None:
+        """Forget an object that was deleted."""
+
+    def missing_from(self, listed: set[str], version: int) -> list[Object]:
+        """Objects held here that a list of uids taken at `version` does not have.
+
+        What was created after the list was taken is not missing.
+        """
+
+
+class Tombstones:
+    """The uids of the last objects that were deleted."""
+
+    def __init__(self, longest: int = 10_000) -> None:
+        self._uids: OrderedDict[str, None] = OrderedDict()
+        self._longest = longest
+
+    def add(self, uid: str) -> None:
+        """Remember that this object is gone for good."""
+        self._uids[uid] = None
+        if len(self._uids) > self._longest:
+            self._uids.popitem(last=False)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._uids
+
+
+class ChildFacts(Protocol):
+    """What the facts of every child have in common: the uid of the task they belong to."""
+
+    @property
+    def owner(self) -> str: ...  # noqa: D102
+
+    def is_news(self, before: Self | None) -> bool:
+        """Whether a look is called for; `before` is what was known, None for a new child."""
+
+
+F = TypeVar("F", bound=ChildFacts)
+
+
+class _Seen(NamedTuple, Generic[F]):
+    version: int
+    uid: str
+    key: Key
+    facts: F
+
+
+class Children(Generic[F]):
+    """All objects of one kind that the operator made.
+
+    Args:
+        read: Reduces an object to its facts; None when it is none of ours.
+        enqueue: Called with the key of the object of whose child there is news.
+        kind: Kind of the objects they belong to.
+        label: Label of a child that names its object.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[Object], F | None],
+        enqueue: Callable[[Key], None],
+        *,
+        kind: str = "AgentTask",
+        label: str = TASK,
+    ) -> None:
+        self._read = read
+        self._enqueue = enqueue
+        self._kind = kind
+        self._label = label
+        self._seen: dict[tuple[str, str], _Seen[F]] = {}
+        self._names: dict[Key, set[str]] = defaultdict(set)
+        self._gone = Tombstones()
+
+    def of(self, key: Key, owner: str) -> list[F]:
+        """Facts of the children of one task, in no order.
+
+        Args:
+            key: Name of the task.
+            owner: Its uid; children of an earlier task of the same name are left out.
+        """
+        found = [self._seen[key.namespace, name].facts for name in self._names.get(key, ())]
+        return [facts for facts in found if facts.owner == owner]
+
+    def put(self, obj: Object, *, ours: bool = False) -> None:
+        """Remember an object as it is now.
+
+        Args:
+            obj: The object.
+            ours: It is the answer to a write of the very look that goes on: no news to anybody.
+        """
+        meta = obj["metadata"]
+        facts = self._read(obj)
+        name = str((meta.get("labels") or {}).get(self._label) or "")
+        if facts is None or not name or meta["uid"] in self._gone:
+            return
+        place = (meta["namespace"], meta["name"])
+        old = self._seen.get(place)
+        version = version_of(obj)
+        if old is not None and old.version >= version:
+            return
+        key = Key(meta["namespace"], name, self._kind)
+        self._seen[place] = _Seen(version, meta["uid"], key, facts)
+        self._names[key].add(meta["name"])
+        if not ours and facts.is_news(None if old is None else old.facts):
+            self._enqueue(key)
+
+    def remove(self, obj: Object) -> None:
+        """Forget an object that was deleted."""
+        meta = obj["metadata"]
+        self._gone.add(meta["uid"])
+        place = (meta["namespace"], meta["name"])
+        old = self._seen.get(place)
+        if old is None or old.uid != meta["uid"]:
+            return
+        del self._seen[place]
+        names = self._names[old.key]
+        names.discard(meta["name"])
+        if not names:
+            del self._names[old.key]
+        self._enqueue(old.key)
+
+    def missing_from(self, listed: set[str], version: int) -> list[Object]:
+        """Objects held here that a list taken at `version` does not have."""
+        return [
+            {"metadata": {"namespace": namespace, "name": name, "uid": seen.uid}}
+            for (namespace, name), seen in self._seen.items()
+            if seen.uid not in listed and seen.version <= version
+        ]
+
+
+def version_of(obj: Object) -> int:
+    """The resourceVersion as a number; Kubernetes promises since 1.35 that it is one."""
+    return int(obj["metadata"].get("resourceVersion") or 0)

@@ -1,0 +1,272 @@
+"""The few calls the operator makes to the API server, with dicts in and out.
+
+A client of its own because the models of the usual ones cost more CPU than the rest of the
+operator together, and because every write must be countable in one place.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import aiohttp
+import orjson
+
+from orbiter_operator.kube.codec import LIST, OBJECT, events, read
+from orbiter_operator.kube.credentials import Credentials
+from orbiter_operator.kube.watch_stream import chunks
+from orbiter_operator.runtime.throttle import Pauses
+
+Object = dict[str, Any]
+MERGE_PATCH = "application/merge-patch+json"
+_CONNECTIONS = 64
+
+
+class Resource(NamedTuple):
+    """A kind of object: the path of its group and version, and its plural name."""
+
+    prefix: str
+    plural: str
+
+    def path(self, namespace: str | None = None, name: str | None = None, sub: str = "") -> str:
+        """The URL path of a collection or, with `name`, of one object."""
+        place = f"/namespaces/{namespace}" if namespace else ""
+        tail = f"/{name}" if name else ""
+        return f"{self.prefix}{place}/{self.plural}{tail}{'/' + sub if sub else ''}"
+
+
+AGENT_TASKS = Resource("/apis/orbiter.dev/v1alpha1", "agenttasks")
+PO_SESSIONS = Resource("/apis/orbiter.dev/v1alpha1", "posessions")
+DEPLOYMENTS = Resource("/apis/apps/v1", "deployments")
+JOBS = Resource("/apis/batch/v1", "jobs")
+PODS = Resource("/api/v1", "pods")
+EVENTS = Resource("/api/v1", "events")
+CONFIG_MAPS = Resource("/api/v1", "configmaps")
+LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
+
+
+class ApiError(Exception):
+    """The API server refused; `reason` is its CamelCase word, `message` its sentence."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+
+class Kube:
+    """A session with one API server.
+
+    Args:
+        credentials: Where it is and how to prove who we are.
+        count: Called with (verb, plural) for every request but watches.
+        timeout: Seconds one request may take.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        count: Callable[[str, str], None] = lambda verb, plural: None,
+        timeout: float = 15.0,
+    ) -> None:
+        self._credentials = credentials
+        self._count = count
+        self._timeout = aiohttp.ClientTimeout(total=timeout)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> "Kube":
+        connector = aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=self._credentials.tls())
+        self._session = aiohttp.ClientSession(connector=connector, timeout=self._timeout)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Object:
+        """Read one object.
+
+        Raises:
+            ApiError: 404 when there is none.
+        """
+        return await self._call("GET", "get", resource, resource.path(namespace, name))
+
+    async def list(
+        self, resource: Resource, namespace: str | None = None, *, selector: str = ""
+    ) -> tuple[list[Object], str]:
+        """List a collection as it is now. Returns the objects and the list's resourceVersion."""
+        params = {"labelSelector": selector} if selector else {}
+        body = await self._call("GET", "list", resource, resource.path(namespace), params=params)
+        return body.get("items") or [], body["metadata"].get("resourceVersion", "")
+
+    async def create(self, resource: Resource, namespace: str, body: Object) -> Object:
+        """Create an object and return it as stored."""
+        return await self._call("POST", "create", resource, resource.path(namespace), body=body)
+
+    async def replace(self, resource: Resource, namespace: str, name: str, body: Object) -> Object:
+        """Replace an object; 409 when its resourceVersion is no longer the one in `body`."""
+        path = resource.path(namespace, name)
+        return await self._call("PUT", "update", resource, path, body=body)
+
+    async def patch(self, resource: Resource, namespace: str, name: str, body: Object) -> Object:
+        """Merge-patch an object and return it as stored."""
+        path = resource.path(namespace, name)
+        return await self._call("PATCH", "patch", resource, path, body=body)
+
+    async def patch_status(
+        self, resource: Resource, namespace: str, name: str, body: Object
+    ) -> Object:
+        """Merge-patch the status subresource and return the object as stored."""
+        path = resource.path(namespace, name, "status")
+        return await self._call("PATCH", "patch", resource, path, body=body)
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, *, uid: str | None = None
+    ) -> bool:
+        """Delete an object and, in the background, its children.
+
+        Args:
+            resource: Its kind.
+            namespace: Its namespace.
+            name: Its name.
+            uid: Delete only this very object, not a successor of the same name.
+
+        Returns:
+            Whether there was such an object.
+        """
+        body: Object = {"propagationPolicy": "Background"}
+        if uid:
+            body["preconditions"] = {"uid": uid}
+        try:
+            path = resource.path(namespace, name)
+            await self._call("DELETE", "delete", resource, path, body=body)
+        except ApiError as error:
+            if error.status in (404, 409):
+                return False
+            raise
+        return True
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        selector: str = "",
+        since: str,
+        seconds: int = 300,
+        silence: float = 75.0,
+        pauses: Pauses | None = None,
+    ) -> AsyncIterator[Object]:
+        """Follow a collection until the server ends the stream.
+
+        Args:
+            resource: What to watch.
+            namespace: None for all namespaces.
+            selector: Label selector.
+            since: resourceVersion after which to begin.
+            seconds: How long the server keeps the stream open.
+            silence: Seconds without an event, bookmarks included, that mean it is dead.
+            pauses: When to read nothing: what comes meanwhile is read, decrypted and handed out at
+                once. None for never.
+
+        Yields:
+            `{"type": …, "object": …}`, bookmarks and errors too.
+        """
+        params = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": since,
+            "timeoutSeconds": str(seconds),
+        }
+        if selector:
+            params["labelSelector"] = selector
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0)
+        response = await self._send("GET", resource.path(namespace), params=params, timeout=timeout)
+        async with response, aclosing(chunks(response, silence=silence, pauses=pauses)) as parts:
+            await _check(response)
+            async with aclosing(events(parts)) as found:
+                async for event in found:
+                    yield event
+
+    async def _call(
+        self,
+        method: str,
+        verb: str,
+        resource: Resource,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Object | None = None,
+    ) -> Object:
+        self._count(verb, resource.plural)
+        async with await self._send(method, path, params=params, body=body) as response:
+            await _check(response)
+            return await _body(response, LIST if verb == "list" else OBJECT)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Object | None = None,
+        timeout: aiohttp.ClientTimeout | None = None,
+    ) -> aiohttp.ClientResponse:
+        if self._session is None:
+            raise RuntimeError("Kube is used outside of its `async with` block")
+        headers = self._credentials.headers()
+        data = None
+        if body is not None:
+            data = _json(body)
+            headers["Content-Type"] = MERGE_PATCH if method == "PATCH" else "application/json"
+        return await self._session.request(
+            method,
+            self._credentials.server + path,
+            params=params,
+            data=data,
+            headers=headers,
+            timeout=timeout or self._timeout,
+        )
+
+
+TRANSPORT_ERRORS = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
+"""What a request raises when the API server does not answer."""
+
+
+def _json(body: Object) -> bytes:
+    """The body as JSON; what it cannot say is refused as the API server would refuse it."""
+    try:
+        return orjson.dumps(body)
+    except TypeError as error:
+        raise ApiError(400, "BadRequest", f"it cannot be written as JSON: {error}") from None
+
+
+async def _check(response: aiohttp.ClientResponse) -> None:
+    if response.status < 400:
+        return
+    try:
+        body = await _body(response, OBJECT)
+    except ApiError:
+        body = {}
+    said = body.get("message") or (await response.read())[:500].decode(errors="replace")
+    reason = body.get("reason") or response.reason or "Error"
+    raise ApiError(response.status, str(reason), str(said))
+
+
+async def _body(response: aiohttp.ClientResponse, root: int) -> Object:
+    """What a response says; an answer that is no object is the same as none."""
+    try:
+        found = await read(await response.read(), root)
+    except ValueError as error:
+        raise ApiError(502, "BadGateway", f"the answer is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ApiError(502, "BadGateway", "the answer is no JSON object")
+    return found

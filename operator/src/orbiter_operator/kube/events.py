@@ -1,0 +1,79 @@
+"""Kubernetes Events: what a person would want to know, in `kubectl describe agenttask`.
+
+An Event's name follows from its object, attempt and reason. Posting one a second time answers 409
+and changes nothing, so a crash between the Event and the status repeats neither.
+"""
+
+import hashlib
+from collections import OrderedDict
+from datetime import datetime
+from typing import Any
+
+from orbiter_operator.kube.client import EVENTS, ApiError, Kube
+from orbiter_operator.tasks.models import timestamp
+from orbiter_operator.tasks.plan.actions import Announce
+
+_COMPONENT = "orbiter-operator"
+_REMEMBERED = 2000
+_LONGEST_MESSAGE = 1000
+
+
+class EventPoster:
+    """Posts Events, each once.
+
+    Args:
+        kube: The API client.
+        identity: Name of this replica.
+    """
+
+    def __init__(self, kube: Kube, identity: str) -> None:
+        self._kube = kube
+        self._identity = identity
+        self._posted: OrderedDict[str, None] = OrderedDict()
+
+    async def post(self, subject: dict[str, Any], event: Announce, now: datetime) -> None:
+        """Post an Event about one of our objects unless it was posted before."""
+        body = build_event(subject, event, now, self._identity)
+        name = body["metadata"]["name"]
+        if name in self._posted:
+            return
+        try:
+            await self._kube.create(EVENTS, subject["metadata"]["namespace"], body)
+        except ApiError as error:
+            # 409: posted before. 403 and 404: the namespace is on its way out.
+            if error.status not in (403, 404, 409):
+                raise
+        self._posted[name] = None
+        if len(self._posted) > _REMEMBERED:
+            self._posted.popitem(last=False)
+
+
+def build_event(
+    subject: dict[str, Any], event: Announce, now: datetime, identity: str
+) -> dict[str, Any]:
+    """The Event as the API server takes it."""
+    meta = subject["metadata"]
+    seed = f"{meta['uid']}/{event.attempt}/{event.reason}"
+    digest = hashlib.sha256(seed.encode()).hexdigest()[:16]
+    when = timestamp(now).partition(".")[0] + "Z"
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{meta['name']}.{digest}", "namespace": meta["namespace"]},
+        "involvedObject": {
+            "apiVersion": "orbiter.dev/v1alpha1",
+            "kind": subject.get("kind") or "AgentTask",
+            "namespace": meta["namespace"],
+            "name": meta["name"],
+            "uid": meta["uid"],
+        },
+        "type": event.kind,
+        "reason": event.reason,
+        "message": event.message[:_LONGEST_MESSAGE],
+        "firstTimestamp": when,
+        "lastTimestamp": when,
+        "count": 1,
+        "source": {"component": _COMPONENT},
+        "reportingComponent": _COMPONENT,
+        "reportingInstance": identity,
+    }

@@ -1,0 +1,164 @@
+"""Why an attempt does not start, and why it ended without an answer: facts to reason and sentence.
+
+Pure. `plan` calls it; the reasons are the ones the README lists. A reason is one CamelCase word for
+programs, the message one line for people that names the thing and the next step.
+"""
+
+from datetime import datetime, timedelta
+
+from orbiter_contracts.endings import UNUSABLE, says_name_in_use
+from orbiter_operator.tasks.models import KubeModel
+from orbiter_operator.tasks.observed import AttemptRecord, JobFacts, PodFacts
+
+IMAGE_NEVER_COMES = frozenset({"InvalidImageName", "ErrImageNeverPull"})
+IMAGE_PROBLEMS = IMAGE_NEVER_COMES | {
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+}
+CONFIG_PROBLEMS = frozenset({"CreateContainerConfigError", "CreateContainerError"})
+NO_POD_AFTER = timedelta(seconds=10)
+LINE = 140
+_SIGKILL = 137
+
+
+class Explanation(KubeModel):
+    """Reason and message; `detail` may have several lines (the end of a log)."""
+
+    reason: str
+    message: str
+    detail: str = ""
+
+
+def one_line(text: str, longest: int = LINE) -> str:
+    """The text as one line of at most `longest` characters, cut with an ellipsis."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def why_not_running(job: JobFacts, pods: tuple[PodFacts, ...], now: datetime) -> Explanation | None:
+    """Explain an attempt whose worker has not started; None when all is as usual."""
+    if job.state == "suspended":
+        return Explanation(
+            reason="Suspended",
+            message=f"Job {job.name} is suspended: its queue has not let it in",
+        )
+    pod = pods[-1] if pods else None
+    if pod is None:
+        if now - job.created < NO_POD_AFTER:
+            return None
+        return Explanation(
+            reason="PodNotCreated",
+            message=f"Job {job.name} has no pod yet; kubectl describe job {job.name} says why",
+        )
+    if pod.waiting_reason in IMAGE_PROBLEMS:
+        return Explanation(
+            reason="ImagePullFailed",
+            message=one_line(f"image {pod.image} cannot be pulled: {pod.waiting_message}"),
+            detail=pod.waiting_message,
+        )
+    if pod.waiting_reason in CONFIG_PROBLEMS:
+        return _config_problem(pod)
+    if pod.waiting_reason:
+        return Explanation(
+            reason=pod.waiting_reason,
+            message=one_line(pod.waiting_message or f"pod {pod.name} waits"),
+            detail=pod.waiting_message,
+        )
+    if pod.unschedulable is not None:
+        return Explanation(
+            reason="Unschedulable",
+            message=one_line(pod.unschedulable or "no node takes the pod"),
+            detail=pod.unschedulable,
+        )
+    return None
+
+
+def _config_problem(pod: PodFacts) -> Explanation:
+    message = pod.waiting_message
+    reason = "SecretMissing" if "secret" in message.lower() else "ConfigError"
+    return Explanation(
+        reason=reason,
+        message=one_line(f"pod {pod.name} cannot start: {message}"),
+        detail=message,
+    )
+
+
+def image_is_hopeless(pods: tuple[PodFacts, ...], now: datetime, patience: timedelta) -> bool:
+    """Whether the image will not come: a name that cannot work, or too long a wait."""
+    pod = pods[-1] if pods else None
+    if pod is None or pod.waiting_reason not in IMAGE_PROBLEMS:
+        return False
+    if pod.waiting_reason in IMAGE_NEVER_COMES:
+        return True
+    return pod.waiting_since is not None and now - pod.waiting_since >= patience
+
+
+def why_ended_silently(
+    job: JobFacts | None, pods: tuple[PodFacts, ...], record: AttemptRecord
+) -> Explanation:
+    """Explain an attempt that is over without having published an output."""
+    pod = pods[-1] if pods else None
+    if job is not None and job.reason == "DeadlineExceeded":
+        return Explanation(
+            reason="DeadlineExceeded",
+            message="the worker did not end in time and Kubernetes stopped its Job",
+            detail=job.message,
+        )
+    if pod is not None and (found := _from_pod(pod)):
+        return found
+    if record.entry is None:
+        return Explanation(
+            reason="QueueUnavailable",
+            message="Redis lost the attempt's entry, and its worker ended without an output",
+        )
+    if job is None:
+        return Explanation(
+            reason="WorkerCrashed", message="the attempt's Job was deleted while the worker ran"
+        )
+    if job.state == "complete":
+        return Explanation(
+            reason="WorkerCrashed", message="the worker ended without publishing an output"
+        )
+    text = job.message or "its pod is gone, nothing says why"
+    return Explanation(reason="WorkerCrashed", message=one_line(text), detail=text)
+
+
+def _from_pod(pod: PodFacts) -> Explanation | None:
+    detail = pod.exit_message
+    if pod.exit_reason == "OOMKilled":
+        return Explanation(
+            reason="OOMKilled",
+            message="the worker used more memory than its limit; raise it in spec.podTemplate",
+            detail=detail,
+        )
+    if pod.reason == "Evicted" or pod.disruption:
+        why = pod.message or pod.disruption
+        return Explanation(
+            reason="Evicted", message=one_line(f"pod {pod.name} was evicted: {why}"), detail=why
+        )
+    if pod.reason in ("NodeLost", "NodeShutdown", "Shutdown", "Terminated"):
+        return node_lost(pod)
+    if pod.exit_code is not None and pod.exit_code != 0:
+        killed = " (SIGKILL)" if pod.exit_code == _SIGKILL else ""
+        last = detail.strip().splitlines()[-1] if detail.strip() else pod.exit_reason
+        if says_name_in_use(pod.exit_code, detail):
+            return Explanation(reason="WorkerNameInUse", message=one_line(last), detail=detail)
+        if pod.exit_code == UNUSABLE:
+            return Explanation(reason="WorkerMisconfigured", message=one_line(last), detail=detail)
+        return Explanation(
+            reason="WorkerCrashed",
+            message=one_line(f"the worker ended with exit code {pod.exit_code}{killed}: {last}"),
+            detail=detail,
+        )
+    return None
+
+
+def node_lost(pod: PodFacts) -> Explanation:
+    """Explain a pod whose node no longer answers."""
+    where = f"node {pod.node}" if pod.node else "its node"
+    return Explanation(
+        reason="NodeLost", message=one_line(f"pod {pod.name} is lost: {where} does not answer")
+    )

@@ -1,0 +1,191 @@
+"""What a worker's pod may not have, whoever asks for it: Orbiter's own Secrets, or an identity.
+
+Looked at is the pod as it would be made, without what the operator itself adds. Some of it the
+resource definitions refuse before; here nothing gets through, whichever version of them is
+installed. Pure, and total: an overlay that makes no pod is explained too. Used by `parse` and
+`session_parse`.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from orbiter_operator.kube.names import MANAGED_BY, OWN_LABELS, WORKER
+from orbiter_operator.pods.overlay import MERGE_KEYS
+from orbiter_operator.pods.reasons import one_line
+from orbiter_operator.pods.template import IDENTITY, Object, WorkerDefaults, lay_over
+from orbiter_operator.tasks.models import Agent, Workspace
+
+DEEPEST = 64
+"""Levels of an overlay; the API has none that needs so many."""
+_SHOWN = 200
+_OVERLAY = "spec.podTemplate"
+_HOST = ("hostPID", "shareProcessNamespace")
+_COMMANDS = ("command", "args", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_TOKENS = ("serviceAccountToken", "podCertificate")
+_ALWAYS_LISTS = ("containers", "volumes")
+
+
+def pod_error(
+    agent: Agent, workspace: Workspace, overlay: Object, defaults: WorkerDefaults
+) -> str | None:
+    """Why no pod may be made of a spec: the field, its value and what to do; None when one may.
+
+    Args:
+        agent: The spec's agent; there is an image for its type.
+        workspace: Where it works.
+        overlay: The spec's partial pod template.
+        defaults: What the installation says about every worker.
+    """
+    problems = _named_secrets(agent, workspace, defaults)
+    if problem := next(problems, None) or next(_shape(overlay), None):
+        return problem
+    pod: Object = lay_over(agent, workspace, overlay, defaults)["spec"]
+    trusted = pod.get("serviceAccountName") in defaults.allowed_service_accounts
+    found = next(_account(pod, defaults, trusted=trusted), None)
+    found = found or next(_worker(agent, pod), None)
+    return found or next(_everywhere(pod, defaults, trusted=trusted), None)
+
+
+def _named_secrets(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> Iterator[str]:
+    """References to our Secrets in the spec's own fields."""
+    for item in agent.env:
+        reference = (item.get("valueFrom") or {}).get("secretKeyRef") or {}
+        where = f"spec.agent.env[{item.get('name')}].valueFrom.secretKeyRef.name"
+        if is_ours(reference.get("name"), defaults):
+            yield _secret(where, reference["name"])
+    if (secret := agent.credentials_secret_ref) and is_ours(secret.name, defaults):
+        yield _secret("spec.agent.credentialsSecretRef.name", secret.name)
+    git = workspace.git.credentials_secret_ref if workspace.git else None
+    if git and is_ours(git.name, defaults):
+        yield _secret("spec.workspace.git.credentialsSecretRef.name", git.name)
+
+
+def is_ours(name: object, defaults: WorkerDefaults) -> bool:
+    """Whether a Secret of this name is Orbiter's own; a name that ends with * is a beginning."""
+    return isinstance(name, str) and any(
+        name.startswith(own[:-1]) if own.endswith("*") else name == own
+        for own in (defaults.redis_secret, *defaults.protected_secrets)
+    )
+
+
+def _secret(where: str, name: str) -> str:
+    return _sentence(where, name, "a Secret of Orbiter itself; name one of your own")
+
+
+def _sentence(where: str, value: object, why: str) -> str:
+    return one_line(f"{where} is {one_line(repr(value), _SHOWN)}, {why}", 3 * _SHOWN)
+
+
+def _shape(overlay: Object) -> Iterator[str]:
+    """Why the overlay cannot be laid over anything."""
+    for name in ("metadata", "spec"):
+        if not isinstance(overlay.get(name, {}), dict):
+            yield _sentence(f"{_OVERLAY}.{name}", overlay[name], "not an object; write fields")
+    if any(depth > DEEPEST for _, _, _, depth, _ in _walk(overlay, _OVERLAY)):
+        yield f"{_OVERLAY} is nested deeper than {DEEPEST} levels; write it flatter"
+    if not isinstance((overlay.get("metadata") or {}).get("labels") or {}, dict):
+        yield f"{_OVERLAY}.metadata.labels is not an object; write fields"
+        return
+    for label, value in ((overlay.get("metadata") or {}).get("labels") or {}).items():
+        if label == MANAGED_BY or label.startswith(OWN_LABELS):
+            why = "a label by which Orbiter finds its pods; leave it out"
+            yield _sentence(f"{_OVERLAY}.metadata.labels[{label}]", value, why)
+    spec = overlay.get("spec") or {}
+    yield from _lists(spec, f"{_OVERLAY}.spec", _ALWAYS_LISTS)
+    for kind in ("containers", "initContainers"):
+        for item in spec.get(kind) or ():
+            yield from _lists(item, f"{_OVERLAY}.spec.{kind}[{item['name']}]", ())
+
+
+def _lists(node: Object, path: str, always: tuple[str, ...]) -> Iterator[str]:
+    """Lists that cannot be merged item by item; those of `always` may not be null either."""
+    for key, merge_key in MERGE_KEYS.items():
+        items = node.get(key)
+        if items is None and not (key in always and key in node):
+            continue
+        if not isinstance(items, list) or not all(
+            isinstance(item, dict) and isinstance(item.get(merge_key), str) for item in items
+        ):
+            yield _sentence(f"{path}.{key}", items, f"not a list of items with a {merge_key} each")
+
+
+def _account(pod: Object, defaults: WorkerDefaults, *, trusted: bool) -> Iterator[str]:
+    """A service account or a token that the installation has not allowed."""
+    name, alias = pod.get("serviceAccountName"), pod.get("serviceAccount")
+    if not trusted and name != defaults.service_account:
+        yield _not_yours("serviceAccountName", name)
+    if alias not in (None, name):
+        yield _not_yours("serviceAccount", alias)
+    if not trusted and pod.get("automountServiceAccountToken") is not False:
+        yield _not_yours("automountServiceAccountToken", pod.get("automountServiceAccountToken"))
+
+
+def _not_yours(field: str, value: object) -> str:
+    return _sentence(
+        f"{_OVERLAY}.spec.{field}",
+        value,
+        "not the spec's to choose; leave it out, or have the administrator add the service account "
+        "to the chart's workers.allowedServiceAccountNames",
+    )
+
+
+def _worker(agent: Agent, pod: Object) -> Iterator[str]:
+    """What would read or replace what the operator tells the worker."""
+    for field in _HOST:
+        if pod.get(field):
+            why = "other containers would see the worker's processes; leave it out"
+            yield _sentence(f"{_OVERLAY}.spec.{field}", pod[field], why)
+    for item in agent.env:
+        if item.get("name") in IDENTITY:
+            yield _sentence("spec.agent.env", item["name"], "set by Orbiter; choose another name")
+    worker = next(item for item in pod["containers"] if item["name"] == WORKER)
+    where = f"{_OVERLAY}.spec.containers[{WORKER}]"
+    for field in _COMMANDS:
+        if field in worker:
+            why = "what the worker's container runs is not the spec's to choose; leave it out"
+            yield _sentence(f"{where}.{field}", worker[field], why)
+    for item in worker.get("env") or ():
+        if item["name"] in IDENTITY:
+            yield _sentence(f"{where}.env", item["name"], "set by Orbiter; choose another name")
+    for item in worker.get("volumeMounts") or ():
+        if "REDIS_URL" in str(item.get("subPathExpr")):
+            why = "which would show the worker's password; leave REDIS_URL out"
+            path = f"{where}.volumeMounts[{item['mountPath']}].subPathExpr"
+            yield _sentence(path, item["subPathExpr"], why)
+
+
+def _everywhere(pod: Object, defaults: WorkerDefaults, *, trusted: bool) -> Iterator[str]:
+    """References to our Secrets, tokens and the node's files, in whatever part of the pod."""
+    for path, key, value, _, secret in _walk(pod, f"{_OVERLAY}.spec"):
+        names_a_secret = "secret" in key.lower() or (secret and key == "name")
+        if names_a_secret and is_ours(value, defaults):
+            yield _secret(path, str(value))
+        if key in _TOKENS and value is not None and not trusted:
+            why = (
+                "a token, which a worker does not get; leave it out, or use a service account of "
+                "the chart's workers.allowedServiceAccountNames"
+            )
+            yield _sentence(path, value, why)
+        if key == "hostPath" and value is not None:
+            yield _sentence(path, value, "files of the node; use another kind of volume")
+
+
+def _walk(root: Object, path: str) -> Iterator[tuple[str, str, Any, int, bool]]:
+    """Every field of a tree: path, name, value, depth, and whether it is inside of a secret's.
+
+    Without recursion: how deep the tree is was somebody else's choice.
+    """
+    left: list[tuple[str, Any, int, bool]] = [(path, root, 0, False)]
+    while left:
+        here, node, depth, secret = left.pop()
+        if isinstance(node, dict):
+            for key, value in node.items():
+                inner = secret or "secret" in str(key).lower()
+                yield f"{here}.{key}", str(key), value, depth, secret
+                if isinstance(value, dict | list) and depth <= DEEPEST:
+                    left.append((f"{here}.{key}", value, depth + 1, inner))
+        else:
+            for index, item in enumerate(node):
+                label = item.get("name", index) if isinstance(item, dict) else index
+                if isinstance(item, dict | list) and depth <= DEEPEST:
+                    left.append((f"{here}[{label}]", item, depth + 1, secret))

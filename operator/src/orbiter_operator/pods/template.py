@@ -1,0 +1,232 @@
+"""The pod of a worker, as a dict. Pure: the same agent and settings always give the same template.
+
+What makes a worker safe (no root, no capabilities, read-only root file system, no service account
+token) is the default here; the user's template is laid over it, and the restricted Pod Security
+Standard of the namespace and `pod_rules` decide how far that may go. What identifies the worker is
+set last.
+"""
+
+from typing import Any, NamedTuple
+
+from orbiter_contracts.variables import SECRET_ENV
+from orbiter_operator.kube.names import WORKER
+from orbiter_operator.pods.overlay import merge
+from orbiter_operator.tasks.models import Agent, Workspace
+
+Object = dict[str, Any]
+DEVELOPER_KEY = "developer-url"
+PO_KEY = "po-url"
+"""Keys of the Redis Secret: each type of worker has a user of its own."""
+_UID = 1000
+_SECRET_MODE = 0o440
+_GIT_DIR = "/run/secrets/git"
+_WORKSPACE = "/workspace"
+_AGENT_DIR = "/run/agent"
+_AGENT_FILE = "agent.yaml"
+_ANTHROPIC = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+)
+_OPENAI = ("OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL")
+IDENTITY = (
+    *("REDIS_URL", "WORKER_ID", "WORKER_TYPE", "USER_ID", "SESSION_ID", "SNAPSHOT_KEY"),
+    *("SESSION_RECORD_PREFIX", "TASK_ENTRY_ID", "TASK_RECORD", "TASK_NAME", "TASK_ATTEMPT"),
+)
+"""Variables that say who the worker is and which keys are its own: nobody else sets them."""
+CREDENTIALS = {
+    "claude": _ANTHROPIC,
+    "codex": _OPENAI,
+    "factory": ("FACTORY_API_KEY", "OPENAI_API_KEY", "FACTORY_MODEL"),
+    "orbiter": (*_ANTHROPIC, *_OPENAI),
+}
+"""Keys of `agent.credentialsSecretRef` that become variables of the worker, by agent type."""
+
+
+class WorkerDefaults(NamedTuple):
+    """What the operator's settings say about every worker."""
+
+    images: dict[str, str]
+    pull_policy: str
+    redis_secret: str
+    service_account: str
+    resources: Object
+    grace_seconds: int
+    job_ttl_seconds: int
+    adopt_namespace: str = ""
+    protected_secrets: tuple[str, ...] = ()
+    allowed_service_accounts: tuple[str, ...] = ()
+
+
+def worker_template(
+    agent: Agent,
+    workspace: Workspace,
+    overlay: Object,
+    labels: dict[str, str],
+    environment: dict[str, str],
+    defaults: WorkerDefaults,
+    *,
+    redis_key: str = DEVELOPER_KEY,
+    restart: str = "Never",
+) -> Object:
+    """The pod template of a worker with the user's template laid over it.
+
+    Args:
+        agent: Which agent, and how.
+        workspace: Where it works.
+        overlay: Partial pod template of the user.
+        labels: Labels the operator finds its pods by; they stay.
+        environment: Variables that identify the worker; they stay.
+        defaults: What is the same for all workers.
+        redis_key: Which key of the Redis Secret the worker's URL is.
+        restart: The pod's restartPolicy; it stays.
+
+    Returns:
+        A PodTemplateSpec whose container is named `worker`.
+    """
+    merged = lay_over(agent, workspace, overlay, defaults)
+    merged["metadata"]["labels"] = (merged["metadata"].get("labels") or {}) | labels
+    merged["spec"]["restartPolicy"] = restart
+    grace = str(merged["spec"].get("terminationGracePeriodSeconds", defaults.grace_seconds))
+    told = environment | {"TERMINATION_GRACE_SECONDS": grace}
+    identity: list[Object] = [{"name": name, "value": value} for name, value in told.items()]
+    # Last, because a variable may contain those before it: `$(REDIS_URL)` in another's value.
+    identity.append(_secret_variable("REDIS_URL", defaults.redis_secret, redis_key, optional=False))
+    for container in merged["spec"]["containers"]:
+        if container["name"] == WORKER:
+            container["env"] = _identified(agent, container, identity)
+    return merged
+
+
+def lay_over(
+    agent: Agent, workspace: Workspace, overlay: Object, defaults: WorkerDefaults
+) -> Object:
+    """The pod template with the user's laid over it, before the operator says who the worker is."""
+    base: Object = {
+        "metadata": {"labels": {}},
+        "spec": {
+            "serviceAccountName": defaults.service_account,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": defaults.grace_seconds,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": _UID,
+                "runAsGroup": _UID,
+                "fsGroup": _UID,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [_container(agent, workspace, defaults)],
+            "volumes": _volumes(agent, workspace),
+        },
+    }
+    merged: Object = merge(base, overlay)
+    return merged
+
+
+def _identified(agent: Agent, container: Object, identity: list[Object]) -> list[Object]:
+    """The container's variables and behind them those that say who the worker is."""
+    names = {item["name"] for item in identity} | {SECRET_ENV}
+    kept = [item for item in container.get("env") or () if item["name"] not in names]
+    secret = _from_secrets(agent, [*kept, *identity], container.get("envFrom") or [])
+    if container.get("envFrom"):
+        # What comes from a whole ConfigMap is not known here: empty means that it is not set.
+        names |= {item["name"] for item in kept}
+        kept += [{"name": name, "value": ""} for name in IDENTITY if name not in names]
+    return [*kept, {"name": SECRET_ENV, "value": ",".join(secret)}, *identity]
+
+
+def _from_secrets(agent: Agent, variables: list[Object], whole: list[Object]) -> list[str]:
+    """Names of the variables that come from Secrets: the worker keeps their values out of outputs.
+
+    Which ones `envFrom` brings is known to nobody here. Of those the agent sees its credentials.
+    """
+    sources = {item["name"]: item.get("valueFrom") or {} for item in variables}
+    names = [name for name, source in sources.items() if "secretKeyRef" in source]
+    if any("secretRef" in source for source in whole):
+        names += [name for name in CREDENTIALS.get(agent.type, ()) if name not in sources]
+    return names
+
+
+def _container(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> Object:
+    mounts: list[Object] = [
+        {"name": "home", "mountPath": "/home/agent"},
+        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a mount of the pod's own
+        {"name": "workspace", "mountPath": _WORKSPACE},
+    ]
+    if workspace.git and workspace.git.credentials_secret_ref:
+        mounts.append({"name": "git-credentials", "mountPath": _GIT_DIR, "readOnly": True})
+    if agent.file_from:
+        mounts.append({"name": "agent", "mountPath": _AGENT_DIR, "readOnly": True})
+    return {
+        "name": WORKER,
+        "image": defaults.images[agent.type],
+        "imagePullPolicy": defaults.pull_policy,
+        "env": _agent_environment(agent, workspace),
+        "resources": defaults.resources,
+        "volumeMounts": mounts,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+
+
+def _agent_environment(agent: Agent, workspace: Workspace) -> list[Object]:
+    values = {
+        "AGENT_TYPE": agent.type,
+        "AGENT_MODEL": agent.model,
+        "AGENT_MAX_TURNS": agent.max_turns,
+        "AGENT_MAX_COST_USD": agent.max_cost_usd,
+        "AGENT_SYSTEM_PROMPT": agent.system_prompt,
+        "AGENT_ENV": ",".join(item["name"] for item in agent.env) or None,
+        "WORKSPACE_DIR": _WORKSPACE,
+        "HOME": "/home/agent",
+        "TMPDIR": "/tmp",  # noqa: S108 - a mount of the pod's own
+    }
+    if workspace.git and workspace.git.credentials_secret_ref:
+        values["GIT_CREDENTIALS_DIR"] = _GIT_DIR
+    if agent.file_from:
+        values["AGENT_FILE"] = f"{_AGENT_DIR}/{_AGENT_FILE}"
+    variables: list[Object] = [
+        {"name": name, "value": str(value)} for name, value in values.items() if value is not None
+    ]
+    if secret := agent.credentials_secret_ref:
+        variables += [
+            _secret_variable(name, secret.name, name, optional=True)
+            for name in CREDENTIALS.get(agent.type, ())
+        ]
+    merged: list[Object] = merge(variables, list(agent.env), "env")
+    return merged
+
+
+def _secret_variable(name: str, secret: str, key: str, *, optional: bool) -> Object:
+    reference: Object = {"name": secret, "key": key}
+    if optional:
+        reference["optional"] = True
+    return {"name": name, "valueFrom": {"secretKeyRef": reference}}
+
+
+def _volumes(agent: Agent, workspace: Workspace) -> list[Object]:
+    place: Object = {"name": "workspace", "emptyDir": workspace.empty_dir or {}}
+    if workspace.persistent_volume_claim:
+        place = {"name": "workspace", "persistentVolumeClaim": workspace.persistent_volume_claim}
+    volumes: list[Object] = [
+        {"name": "home", "emptyDir": {}},
+        {"name": "tmp", "emptyDir": {}},
+        place,
+    ]
+    if workspace.git and workspace.git.credentials_secret_ref:
+        secret = {
+            "secretName": workspace.git.credentials_secret_ref.name,
+            "defaultMode": _SECRET_MODE,
+        }
+        volumes.append({"name": "git-credentials", "secret": secret})
+    if agent.file_from:
+        source = agent.file_from.config_map_key_ref
+        items = [{"key": source.key, "path": _AGENT_FILE}]
+        volumes.append({"name": "agent", "configMap": {"name": source.name, "items": items}})
+    return volumes

@@ -1,0 +1,1 @@
+"""POSessions: observed, planned, carried out."""

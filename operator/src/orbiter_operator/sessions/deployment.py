@@ -1,0 +1,133 @@
+"""The Deployment of a session, as a dict. Pure: the same session always gives the same one."""
+
+import hashlib
+import json
+from typing import Any
+
+from orbiter_contracts.queues import SESSION_RECORDS, po_snapshot, session_records
+from orbiter_operator.kube.names import (
+    APP_NAME,
+    MANAGED_BY,
+    MANAGER,
+    SESSION,
+    SESSION_UID,
+    TEMPLATE,
+    WORKER_APP,
+)
+from orbiter_operator.pods.template import PO_KEY, WorkerDefaults, worker_template
+from orbiter_operator.sessions.models import SessionSpec
+from orbiter_operator.tasks.models import Workspace
+
+Object = dict[str, Any]
+_DIGEST = 16
+
+
+def build_template(
+    namespace: str,
+    name: str,
+    uid: str,
+    worker_id: str,
+    spec: SessionSpec,
+    defaults: WorkerDefaults,
+) -> Object:
+    """The pod template of a session's worker."""
+    environment = _environment(worker_id, spec)
+    # Users are counted within their namespace. Where entries are adopted, the keys are the short
+    # ones that front ends of a single namespace know.
+    adopts = namespace == defaults.adopt_namespace
+    environment["SESSION_RECORD_PREFIX"] = SESSION_RECORDS if adopts else session_records(namespace)
+    overlay: Object = spec.pod_template or {}
+    template = worker_template(
+        spec.agent,
+        Workspace(),
+        overlay,
+        _labels(name, uid),
+        environment,
+        defaults,
+        redis_key=PO_KEY,
+        restart="Always",
+    )
+    claim = spec.persistence.persistent_volume_claim
+    if spec.persistence.type == "PersistentVolumeClaim" and claim is not None:
+        for volume in template["spec"]["volumes"]:
+            if volume["name"] == "home":
+                volume.pop("emptyDir", None)
+                volume["persistentVolumeClaim"] = {"claimName": claim.claim_name}
+    return template
+
+
+def fingerprint(template: Object) -> str:
+    """Short and stable name of a pod template."""
+    text = json.dumps(template, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST]
+
+
+def build_deployment(
+    namespace: str, name: str, uid: str, template: Object, *, replicas: int
+) -> Object:
+    """The Deployment of a session.
+
+    Recreate: a conversation has one worker at a time.
+
+    Args:
+        namespace: The session's namespace.
+        name: The session's name, and the Deployment's.
+        uid: The session's uid.
+        template: Its pod template.
+        replicas: 0 or 1.
+    """
+    labels = _labels(name, uid)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": labels,
+            "annotations": {TEMPLATE: fingerprint(template)},
+            "ownerReferences": [
+                {
+                    "apiVersion": "orbiter.dev/v1alpha1",
+                    "kind": "POSession",
+                    "name": name,
+                    "uid": uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {
+            "replicas": replicas,
+            "revisionHistoryLimit": 0,
+            # A worker that cannot start is explained in the session's status, not given up.
+            "progressDeadlineSeconds": 2**31 - 1,
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": {SESSION_UID: uid}},
+            "template": template,
+        },
+    }
+
+
+def _labels(name: str, uid: str) -> dict[str, str]:
+    return {MANAGED_BY: MANAGER, APP_NAME: WORKER_APP, SESSION: name, SESSION_UID: uid}
+
+
+def _environment(worker_id: str, spec: SessionSpec) -> dict[str, str]:
+    """What identifies the worker and its conversation; the wrapper's README has each variable."""
+    rotation = spec.rotation
+    environment = {
+        "WORKER_ID": worker_id,
+        "WORKER_TYPE": "po",
+        "USER_ID": str(spec.user_id),
+        # a comma alone means none; an empty variable would mean the default
+        "SESSION_COMMANDS": ",".join(rotation.commands) or ",",
+        "SESSION_IDLE_SECONDS": str(rotation.after_idle_seconds),
+        "SESSION_MAX_TOKENS": str(rotation.max_tokens),
+        "STREAMING": spec.streaming,
+    }
+    if spec.session_id:
+        environment["SESSION_ID"] = spec.session_id
+    if rotation.topic_similarity is not None:
+        environment["SESSION_TOPIC_SIMILARITY"] = str(rotation.topic_similarity)
+    if spec.persistence.type == "Snapshot":
+        environment["SNAPSHOT_KEY"] = po_snapshot(worker_id)
+    return environment

@@ -1,0 +1,174 @@
+"""Carry a session's plan out: thin and boring, one method per step.
+
+As `executor` for AgentTasks. Every write goes through `allowed` first: a replica that has lost its
+Lease acts no more.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from orbiter_operator.kube.cache import Key
+from orbiter_operator.kube.client import DEPLOYMENTS, PO_SESSIONS, ApiError, Kube
+from orbiter_operator.kube.events import EventPoster
+from orbiter_operator.pods.template import WorkerDefaults
+from orbiter_operator.sessions.actions import Apply, SessionPlan, SetReplicas
+from orbiter_operator.sessions.cache import SessionStore
+from orbiter_operator.sessions.deployment import build_deployment, build_template
+from orbiter_operator.sessions.metrics import SessionMetrics
+from orbiter_operator.sessions.models import SessionStatus
+from orbiter_operator.sessions.observed import ObservedSession
+from orbiter_operator.sessions.parse import deployment_facts
+from orbiter_operator.tasks.executor import RefusedError
+from orbiter_operator.tasks.observed import Refusal
+from orbiter_operator.tasks.parse import owner_of
+from orbiter_operator.tasks.plan.status import patch
+
+log = structlog.get_logger(__name__)
+Object = dict[str, Any]
+
+
+class SessionExecutor:
+    """Carries plans out.
+
+    Args:
+        kube: The API client.
+        store: Told at once what our own writes returned.
+        events: Posts Kubernetes Events.
+        metrics: Where what happens is counted.
+        defaults: What is the same for all workers.
+        allowed: Raises unless this replica is the active one.
+        clock: The time.
+    """
+
+    def __init__(
+        self,
+        *,
+        kube: Kube,
+        store: SessionStore,
+        events: EventPoster,
+        metrics: SessionMetrics,
+        defaults: WorkerDefaults,
+        allowed: Callable[[], None],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._kube = kube
+        self._store = store
+        self._events = events
+        self._metrics = metrics
+        self._defaults = defaults
+        self._allowed = allowed
+        self._clock = clock
+
+    async def run(
+        self, key: Key, obj: Object, observed: ObservedSession, plan: SessionPlan
+    ) -> None:
+        """Carry out the step, then the Events, then the status.
+
+        Raises:
+            RefusedError: The Deployment was refused.
+            ApiError: The API server refused something else; 409 when `obj` is out of date.
+        """
+        self._metrics.looked(key, observed)
+        match plan.step:
+            case SetReplicas():
+                await self._scale(key, plan.step.replicas)
+            case Apply():
+                await self._apply(key, observed, plan.step)
+        for event in plan.events:
+            self._allowed()
+            await self._events.post(obj, event, self._clock())
+        await self._write(key, obj, observed, plan.status)
+
+    async def _scale(self, key: Key, replicas: int) -> None:
+        self._allowed()
+        body = {"spec": {"replicas": replicas}}
+        try:
+            written = await self._kube.patch(DEPLOYMENTS, key.namespace, key.name, body)
+        except ApiError as error:
+            if error.status == 404:
+                await self._forget_deployment(key)
+            raise
+        self._store.deployments.put(written)
+        self._metrics.scaled(key, replicas)
+        log.debug("scaled", session=str(key), replicas=replicas)
+
+    async def _apply(self, key: Key, observed: ObservedSession, step: Apply) -> None:
+        self._allowed()
+        template = build_template(
+            *(key.namespace, observed.name, observed.uid, observed.worker_id),
+            *(observed.spec, self._defaults),
+        )
+        body = build_deployment(
+            key.namespace, key.name, observed.uid, template, replicas=step.replicas
+        )
+        try:
+            if step.create:
+                written = await self._kube.create(DEPLOYMENTS, key.namespace, body)
+            else:
+                written = await self._kube.replace(DEPLOYMENTS, key.namespace, key.name, body)
+        except ApiError as error:
+            await self._not_applied(key, observed, error)
+            return
+        self._store.deployments.put(written)
+        self._metrics.scaled(key, step.replicas)
+
+    async def _not_applied(self, key: Key, observed: ObservedSession, error: ApiError) -> None:
+        if error.status >= 500 or error.status in (401, 429):
+            raise error
+        if error.status == 404:
+            await self._forget_deployment(key)
+            raise error
+        if error.status != 409:
+            raise RefusedError(
+                Refusal(status=error.status, reason=error.reason, message=error.message)
+            )
+        found = await self._kube.get(DEPLOYMENTS, key.namespace, key.name)
+        owner, facts = owner_of(found, "POSession"), deployment_facts(found)
+        if facts is not None and facts.owner == observed.uid:
+            self._store.deployments.put(found)
+            return
+        if owner and owner[0] == observed.name and owner[1] != observed.uid:
+            raise error  # of an earlier session of this name; Kubernetes is about to remove it
+        text = (
+            f"Deployment {key.name} exists and is not this session's; delete it or choose "
+            "another name for the session"
+        )
+        raise RefusedError(Refusal(status=409, reason="NameConflict", message=text))
+
+    async def _forget_deployment(self, key: Key) -> None:
+        """A Deployment that somebody has deleted is made anew at the next look."""
+        session = self._store.get(key)
+        for facts in self._store.deployments.of(
+            key, (session or {"metadata": {"uid": ""}})["metadata"]["uid"]
+        ):
+            meta = {"namespace": key.namespace, "name": facts.name, "uid": facts.uid}
+            self._store.deployments.remove({"metadata": meta})
+
+    async def _write(
+        self, key: Key, obj: Object, observed: ObservedSession, status: SessionStatus | None
+    ) -> None:
+        if status is None:
+            return
+        self._metrics.phase(key, status.phase)
+        changes = {} if status == observed.status else patch(observed.status, status)
+        if not changes:
+            return
+        self._allowed()
+        body = {
+            "metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]},
+            "status": changes,
+        }
+        written = await self._kube.patch_status(PO_SESSIONS, key.namespace, key.name, body)
+        self._store.put(written)
+        self._metrics.changed(key, observed, status)
+        if status.phase != observed.status.phase:
+            log.info(
+                "phase changed",
+                session=str(key),
+                phase=status.phase,
+                session_id=status.session_id,
+                pending=status.pending_messages,
+            )

@@ -1,0 +1,131 @@
+"""Collect what is known about one POSession into `ObservedSession`, the input of `session_plan`.
+
+The cluster's side is in memory. Redis is asked at every look, by one script: whether a session may
+sleep depends on what its streams hold at this very moment.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from orbiter_operator.kube.cache import Key
+from orbiter_operator.pods.reasons import one_line
+from orbiter_operator.pods.template import WorkerDefaults
+from orbiter_operator.sessions.cache import SessionStore, worker_id_of
+from orbiter_operator.sessions.deployment import build_template, fingerprint
+from orbiter_operator.sessions.models import SessionSpec, SessionStatus
+from orbiter_operator.sessions.observed import (
+    DUPLICATE_WORKER,
+    ObservedSession,
+    QueueFacts,
+    why_held,
+)
+from orbiter_operator.sessions.parse import read_session_spec
+from orbiter_operator.sessions.streams import Record, SessionQueues
+from orbiter_operator.tasks.observed import Refusal
+
+Object = dict[str, Any]
+_SHOWN = 80
+
+
+class SessionObserver:
+    """Reads the facts of one session at a time.
+
+    Args:
+        store: POSessions, Deployments and Pods.
+        queues: The sessions' keys in Redis.
+        defaults: What is the same for all workers.
+        queue_address: Where Redis is, without a password.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: SessionStore,
+        queues: SessionQueues,
+        defaults: WorkerDefaults,
+        queue_address: str,
+    ) -> None:
+        self._store = store
+        self._queues = queues
+        self._defaults = defaults
+        self._queue_address = queue_address
+        self._heard: dict[str, str] = {}
+        self._templates: dict[Key, tuple[str, int, str]] = {}
+
+    def hear(self, worker_id: str, event: str) -> None:
+        """A worker has said this about itself."""
+        self._heard[worker_id] = event
+
+    def forget(self, key: Key, worker_id: str) -> None:
+        """The session is gone."""
+        self._heard.pop(worker_id, None)
+        self._templates.pop(key, None)
+
+    async def observe(
+        self, key: Key, obj: Object, *, refusal: Refusal | None = None
+    ) -> ObservedSession:
+        """Everything a decision about the session may depend on; its streams exist afterwards.
+
+        Args:
+            key: The session's key.
+            obj: The session.
+            refusal: The API server's refusal of its Deployment, if that has just happened.
+        """
+        meta = obj["metadata"]
+        spec, error = read_session_spec(meta, obj.get("spec") or {}, self._defaults)
+        uid, worker_id = meta["uid"], worker_id_of(obj)
+        rival = self._store.rival(key) if self._store.get(key) else None
+        # The keys of a worker id are the older session's, and so is the word whether it is held.
+        ours = rival is None or rival.reason != DUPLICATE_WORKER
+        hold = why_held(spec, error, rival) if ours else None
+        queue, queue_error = await self._look(record_of(obj), hold)
+        deployments = self._store.deployments.of(key, uid)
+        return ObservedSession(
+            namespace=key.namespace,
+            name=key.name,
+            uid=uid,
+            generation=meta.get("generation", 1),
+            created=datetime.fromisoformat(meta["creationTimestamp"]),
+            worker_id=worker_id,
+            spec=spec,
+            spec_error=error,
+            status=SessionStatus.model_validate(obj.get("status") or {}),
+            deleting="deletionTimestamp" in meta,
+            template="" if error else self._template(key, obj, spec),
+            deployment=deployments[0] if deployments else None,
+            pods=tuple(self._store.pods.of(key, uid)),
+            queue=queue,
+            queue_error=queue_error,
+            heard=self._heard.get(worker_id, ""),
+            rival=rival,
+            refusal=refusal,
+        )
+
+    async def _look(self, record: Record, hold: str | None) -> tuple[QueueFacts | None, str | None]:
+        try:
+            return await self._queues.look(record, hold=hold), None
+        except (RedisError, OSError) as error:
+            why = one_line(str(error), _SHOWN) or type(error).__name__
+            return None, f"Redis at {self._queue_address} cannot be used: {why}"
+
+    def _template(self, key: Key, obj: Object, spec: SessionSpec) -> str:
+        meta = obj["metadata"]
+        known = self._templates.get(key)
+        generation = meta.get("generation", 1)
+        if known is None or known[:2] != (meta["uid"], generation):
+            template = build_template(
+                *(key.namespace, key.name, meta["uid"], worker_id_of(obj)),
+                *(spec, self._defaults),
+            )
+            known = (meta["uid"], generation, fingerprint(template))
+            self._templates[key] = known
+        return known[2]
+
+
+def record_of(obj: Object) -> Record:
+    """What the registry says about a session."""
+    meta = obj["metadata"]
+    retain = (obj.get("spec") or {}).get("retainPolicy") == "Retain"
+    return Record(meta["uid"], meta["namespace"], meta["name"], worker_id_of(obj), retain)

@@ -1,0 +1,160 @@
+"""What to do about one POSession: the one place where it is decided whether a session sleeps.
+
+`plan_session(observed, now)` is pure. A session is awake while it has work or has had some lately,
+and never while it is suspended, a duplicate or cannot be run. A turn that goes on is always left to
+end. A session whose last pod has not ended is not woken yet: two workers would share one name.
+"""
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from orbiter_operator.pods.session_problems import Problem, why_not_ready
+from orbiter_operator.sessions.actions import Apply, SessionPlan, SetReplicas
+from orbiter_operator.sessions.events import events
+from orbiter_operator.sessions.observed import ObservedSession, why_held
+from orbiter_operator.sessions.status import View, last_activity, write
+
+_LOOK_FOR_LOST_POD = 5.0
+
+
+class Wanted(NamedTuple):
+    """How many pods there should be, and when to think again."""
+
+    replicas: int
+    due: float | None = None
+
+
+def plan_session(
+    observed: ObservedSession, now: datetime, *, image_patience: timedelta
+) -> SessionPlan:
+    """Decide what to do next about one POSession.
+
+    Args:
+        observed: Everything known about it.
+        now: The time.
+        image_patience: How long an image may fail to be pulled before the session is Failed.
+
+    Returns:
+        At most one step, the status it should have, and when to look again.
+    """
+    if observed.deleting:
+        return SessionPlan()
+    wanted = _wanted(observed, now)
+    step = _step(observed, wanted.replicas)
+    if isinstance(step, SetReplicas) and step.replicas == 0:
+        # A message may have come meanwhile: the status is written after another look.
+        return SessionPlan(step=step, again=True)
+    if isinstance(step, SetReplicas) and observed.status.phase is not None:
+        # Whoever else has a message is woken before this one's status is written.
+        return SessionPlan(step=step, later=True)
+    problem = _problem(observed, now, image_patience)
+    status = write(observed, now, _view(observed, wanted, problem, now), wanted.replicas)
+    due = wanted.due
+    if problem is not None and not problem.lasting and observed.pod is not None:
+        left = (observed.pod.created + image_patience - now).total_seconds()
+        due = min(due or left, left) if left > 0 else due
+    return SessionPlan(
+        step=step,
+        status=status,
+        events=events(observed, status),
+        watch="nothing" if wanted.replicas else "input",
+        due=due,
+    )
+
+
+def is_busy(observed: ObservedSession) -> bool:
+    """Whether a worker is on a message: it holds one, or the last it has said is `busy`."""
+    queue = observed.queue
+    if queue is None:
+        return False
+    if queue.pending:
+        return True
+    said = queue.state.state if queue.state else observed.heard
+    return said == "busy"
+
+
+def is_ready(observed: ObservedSession) -> bool:
+    """Whether the worker of the present pod takes messages."""
+    pod, queue = observed.pod, observed.queue
+    if pod is None or pod.running_since is None:
+        return False
+    state = queue.state if queue else None
+    if state is None or state.ready_at is None:
+        return True  # a worker that keeps no state: it runs, so it will read
+    return state.state in ("ready", "busy") and state.ready_at >= pod.running_since
+
+
+def _wanted(observed: ObservedSession, now: datetime) -> Wanted:
+    queue, awake = observed.queue, observed.replicas > 0
+    if why_held(observed.spec, observed.spec_error, observed.rival):
+        # The worker takes no further message (the look at its streams said so), so it is left alone
+        # however long its turn takes.
+        return Wanted(1 if awake and (queue is None or is_busy(observed)) else 0)
+    if queue is None:
+        return Wanted(1 if awake else 0)
+    if not awake:
+        if not queue.waiting:
+            return Wanted(0)
+        if any(pod.in_the_way(now) for pod in observed.pods):
+            return Wanted(0, _LOOK_FOR_LOST_POD)
+        return Wanted(1)
+    if queue.waiting or is_busy(observed):
+        return Wanted(1)
+    quiet_since = last_activity(observed, now) or observed.created
+    patience = timedelta(seconds=observed.spec.idle.scale_to_zero_after_seconds)
+    left = (quiet_since + patience - now).total_seconds()
+    return Wanted(1, left) if left > 0 else Wanted(0)
+
+
+def _step(observed: ObservedSession, replicas: int) -> SetReplicas | Apply | None:
+    deployment = observed.deployment
+    if deployment is None:
+        if observed.spec_error or (observed.rival and not replicas):
+            return None
+        return Apply(replicas=replicas, create=True)
+    stale = deployment.template != observed.template and not observed.spec_error
+    if stale and not is_busy(observed):
+        return Apply(replicas=replicas, create=False)
+    if deployment.replicas != replicas:
+        return SetReplicas(replicas=replicas)
+    return None
+
+
+def _problem(observed: ObservedSession, now: datetime, patience: timedelta) -> Problem | None:
+    if observed.replicas == 0 or observed.pod is None:
+        return None
+    return why_not_ready(observed.pod, now, patience)
+
+
+def _view(
+    observed: ObservedSession, wanted: Wanted, problem: Problem | None, now: datetime
+) -> View:
+    """The phase, and why messages are not answered if they are not."""
+    queue = observed.queue
+    working = is_busy(observed) and any(pod.in_the_way(now) for pod in observed.pods)
+    if observed.spec_error:
+        return View("Failed", "InvalidSpec", observed.spec_error)
+    if observed.refusal is not None:
+        return View("Failed", observed.refusal.reason, observed.refusal.message)
+    if queue is None:
+        phase = observed.status.phase or "Asleep"
+        return View(phase, "QueueUnavailable", observed.queue_error or "Redis does not answer")
+    if observed.rival is not None:
+        rival = observed.rival
+        text = (
+            f"{rival.shared} already belongs to POSession {rival.name}, which is older; "
+            "delete one of the two"
+        )
+        return View("Busy" if working else "Asleep", rival.reason, text)
+    if observed.spec.operating_mode == "Suspended":
+        text = "spec.operatingMode is Suspended: messages wait until it is Running"
+        return View("Busy" if working else "Suspended", "Suspended", text)
+    if not wanted.replicas:
+        if queue.waiting:
+            return View("Waking", awake_message="the pod of last time has not ended yet")
+        return View("Asleep")
+    if problem is not None:
+        return View("Failed" if problem.lasting else "Waking", problem.reason, problem.message)
+    if is_ready(observed):
+        return View("Busy" if queue.waiting or is_busy(observed) else "Ready")
+    return View("Waking")

@@ -1,0 +1,182 @@
+"""How a session's state of affairs is written down: phase, four conditions and what it has cost.
+
+Pure. Conditions, always present, each with a reason:
+
+- Available: a message sent now is answered; a sleeping session is available.
+- Awake: its worker runs.
+- Persisted: the agent's memory of the conversation outlives its pod.
+- DeadLetters: some messages were given up; the only condition that is good when it is False.
+"""
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from orbiter_contracts import POState
+from orbiter_contracts.queues import dead_letter, po_input, po_output
+from orbiter_operator.pods.reasons import one_line
+from orbiter_operator.sessions.models import SessionPhase, SessionStatus
+from orbiter_operator.sessions.observed import ObservedSession
+from orbiter_operator.tasks.models import Condition, ConditionStatus, TaskUsage
+
+AS_EXPECTED = "AsExpected"
+_CLOCKS_DIFFER = timedelta(minutes=1)
+
+
+class View(NamedTuple):
+    """What a look at a session comes to; `reason` says why it is not available, if it is not."""
+
+    phase: SessionPhase
+    reason: str = ""
+    message: str = ""
+    awake_message: str = ""
+
+
+class Fact(NamedTuple):
+    """A condition before it has a time."""
+
+    type: str
+    status: ConditionStatus
+    reason: str
+    message: str = ""
+
+
+def write(observed: ObservedSession, now: datetime, view: View, replicas: int) -> SessionStatus:
+    """The status that says this, on top of what is known already.
+
+    Returns:
+        A status that equals the old one when nothing has changed.
+    """
+    worker = observed.worker_id
+    facts = (
+        _available(view),
+        _awake(view),
+        _persisted(observed),
+        _dead_letters(observed),
+    )
+    changes: dict[str, object] = {
+        "phase": view.phase,
+        "observed_generation": observed.generation,
+        "conditions": tuple(_condition(observed, now, fact) for fact in facts),
+        "worker_id": worker,
+        "replicas": replicas,
+    }
+    queue = observed.queue
+    if queue is not None:
+        # Only now do the streams exist: who reads their names here may use them.
+        changes |= {
+            "input_stream": po_input(worker),
+            "output_stream": po_output(worker),
+            "pending_messages": queue.waiting,
+            "dead_letters": queue.dead_letters,
+            "last_activity_time": last_activity(observed, now),
+            "session_id": observed.status.session_id or observed.spec.session_id,
+        }
+        if queue.state is not None:
+            changes |= _told(observed.status, queue.state)
+    return observed.status.model_copy(update=changes)
+
+
+def last_activity(observed: ObservedSession, now: datetime) -> datetime | None:
+    """When the last message or answer was seen; None when there was none.
+
+    A time that is still to come is no one's: who writes to a stream or a state chooses it freely,
+    and the session would stay awake until then. Clocks differ by a little; that much is now.
+    """
+    queue = observed.queue
+    times = [observed.status.last_activity_time]
+    if queue is not None:
+        times += [queue.message_at, queue.answered_at]
+        times += [queue.state.last_activity] if queue.state else []
+    latest = now + _CLOCKS_DIFFER
+    past = (min(time, now) for time in times if time is not None and time <= latest)
+    found = max(past, default=None)
+    # The status keeps milliseconds: what is finer would look like a change.
+    return found and found.replace(microsecond=found.microsecond // 1000 * 1000)
+
+
+def _told(old: SessionStatus, state: POState) -> dict[str, object]:
+    """What the worker says about its conversation. Counts never go back."""
+    before = old.usage or TaskUsage()
+    usage = TaskUsage(
+        input_tokens=max(state.input_tokens, before.input_tokens),
+        output_tokens=max(state.output_tokens, before.output_tokens),
+        cache_read_tokens=max(state.cache_read_tokens, before.cache_read_tokens),
+        cache_write_tokens=max(state.cache_write_tokens, before.cache_write_tokens),
+        cost_usd=_larger(state.cost_usd or None, before.cost_usd),
+        turns=before.turns,
+    )
+    return {
+        "session_id": state.session_id or old.session_id,
+        "turns": max(state.turns, old.turns or 0),
+        "rotations": max(state.rotations, old.rotations or 0),
+        "usage": usage if usage != TaskUsage() else old.usage,
+    }
+
+
+def _larger(one: float | None, other: float | None) -> float | None:
+    return max((cost for cost in (one, other) if cost is not None), default=None)
+
+
+def _available(view: View) -> Fact:
+    if view.reason:
+        return Fact("Available", "False", view.reason, view.message)
+    return Fact("Available", "True", AS_EXPECTED)
+
+
+def _awake(view: View) -> Fact:
+    awake = view.phase in ("Ready", "Busy")
+    return Fact("Awake", "True" if awake else "False", view.phase, view.awake_message)
+
+
+def _persisted(observed: ObservedSession) -> Fact:
+    kind = observed.spec.persistence.type
+    if kind == "None":
+        text = "spec.persistence.type is None: the agent forgets the conversation when it sleeps"
+        return Fact("Persisted", "False", "Disabled", text)
+    if kind == "PersistentVolumeClaim":
+        return Fact("Persisted", "True", "VolumeMounted")
+    state = observed.queue.state if observed.queue else None
+    news = state.snapshot if state else None
+    if news is None:
+        old = observed.status.condition("Persisted")
+        if old is not None:
+            return Fact("Persisted", old.status, old.reason, old.message)
+        return Fact("Persisted", "Unknown", "NothingYet", "no turn has ended yet")
+    if news.stored:
+        return Fact("Persisted", "True", "SnapshotStored")
+    text = "the agent's session could not be stored; it will be forgotten when the session sleeps"
+    if news.limit:
+        text = (
+            f"the agent's session has {news.bytes} bytes compressed, more than the limit of "
+            f"{news.limit}: what has happened since the last snapshot is forgotten when the "
+            "session sleeps; /new begins a small one"
+        )
+    return Fact("Persisted", "False", f"Snapshot{news.reason or 'NotStored'}", text)
+
+
+def _dead_letters(observed: ObservedSession) -> Fact:
+    if observed.queue is None:
+        old = observed.status.condition("DeadLetters")
+        if old is not None:
+            return Fact("DeadLetters", old.status, old.reason, old.message)
+        return Fact("DeadLetters", "Unknown", "QueueUnavailable")
+    count = observed.queue.dead_letters
+    if not count:
+        return Fact("DeadLetters", "False", "NoDeadLetters")
+    messages = "1 message was" if count == 1 else f"{count} messages were"
+    where = dead_letter(po_input(observed.worker_id))
+    text = f"{messages} given up and moved to the stream {where}, with the reason"
+    return Fact("DeadLetters", "True", "MessagesGivenUp", text)
+
+
+def _condition(observed: ObservedSession, now: datetime, fact: Fact) -> Condition:
+    old = observed.status.condition(fact.type)
+    same = old is not None and old.status == fact.status
+    return Condition(
+        type=fact.type,
+        status=fact.status,
+        reason=fact.reason,
+        message=one_line(fact.message, 400),
+        last_transition_time=old.last_transition_time if old is not None and same else now,
+        observed_generation=observed.generation,
+    )

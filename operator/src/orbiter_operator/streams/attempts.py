@@ -1,0 +1,229 @@
+"""The attempts of AgentTasks in Redis: put on the queue once, published once, withdrawn.
+
+Each method is one Lua script or one atomic pipeline, so a crash leaves either all of it or nothing.
+Who calls: `executor` and `observe`. The scripts shared with the workers are in orbiter_contracts.
+"""
+
+from typing import Any, NamedTuple, cast
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from orbiter_contracts import (
+    DeveloperWorkerInput,
+    DeveloperWorkerOutput,
+    InvalidMessageError,
+    WorkerLifecycleEvent,
+    decode,
+    encode,
+    excerpt,
+)
+from orbiter_contracts.queues import (
+    ATTEMPT_FIELD,
+    DEVELOPER_GROUP,
+    DEVELOPER_INPUT,
+    DEVELOPER_OUTPUT,
+    LIFECYCLE,
+    OPERATOR_GROUP,
+    TASK_FIELD,
+    attempt_record,
+    dead_letter,
+    task_snapshot,
+)
+from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
+from orbiter_operator.streams.reader import read_entry
+from orbiter_operator.tasks.observed import AttemptRecord
+
+CONSUMER = "operator"
+"""The one consumer name of whichever replica is active: what one held is the next one's."""
+WITHDRAWN_TTL_SECONDS = 3600
+PEER_IS_DEAD_MS = 60_000
+_NO_ENTRY = "0-0"
+
+_ADMIT_AND_LOOK = f"""
+local function admit()
+{ADMIT_ATTEMPT}
+end
+return {{admit(), redis.call('HGET', KEYS[1], 'output')}}
+"""
+"""ADMIT_ATTEMPT, and whether the attempt was over before: the output's id or nil."""
+
+_ADOPT_ENTRY = """
+if redis.call('HEXISTS', KEYS[1], 'output') == 1 then return 'ok' end
+local found = redis.call('XRANGE', KEYS[2], ARGV[2], ARGV[2])[1]
+if not found then
+  return 'was answered by another worker'
+end
+for i = 1, #found[2], 2 do
+  if found[2][i] == ARGV[7] then
+    return 'belongs to AgentTask ' .. string.sub(found[2][i + 1], 1, 127)
+  end
+end
+local pending = redis.call('XPENDING', KEYS[2], ARGV[3], ARGV[2], ARGV[2], 1)[1]
+local holder = pending and pending[2] or ARGV[4]
+if holder ~= ARGV[4] and holder ~= ARGV[5] and pending[3] < tonumber(ARGV[6]) then
+  return 'is being worked on by ' .. holder
+end
+if holder ~= ARGV[5] then
+  redis.call('XCLAIM', KEYS[2], ARGV[3], ARGV[4], 0, ARGV[2], 'FORCE', 'JUSTID')
+end
+redis.call('HSET', KEYS[1], 'entry', ARGV[2])
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+return 'ok'
+"""
+"""Make an entry from outside an attempt's entry, unless another worker or another task has it.
+
+KEYS: the attempt's record, the input stream. ARGV: the record's lifetime in seconds, entry id,
+group, the operator's consumer name, the worker id of the attempt's Job, milliseconds after which a
+silent holder counts as dead, the field of an entry that names the task it is bound to. Returns
+`ok`, or what has become of the entry.
+"""
+
+
+class Attempt(NamedTuple):
+    """Names one attempt: its AgentTask's `<namespace>/<name>` and uid, and which one it is."""
+
+    task: str
+    uid: str
+    number: int
+
+    @property
+    def record(self) -> str:
+        """Key of the hash that says where it stands."""
+        return attempt_record(self.uid, self.number)
+
+
+class Attempts:
+    """Attempts in Redis.
+
+    Args:
+        redis: A client that reads replies as text.
+    """
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._admit = redis.register_script(_ADMIT_AND_LOOK)
+        self._publish = redis.register_script(PUBLISH_ATTEMPT)
+        self._adopt = redis.register_script(_ADOPT_ENTRY)
+
+    async def create_groups(self) -> None:
+        """Create the streams and groups that the operator reads or writes, where missing."""
+        for stream, group in (
+            (DEVELOPER_INPUT, DEVELOPER_GROUP),
+            (DEVELOPER_OUTPUT, OPERATOR_GROUP),
+            (LIFECYCLE, OPERATOR_GROUP),
+        ):
+            try:
+                await self._redis.xgroup_create(stream, group, id="0", mkstream=True)
+            except ResponseError as error:
+                if not str(error).startswith("BUSYGROUP"):
+                    raise
+
+    async def admit(self, attempt: Attempt, message: DeveloperWorkerInput) -> AttemptRecord:
+        """Put the attempt's entry on the queue unless it was before; say where it stands."""
+        routing = {TASK_FIELD: attempt.task, ATTEMPT_FIELD: str(attempt.number)}
+        fields = [text for pair in encode(message, **routing).items() for text in pair]
+        entry, *output = await self._admit(
+            keys=[attempt.record, DEVELOPER_INPUT], args=[ATTEMPT_TTL_SECONDS, *fields]
+        )
+        if output and output[0] is not None:
+            return await self.read(attempt)
+        return AttemptRecord(entry=str(entry))
+
+    async def adopt(self, attempt: Attempt, entry: str, worker: str) -> str | None:
+        """Make an entry from outside the attempt's entry.
+
+        Args:
+            attempt: The first attempt of the task made of the entry.
+            entry: Its id.
+            worker: Id of the worker that the attempt's Job will run.
+
+        Returns:
+            None, or in words whose the entry is because another worker or task has it.
+        """
+        answer = await self._adopt(
+            keys=[attempt.record, DEVELOPER_INPUT],
+            args=[
+                *(ATTEMPT_TTL_SECONDS, entry, DEVELOPER_GROUP, CONSUMER, worker),
+                *(PEER_IS_DEAD_MS, TASK_FIELD),
+            ],
+        )
+        return None if answer == "ok" else f"queue entry {entry} {excerpt(answer)}"
+
+    async def read(self, attempt: Attempt) -> AttemptRecord:
+        """Where the attempt stands; the output comes with it when there is one."""
+        entry, output_id = cast(
+            "list[str | None]", await self._redis.hmget(attempt.record, ["entry", "output"])
+        )
+        if output_id is None:
+            return AttemptRecord(entry=entry)
+        found = await read_entry(self._redis, DEVELOPER_OUTPUT, output_id)
+        try:
+            if found is None:
+                letters = dead_letter(DEVELOPER_OUTPUT)
+                raise InvalidMessageError(
+                    f"output {output_id} is gone from Redis; if it was too large, {letters} says so"
+                )
+            found.check()
+            output = decode(DeveloperWorkerOutput, found.fields)
+        except InvalidMessageError as error:
+            output = _unreadable(str(error))
+        return AttemptRecord(entry=entry, output_id=output_id, output=output)
+
+    async def publish(
+        self,
+        attempt: Attempt,
+        entry: str | None,
+        output: DeveloperWorkerOutput,
+        event: WorkerLifecycleEvent,
+    ) -> str | None:
+        """Publish in the worker's place. Returns the output's id; None when there is one already.
+
+        Args:
+            attempt: Which attempt.
+            entry: Its entry; None when Redis no longer knows it.
+            output: What to publish.
+            event: The lifecycle event that goes with it.
+        """
+        output_id: str | None = await self._publish(
+            keys=[attempt.record, DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE],
+            args=[
+                ATTEMPT_TTL_SECONDS,
+                entry or _NO_ENTRY,
+                DEVELOPER_GROUP,
+                output.model_dump_json(),
+                event.model_dump_json(),
+                attempt.task,
+                attempt.number,
+            ],
+        )
+        return output_id
+
+    async def withdraw(self, attempt: Attempt) -> None:
+        """Take the attempt's entry off the queue: its task was deleted.
+
+        The record stays a while, so that a worker that still runs finds itself superseded.
+        """
+        entry = await self._redis.hget(attempt.record, "entry")
+        if entry is None:
+            return
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.xack(DEVELOPER_INPUT, DEVELOPER_GROUP, entry)
+            pipe.xdel(DEVELOPER_INPUT, entry)
+            pipe.expire(attempt.record, WITHDRAWN_TTL_SECONDS)
+            await pipe.execute()
+
+    async def has_session(self, uid: str) -> bool:
+        """Whether the session of the task's agent is kept, for another Job to continue it."""
+        return bool(await self._redis.exists(task_snapshot(uid)))
+
+    async def forget_session(self, uid: str) -> None:
+        """Delete what is kept of the session: an expiry of no seconds, which our ACL allows."""
+        await self._redis.expire(task_snapshot(uid), 0)
+
+
+def _unreadable(why: str) -> DeveloperWorkerOutput:
+    facts: dict[str, Any] = {"request_id": "", "task_id": "", "status": "error"}
+    return DeveloperWorkerOutput(
+        **facts, reason="InvalidMessage", error=f"the worker's output cannot be read: {why}"
+    )

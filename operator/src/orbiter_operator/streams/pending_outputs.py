@@ -1,0 +1,90 @@
+"""What the queues have told and the cluster does not know yet, until the status has it.
+
+The consumer writes it, `observe` reads it, and what `reconcile` has dealt with is handed back for
+the acknowledgement. Everything here may be lost at any time: outputs are read again from Redis.
+"""
+
+from collections import defaultdict
+from datetime import datetime
+from typing import NamedTuple
+
+from orbiter_contracts import DeveloperWorkerOutput
+from orbiter_operator.kube.cache import Key
+from orbiter_operator.tasks.observed import AttemptRecord
+
+HELD_BYTES = 64 * 1024 * 1024
+"""How much of outputs is kept here. Beyond it a task is only told that there is one: Redis has it.
+
+So many are never unsettled but when the API server is away, or after a long absence of ours.
+"""
+_HINTS = 8
+"""Of how many attempts of a task it is kept that their workers said they are busy."""
+
+
+class Letter(NamedTuple):
+    """An output that was received and not yet acknowledged; None when it is to be had of Redis."""
+
+    entry: str
+    attempt: int
+    output: DeveloperWorkerOutput | None
+    size: int = 0
+
+
+class News:
+    """Outputs not acknowledged, workers that said they are busy, and records known to be true."""
+
+    def __init__(self) -> None:
+        self._letters: dict[Key, list[Letter]] = defaultdict(list)
+        self._busy: dict[Key, dict[int, datetime]] = defaultdict(dict)
+        self._records: dict[str, dict[int, AttemptRecord]] = defaultdict(dict)
+        self._held = 0
+
+    def deliver(self, key: Key, letter: Letter) -> None:
+        """An output has been received for the task."""
+        if self._held + letter.size > HELD_BYTES:
+            letter = Letter(letter.entry, letter.attempt, None)
+        self._held += letter.size
+        self._letters[key].append(letter)
+
+    def letters(self, key: Key) -> tuple[Letter, ...]:
+        """Outputs of the task that nobody has dealt with."""
+        return tuple(self._letters.get(key, ()))
+
+    def settle(self, key: Key, letters: tuple[Letter, ...]) -> None:
+        """These have been dealt with; they are not news any more."""
+        before = self._letters.get(key, [])
+        left = [letter for letter in before if letter not in letters]
+        self._held -= sum(letter.size for letter in before) - sum(letter.size for letter in left)
+        if left:
+            self._letters[key] = left
+        else:
+            self._letters.pop(key, None)
+
+    def busy(self, key: Key, attempt: int, since: datetime) -> None:
+        """A worker says that it has begun."""
+        told = self._busy[key]
+        told.setdefault(attempt, since)
+        if len(told) > _HINTS:
+            del told[next(iter(told))]
+
+    def busy_since(self, key: Key, attempt: int, earliest: datetime) -> datetime | None:
+        """When the attempt's worker began, by its own word. Nothing before `earliest` counts."""
+        since = self._busy.get(key, {}).get(attempt)
+        return since if since is not None and since >= earliest else None
+
+    def learn(self, uid: str, attempt: int, record: AttemptRecord) -> None:
+        """Redis has said this about an attempt."""
+        self._records[uid][attempt] = record
+
+    def record(self, uid: str, attempt: int) -> AttemptRecord | None:
+        """What Redis last said about an attempt."""
+        return self._records.get(uid, {}).get(attempt)
+
+    def forget(self, key: Key, uid: str) -> None:
+        """The task is at its end: keep nothing of it but what is not acknowledged."""
+        self.nobody(key)
+        self._records.pop(uid, None)
+
+    def nobody(self, key: Key) -> None:
+        """There is no such task: nothing that workers say of it is kept."""
+        self._busy.pop(key, None)

@@ -1,0 +1,79 @@
+"""Now and then: take orphaned entries off the queue and cut the streams to a useful length.
+
+An entry is orphaned when its AgentTask was deleted or ended while no operator was there to withdraw
+it. The answers of a week are kept for outside readers, the lifecycle of a day.
+"""
+
+from collections.abc import Callable
+
+from redis.asyncio import Redis
+
+from orbiter_contracts import InvalidMessageError, read_route
+from orbiter_contracts.queues import (
+    DEVELOPER_GROUP,
+    DEVELOPER_INPUT,
+    DEVELOPER_OUTPUT,
+    LIFECYCLE,
+    OPERATOR_GROUP,
+    TASK_FIELD,
+    attempt_record,
+)
+from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS
+from orbiter_operator.kube.cache import Key
+from orbiter_operator.streams.reader import LAST_ID, read_routes
+from orbiter_operator.tasks.cache import Store, phase_of
+from orbiter_operator.tasks.models import FINAL
+
+_BATCH = 500
+_DAY_SECONDS = 24 * 60 * 60
+
+
+async def sweep(redis: Redis, store: Store, now_ms: Callable[[], int]) -> int:
+    """Tidy the streams once. Returns how many orphaned entries were taken off the queue.
+
+    Args:
+        redis: A client that reads replies as text.
+        store: The AgentTasks, complete.
+        now_ms: Wall clock in milliseconds, as in the ids of entries.
+    """
+    taken = 0
+    position = "-"
+    while True:
+        entries = await read_routes(redis, DEVELOPER_INPUT, position, _BATCH)
+        for entry, fields in entries:
+            if await _is_orphan(redis, store, entry, fields):
+                await redis.xack(DEVELOPER_INPUT, DEVELOPER_GROUP, entry)
+                taken += int(await redis.xdel(DEVELOPER_INPUT, entry))
+        if len(entries) < _BATCH or entries[-1][0] == LAST_ID:
+            break
+        position = f"({entries[-1][0]}"
+    for stream, seconds in ((DEVELOPER_OUTPUT, ATTEMPT_TTL_SECONDS), (LIFECYCLE, _DAY_SECONDS)):
+        await redis.xtrim(stream, minid=str(now_ms() - seconds * 1000), approximate=True)
+    return taken
+
+
+async def _is_orphan(redis: Redis, store: Store, entry: str, fields: dict[str, str]) -> bool:
+    try:
+        route = read_route(fields)
+    except InvalidMessageError:
+        # No Job can come for it, and other workers leave it alone. A dispatcher makes a dead letter
+        # of it; without one it would stay for ever.
+        return True
+    if route is None:
+        return TASK_FIELD in fields
+    obj = store.get(Key(route.namespace, route.name))
+    if obj is None or phase_of(obj) in FINAL:
+        return True
+    record = attempt_record(obj["metadata"]["uid"], route.attempt)
+    return bool(await redis.hget(record, "entry") != entry)
+
+
+async def lag(redis: Redis) -> int:
+    """Outputs and lifecycle events that the operator's group has not been handed yet."""
+    unread = 0
+    for stream in (DEVELOPER_OUTPUT, LIFECYCLE):
+        for group in await redis.xinfo_groups(stream):
+            if group["name"] == OPERATOR_GROUP:
+                # Redis answers nil when it cannot tell, after deletions for instance.
+                unread += int(group.get("lag") or 0)
+    return unread

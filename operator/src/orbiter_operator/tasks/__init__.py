@@ -1,0 +1,1 @@
+"""AgentTasks: observed, planned, carried out."""

@@ -1,0 +1,85 @@
+"""Who may run a Job in a namespace, and who waits in which place.
+
+One instance per operator, changed only between two awaits: `room` and the `take`, `wait` or `leave`
+that follows from it happen in the same step of the event loop, so two tasks never get one place.
+The oldest task goes first, whoever asks.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable
+from typing import NamedTuple
+
+from orbiter_operator.tasks.observed import Room
+
+
+class Turn(NamedTuple):
+    """A task in the queue of its namespace: creation time in seconds, then name."""
+
+    created: float
+    name: str
+
+
+class Capacity:
+    """Places by namespace.
+
+    Args:
+        limit: How many Jobs a namespace may run.
+    """
+
+    def __init__(self, limit: Callable[[str], int]) -> None:
+        self._limit = limit
+        self._running: dict[str, set[str]] = {}
+        self._waiting: dict[str, list[Turn]] = {}
+        self._turns: dict[tuple[str, str], Turn] = {}
+
+    def room(self, namespace: str, name: str, created: float) -> Room:
+        """How things stand for one task that would run."""
+        running = self._running.get(namespace, set())
+        waiting = self._waiting.get(namespace, [])
+        limit = self._limit(namespace)
+        ahead = bisect_left(waiting, Turn(created, name))
+        known = (namespace, name) in self._turns
+        return Room(
+            free=name in running or len(running) + ahead < limit,
+            place=ahead + 1,
+            waiting=len(waiting) + (0 if known else 1),
+            running=len(running),
+            limit=limit,
+        )
+
+    def take(self, namespace: str, name: str) -> None:
+        """Give the task a place."""
+        self._forget_turn(namespace, name)
+        self._running.setdefault(namespace, set()).add(name)
+
+    def wait(self, namespace: str, name: str, created: float) -> None:
+        """Put the task in line."""
+        self._running.get(namespace, set()).discard(name)
+        if (namespace, name) not in self._turns:
+            turn = self._turns[namespace, name] = Turn(created, name)
+            insort(self._waiting.setdefault(namespace, []), turn)
+
+    def leave(self, namespace: str, name: str) -> None:
+        """The task neither runs nor waits any more."""
+        self._forget_turn(namespace, name)
+        self._running.get(namespace, set()).discard(name)
+
+    def next_up(self, namespace: str) -> list[str]:
+        """Names of the waiting tasks for which there is a place now."""
+        free = self._limit(namespace) - len(self._running.get(namespace, ()))
+        return [turn.name for turn in self._waiting.get(namespace, ())[: max(free, 0)]]
+
+    def spare(self, namespace: str) -> int:
+        """How many more Jobs could start in the namespace, after all that wait."""
+        taken = len(self._running.get(namespace, ())) + len(self._waiting.get(namespace, ()))
+        return max(self._limit(namespace) - taken, 0)
+
+    def totals(self) -> tuple[int, int]:
+        """How many tasks run and how many wait, in all namespaces."""
+        return sum(map(len, self._running.values())), len(self._turns)
+
+    def _forget_turn(self, namespace: str, name: str) -> None:
+        turn = self._turns.pop((namespace, name), None)
+        if turn is not None:
+            waiting = self._waiting[namespace]
+            del waiting[bisect_left(waiting, turn)]

@@ -1,0 +1,304 @@
+"""Carry a plan out: thin and boring, one method per step.
+
+Every write goes through `allowed` first: a replica that has lost its Lease acts no more. Raises
+what the API server or Redis raise; `reconcile` knows what to do about each.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from orbiter_contracts import LifecycleEventName, WorkerLifecycleEvent, excerpt
+from orbiter_operator.kube.cache import Key
+from orbiter_operator.kube.client import AGENT_TASKS, JOBS, ApiError, Kube
+from orbiter_operator.kube.events import EventPoster
+from orbiter_operator.kube.names import job_name, worker_id
+from orbiter_operator.kube.refusals import too_large
+from orbiter_operator.pods.reasons import LINE
+from orbiter_operator.pods.template import WorkerDefaults
+from orbiter_operator.streams.attempts import Attempt, Attempts
+from orbiter_operator.streams.pending_outputs import News
+from orbiter_operator.tasks.cache import Store
+from orbiter_operator.tasks.job import build_job
+from orbiter_operator.tasks.message import build_message
+from orbiter_operator.tasks.models import FINAL, TaskStatus
+from orbiter_operator.tasks.observed import AttemptRecord, Observed, Refusal
+from orbiter_operator.tasks.parse import job_facts
+from orbiter_operator.tasks.plan.actions import (
+    Announce,
+    DeleteJob,
+    DeleteTask,
+    ForgetSession,
+    Plan,
+    Publish,
+    StartAttempt,
+)
+from orbiter_operator.tasks.plan.naming import current_attempt
+from orbiter_operator.tasks.plan.status import patch, smallest, without_result
+
+log = structlog.get_logger(__name__)
+Object = dict[str, Any]
+
+
+class RefusedError(Exception):
+    """The API server would not create a Job, for a reason that trying again does not mend."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+class TakenError(Exception):
+    """The adopted entry is another worker's or task's; the text says whose."""
+
+
+class Executor:
+    """Carries plans out.
+
+    Args:
+        kube: The API client.
+        attempts: Attempts in Redis.
+        store: Told at once what our own writes returned.
+        news: Told at once what Redis said.
+        events: Posts Kubernetes Events.
+        defaults: What is the same for all workers.
+        allowed: Raises unless this replica is the active one.
+        started: Called after each Job that was created.
+        changed: Called with a task's old and new status after each write.
+        wrote: Called with a task as it was stored and the status that was written to it.
+        clock: The time.
+    """
+
+    def __init__(
+        self,
+        *,
+        kube: Kube,
+        attempts: Attempts,
+        store: Store,
+        news: News,
+        events: EventPoster,
+        defaults: WorkerDefaults,
+        allowed: Callable[[], None],
+        started: Callable[[], None],
+        changed: Callable[[Observed, TaskStatus], None],
+        wrote: Callable[[Key, Object, TaskStatus], None],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._kube = kube
+        self._attempts = attempts
+        self._store = store
+        self._news = news
+        self._events = events
+        self._defaults = defaults
+        self._allowed = allowed
+        self._started = started
+        self._changed = changed
+        self._wrote = wrote
+        self._clock = clock
+
+    async def run(self, key: Key, obj: Object, observed: Observed, plan: Plan) -> bool:
+        """Carry out the steps in order, then the Event and the status.
+
+        Returns:
+            Whether the task has to be looked at again at once.
+
+        Raises:
+            RefusedError: The Job was refused.
+            TakenError: The adopted entry is another worker's.
+            ApiError: The API server refused something else; 409 when `obj` is out of date.
+            RedisError: Redis did not answer.
+        """
+        for step in plan.steps:
+            self._allowed()
+            match step:
+                case StartAttempt():
+                    if await self._start(key, observed, step):
+                        return True
+                case Publish():
+                    await self._publish(key, observed, step)
+                case DeleteJob():
+                    await self._kube.delete(JOBS, key.namespace, step.name)
+                case ForgetSession():
+                    await self._attempts.forget_session(observed.uid)
+                case DeleteTask():
+                    await self._kube.delete(AGENT_TASKS, key.namespace, key.name, uid=observed.uid)
+        if plan.event is not None and observed.news:
+            # The unacknowledged output brings both back if only one of them gets through.
+            # The status goes first: somebody waits for it.
+            written = self._write(key, obj, observed, plan.status)
+            told = self._announce(obj, plan.event)
+            for result in await asyncio.gather(written, told, return_exceptions=True):
+                if isinstance(result, BaseException):
+                    raise result
+            return plan.again
+        if plan.event is not None:
+            await self._announce(obj, plan.event)
+        await self._write(key, obj, observed, plan.status)
+        return plan.again
+
+    async def _start(self, key: Key, observed: Observed, step: StartAttempt) -> bool:
+        """Put the entry on the queue and create the Job. Returns whether it was all over before."""
+        attempt = Attempt(str(key), observed.uid, step.attempt)
+        name = job_name(key.name, step.attempt)
+        if observed.adopted and step.attempt == 1:
+            worker = worker_id(key.namespace, name)
+            taken = await self._attempts.adopt(attempt, observed.adopted.entry, worker)
+            if taken:
+                raise TakenError(taken)
+            record = await self._attempts.read(attempt)
+        else:
+            prompt = step.prompt
+            if step.anew is not None and not await self._attempts.has_session(observed.uid):
+                prompt = step.anew
+            try:
+                message = build_message(observed, step.attempt, prompt)
+                record = await self._attempts.admit(attempt, message)
+            except ValueError as error:
+                # A message beyond its bounds (contracts) stays so, however often it is tried.
+                raise RefusedError(_no_message(error)) from None
+        self._news.learn(observed.uid, step.attempt, record)
+        if record.output is not None:
+            return True
+        body = build_job(observed, step.attempt, record.entry or "", self._defaults)
+        self._allowed()
+        try:
+            created = await self._kube.create(JOBS, key.namespace, body)
+            self._store.jobs.put(created, ours=True)
+            self._started()
+        except ApiError as error:
+            await self._not_created(key, observed, name, error)
+        return False
+
+    async def _not_created(self, key: Key, observed: Observed, name: str, error: ApiError) -> None:
+        if error.status >= 500 or error.status in (401, 429):
+            raise error
+        if error.status == 409:
+            found = await self._kube.get(JOBS, key.namespace, name)
+            facts = job_facts(found)
+            if facts is not None and facts.owner == observed.uid:
+                self._store.jobs.put(found)
+                return
+            whose = "another AgentTask's" if facts is not None else "not ours"
+            text = f"Job {name} exists and is {whose}; delete it or choose another task name"
+            raise RefusedError(Refusal(status=409, reason="NameConflict", message=text))
+        quota = "exceeded quota" in error.message
+        reason = "QuotaExceeded" if quota else error.reason
+        raise RefusedError(Refusal(status=error.status, reason=reason, message=error.message))
+
+    async def _publish(self, key: Key, observed: Observed, step: Publish) -> None:
+        attempt = Attempt(str(key), observed.uid, step.attempt)
+        known = self._news.record(observed.uid, step.attempt)
+        if known is None or known.entry is None:
+            known = await self._attempts.read(attempt)
+        entry = known.entry
+        if entry is None and observed.adopted and step.attempt == 1:
+            entry = observed.adopted.entry
+            if not current_attempt(observed):
+                # Before it ran, nobody has made sure yet that the entry is this task's.
+                worker = worker_id(key.namespace, job_name(key.name, step.attempt))
+                if taken := await self._attempts.adopt(attempt, entry, worker):
+                    raise TakenError(taken)
+        name: LifecycleEventName = "failed"
+        event = WorkerLifecycleEvent(
+            worker_id=worker_id(key.namespace, job_name(key.name, step.attempt)),
+            event=name,
+            timestamp=self._clock(),
+            details={"reason": step.output.reason, "published_by": "operator"},
+        )
+        output_id = await self._attempts.publish(attempt, entry, step.output, event)
+        if output_id is None:
+            record = await self._attempts.read(attempt)
+        else:
+            record = AttemptRecord(entry=entry, output_id=output_id, output=step.output)
+            log.info(
+                "published in the worker's place",
+                task=str(key),
+                attempt=step.attempt,
+                reason=step.output.reason,
+            )
+        self._news.learn(observed.uid, step.attempt, record)
+
+    async def _announce(self, obj: Object, event: Announce) -> None:
+        self._allowed()
+        await self._events.post(obj, event, self._clock())
+
+    async def _write(
+        self, key: Key, obj: Object, observed: Observed, status: TaskStatus | None
+    ) -> None:
+        if status is None or status == observed.status:
+            return
+        changes = patch(observed.status, status)
+        if not changes:
+            return
+        try:
+            written = await self._patch(key, obj, changes)
+        except ApiError as error:
+            if not _too_much(error):
+                raise
+            log.warning("the status is not stored as it is", task=str(key), error=str(error))
+            shorter = await self._write_less(key, obj, observed, status, error)
+            if shorter is None:
+                return
+            written, status = shorter
+        self._store.put(written)
+        self._wrote(key, written, status)
+        self._changed(observed, status)
+        if status.phase != observed.status.phase:
+            level = log.info if status.phase in FINAL else log.debug
+            level(
+                "phase changed",
+                task=str(key),
+                phase=status.phase,
+                reason=status.reason,
+                attempt=status.attempts,
+                request_id=status.request_id,
+                duration_ms=status.duration_ms,
+            )
+
+    async def _patch(self, key: Key, obj: Object, changes: Object) -> Object:
+        self._allowed()
+        version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
+        body = {"metadata": version, "status": changes}
+        return await self._kube.patch_status(AGENT_TASKS, key.namespace, key.name, body)
+
+    async def _write_less(
+        self, key: Key, obj: Object, observed: Observed, status: TaskStatus, error: ApiError
+    ) -> tuple[Object, TaskStatus] | None:
+        """Write as much of a refused status as there is room for.
+
+        Returns:
+            The task as stored and its status; None when there is no room at all, which an Event
+            tells: trying again would not mend it.
+        """
+        ends = status.phase in FINAL or status.result is not None
+        less = [without_result(status, error.message)] if status.result is not None else []
+        if ends and too_large(error):
+            less.append(smallest(status, self._clock()))
+        for shorter in less:
+            try:
+                return await self._patch(key, obj, patch(observed.status, shorter)), shorter
+            except ApiError as again:
+                if not _too_much(again):
+                    raise
+                error = again
+        if not too_large(error):
+            raise error
+        text = f"its status cannot be stored, the object is too large: {status.message}"
+        event = Announce(
+            kind="Warning", reason="StatusTooLarge", message=text, attempt=status.attempts
+        )
+        await self._announce(obj, event)
+        return None
+
+
+def _no_message(error: ValueError) -> Refusal:
+    text = excerpt(str(error), LINE)
+    return Refusal(status=413, reason="InvalidMessage", message=f"no queue entry: {text}")
+
+
+def _too_much(error: ApiError) -> bool:
+    """Whether the API server or its database cannot store what is in this status."""
+    return error.status in (400, 422) or too_large(error)

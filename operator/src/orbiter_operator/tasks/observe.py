@@ -1,0 +1,249 @@
+"""Collect what is known about one AgentTask into `Observed`, the input of `plan`.
+
+Most facts are in memory already. The API server and Redis are asked only where a decision hangs on
+the answer: before a worker is declared dead, and for a prompt that is kept in a ConfigMap.
+"""
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from orbiter_operator.kube.cache import Key
+from orbiter_operator.kube.client import JOBS, PODS, ApiError, Kube
+from orbiter_operator.kube.names import ATTEMPT, TASK_UID, job_name
+from orbiter_operator.pods.template import WorkerDefaults
+from orbiter_operator.streams.attempts import Attempt, Attempts
+from orbiter_operator.streams.pending_outputs import News
+from orbiter_operator.tasks.cache import Store, phase_of
+from orbiter_operator.tasks.capacity import Capacity
+from orbiter_operator.tasks.models import FINAL, TaskSpec, TaskStatus
+from orbiter_operator.tasks.observed import (
+    AttemptRecord,
+    Dependencies,
+    JobFacts,
+    Observed,
+    PodFacts,
+    Refusal,
+)
+from orbiter_operator.tasks.parse import read_adoption, read_spec
+from orbiter_operator.tasks.plan.answers import answer_given
+from orbiter_operator.tasks.plan.dependencies import resolve
+from orbiter_operator.tasks.plan.naming import current_attempt, message_id
+from orbiter_operator.tasks.plan.status import ended_at
+from orbiter_operator.tasks.prompts import read_prompt
+
+Object = dict[str, Any]
+PLACE_SHOWN_SECONDS = 60.0
+"""How long a place in line may stay in the status before it is written anew."""
+
+
+class Observer:
+    """Reads the facts of one task at a time.
+
+    Args:
+        store: AgentTasks, Jobs and Pods.
+        news: What the queues have told.
+        attempts: Attempts in Redis.
+        capacity: Who runs and who waits.
+        kube: The API client.
+        defaults: What the installation says about every worker.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        news: News,
+        attempts: Attempts,
+        capacity: Capacity,
+        kube: Kube,
+        defaults: WorkerDefaults,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._news = news
+        self._attempts = attempts
+        self._capacity = capacity
+        self._kube = kube
+        self._defaults = defaults
+        self._clock = clock
+        self._place_shown: dict[Key, float] = {}
+        self._parsed: dict[Key, tuple[str, tuple[TaskSpec, str | None, TaskStatus]]] = {}
+
+    def place_was_written(self, key: Key) -> None:
+        """The status of a waiting task has just been written."""
+        self._place_shown[key] = self._clock()
+
+    def wrote(self, key: Key, obj: Object, status: TaskStatus) -> None:
+        """The task was stored with this status, and with the spec of the last look at it."""
+        known = self._parsed.get(key)
+        if known is not None and known[0] != obj["metadata"]["resourceVersion"]:
+            spec, error, _ = known[1]
+            self._parsed[key] = (obj["metadata"]["resourceVersion"], (spec, error, status))
+
+    def forget(self, key: Key) -> None:
+        """The task is gone or at its end."""
+        self._place_shown.pop(key, None)
+        self._parsed.pop(key, None)
+
+    async def observe(
+        self,
+        key: Key,
+        obj: Object,
+        *,
+        refusal: Refusal | None = None,
+        queue_error: str | None = None,
+        taken_by: str | None = None,
+    ) -> Observed:
+        """Everything a decision about the task may depend on.
+
+        The last steps wait for nothing, so the capacity in the answer is that of the moment.
+
+        Args:
+            key: The task's key.
+            obj: The task.
+            refusal: The API server's refusal of its Job, if that has just happened.
+            queue_error: Why Redis cannot be used, if that has just happened; it is not asked again.
+            taken_by: What has become of its adopted entry, if another worker has it.
+
+        Raises:
+            RedisError: Redis was needed and did not answer.
+            ApiError: The API server was needed and refused.
+        """
+        base = self._base(key, obj)
+        waits = base.asks and answer_given(base) is None
+        at_work = base.status.phase not in FINAL and not waits
+        if at_work:
+            base = await self._with_record(key, base, queue_error)
+        update: dict[str, Any] = {
+            "refusal": refusal,
+            "queue_error": queue_error,
+            "taken_by": taken_by,
+        }
+        attempt = current_attempt(base)
+        update["busy_since"] = self._news.busy_since(key, attempt, base.created)
+        if at_work and (attempt == 0 or ended_at(base.status)):
+            prompt, error = await read_prompt(self._kube, base.namespace, base.spec)
+            update |= {"prompt": prompt, "prompt_error": error}
+            update["dependencies"] = self._dependencies(key)
+            room = self._capacity.room(key.namespace, key.name, base.created.timestamp())
+            shown = self._clock() - self._place_shown.get(key, -PLACE_SHOWN_SECONDS)
+            update["room"] = room.model_copy(update={"shown": shown < PLACE_SHOWN_SECONDS})
+        return base.model_copy(update=update)
+
+    def _base(self, key: Key, obj: Object) -> Observed:
+        meta = obj["metadata"]
+        adopted, ignored = read_adoption(meta, self._defaults.adopt_namespace)
+        spec, error, status = self._parse(key, obj)
+        base = Observed(
+            namespace=key.namespace,
+            name=key.name,
+            uid=meta["uid"],
+            generation=meta.get("generation", 1),
+            created=datetime.fromisoformat(meta["creationTimestamp"]),
+            deleting="deletionTimestamp" in meta,
+            spec=spec,
+            spec_error=error,
+            status=status,
+            **self._children(key, meta["uid"]),
+            dependents_waiting=self._dependents_wait(key),
+            adopted=adopted,
+            entry_ignored=ignored,
+        )
+        return base.model_copy(update=self._known_record(key, base))
+
+    def _children(self, key: Key, uid: str) -> dict[str, Any]:
+        jobs: list[JobFacts] = self._store.jobs.of(key, uid)
+        pods: list[PodFacts] = self._store.pods.of(key, uid)
+        # The pod of a Job that is gone may still work. One of another Job is none of ours.
+        uids = {job.attempt: job.uid for job in jobs}
+        return {
+            "jobs": tuple(sorted(jobs, key=lambda job: job.attempt)),
+            "pods": tuple(
+                sorted(
+                    (pod for pod in pods if uids.get(pod.attempt, pod.job) == pod.job),
+                    key=lambda pod: (pod.attempt, pod.name),
+                )
+            ),
+        }
+
+    def _parse(self, key: Key, obj: Object) -> tuple[TaskSpec, str | None, TaskStatus]:
+        """Spec and status of the task; the last answer is kept while the object is the same."""
+        version = obj["metadata"]["resourceVersion"]
+        known = self._parsed.get(key)
+        if known is None or known[0] != version:
+            spec, error = read_spec(obj.get("spec") or {}, self._defaults)
+            status = TaskStatus.model_validate(obj.get("status") or {})
+            known = self._parsed[key] = (version, (spec, error, status))
+        return known[1]
+
+    def _known_record(self, key: Key, base: Observed) -> dict[str, Any]:
+        """The record of the attempt at hand as far as it is in memory, and whether it is news."""
+        latest = current_attempt(base)
+        news = False
+        for letter in self._news.letters(key):
+            output = letter.output
+            if output is None or output.request_id != message_id(base, letter.attempt):
+                continue  # of an earlier task of the same name, or unreadable: Redis will tell
+            news = True
+            known = self._news.record(base.uid, letter.attempt) or AttemptRecord()
+            record = known.model_copy(update={"output_id": letter.entry, "output": output})
+            self._news.learn(base.uid, letter.attempt, record)
+        for attempt in (latest + 1, latest):
+            known_record = self._news.record(base.uid, attempt)
+            if known_record is not None and (attempt == latest or known_record.output):
+                return {"record": known_record, "record_attempt": attempt, "news": news}
+        return {"news": news}
+
+    async def _with_record(self, key: Key, base: Observed, queue_error: str | None) -> Observed:
+        """Look closely before an attempt without an output is taken for dead."""
+        attempt = current_attempt(base)
+        record = base.record_of(attempt)
+        if attempt == 0 or (ended_at(base.status) and base.status.attempts == attempt):
+            return base
+        if record is not None and record.output is not None:
+            return base
+        job = base.job(attempt)
+        if job is None:
+            await self._look_for_job(key, job_name(key.name, attempt))
+        elif job.state == "failed" and not any(pod.over for pod in base.pods_of(attempt)):
+            await self._look_for_pods(key.namespace, base.uid, attempt)
+        elif not job.over:
+            return base
+        base = base.model_copy(update=self._children(key, base.uid))
+        job = base.job(attempt)
+        if queue_error is None and (job is None or job.over):
+            record = await self._attempts.read(Attempt(str(key), base.uid, attempt))
+            self._news.learn(base.uid, attempt, record)
+            base = base.model_copy(update={"record": record, "record_attempt": attempt})
+        return base
+
+    async def _look_for_job(self, key: Key, name: str) -> None:
+        try:
+            self._store.jobs.put(await self._kube.get(JOBS, key.namespace, name))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    async def _look_for_pods(self, namespace: str, uid: str, attempt: int) -> None:
+        selector = f"{TASK_UID}={uid},{ATTEMPT}={attempt}"
+        pods, _ = await self._kube.list(PODS, namespace, selector=selector)
+        for pod in pods:
+            self._store.pods.put(pod)
+
+    def _dependencies(self, key: Key) -> Dependencies:
+        def phase(name: str) -> str | None:
+            obj = self._store.get(Key(key.namespace, name))
+            return None if obj is None else phase_of(obj)
+
+        def edges(name: str) -> list[str]:
+            obj = self._store.get(Key(key.namespace, name)) or {}
+            return (obj.get("spec") or {}).get("dependsOn") or []
+
+        return resolve(key.name, phase, edges)
+
+    def _dependents_wait(self, key: Key) -> bool:
+        dependents = (self._store.get(dependent) for dependent in self._store.dependents(key))
+        return any(obj is not None and phase_of(obj) in ("", "Pending") for obj in dependents)

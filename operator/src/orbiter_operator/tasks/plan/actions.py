@@ -1,0 +1,76 @@
+"""What a plan may ask for: the words between `plan`, which decides, and `executor`, which acts.
+
+Every step can be repeated after a crash at any point and then changes nothing more.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from orbiter_contracts import DeveloperWorkerOutput
+from orbiter_operator.tasks.models import TaskStatus
+
+
+class Step(BaseModel):
+    """Base of all steps."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class StartAttempt(Step):
+    """Put the attempt's entry on the queue and create its Job."""
+
+    attempt: int
+    prompt: str
+    anew: str | None = None
+    """What to say instead of `prompt` when the session that it continues is lost."""
+
+
+class Publish(Step):
+    """Publish an output for an attempt whose worker cannot, unless it has one already."""
+
+    attempt: int
+    output: DeveloperWorkerOutput
+
+
+class DeleteJob(Step):
+    """Delete an attempt's Job; Kubernetes stops its pod."""
+
+    name: str
+
+
+class ForgetSession(Step):
+    """Delete what was kept of the agent's session: nobody will continue it."""
+
+
+class DeleteTask(Step):
+    """Delete the AgentTask itself: its time to live is over."""
+
+
+class Announce(Step):
+    """Post a Kubernetes Event. Two with the same reason and attempt are one."""
+
+    kind: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+    attempt: int
+
+
+class Plan(Step):
+    """What to do now, in this order: steps, event and status, then look again.
+
+    Attributes:
+        steps: Actions, in order. The first that fails ends the plan.
+        status: The whole status the task should have; None leaves it alone.
+        event: What a person would want to know.
+        place: Whether the task runs a Job, waits for one, or neither.
+        again: Look again at once, because a step changed what is known.
+        due: Look again after so many seconds even if nothing happens.
+    """
+
+    steps: tuple[StartAttempt | Publish | DeleteJob | DeleteTask | ForgetSession, ...] = ()
+    status: TaskStatus | None = None
+    event: Announce | None = None
+    place: Literal["take", "wait", "leave"] = "leave"
+    again: bool = False
+    due: float | None = None

@@ -1,0 +1,73 @@
+"""At the end of a task: stop what lingers, announce what was not, go in time. Part of `plan`."""
+
+from datetime import datetime, timedelta
+
+from orbiter_operator.tasks.models import TaskStatus
+from orbiter_operator.tasks.observed import Observed
+from orbiter_operator.tasks.plan.actions import DeleteJob, DeleteTask, ForgetSession, Plan
+from orbiter_operator.tasks.plan.result import announcement
+from orbiter_operator.tasks.plan.slots import place_after
+
+LINGERING = timedelta(seconds=120)
+"""A worker that has published leaves within seconds; after so long its Job is deleted."""
+STOPPED_BY_US = ("Cancelled", "ImagePullFailed", "NodeLost")
+"""Reasons of outputs whose worker may still be there: its Job has to be deleted."""
+_FOR_DEPENDENTS_SECONDS = 60.0
+
+
+def at_the_end(observed: Observed, now: datetime) -> Plan:
+    """Tidy up after a task that has reached its final phase."""
+    status = observed.status
+    steps: tuple[DeleteJob | DeleteTask | ForgetSession, ...] = ()
+    dues: list[float] = []
+    if stop := leftovers(observed):
+        rest = left(status.completion_time, LINGERING, now)
+        if rest <= 0 or status.phase == "Cancelled" or status.reason in STOPPED_BY_US:
+            steps = stop
+        else:
+            dues.append(rest)
+    if has_session(observed) and not observed.queue_error:
+        steps = (*steps, ForgetSession())
+    lifetime = observed.spec.ttl_seconds_after_finished
+    if lifetime is not None:
+        rest = left(status.completion_time, timedelta(seconds=lifetime), now)
+        if rest > 0:
+            dues.append(rest)
+        elif observed.dependents_waiting:
+            # They still have to see that this one was completed.
+            dues.append(_FOR_DEPENDENTS_SECONDS)
+        else:
+            steps = (*steps, DeleteTask())
+    event = announcement(status) if observed.news else None
+    place = place_after(observed, now)
+    return Plan(
+        steps=steps,
+        status=_up_to_date(observed),
+        event=event,
+        place=place,
+        due=min(dues, default=None),
+    )
+
+
+def has_session(observed: Observed) -> bool:
+    """Whether a worker may have stored its agent's session: only questions make one do so."""
+    return observed.status.input_request is not None or bool(observed.spec.input)
+
+
+def _up_to_date(observed: Observed) -> TaskStatus | None:
+    """The status of a task whose spec was changed after its end: it says that this was seen."""
+    if observed.status.observed_generation == observed.generation:
+        return None
+    return observed.status.model_copy(update={"observed_generation": observed.generation})
+
+
+def leftovers(observed: Observed) -> tuple[DeleteJob, ...]:
+    """The deletion of every Job that may still run."""
+    return tuple(
+        DeleteJob(name=job.name) for job in observed.jobs if not job.over and not job.deleting
+    )
+
+
+def left(since: datetime | None, span: timedelta, now: datetime) -> float:
+    """Seconds until `span` has passed since then; all of it when the time is not known."""
+    return ((since or now) + span - now).total_seconds()

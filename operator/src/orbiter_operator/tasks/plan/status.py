@@ -1,0 +1,203 @@
+"""How a state of affairs is written down: phase, reason, message and the four conditions.
+
+Pure. Conditions, always present, each with a reason:
+
+- Admitted: the task may run and its attempt is on the queue. False says what it waits for.
+- Started: the current attempt's worker has begun.
+- Finished: the task has reached its final phase, whichever.
+- Succeeded: Unknown until finished.
+"""
+
+from datetime import datetime
+from typing import Any, Protocol
+
+from orbiter_contracts.bounds import shortened
+from orbiter_operator.pods.reasons import LINE, one_line
+from orbiter_operator.tasks.models import (
+    FINAL,
+    Condition,
+    ConditionStatus,
+    Phase,
+    Result,
+    TaskStatus,
+)
+from orbiter_operator.tasks.observed import Observed
+
+DETAIL = 1024
+
+
+class Written(Protocol):
+    """A status that can be written to the API server."""
+
+    def to_api(self) -> dict[str, Any]: ...  # noqa: D102
+
+
+RETRYING = "Retrying"
+
+
+def write(
+    observed: Observed,
+    now: datetime,
+    phase: Phase,
+    reason: str,
+    message: str,
+    *,
+    admitted: bool,
+    started: bool,
+    detail: str = "",
+    **changes: Any,
+) -> TaskStatus:
+    """The status that says this, on top of what is known already.
+
+    Args:
+        observed: The task as it is.
+        now: Time of the change.
+        phase: Summary for people.
+        reason: One CamelCase word.
+        message: A sentence; cut to one line.
+        admitted: Whether the current attempt is on the queue.
+        started: Whether its worker has begun.
+        detail: More lines for the condition Succeeded; the last 1 KiB is kept.
+        **changes: Further fields of `TaskStatus`.
+
+    Returns:
+        A status that equals the old one when nothing has changed.
+    """
+    line = one_line(message, LINE)
+    finished = phase in FINAL
+    succeeded: ConditionStatus = "Unknown"
+    if finished:
+        succeeded = "True" if phase == "Completed" else "False"
+    long = detail.strip()[-DETAIL:] or line
+    conditions = (
+        _condition(observed, now, "Admitted", _flag(admitted), *_why(admitted, reason, line)),
+        _condition(observed, now, "Started", _flag(started), *_why(started, reason, line)),
+        _condition(observed, now, "Finished", _flag(finished), reason, line),
+        _condition(observed, now, "Succeeded", succeeded, reason, long),
+    )
+    return observed.status.model_copy(
+        update={
+            "phase": phase,
+            "reason": reason,
+            "message": line,
+            "observed_generation": observed.generation,
+            "conditions": conditions,
+            **changes,
+        }
+    )
+
+
+def ended_at(status: TaskStatus) -> datetime | None:
+    """When the latest attempt ended, if it is over and another is to follow.
+
+    A Pending task that has a result is between two attempts: the result goes when the next begins.
+    One that asks something is so too.
+    """
+    if status.phase == "InputRequired" and status.input_request is not None:
+        return status.input_request.asked_at
+    condition = status.condition("Started")
+    if status.phase != "Pending" or status.result is None or condition is None:
+        return None
+    return condition.last_transition_time
+
+
+def asked_something(status: TaskStatus) -> bool:
+    """Whether the latest attempt ended with a question, and no other has begun since."""
+    return status.result is not None and status.result.status == "input_required"
+
+
+def dependencies_met(status: TaskStatus) -> bool:
+    """Whether the task has waited for a place before: its dependencies were complete then."""
+    condition = status.condition("Admitted")
+    return condition is not None and condition.reason == "ConcurrencyLimit"
+
+
+def readable(milliseconds: int) -> str:
+    """A duration for people: 0.4s, 12s, 3m05s, 2h10m."""
+    seconds = milliseconds / 1000
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes:02d}m"
+    return f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"
+
+
+def patch(old: Written, new: Written) -> dict[str, Any]:
+    """The merge patch that turns one status into the other; empty when they are equal."""
+    before, after = old.to_api(), new.to_api()
+    changes = {key: value for key, value in after.items() if before.get(key) != value}
+    changes.update({key: None for key in before if key not in after})
+    return {key: _nulls(before.get(key), value) for key, value in changes.items()}
+
+
+def without_result(status: TaskStatus, why: str) -> TaskStatus:
+    """The status with as little of the worker's own words as it takes to say how it ended.
+
+    For a result that the API server refuses: the task ends all the same. The words are in the
+    output stream.
+    """
+    result, asked = status.result, status.input_request
+    lost = one_line(f"the result could not be stored: {why}", LINE)
+    return status.model_copy(
+        update={
+            "result": result and Result(status=result.status, summary=lost),
+            "input_request": asked
+            and asked.model_copy(update={"question": shortened(asked.question, DETAIL)}),
+            "progress": None,
+        }
+    )
+
+
+def smallest(status: TaskStatus, now: datetime) -> TaskStatus:
+    """The least that says how a task ended, for an object that has no room for more.
+
+    One that was to ask or to try again has failed: without its words it could do neither.
+    """
+    final = status.phase in FINAL
+    return TaskStatus(
+        phase=status.phase if final else "Failed",
+        reason=status.reason if final else "StatusTooLarge",
+        message="the object is too large for more",
+        attempts=status.attempts,
+        observed_generation=status.observed_generation,
+        completion_time=status.completion_time or now,
+    )
+
+
+def _nulls(old: Any, new: Any) -> Any:
+    """In a merge patch a key that should vanish must be named."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        gone = {key: None for key in old if key not in new}
+        return gone | {key: _nulls(old.get(key), value) for key, value in new.items()}
+    return new
+
+
+def _why(holds: bool, reason: str, message: str) -> tuple[str, str]:
+    return ("AsExpected", "") if holds else (reason, message)
+
+
+def _flag(holds: bool) -> ConditionStatus:
+    return "True" if holds else "False"
+
+
+def _condition(
+    observed: Observed,
+    now: datetime,
+    kind: str,
+    status: ConditionStatus,
+    reason: str,
+    message: str,
+) -> Condition:
+    old = observed.status.condition(kind)
+    # The wait before the next attempt counts from here, also when the last was not seen to start.
+    keep = old is not None and old.status == status and reason != RETRYING
+    return Condition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message,
+        last_transition_time=old.last_transition_time if old is not None and keep else now,
+        observed_generation=observed.generation,
+    )
