@@ -8,8 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from worker_wrapper.agents.base import AgentOptions, Outcome, Session, Turn
+from worker_wrapper.agents.base import AgentOptions, Session, Turn
 from worker_wrapper.agents.claude import AGENT, session_uuid
+from worker_wrapper.command import Outcome
 from worker_wrapper.spill import Spill
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

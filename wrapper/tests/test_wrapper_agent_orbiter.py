@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from worker_wrapper.agents import orbiter
-from worker_wrapper.agents.base import AgentOptions, Outcome, Piece, Session, Turn
+from worker_wrapper.agents.base import AgentOptions, Piece, Session, Turn
+from worker_wrapper.command import Outcome
 from worker_wrapper.spill import Spill
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,15 +9,8 @@ import pytest
 
 from orbiter_contracts import Usage
 from worker_wrapper.agents import claude, codex, factory
-from worker_wrapper.agents.base import (
-    Agent,
-    AgentOptions,
-    AgentResult,
-    Outcome,
-    Piece,
-    Session,
-    Turn,
-)
+from worker_wrapper.agents.base import Agent, AgentOptions, AgentResult, Piece, Session, Turn
+from worker_wrapper.command import Outcome
 from worker_wrapper.memory import session_roots
 from worker_wrapper.spill import Spill
 from worker_wrapper.usage import context_size

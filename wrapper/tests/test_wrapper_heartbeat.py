@@ -7,8 +7,7 @@ import structlog
 from worker_wrapper.claims import ClaimState
 from worker_wrapper.connection import TRIES, RedisUnavailableError
 from worker_wrapper.heartbeat import keep_claim
-from worker_wrapper.signals import Shutdown
-from worker_wrapper.stop import StopTurn
+from worker_wrapper.signals import Shutdown, StopTurn
 from worker_wrapper.streams import Entry
 
 A_MOMENT = 0.001

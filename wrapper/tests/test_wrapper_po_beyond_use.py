@@ -98,7 +98,7 @@ _NO_ROOM = """
 import resource, sys
 from pathlib import Path
 from worker_wrapper import process
-from worker_wrapper.agents.base import Command
+from worker_wrapper.command import Command
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 try:

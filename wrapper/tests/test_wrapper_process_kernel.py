@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from worker_wrapper.oom import oom_kills
+from worker_wrapper.prctl import oom_kills
 
 V1_OWN = "9:name=systemd:/\n4:memory:/pods/one\n0::/\n"
 

@@ -132,10 +132,10 @@ def test_json_without_an_end_to_its_elements_is_given_up() -> None:
 
 _MEASURE = """
 import asyncio, pathlib, re, sys
-from worker_wrapper.agents.base import Command
+from worker_wrapper.command import Command
 from worker_wrapper.agents.claude import AGENT
 from worker_wrapper.process import run
-from worker_wrapper.stop import StopTurn
+from worker_wrapper.signals import StopTurn
 
 async def main():
     outcome = await run(Command(("sh", "-c", sys.argv[1])), env={"PATH": "/usr/bin:/bin"},

@@ -30,7 +30,8 @@ from orbiter_contracts.bounds import (
 )
 from orbiter_contracts.messages import Message
 from worker_wrapper.agents import load_agent
-from worker_wrapper.agents.base import AgentOptions, Outcome, Session, Turn
+from worker_wrapper.agents.base import AgentOptions, Session, Turn
+from worker_wrapper.command import Outcome
 from worker_wrapper.judgement import TEXT_CHARACTERS
 from worker_wrapper.outputs import developer_output, po_output
 from worker_wrapper.publishing import publishable

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from orbiter_contracts import POState, SessionRecord
 from worker_wrapper.connection import RedisConnection
-from worker_wrapper.po_scripts import WRITE_RECORD
+from worker_wrapper.scripts import WRITE_RECORD
 from worker_wrapper.session import Choice, choose, split_command
 from worker_wrapper.session_table import RECORD_BYTES, Found, SessionTable
 

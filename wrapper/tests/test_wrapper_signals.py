@@ -14,8 +14,7 @@ from support.wrapper import FakeClaude, Wrappers
 
 from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT, PO_GROUP, po_input
 from worker_wrapper.heartbeat import obey_shutdown
-from worker_wrapper.signals import Shutdown
-from worker_wrapper.stop import StopTurn
+from worker_wrapper.signals import Shutdown, StopTurn
 
 KINDS = [{}, {"WORKER_TYPE": "po"}]
 

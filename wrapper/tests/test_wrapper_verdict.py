@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from orbiter_contracts import AgentVerdict
-from worker_wrapper.agents.base import AgentResult, Outcome
+from worker_wrapper.agents.base import AgentResult
+from worker_wrapper.command import Outcome
 from worker_wrapper.judgement import TEXT_CHARACTERS, Judgement, judge
 from worker_wrapper.spill import Spill
 from worker_wrapper.verdict import find_verdict

@@ -25,7 +25,7 @@ from worker_wrapper.repository import (
     choose_start,
     read_remote,
 )
-from worker_wrapper.stop import StopTurn
+from worker_wrapper.signals import StopTurn
 from worker_wrapper.workspace import Finished, finish, prepare
 
 IDENTITY = {

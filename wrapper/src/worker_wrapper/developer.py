@@ -27,10 +27,10 @@ from worker_wrapper.agents.base import Turn
 from worker_wrapper.claims import AttemptClaim, Claim, QueueClaim
 from worker_wrapper.exchange import POISONED_DELIVERIES, Worker, answer, begin, poisoned
 from worker_wrapper.heartbeat import BOUND_SECONDS, STANDALONE_SECONDS
+from worker_wrapper.memory import Recall
 from worker_wrapper.outputs import developer_output, stand_in, without_turn
-from worker_wrapper.recall import Recall
 from worker_wrapper.settings import BoundTask
-from worker_wrapper.stop import StopTurn
+from worker_wrapper.signals import StopTurn
 from worker_wrapper.streams import BLOCK_SECONDS, Entry, InputStream
 from worker_wrapper.turn import take_turn
 
@@ -141,7 +141,7 @@ async def _work(
 ) -> DeveloperWorkerOutput:
     """Prepare the workspace, run the agent in it, and see what became of it."""
     settings, task = worker.settings, job.task
-    recall = await Recall.of(worker, session_id)
+    recall = await Recall.of(worker.memory(), session_id)
     place = (task.workspace, settings.workspace_dir, settings.git_credentials_dir)
     try:
         prepared = await workspace.prepare(

@@ -4,10 +4,8 @@ The agent runs whatever a model tells it to. It gets its own credentials and wha
 AGENT_ENV; not Redis, not the git credentials, nothing about this worker or its task.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-
-from worker_wrapper.agents.base import Agent
 
 _COMMON = (
     *("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ", "USER"),
@@ -22,12 +20,20 @@ def common_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[name] for name in _COMMON if name in environ}
 
 
-def agent_environment(agent: Agent, environ: Mapping[str, str], workdir: Path) -> dict[str, str]:
-    """What the agent may see of our environment, and what its git needs to work."""
+def agent_environment(
+    needed: Iterable[str], environ: Mapping[str, str], workdir: Path
+) -> dict[str, str]:
+    """What the agent may see of our environment, and what its git needs to work.
+
+    Args:
+        needed: The variables its adapter asks for.
+        environ: Our environment.
+        workdir: Where it works.
+    """
     listed = [name.strip() for name in environ.get("AGENT_ENV", "").split(",")]
     names = [
         name
-        for name in (*agent.credentials, *agent.passes, *listed)
+        for name in (*needed, *listed)
         if name in environ and name not in _NEVER and not name.startswith(_NEVER_PREFIXES)
     ]
     return (

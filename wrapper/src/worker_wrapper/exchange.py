@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from orbiter_contracts import WorkerOutput
@@ -16,11 +17,11 @@ from worker_wrapper.connection import RedisConnection, RedisUnavailableError
 from worker_wrapper.heartbeat import keep_claim, obey_shutdown
 from worker_wrapper.lifecycle import Details, Lifecycle, event_for
 from worker_wrapper.logs import Log
+from worker_wrapper.memory import Memory
 from worker_wrapper.publishing import publishable
 from worker_wrapper.redact import Redactor
 from worker_wrapper.settings import Settings
-from worker_wrapper.signals import Shutdown
-from worker_wrapper.stop import StopTurn
+from worker_wrapper.signals import Shutdown, StopTurn
 from worker_wrapper.streams import Entry, InputStream
 
 POISONED_DELIVERIES = 3
@@ -39,6 +40,20 @@ class Worker:
     redactor: Redactor
     clock: Callable[[], datetime]
     log: Log
+
+    @property
+    def home(self) -> Path:
+        """Where the agent keeps its conversations."""
+        return Path(self.environ.get("HOME") or self.settings.spill_dir)
+
+    def memory(self) -> Memory | None:
+        """What stores and restores the agent's memory; None without SNAPSHOT_KEY."""
+        settings = self.settings
+        if settings.snapshot is None:
+            return None
+        return Memory(
+            self.redis, settings.snapshot, settings.agent, self.environ, self.home, self.log
+        )
 
 
 async def begin(

@@ -17,12 +17,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from worker_wrapper import askpass
-from worker_wrapper.agents.base import Command, Outcome
 from worker_wrapper.askpass import CREDENTIALS_DIR, HOST
+from worker_wrapper.command import Command, Outcome
 from worker_wrapper.environment import common_environment
 from worker_wrapper.process import CannotStartError, run
 from worker_wrapper.repository import ssh_host
-from worker_wrapper.stop import StopTurn
+from worker_wrapper.signals import StopTurn
 
 _OUTPUT_BYTES = 1024 * 1024
 _ASKPASS = str(Path(askpass.__file__).resolve())

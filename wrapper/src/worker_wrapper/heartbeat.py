@@ -11,8 +11,7 @@ from redis.exceptions import ResponseError
 from worker_wrapper.claims import Claim
 from worker_wrapper.connection import RedisUnavailableError
 from worker_wrapper.logs import Log
-from worker_wrapper.signals import Shutdown
-from worker_wrapper.stop import StopTurn
+from worker_wrapper.signals import Shutdown, StopTurn
 
 STANDALONE_SECONDS: Final = 20.0
 """A third of the idle time after which others may take the entry."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from orbiter_contracts import AgentVerdict, OutputStatus
-from worker_wrapper.agents.base import AgentResult, Outcome
+from worker_wrapper.agents.base import AgentResult
+from worker_wrapper.command import Outcome
 from worker_wrapper.spoken import words
 from worker_wrapper.verdict import Finding, find_verdict
 

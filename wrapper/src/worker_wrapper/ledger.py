@@ -1,9 +1,10 @@
 """What a PO worker writes down about itself: the changes of its state hash, and its turns.
 
-Pure: each function says what changes at one moment; lifecycle.py and po_claim.py carry them to
+Pure: each function says what changes at one moment; lifecycle.py and claims.py carry them to
 Redis together with the event or the output they belong to.
 """
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -18,12 +19,28 @@ from orbiter_contracts import (
     POWorkerOutput,
     SnapshotReport,
 )
-from worker_wrapper.po_scripts import Changes
-from worker_wrapper.session import Choice
+from worker_wrapper.scripts import Changes
 
 KEPT_TURNS: Final = 200
 KEPT_CHARACTERS: Final = 4000
 """How much of a prompt or an answer is kept in the list of turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot ready to be stored.
+
+    Attributes:
+        key: Where to.
+        data: The snapshot; None when there is nothing to store.
+        report: What the state says of it.
+        why: What is the matter with the agent's session when it is not stored.
+    """
+
+    key: str
+    data: bytes | None
+    report: SnapshotReport
+    why: str = ""
 
 
 def moved(event: LifecycleEventName, now: datetime) -> Changes:
@@ -40,26 +57,24 @@ def moved(event: LifecycleEventName, now: datetime) -> Changes:
             return {}
 
 
-def taken(message: POWorkerInput, choice: Choice, before: POState, now: datetime) -> Changes:
+def taken(
+    message: POWorkerInput,
+    session_id: str,
+    rotation: PORotation | None,
+    before: POState,
+    now: datetime,
+) -> Changes:
     """A message was taken up; with a new session, that one is the last rotation."""
     changes = {
         "state": "busy",
         "request_id": message.request_id,
         "user_id": str(message.user_id),
-        "session_id": choice.record.session_id,
+        "session_id": session_id,
         "last_activity": now.isoformat(),
         "?busy_at": now.isoformat(),
     }
-    if choice.reason is None:
+    if rotation is None:
         return changes
-    rotation = PORotation.model_validate(
-        {
-            "reason": choice.reason,
-            "from": choice.previous,
-            "to": choice.record.session_id,
-            "at": now,
-        }
-    )
     return {
         **changes,
         "rotations": str(before.rotations + 1),

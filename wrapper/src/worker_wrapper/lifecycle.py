@@ -19,7 +19,7 @@ from orbiter_contracts.queues import LIFECYCLE
 from worker_wrapper.connection import TRIES, RedisConnection
 
 if TYPE_CHECKING:
-    from worker_wrapper.po_scripts import RecordArguments
+    from worker_wrapper.scripts import RecordArguments
 
 Details = Mapping[str, str]
 """What an event says beyond its name: request_id, session_id, task, status."""
@@ -86,7 +86,7 @@ class Lifecycle:
             record: Key of a session record to write as well, and how.
             tries: After how many failures in a row to give up.
         """
-        from worker_wrapper.po_scripts import TELL, flat
+        from worker_wrapper.scripts import TELL, flat
 
         key, rewritten = record or ("", (0, b"", "", ""))
         keys = (LIFECYCLE, self._state_key or "", *((key,) if key else ()))

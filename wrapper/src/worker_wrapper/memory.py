@@ -1,16 +1,15 @@
 """The agent's memory between two starts of its worker: stored in Redis, restored from there.
 
 With SNAPSHOT_KEY a conversation needs no volume. A snapshot is made when a turn is over and stored
-in the very step that publishes the answer (claims.py, po_claim.py), so what Redis has is always the
+in the very step that publishes the answer (claims.py), so what Redis has is always the
 memory after the last answered message: a message whose turn was cut off is run again by an agent
 that does not know of the first try.
 """
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from redis.exceptions import ResponseError
 
@@ -19,29 +18,13 @@ from worker_wrapper import archive
 from worker_wrapper.agents.base import Agent, Session
 from worker_wrapper.connection import RedisConnection
 from worker_wrapper.conversations import FILE, Conversations
+from worker_wrapper.ledger import Snapshot
 from worker_wrapper.logs import Log
 from worker_wrapper.session_settings import SnapshotSettings
 from worker_wrapper.tree import TooLargeError
 
 _SKIPPED_LOGGED: Final = 10
 _SAID_CHARACTERS: Final = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A snapshot ready to be stored.
-
-    Attributes:
-        key: Where to.
-        data: The snapshot; None when there is nothing to store.
-        report: What the state says of it.
-        why: What is the matter with the agent's session when it is not stored.
-    """
-
-    key: str
-    data: bytes | None
-    report: SnapshotReport
-    why: str = ""
 
 
 class Memory:
@@ -59,8 +42,13 @@ class Memory:
         self._redis = redis
         self._settings = settings
         self._agent = agent
+        self._home = home
         self._log = log
         self._roots = {**session_roots(agent, environ, home), str(FILE): home / FILE}
+
+    def conversations(self) -> Conversations:
+        """What this disk knows of conversations now."""
+        return Conversations(self._home, self._agent.name)
 
     async def restore(self, local: Conversations) -> SnapshotReport | None:
         """Put back what was stored. Call it before the first turn, and read conversations anew.
@@ -140,6 +128,35 @@ class Memory:
         exceeded = limit if reached else None  # who reads a limit takes it for what was exceeded
         report = SnapshotReport(stored=False, bytes=reached, reason="TooLarge", limit=exceeded)
         return Snapshot(self._settings.key, None, report, why)
+
+
+class Recall:
+    """What a task's agent knows of an earlier attempt that ended with a question."""
+
+    def __init__(
+        self, session: Session, memory: Memory | None, conversations: Conversations | None
+    ) -> None:
+        self.session = session
+        """The session to run the agent in."""
+        self._memory = memory
+        self._conversations = conversations
+
+    @classmethod
+    async def of(cls, memory: Memory | None, session_id: str) -> Self:
+        """Restore what is stored; without SNAPSHOT_KEY every attempt begins from nothing."""
+        if memory is None:
+            return cls(Session(session_id), None, None)
+        await memory.restore(memory.conversations())
+        conversations = memory.conversations()
+        return cls(conversations.session(session_id), memory, conversations)
+
+    async def keep(self, session: Session | None) -> tuple[Snapshot | None, list[str]]:
+        """What to store for the next attempt, and warnings if that is nothing."""
+        if self._memory is None or self._conversations is None or session is None:
+            return None, []
+        self._conversations.keep(session)
+        snapshot = await self._memory.take(session, self._conversations)
+        return snapshot, [] if snapshot.report.stored else [not_stored(snapshot)]
 
 
 def session_roots(agent: Agent, environ: Mapping[str, str], home: Path) -> dict[str, Path]:

@@ -1,7 +1,6 @@
 """A PO worker: one user's conversation, message after message, until it is asked to leave."""
 
 import asyncio
-from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
 
 from redis.exceptions import ResponseError
@@ -18,18 +17,16 @@ from orbiter_contracts import (
 from orbiter_contracts.bounds import Int64
 from orbiter_contracts.queues import PO_GROUP, po_hold, po_input, po_state
 from worker_wrapper import ledger
+from worker_wrapper.claims import POClaim
 from worker_wrapper.connection import RedisUnavailableError
 from worker_wrapper.conversations import Conversations
 from worker_wrapper.embedding import Embedder, HashEmbedder
 from worker_wrapper.exchange import POISONED_DELIVERIES, Worker, answer, begin, poisoned
 from worker_wrapper.heartbeat import STANDALONE_SECONDS
 from worker_wrapper.limits import BeyondUseError, Limits, used_up
-from worker_wrapper.memory import Memory
 from worker_wrapper.outputs import refusal
-from worker_wrapper.po_claim import POClaim
 from worker_wrapper.po_turn import Message, POTurns
-from worker_wrapper.rotation import COMPARED_TURNS, outgrown
-from worker_wrapper.session import Choice, choose, split_command
+from worker_wrapper.session import COMPARED_TURNS, Choice, choose, outgrown, split_command
 from worker_wrapper.session_table import Found, SessionTable
 from worker_wrapper.streams import Entry, InputStream
 
@@ -57,16 +54,8 @@ class PO:
         )
         records = settings.session_records
         self._sessions = SessionTable(worker.redis, clock=worker.clock, records=records)
-        self._home = Path(worker.environ.get("HOME") or settings.spill_dir)
         self._embedder = embedder or HashEmbedder()
-        self._memory = settings.snapshot and Memory(
-            worker.redis,
-            settings.snapshot,
-            settings.agent,
-            worker.environ,
-            self._home,
-            worker.log,
-        )
+        self._memory = worker.memory()
         self._turns = self._with_conversations()
         self._limits, self._failures = Limits(), 0
 
@@ -122,8 +111,8 @@ class PO:
         return bool(held)
 
     def _with_conversations(self) -> POTurns:
-        conversations = Conversations(self._home, self._worker.settings.agent.name)
-        return POTurns(self._worker, conversations, self._memory or None, self._embedder)
+        conversations = Conversations(self._worker.home, self._worker.settings.agent.name)
+        return POTurns(self._worker, conversations, self._memory, self._embedder)
 
     async def _restore(self) -> None:
         """Have the agent remember what it did when its last answer was published."""
@@ -154,9 +143,10 @@ class PO:
             details["rotation"] = choice.reason
 
         async def take_up() -> None:
+            now = worker.clock()
             await worker.lifecycle.tell(
                 "busy",
-                ledger.taken(message, choice, before, worker.clock()),
+                ledger.taken(message, session_id, choice.rotation(now), before, now),
                 details,
                 record=record if found.ours else None,
             )

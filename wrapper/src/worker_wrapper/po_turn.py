@@ -10,15 +10,15 @@ from orbiter_contracts import POTurn, POWorkerInput, POWorkerOutput, WorkerOutpu
 from orbiter_contracts.queues import po_output, po_state, po_turns
 from worker_wrapper import ledger, outputs
 from worker_wrapper.agents.base import Session, Turn
+from worker_wrapper.claims import Bookkeeping, POClaim
 from worker_wrapper.conversations import Conversations
 from worker_wrapper.embedding import Embedder
 from worker_wrapper.exchange import Worker
 from worker_wrapper.memory import Memory, not_stored
 from worker_wrapper.outputs import without_turn
-from worker_wrapper.po_claim import Bookkeeping, POClaim
-from worker_wrapper.po_scripts import OUTPUTS_KEPT, PIECE
 from worker_wrapper.recap import recap, thread_of
-from worker_wrapper.stop import StopTurn
+from worker_wrapper.scripts import OUTPUTS_KEPT, PIECE
+from worker_wrapper.signals import StopTurn
 from worker_wrapper.streaming import Streamer
 from worker_wrapper.turn import TurnReport, take_turn
 

@@ -1,15 +1,18 @@
 """Finds the JSON objects among what a CLI printed, however much noise is around them.
 
-The adapters (agents/) use it. Nothing here holds more than a few megabytes: lines are found by
-position, and the long strings of a huge object are cut to their end, where agents put the result.
+The adapters (agents/) use it once the CLI has ended, and turn.py reads lines as they come
+(`ObjectLines`). Nothing here holds more than a few megabytes: lines are found by position, and the
+long strings of a huge object are cut to their end, where agents put the result.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
+from orbiter_contracts import Usage, clamped_count
+from worker_wrapper.agents.base import AgentResult
 from worker_wrapper.spill import Spill
-from worker_wrapper.spoken import loads
+from worker_wrapper.spoken import loads, name, words
 
 KEPT_BYTES = 1024 * 1024
 """What is kept of a string in an object that is too large to be read whole: as much as an output
@@ -20,6 +23,9 @@ _WHOLE_BYTES = 4 * 1024 * 1024
 _SHORTENED_BYTES = 8 * 1024 * 1024
 _CANDIDATES = 4096
 """Lines that are looked at, from the end, for the last object."""
+LONGEST_BYTES: Final = 256 * 1024
+"""A line longer than that is skipped while the CLI prints it: what matters comes in short ones."""
+_ERRORS = 10
 
 
 def objects(spill: Spill) -> Iterator[dict[str, Any]]:
@@ -138,3 +144,82 @@ def _escaped(string: bytearray, at: int) -> bool:
     while first > 0 and string[first - 1] == 0x5C:
         first -= 1
     return (at - first) % 2 == 1
+
+
+class ObjectLines:
+    """Calls `hear` with each object as soon as its line is complete."""
+
+    def __init__(self, hear: Callable[[Mapping[str, Any]], None]) -> None:
+        self._hear = hear
+        self._begun = bytearray()
+        self._skipping = False
+
+    def feed(self, data: bytes) -> None:
+        """Take what was printed next."""
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._begin(line)
+            if not self._skipping:
+                self._line(bytes(self._begun))
+            self._begun.clear()
+            self._skipping = False
+        self._begin(rest)
+
+    def _begin(self, piece: bytes) -> None:
+        if len(self._begun) + len(piece) > LONGEST_BYTES:
+            self._skipping = True
+            self._begun.clear()
+        if not self._skipping:
+            self._begun += piece
+
+    def _line(self, line: bytes) -> None:
+        if not line.startswith(b"{"):
+            return
+        try:
+            value = loads(line)
+        except ValueError:
+            return
+        if isinstance(value, dict):
+            self._hear(value)
+
+
+def find_result(stdout: Spill) -> dict[str, Any] | None:
+    """The object that Claude Code and droid end with; None when none was printed."""
+    return last_object(stdout, _is_result)
+
+
+def _is_result(said: dict[str, Any]) -> bool:
+    return said.get("type") == "result" or ("type" not in said and "result" in said)
+
+
+def read_result(said: dict[str, Any]) -> AgentResult:
+    """What the object says, but for what only one CLI knows of."""
+    text = words(said.get("result"))
+    is_error = said.get("is_error") is True or said.get("subtype", "success") != "success"
+    return AgentResult(
+        text=text,
+        agent_session_id=name(said.get("session_id")),
+        usage=_usage(said.get("usage")),
+        is_error=is_error,
+        error=_error(said, text) if is_error else None,
+        # A figure that is none is a slip of the CLI; the model was asked once at least.
+        turns=clamped_count(said.get("num_turns"), default=1),
+    )
+
+
+def _usage(usage: object) -> Usage | None:
+    if not isinstance(usage, dict):
+        return None
+    return Usage(
+        input_tokens=clamped_count(usage.get("input_tokens")),
+        output_tokens=clamped_count(usage.get("output_tokens")),
+        cache_read_tokens=clamped_count(usage.get("cache_read_input_tokens")),
+        cache_write_tokens=clamped_count(usage.get("cache_creation_input_tokens")),
+    )
+
+
+def _error(said: dict[str, Any], text: str) -> str:
+    errors = said.get("errors")
+    told = [words(error) for error in errors[:_ERRORS]] if isinstance(errors, list) else []
+    subtype = words(said.get("subtype")) or "an error"
+    return "; ".join(filter(None, told)) or text or f"the agent ended with {subtype}"

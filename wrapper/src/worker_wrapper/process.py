@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from worker_wrapper.agents.base import Command, Outcome
+from worker_wrapper.command import Command, Outcome
 from worker_wrapper.descendants import Strangers, reaping, strangers, sweep
 from worker_wrapper.limits import used_up
-from worker_wrapper.oom import oom_kills
 from worker_wrapper.pipes import Pipe, Tail
+from worker_wrapper.prctl import oom_kills
+from worker_wrapper.signals import StopReason, StopTurn
 from worker_wrapper.spill import Spill
-from worker_wrapper.stop import StopReason, StopTurn
 
 STDERR_BYTES = 64 * 1024
 

@@ -1,17 +1,26 @@
 """Which conversation a user's message belongs to, by the record `session:user:{user_id}`. Pure.
 
 session_table.py reads and writes the record. A fresh one wins over SESSION_ID, which a new worker
-has from whoever started it; a stale one does not. rotation.py adds the reasons for a new session
-that lie in the conversation itself.
+has from whoever started it; a stale one does not. The conversation itself may be a reason for a new
+session too, when it has grown too large or the message is about something else (seeds/001 §6.4).
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from orbiter_contracts import RotationReason, SessionRecord
+from orbiter_contracts import PORotation, POTurn, RotationReason, SessionRecord
+from worker_wrapper.agents.base import Session
+from worker_wrapper.embedding import Embedder, long_words, similarities
+from worker_wrapper.session_settings import RotationRules
 
+COMPARED_TURNS: Final = 6
+"""How many of the last turns a message is compared with."""
+_COMPARED_CHARACTERS: Final = 2000
+_FEW_WORDS: Final = 3
+"""A message of fewer long words ("yes, do that please") goes on with whatever was the topic."""
 _ADDRESSED: Final = re.compile(r"(/[^@]+)@\w+")
 
 
@@ -28,6 +37,14 @@ class Choice:
     record: SessionRecord
     reason: RotationReason | None = None
     previous: str | None = None
+
+    def rotation(self, now: datetime) -> PORotation | None:
+        """What the state says of the change of session; None when there was none."""
+        if self.reason is None:
+            return None
+        return PORotation.model_validate(
+            {"reason": self.reason, "from": self.previous, "to": self.record.session_id, "at": now}
+        )
 
     def renewed(self, new_id: str, reason: RotationReason) -> "Choice":
         """A new session instead."""
@@ -83,6 +100,31 @@ def choose(
     if now - _aware(record.last_activity) > timedelta(seconds=idle_seconds):
         return new(first_id or new_id, "Idle")
     return Choice(kept, "Record" if record.session_id != previous else None, previous)
+
+
+async def outgrown(
+    rules: RotationRules,
+    session: Session,
+    message: str,
+    turns: Sequence[POTurn],
+    embedder: Embedder,
+) -> RotationReason | None:
+    """Say why a message begins a new session although its old one is still fresh.
+
+    Args:
+        rules: When that is so.
+        session: What is known of the old session.
+        message: The message.
+        turns: The last turns of the old session; only looked at for the topic.
+        embedder: Compares topics.
+    """
+    if (session.context_tokens or 0) > rules.max_tokens:
+        return "Tokens"
+    if rules.topic_similarity is None or not turns or len(set(long_words(message))) < _FEW_WORDS:
+        return None
+    texts = [f"{turn.prompt}\n{turn.text}"[:_COMPARED_CHARACTERS] for turn in turns]
+    likeness = await similarities(embedder, message, [*texts, "\n".join(texts)])
+    return "Topic" if max(likeness) < rules.topic_similarity else None
 
 
 def split_command(prompt: str, commands: tuple[str, ...]) -> tuple[bool, str]:

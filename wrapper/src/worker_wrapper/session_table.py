@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from orbiter_contracts import POState, SessionRecord
 from orbiter_contracts.queues import SESSION_RECORDS, SESSION_TTL_SECONDS, session_record
 from worker_wrapper.connection import RedisConnection
-from worker_wrapper.po_scripts import READ_RECORD, WRITE_RECORD, RecordArguments
+from worker_wrapper.scripts import READ_RECORD, WRITE_RECORD, RecordArguments
 
 RECORD_BYTES: Final = 64 * 1024
 """A record, or one of a hash's fields, larger than that is not read."""

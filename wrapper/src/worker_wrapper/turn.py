@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from orbiter_contracts import AgentVerdict, OutputStatus, Usage
-from worker_wrapper.agents.base import Agent, AgentResult, Outcome, Piece, Session, Turn
+from worker_wrapper.agents.base import Agent, AgentResult, Piece, Session, Turn
+from worker_wrapper.command import Outcome
 from worker_wrapper.environment import agent_environment
 from worker_wrapper.judgement import Judgement, judge
 from worker_wrapper.process import GRACE, CannotStartError, EndReason, Grace, run
+from worker_wrapper.signals import StopReason, StopTurn
 from worker_wrapper.spoken import name
-from worker_wrapper.stop import StopReason, StopTurn
 from worker_wrapper.usage import charge, context_size
 from worker_wrapper.verdict import DEVELOPER_INSTRUCTION, PO_INSTRUCTION
 
@@ -83,7 +84,7 @@ async def take_turn(
     Returns:
         What came of it.
     """
-    visible = agent_environment(agent, environ, turn.workdir)
+    visible = agent_environment((*agent.credentials, *agent.passes), environ, turn.workdir)
     turn = _prepared(turn, visible, developer=developer)
     turn = replace(turn, stream=listener is not None)
     deadline = asyncio.get_running_loop().time() + turn.timeout_seconds
@@ -174,7 +175,7 @@ def _other_form(session: Session | None, result: AgentResult) -> Session | None:
 
 
 def _tap(agent: Agent, listener: Callable[[Piece], None]) -> Callable[[bytes], None]:
-    from worker_wrapper.lines import ObjectLines
+    from worker_wrapper.printed import ObjectLines
 
     def hear(event: Mapping[str, Any]) -> None:
         piece = agent.piece(event)

@@ -23,7 +23,7 @@ from worker_wrapper.repository import (
     patterns,
     read_remote,
 )
-from worker_wrapper.stop import StopTurn
+from worker_wrapper.signals import StopTurn
 
 __all__ = ["Finished", "WorkspaceError", "finish", "prepare"]
 

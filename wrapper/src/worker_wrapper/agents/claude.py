@@ -6,17 +6,9 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from orbiter_contracts import Usage, clamped_cost, clamped_count
-from worker_wrapper.agents.base import (
-    AgentResult,
-    Command,
-    Outcome,
-    Piece,
-    Session,
-    SessionConflict,
-    Turn,
-)
-from worker_wrapper.printed import last_object
-from worker_wrapper.result_object import find_result, read_result
+from worker_wrapper.agents.base import AgentResult, Piece, Session, SessionConflict, Turn
+from worker_wrapper.command import Command, Outcome
+from worker_wrapper.printed import find_result, last_object, read_result
 from worker_wrapper.spill import Spill
 from worker_wrapper.spoken import words
 

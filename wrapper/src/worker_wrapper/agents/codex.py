@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from orbiter_contracts import Usage, clamped_count
-from worker_wrapper.agents.base import AgentResult, Command, Outcome, Piece, Session, Turn
+from worker_wrapper.agents.base import AgentResult, Piece, Session, Turn
+from worker_wrapper.command import Command, Outcome
 from worker_wrapper.printed import objects
 from worker_wrapper.spoken import name, words
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from worker_wrapper.agents.base import AgentResult, Command, Outcome, Piece, Session, Turn
-from worker_wrapper.printed import last_object
-from worker_wrapper.result_object import find_result, read_result
+from worker_wrapper.agents.base import AgentResult, Piece, Session, Turn
+from worker_wrapper.command import Command, Outcome
+from worker_wrapper.printed import find_result, last_object, read_result
 from worker_wrapper.spill import Spill
 from worker_wrapper.spoken import words
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from orbiter_contracts import clamped_cost
-from worker_wrapper.agents.base import AgentResult, Command, Outcome, Piece, Session, Turn
-from worker_wrapper.result_object import find_result, read_result
+from worker_wrapper.agents.base import AgentResult, Piece, Session, Turn
+from worker_wrapper.command import Command, Outcome
+from worker_wrapper.printed import find_result, read_result
 from worker_wrapper.spoken import words
 
 _UNKNOWN = "No conversation found"
