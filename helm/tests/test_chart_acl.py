@@ -18,7 +18,7 @@ from orbiter_contracts import queues, scripts
 from orbiter_operator.mending import MEND
 from orbiter_operator.session_queue import LOOK, registry_key
 from orbiter_operator.streams import LAST_ID
-from worker_wrapper.lease import LEASE_SECONDS, RELEASE, TAKE
+from worker_wrapper.queue.lease import LEASE_SECONDS, RELEASE, TAKE
 
 pytestmark = pytest.mark.e2e
 

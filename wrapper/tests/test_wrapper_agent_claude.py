@@ -10,8 +10,8 @@ import pytest
 
 from worker_wrapper.agents.base import AgentOptions, Session, Turn
 from worker_wrapper.agents.claude import AGENT, session_uuid
-from worker_wrapper.command import Outcome
-from worker_wrapper.spill import Spill
+from worker_wrapper.process.command import Outcome
+from worker_wrapper.process.output_buffer import Spill
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SESSION = "6b9cd19e-69ae-405a-b5a0-d352a4f15301"

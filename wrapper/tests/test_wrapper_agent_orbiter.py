@@ -6,8 +6,8 @@ from pathlib import Path
 
 from worker_wrapper.agents import orbiter
 from worker_wrapper.agents.base import AgentOptions, Piece, Session, Turn
-from worker_wrapper.command import Outcome
-from worker_wrapper.spill import Spill
+from worker_wrapper.process.command import Outcome
+from worker_wrapper.process.output_buffer import Spill
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SAID = {

@@ -10,8 +10,8 @@ import pytest
 from orbiter_contracts import Usage
 from worker_wrapper.agents import codex, factory
 from worker_wrapper.agents.base import AgentOptions, Session, Turn
-from worker_wrapper.command import Outcome
-from worker_wrapper.spill import Spill
+from worker_wrapper.process.command import Outcome
+from worker_wrapper.process.output_buffer import Spill
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Outcomes = Callable[..., Outcome]

@@ -6,7 +6,7 @@ import pytest
 
 from worker_wrapper.agents import UnknownAgentError, known_agents, load_agent
 from worker_wrapper.agents.base import Agent, AgentOptions, Session, Turn
-from worker_wrapper.environment import agent_environment
+from worker_wrapper.process.environment import agent_environment
 
 WORKDIR = Path("/workspace")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from worker_wrapper.redact import Redactor
-from worker_wrapper.streaming import PartialText
+from worker_wrapper.turn.streaming import PartialText
 
 SECRET = "sk-ant-0123456789"
 

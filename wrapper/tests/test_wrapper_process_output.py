@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from worker_wrapper.printed import last_object, objects, shortened
-from worker_wrapper.spill import Spill
+from worker_wrapper.agents.json_output import last_object, objects, shortened
+from worker_wrapper.process.output_buffer import Spill
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_the_last_result_is_found_among_noise(tmp_path: Path) -> None:
 def test_lines_are_found_wherever_the_pieces_end(
     tmp_path: Path, cut: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker_wrapper.spill._CHUNK", cut)
+    monkeypatch.setattr("worker_wrapper.process.output_buffer._CHUNK", cut)
     spill = filled(tmp_path, b'{"a":1}\nnoise\n{"b":2}\n{"c":3}\n\nx{"d":4}\n{"e":5}')
 
     assert list(objects(spill)) == [{"a": 1}, {"b": 2}, {"c": 3}, {"e": 5}]
@@ -132,10 +132,10 @@ def test_json_without_an_end_to_its_elements_is_given_up() -> None:
 
 _MEASURE = """
 import asyncio, pathlib, re, sys
-from worker_wrapper.command import Command
+from worker_wrapper.process.command import Command
 from worker_wrapper.agents.claude import AGENT
-from worker_wrapper.process import run
-from worker_wrapper.signals import StopTurn
+from worker_wrapper.process.run import run
+from worker_wrapper.shutdown import StopTurn
 
 async def main():
     outcome = await run(Command(("sh", "-c", sys.argv[1])), env={"PATH": "/usr/bin:/bin"},

@@ -31,13 +31,13 @@ from orbiter_contracts.bounds import (
 from orbiter_contracts.messages import Message
 from worker_wrapper.agents import load_agent
 from worker_wrapper.agents.base import AgentOptions, Session, Turn
-from worker_wrapper.command import Outcome
-from worker_wrapper.judgement import TEXT_CHARACTERS
-from worker_wrapper.outputs import developer_output, po_output
-from worker_wrapper.publishing import publishable
+from worker_wrapper.process.command import Outcome
+from worker_wrapper.process.output_buffer import Spill
 from worker_wrapper.redact import Redactor
-from worker_wrapper.spill import Spill
-from worker_wrapper.turn import TurnReport, conclude
+from worker_wrapper.turn.classify import TEXT_CHARACTERS
+from worker_wrapper.turn.outputs import developer_output, po_output
+from worker_wrapper.turn.publishing import publishable
+from worker_wrapper.turn.turn import TurnReport, conclude
 
 NOW = datetime(2026, 1, 10, 12, 0, tzinfo=UTC)
 TASK = DeveloperWorkerInput(request_id="r-1", task_id="t-1", prompt="do it")

@@ -8,10 +8,10 @@ import pytest
 
 from orbiter_contracts import AgentVerdict
 from worker_wrapper.agents.base import AgentResult
-from worker_wrapper.command import Outcome
-from worker_wrapper.judgement import TEXT_CHARACTERS, Judgement, judge
-from worker_wrapper.spill import Spill
-from worker_wrapper.verdict import find_verdict
+from worker_wrapper.process.command import Outcome
+from worker_wrapper.process.output_buffer import Spill
+from worker_wrapper.turn.classify import TEXT_CHARACTERS, Judgement, judge
+from worker_wrapper.turn.verdict import find_verdict
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DONE = '<result>{"status":"success","summary":"did it"}</result>'

@@ -19,15 +19,15 @@ from orbiter_contracts.queues import (
     po_lease,
     po_state,
 )
-from worker_wrapper.connection import RedisConnection, RedisUnavailableError
-from worker_wrapper.exchange import Worker
-from worker_wrapper.lease import Lease, NameInUseError
-from worker_wrapper.lifecycle import Lifecycle
-from worker_wrapper.logs import configure
-from worker_wrapper.presence import Presence
+from worker_wrapper.handlers.message_handler import Worker
+from worker_wrapper.logging import configure
+from worker_wrapper.queue.connection import RedisConnection, RedisUnavailableError
+from worker_wrapper.queue.lease import Lease, NameInUseError
+from worker_wrapper.queue.lifecycle import Lifecycle
+from worker_wrapper.queue.presence import Presence
 from worker_wrapper.redact import Redactor
 from worker_wrapper.settings import Settings
-from worker_wrapper.signals import Shutdown
+from worker_wrapper.shutdown import Shutdown
 
 OK: Final = 0
 CRASHED: Final = 1
@@ -144,11 +144,11 @@ async def _last_words(worker: Worker, reason: str, error: Exception, exit_code: 
 async def _work(worker: Worker) -> None:
     """Import the one kind of worker that is needed, and run it."""
     if worker.settings.worker_type == "po":
-        from worker_wrapper import po
+        from worker_wrapper.handlers import po
 
         await po.run(worker)
     else:
-        from worker_wrapper import developer
+        from worker_wrapper.handlers import developer
 
         await developer.run(worker)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from orbiter_contracts import Usage
-from worker_wrapper.command import Command, Outcome
+from worker_wrapper.process.command import Command, Outcome
 
 SessionConflict = Literal["in_use", "unknown"]
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from worker_wrapper.agents.base import AgentResult, Piece, Session, Turn
-from worker_wrapper.command import Command, Outcome
-from worker_wrapper.printed import find_result, last_object, read_result
-from worker_wrapper.spill import Spill
-from worker_wrapper.spoken import words
+from worker_wrapper.agents.decoding import words
+from worker_wrapper.agents.json_output import find_result, last_object, read_result
+from worker_wrapper.process.command import Command, Outcome
+from worker_wrapper.process.output_buffer import Spill
 
 
 class Factory:
