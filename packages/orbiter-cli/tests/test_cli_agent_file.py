@@ -4,7 +4,7 @@ import textwrap
 import pytest
 
 from orbiter import Agent, Swarm, run
-from orbiter.cli.agent_file import AgentFileError, load_agent
+from orbiter.cli.agent.file import AgentFileError, load_agent
 from orbiter.models import ScriptedModel, call
 
 

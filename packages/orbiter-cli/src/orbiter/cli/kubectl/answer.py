@@ -1,0 +1,75 @@
+"""`kubectl orbiter answer` and `cancel`: what a person may still change about a task."""
+
+import sys
+
+from orbiter.cli.kubectl.client import Kubectl
+from orbiter.cli.kubectl.errors import CommandError, ExitCode
+from orbiter.cli.kubectl.references import RESOURCES, Found, resolve
+from orbiter.cli.kubectl.watch import ENDED, follow, question_of
+from orbiter.cli.ui.prompts import given_or_read
+from orbiter.cli.ui.screen import say
+from orbiter.cli.ui.text import parse_seconds
+
+_TASKS = RESOURCES["AgentTask"]
+
+
+def run_answer(
+    kubectl: Kubectl,
+    name: str,
+    text: str | None,
+    *,
+    wait: bool,
+    timeout: str | None,
+    as_json: bool,
+) -> int:
+    """Add an answer to a task's `spec.input`."""
+    patience = parse_seconds(timeout)
+    found = resolve(kubectl, name, ("AgentTask",))
+    question = question_of(found.object)
+    if question is None:
+        raise _asks_nothing(found)
+    if text is None and sys.stdin.isatty():
+        say(question[1], err=True)
+        text = input("> ")
+    given = {"id": question[0], "text": given_or_read(text, "an answer")}
+    # Appending is one step for the API server, so that two answers at once are no lost update.
+    add = (
+        {"op": "add", "path": "/spec/input/-", "value": given}
+        if "input" in found.object["spec"]
+        else {"op": "add", "path": "/spec/input", "value": [given]}
+    )
+    kubectl.patch(_TASKS, found.name, [add], how="json")
+    say(f"agenttask/{found.name} answered", err=wait)
+    if wait:
+        return follow(kubectl, found.name, timeout=patience, as_json=as_json)
+    return ExitCode.OK
+
+
+def run_cancel(kubectl: Kubectl, name: str, *, wait: bool, timeout: str | None) -> int:
+    """Ask for a task to be stopped; with `wait`, see that it is."""
+    patience = parse_seconds(timeout)
+    found = resolve(kubectl, name, ("AgentTask",))
+    phase = found.object.get("status", {}).get("phase")
+    if phase in ENDED and phase != "Cancelled":
+        raise CommandError(f"task {found.name} is {phase} already: there is nothing to cancel")
+    if phase != "Cancelled":
+        change = {"spec": {"desiredState": "Cancelled"}}
+        kubectl.patch(_TASKS, found.name, change, how="merge")
+    if wait:
+        code = follow(kubectl, found.name, timeout=patience, as_json=False)
+        return ExitCode.OK if code == ExitCode.CANCELLED else code
+    say(f"agenttask/{found.name} {'is cancelled' if phase == 'Cancelled' else 'cancelling'}")
+    return ExitCode.OK
+
+
+def _asks_nothing(found: Found) -> CommandError:
+    status = found.object.get("status", {})
+    if status.get("phase") == "InputRequired":
+        return CommandError(
+            f"task {found.name}: its question is answered already; `kubectl orbiter watch"
+            f" {found.name}` shows how it goes on"
+        )
+    return CommandError(
+        f"task {found.name} is {status.get('phase', 'Pending')} and asks nothing: only a task that"
+        " is InputRequired takes an answer"
+    )
