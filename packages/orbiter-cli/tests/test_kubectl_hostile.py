@@ -12,12 +12,12 @@ from support.fake_kubectl import FakeKubectl, a_session, a_task, an_object, kube
 from typer.testing import CliRunner, Result
 
 from orbiter.cli.kubectl.describe import render
-from orbiter.cli.kubectl.errors import CommandError
 from orbiter.cli.kubectl.logs import newest
 from orbiter.cli.kubectl.main import app
 from orbiter.cli.kubectl.references import Found
 from orbiter.cli.kubectl.scope import complain
 from orbiter.cli.kubectl.watch import summary
+from orbiter.cli.ui.outcome import CommandError
 from orbiter.cli.ui.text import ago, facts_table, moment, one_line, plain
 
 __all__ = ["kubectl"]

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from orbiter import Agent, run
+from orbiter.cli.agent.loading import agents_of
 from orbiter.cli.agent.session import Session, load_session
 from orbiter.cli.agent.workspace_tools import ask_user
 from orbiter.cli.ui.outcome import UsageError, cut_short
@@ -82,7 +83,7 @@ class _Follower:
         self.steps = 0
         self.question: str | None = None
         self._call = ""
-        for one in _reachable(agent):
+        for one in agents_of(agent):
             ours = [
                 Hook(HookPoint.PRE_LLM_CALL, self._before),
                 Hook(HookPoint.POST_LLM_CALL, partial(self._spent, one.model)),
@@ -122,18 +123,6 @@ class _Follower:
         result: ToolResult | None = event.tool_result
         if result is not None and result.tool_name == ask_user.name and result.error is None:
             self.question, self._call = result.content, result.tool_call_id
-
-
-def _reachable(agent: Agent) -> list[Agent]:
-    """The agent and all it may hand off to, directly or not."""
-    found: dict[int, Agent] = {}
-    waiting = [agent]
-    while waiting:
-        one = waiting.pop()
-        if id(one) not in found:
-            found[id(one)] = one
-            waiting += one.handoffs
-    return list(found.values())
 
 
 class _Both(HookManager):

@@ -86,7 +86,7 @@ async def _turn(
     import json
 
     from orbiter import Swarm
-    from orbiter.cli.agent.file import load_agent
+    from orbiter.cli.agent.loading import load_agent
 
     source = file or os.environ.get(FILE_VARIABLE) or _of_workspace()
     if source is None:

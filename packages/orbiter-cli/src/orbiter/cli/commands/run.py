@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orbiter.cli.ui.input import given_or_read
 from orbiter.cli.ui.options import AgentName, AsJson, Model, Seconds, TraceFile
 from orbiter.cli.ui.outcome import ExitCode, UsageError, cut_short, ends
 
@@ -42,7 +43,7 @@ def run(
     from orbiter.cli.agent.loading import load_agent
 
     loaded = load_agent(agent, model=model)
-    text = input_text(input)
+    text = given_or_read(input, "the input")
 
     async def main() -> "RunResult":
         from orbiter.config import TaskConfig
@@ -60,22 +61,6 @@ def run(
         sys.stderr.write(f"stopped: {told}\n")
         return ExitCode.STOPPED
     return ExitCode.OK
-
-
-def input_text(given: str | None) -> str:
-    """Return what is to be said, from the command line or standard input.
-
-    Raises:
-        UsageError: There is nothing.
-    """
-    if given is not None and given != "-":
-        return given
-    if given is None and sys.stdin.isatty():
-        raise UsageError("there is no input: give it as an argument, or pipe it in")
-    text = sys.stdin.read().strip()
-    if not text:
-        raise UsageError("there is no input: standard input is empty")
-    return text
 
 
 async def ask(

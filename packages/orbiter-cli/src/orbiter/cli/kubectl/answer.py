@@ -3,12 +3,11 @@
 import sys
 
 from orbiter.cli.kubectl.client import Kubectl
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
 from orbiter.cli.kubectl.references import RESOURCES, Found, resolve
 from orbiter.cli.kubectl.watch import ENDED, follow, question_of
-from orbiter.cli.ui.prompts import given_or_read
+from orbiter.cli.ui.input import given_or_read, parse_seconds
+from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.screen import say
-from orbiter.cli.ui.text import parse_seconds
 
 _TASKS = RESOURCES["AgentTask"]
 

@@ -11,13 +11,12 @@ import typer
 
 from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.conversation import Conversation
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
-from orbiter.cli.kubectl.redis_forward import RedisDoor
+from orbiter.cli.kubectl.redis_forward import RedisForward
 from orbiter.cli.kubectl.session import taken_up
 from orbiter.cli.kubectl.turns import EXIT_CODES, Turns, problem
-from orbiter.cli.ui.prompts import given_or_read
+from orbiter.cli.ui.input import given_or_read, parse_seconds
+from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.screen import Screen, say
-from orbiter.cli.ui.text import parse_seconds
 from orbiter_contracts import POWorkerOutput
 
 
@@ -90,9 +89,9 @@ def _turns(kubectl: Kubectl, name: str, redis_url: str | None) -> Iterator[Turns
     screen = Screen()
     session = taken_up(kubectl, name, screen)
     session.check()
-    with _ended_by_signals(), RedisDoor(kubectl, redis_url) as door:
+    with _ended_by_signals(), RedisForward(kubectl, redis_url) as forward:
         try:
-            yield Turns(kubectl, session, Conversation(door, session), screen)
+            yield Turns(kubectl, session, Conversation(forward, session), screen)
         except KeyboardInterrupt:
             screen.note("interrupted; what was sent is answered all the same")
             raise

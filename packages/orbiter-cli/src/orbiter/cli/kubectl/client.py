@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
+from orbiter.cli.ui.outcome import CommandError, ExitCode
 
 Object = dict[str, Any]
 EVENT: Final = 2

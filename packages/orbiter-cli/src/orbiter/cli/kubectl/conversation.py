@@ -11,9 +11,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
-from orbiter.cli.kubectl.redis_forward import RedisDoor
+from orbiter.cli.kubectl.redis_forward import RedisForward
 from orbiter.cli.kubectl.session import Session
+from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter_contracts import (
     InvalidMessageError,
     POState,
@@ -34,8 +34,8 @@ class Conversation:
     answer to what it sends and none from before.
     """
 
-    def __init__(self, door: RedisDoor, session: Session) -> None:
-        self._door = door
+    def __init__(self, forward: RedisForward, session: Session) -> None:
+        self._forward = forward
         self._session = session
         newest = self._ask("XREVRANGE", session.output_stream, "+", "-", "COUNT", 1)
         self._after = newest[0][0] if newest else _BEGINNING
@@ -51,7 +51,7 @@ class Conversation:
             The request id that its outputs will have.
         """
         limits = {} if timeout is None else {"timeout": timeout}
-        self._door.check()
+        self._forward.check()
         message = POWorkerInput(user_id=self._session.user_id, prompt=prompt, **limits)
         fields = encode(message)
         words = [word for pair in fields.items() for word in pair]
@@ -78,17 +78,17 @@ class Conversation:
 
     def _look(self, command: str, *words: str | int) -> Any:
         """Read something that can be read again: a lost connection is made anew, with no reply."""
-        redis: Any = self._door.redis
+        redis: Any = self._forward.redis
         try:
             return redis.execute_command(command, *words)
         except (RedisConnectionError, RedisTimeoutError):
-            self._door.reopen_patiently()
+            self._forward.reopen_patiently()
             return None
         except RedisError as error:
             raise _refused(command, words, error) from None
 
     def _ask(self, command: str, *words: str | int) -> Any:
-        redis: Any = self._door.redis
+        redis: Any = self._forward.redis
         try:
             return redis.execute_command(command, *words)
         except RedisError as error:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import typer
 
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
 from orbiter.cli.kubectl.turns import Turns, problem
+from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.text import seconds
 from orbiter_contracts import POWorkerOutput
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from orbiter.cli.kubectl.client import Kubectl, Object
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
 from orbiter.cli.kubectl.references import Found, Kind, resolve
 from orbiter.cli.kubectl.watch import ENDED
+from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.screen import Screen, say
 
 LABELS: Final[dict[Kind, str]] = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from orbiter.cli.kubectl.client import Kubectl
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
+from orbiter.cli.ui.outcome import CommandError, ExitCode
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -31,8 +31,8 @@ _PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0)
 _OTHERWISE: Final = "give a URL with --redis-url or ORBITER_REDIS_URL"
 
 
-class RedisDoor:
-    """Opens Redis, and opens it again after a connection broke.
+class RedisForward:
+    """Connects to Redis, and connects again after a connection broke.
 
     Args:
         kubectl: The cluster, in whose namespace the session lives.
@@ -45,7 +45,7 @@ class RedisDoor:
         self._open = ExitStack()
         self._redis: Redis | None = None
 
-    def __enter__(self) -> "RedisDoor":
+    def __enter__(self) -> "RedisForward":
         self.reopen()
         return self
 
@@ -55,7 +55,7 @@ class RedisDoor:
     @property
     def redis(self) -> "Redis":
         """The client of the present connection."""
-        assert self._redis is not None, "the door is closed"  # noqa: S101
+        assert self._redis is not None, "it is not open"  # noqa: S101
         return self._redis
 
     def reopen(self) -> None:

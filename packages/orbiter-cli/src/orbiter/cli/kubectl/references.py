@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from orbiter.cli.kubectl.client import Kubectl, Object
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
+from orbiter.cli.ui.outcome import CommandError, ExitCode
 
 Kind = Literal["AgentTask", "POSession"]
 

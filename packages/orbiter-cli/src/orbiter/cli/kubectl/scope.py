@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from orbiter.cli.kubectl.client import Kubectl, Scope
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
+from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.text import plain
 
 Namespace = Annotated[

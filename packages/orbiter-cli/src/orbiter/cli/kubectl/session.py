@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from orbiter.cli.kubectl.client import Kubectl, Object
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
 from orbiter.cli.kubectl.references import resolve
+from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.screen import Screen
 from orbiter.cli.ui.text import one_line
 

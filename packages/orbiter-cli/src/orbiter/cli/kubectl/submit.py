@@ -9,12 +9,11 @@ import typer
 
 from orbiter.cli.agent.agent_types import AGENT_TYPES, UNKNOWN_TYPE
 from orbiter.cli.kubectl.client import Kubectl, Object
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
 from orbiter.cli.kubectl.references import parse
 from orbiter.cli.kubectl.watch import follow
-from orbiter.cli.ui.prompts import given_or_read
+from orbiter.cli.ui.input import given_or_read, parse_seconds
+from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.screen import say
-from orbiter.cli.ui.text import parse_seconds
 
 _LONGEST_SLUG = 40
 

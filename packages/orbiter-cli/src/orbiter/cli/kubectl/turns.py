@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.conversation import Answer, Conversation
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
 from orbiter.cli.kubectl.session import Session, find_session
+from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.screen import Screen
 from orbiter_contracts import POWorkerOutput
 

@@ -6,8 +6,8 @@ from typing import Any
 import typer
 
 from orbiter.cli.kubectl.client import Kubectl
-from orbiter.cli.kubectl.errors import ExitCode
 from orbiter.cli.kubectl.references import Found, resolve
+from orbiter.cli.ui.outcome import ExitCode
 from orbiter.cli.ui.screen import say
 from orbiter.cli.ui.text import facts_table
 

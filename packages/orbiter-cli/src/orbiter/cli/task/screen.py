@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from orbiter.cli.task.run import Ask, LocalStatus
+from orbiter.cli.ui.text import plain
 
 _COLUMNS = ("NAME", "PHASE", "AGENT", "MESSAGE", "DURATION", "COST", "ATTEMPTS", "REASON")
 
@@ -109,11 +110,6 @@ class Screen:
 
     def _elapsed(self) -> str:
         return _readable(time.monotonic() - self._began)
-
-
-def plain(text: str) -> str:
-    """The text without what a terminal would obey."""
-    return "".join(char if char.isprintable() or char == "\n" else " " for char in text)
 
 
 async def _read_line() -> str | None:

@@ -1,4 +1,4 @@
-"""How `orbiter` ends: one table of exit codes, and errors as one line."""
+"""How the commands end: one table of exit codes, and errors as one line."""
 
 import functools
 import os
@@ -10,21 +10,30 @@ from typing import ParamSpec
 
 import typer
 
+from orbiter.cli.ui.text import plain
 from orbiter.types import OrbiterError
 
 P = ParamSpec("P")
 
 
 class ExitCode(IntEnum):
-    """What a script learns from `$?`; docs/cli.md has the same table."""
+    """What a script learns from `$?`; docs/cli.md and docs/sessions.md have the same table."""
 
     OK = 0
     FAILED = 1
-    """The run failed, or an evaluation did not pass."""
+    """A run, task or session failed, an evaluation did not pass, a request was refused."""
     USAGE = 2
     """The command line, or a file it names, cannot be used."""
     STOPPED = 3
-    """The run met a limit before it had an answer, or its answer is not whole."""
+    """`orbiter`: the run met a limit before it had an answer, or its answer is not whole."""
+    NOT_FOUND = 3
+    """`kubectl orbiter`: there is no such object."""
+    WAITING = 4
+    """Nothing happens until a person acts: a question is open, or the session is suspended."""
+    CANCELLED = 5
+    UNREACHABLE = 6
+    """kubectl, the API server or Redis cannot be used from here."""
+    TIMEOUT = 124
     INTERRUPTED = 130
 
 
@@ -41,8 +50,19 @@ def cut_short(stop_reason: str) -> str:
     return _CUT.get(stop_reason, "")
 
 
-class UsageError(OrbiterError):
+class CommandError(OrbiterError):
     """A command cannot do what it was asked; the text names the thing and the next step."""
+
+    def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class UsageError(CommandError):
+    """The command line, or a file it names, cannot be used."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ExitCode.USAGE)
 
 
 @contextmanager
@@ -50,6 +70,8 @@ def usage() -> Iterator[None]:
     """Take what goes wrong inside for a mistake in the command line or a file it names."""
     try:
         yield
+    except UsageError:
+        raise
     except OrbiterError as error:
         raise UsageError(str(error)) from error
 
@@ -77,13 +99,11 @@ def _code(command: Callable[[], int | None]) -> int:
         return ExitCode.FAILED
     except OrbiterError as error:
         tell(str(error))
-        return ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.FAILED
+        return error.code if isinstance(error, CommandError) else ExitCode.FAILED
     return code
 
 
 def tell(error: str) -> None:
     """Write an error as one line, without what a terminal would obey."""
-    from orbiter.cli.ui.text import plain
-
     line = plain(error).strip().partition("\n")[0]
     sys.stderr.write(f"error: {line}\n")

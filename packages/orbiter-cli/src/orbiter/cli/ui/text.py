@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from orbiter.cli.kubectl.errors import CommandError, ExitCode
-
 _ABSENT: Final[tuple[object, ...]] = (None, "", [], {})
 _CONTROL: Final = re.compile(
     r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
@@ -75,27 +73,6 @@ def one_line(text: str, width: int = 100) -> str:
     """The text on one line, cut at `width` characters."""
     flat = " ".join(plain(text).split())
     return flat if len(flat) <= width else flat[: width - 1] + "…"
-
-
-_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def parse_seconds(text: str | None) -> int | None:
-    """Read a duration, None for None.
-
-    >>> parse_seconds("90"), parse_seconds("90s"), parse_seconds("30m"), parse_seconds("1h30m")
-    (90, 90, 1800, 5400)
-
-    Raises:
-        CommandError: It is none.
-    """
-    if text is None:
-        return None
-    parts = re.findall(r"(\d+)([smhd]?)", text.strip())
-    total = sum(int(number) * _UNITS[unit] for number, unit in parts)
-    if total <= 0 or "".join(number + unit for number, unit in parts) != text.strip():
-        raise CommandError(f"{text!r} is no duration; write 90s, 30m or 1h30m", ExitCode.USAGE)
-    return total
 
 
 def facts_table(facts: Mapping[str, Any]) -> str:
