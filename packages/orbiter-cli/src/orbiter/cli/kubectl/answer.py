@@ -1,10 +1,10 @@
-"""`kubectl orbiter answer` and `cancel`: what a person may still change about a task."""
+"""`kubectl orbiter answer`: a person's answer to the question of a task."""
 
 import sys
 
 from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.references import RESOURCES, Found, resolve
-from orbiter.cli.kubectl.watch import ENDED, follow, question_of
+from orbiter.cli.kubectl.watch import follow, question_of
 from orbiter.cli.ui.input import given_or_read, parse_seconds
 from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.screen import say
@@ -41,23 +41,6 @@ def run_answer(
     say(f"agenttask/{found.name} answered", err=wait)
     if wait:
         return follow(kubectl, found.name, timeout=patience, as_json=as_json)
-    return ExitCode.OK
-
-
-def run_cancel(kubectl: Kubectl, name: str, *, wait: bool, timeout: str | None) -> int:
-    """Ask for a task to be stopped; with `wait`, see that it is."""
-    patience = parse_seconds(timeout)
-    found = resolve(kubectl, name, ("AgentTask",))
-    phase = found.object.get("status", {}).get("phase")
-    if phase in ENDED and phase != "Cancelled":
-        raise CommandError(f"task {found.name} is {phase} already: there is nothing to cancel")
-    if phase != "Cancelled":
-        change = {"spec": {"desiredState": "Cancelled"}}
-        kubectl.patch(_TASKS, found.name, change, how="merge")
-    if wait:
-        code = follow(kubectl, found.name, timeout=patience, as_json=False)
-        return ExitCode.OK if code == ExitCode.CANCELLED else code
-    say(f"agenttask/{found.name} {'is cancelled' if phase == 'Cancelled' else 'cancelling'}")
     return ExitCode.OK
 
 

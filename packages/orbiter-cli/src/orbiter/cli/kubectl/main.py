@@ -65,7 +65,7 @@ def rotate(
     redis_url: RedisUrl = None,
 ) -> int:
     """Begin a new session: the agent starts afresh, without the old conversation."""
-    from orbiter.cli.kubectl.chat import run_rotate
+    from orbiter.cli.kubectl.rotate import run_rotate
 
     return run_rotate(kubectl, name, as_json=as_json, timeout=timeout, redis_url=redis_url)
 
@@ -196,7 +196,7 @@ def answer(
 @scoped
 def cancel(kubectl: Kubectl, name: TaskName, wait: Wait = False, timeout: Timeout = None) -> int:
     """Stop a task for good."""
-    from orbiter.cli.kubectl.answer import run_cancel
+    from orbiter.cli.kubectl.cancel import run_cancel
 
     return run_cancel(kubectl, name, wait=wait, timeout=timeout)
 

@@ -1,11 +1,16 @@
 """One turn of a conversation: a message goes in, its answer is followed to the end."""
 
-from collections.abc import Callable
+import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 
 from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.conversation import Answer, Conversation
-from orbiter.cli.kubectl.session import Session, find_session
+from orbiter.cli.kubectl.redis_forward import RedisForward
+from orbiter.cli.kubectl.session import Session, find_session, taken_up
 from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.screen import Screen
 from orbiter_contracts import POWorkerOutput
@@ -125,3 +130,40 @@ def problem(output: POWorkerOutput) -> str:
     """Why an answer is no success, in one line."""
     reason = f"{output.reason}: " if output.reason else ""
     return f"{reason}{output.error or output.status}"
+
+
+def as_json_line(output: POWorkerOutput) -> str:
+    """One line of ASCII: everything is said, and a terminal obeys nothing of it."""
+    return json.dumps(output.model_dump(mode="json"), separators=(",", ":"))
+
+
+@contextmanager
+def open_turns(kubectl: Kubectl, name: str, redis_url: str | None) -> Iterator[Turns]:
+    """Everything a turn needs; what was started for it ends with it, also when we are told to."""
+    screen = Screen()
+    session = taken_up(kubectl, name, screen)
+    session.check()
+    with _ended_by_signals(), RedisForward(kubectl, redis_url) as forward:
+        try:
+            yield Turns(kubectl, session, Conversation(forward, session), screen)
+        except KeyboardInterrupt:
+            screen.note("interrupted; what was sent is answered all the same")
+            raise
+        finally:
+            screen.done()
+            screen.end_line()
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP unwind the stack, so that no port-forward is left behind."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = {each: signal.signal(each, leave) for each in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
