@@ -9,7 +9,7 @@ from orbiter._internal.graph import Flow, Parallel, Step, steps
 from orbiter._internal.graph import Sequence as Chain
 from orbiter._internal.plan import purpose, tool_name
 from orbiter._internal.state import RunState
-from orbiter._internal.text import as_text
+from orbiter._schema.text import as_text
 from orbiter.agent import Agent
 from orbiter.swarm import Swarm
 from orbiter.tool import Tool
