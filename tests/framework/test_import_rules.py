@@ -41,7 +41,7 @@ MAY_IMPORT = {
 }
 # the public modules of core, from the bottom up; each knows only those before it
 CORE = [
-    "types", "events", "config", "registry", "protocols", "observer", "hooks", "tool", "agent",
+    "types", "events", "config", "registry", "protocols", "tool", "observer", "hooks", "agent",
     "swarm", "runner",
 ]  # fmt: skip
 BIGGEST_FILE = 250
