@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "orbiter-eval": {"orbiter-core"},
     "orbiter-a2a": {"orbiter-core", "orbiter-tasks"},
     "orbiter-server": {"orbiter-core", "orbiter-models", "orbiter-tasks"},
-    "orbiter-train": {"orbiter-core", "orbiter-models", "orbiter-eval"},
+    "orbiter-train": {"orbiter-core", "orbiter-models"},
     "orbiter-cli": {
         "orbiter-core",
         "orbiter-models",
