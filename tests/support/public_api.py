@@ -90,7 +90,7 @@ def _describe(module: ModuleType, name: str) -> Iterator[str]:
     path = f"{module.__name__}.{name}"
     home = getattr(value, "__module__", module.__name__)
     # what is written in a private module is told where it is published
-    own = home == module.__name__ or "._internal." in home
+    own = home == module.__name__ or "._" in home
     if inspect.isclass(value) and own:
         yield from _class(path, value)
     elif inspect.isroutine(value) and own:

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from pydantic import BaseModel, ValidationError
 
-from orbiter._internal.protocols import ContextEngine, MemoryStore, Provider
 from orbiter.config import DEFAULT_MAX_STEPS, DEFAULT_MODEL, AgentConfig
 from orbiter.hooks import Hook, HookFunction, HookManager, HookPoint
 from orbiter.observer import Observer
+from orbiter.protocols import ContextEngine, MemoryStore, Provider
 from orbiter.tool import FunctionTool, Tool
 from orbiter.types import OrbiterError, RunContext
 

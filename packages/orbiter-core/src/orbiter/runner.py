@@ -8,13 +8,13 @@ from typing import Any
 from orbiter._internal.call_runner import Outcome
 from orbiter._internal.message_builder import close_calls
 from orbiter._internal.output_parser import OutputValidationError
-from orbiter._internal.protocols import Provider
 from orbiter._internal.providers import close_providers, provider_for
 from orbiter._internal.state import Emit, RunState
 from orbiter._internal.stream import RunStream
 from orbiter._internal.swarm_runner import run_target
 from orbiter.agent import Agent
 from orbiter.config import Spent, TaskConfig
+from orbiter.protocols import Provider
 from orbiter.swarm import Swarm
 from orbiter.types import Message, OrbiterError, RunResult
 

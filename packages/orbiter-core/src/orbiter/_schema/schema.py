@@ -17,8 +17,8 @@ from pydantic.errors import (
 )
 from pydantic.json_schema import GenerateJsonSchema
 
-from orbiter._internal.docstrings import parse_docstring
-from orbiter._internal.hints import ToolDefinitionError, read_parameters
+from orbiter._schema.docstrings import parse_docstring
+from orbiter._schema.hints import ToolDefinitionError, read_parameters
 from orbiter.types import OrbiterError, RunContext
 
 

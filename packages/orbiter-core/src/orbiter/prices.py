@@ -1,4 +1,4 @@
-"""What a model call costs, by the price table that the extra `prices` installs."""
+"""What model calls cost, by the table of the package `genai-prices`, if that is installed."""
 
 import importlib
 from functools import cache, lru_cache
@@ -7,15 +7,24 @@ from typing import Any
 from orbiter.types import Usage
 
 
-def cost(provider: str, model: str, usage: Usage) -> float | None:
-    """Return the price of a call in US dollars; None for models the table does not know."""
+def price(provider: str, model: str, usage: Usage) -> float | None:
+    """Return what tokens cost.
+
+    Args:
+        provider: For example "openai".
+        model: The name the provider knows the model by.
+        usage: The tokens; cached ones are among the input and cost what they cost.
+
+    Returns:
+        US dollars; None without the table, for a model it does not know, and for no tokens.
+    """
     if not (usage.input_tokens or usage.output_tokens):
         return None
-    return _cost(provider, model, usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+    return _price(provider, model, usage.input_tokens, usage.output_tokens, usage.cached_tokens)
 
 
 @lru_cache(maxsize=1024)
-def _cost(provider: str, model: str, sent: int, received: int, cached: int) -> float | None:
+def _price(provider: str, model: str, sent: int, received: int, cached: int) -> float | None:
     table = _table()
     if table is None:
         return None

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NewType, TypeVar, Union, get_args, get_origin
 
 from orbiter.types import OrbiterError, RunContext
 
-_READERS = (__name__, "orbiter._internal.schema", "orbiter.tool", "abc")
+_READERS = (__name__, "orbiter._schema.schema", "orbiter.tool", "abc")
 _UNRESOLVED = (NameError, AttributeError, TypeError, SyntaxError)
 
 
