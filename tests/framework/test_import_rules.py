@@ -41,8 +41,8 @@ MAY_IMPORT = {
 }
 # the public modules of core, from the bottom up; each knows only those before it
 CORE = [
-    "types", "events", "config", "registry", "observer", "hooks", "tool", "agent", "swarm",
-    "runner",
+    "types", "sqlite_file", "events", "config", "registry", "observer", "hooks", "tool", "agent",
+    "swarm", "runner",
 ]  # fmt: skip
 BIGGEST_FILE = 250
 BIGGEST_CLASS = 200
