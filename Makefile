@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 -include helm/Makefile.inc
 -include tests/Makefile.inc
 
-.PHONY: help dev lock check lint style format types imports test-unit clean
+.PHONY: help dev wheels lock check lint style format types imports test-unit clean
 
 help: ## Print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort -u | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -40,6 +40,13 @@ $(STAMP): requirements.lock $(addsuffix /pyproject.toml,$(LOCAL))
 	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ./,$(LOCAL))
 	@touch $@
+
+# Without isolation: the pinned build backend is in .venv, so nothing is fetched.
+DIST ?= dist
+wheels: dev ## Build a wheel of every package into dist/, to install them elsewhere
+	@mkdir -p $(DIST) && rm -f $(DIST)/orbiter_*.whl $(DIST)/worker_wrapper-*.whl
+	@$(foreach part,$(LOCAL),$(BIN)/uv build --quiet --offline --no-build-isolation \
+	  --python $(BIN)/python --wheel --out-dir $(DIST) $(part) &&) ls $(DIST)/*.whl
 
 lock: ## Pin all dependencies anew: requirements.lock and the images' locks
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
