@@ -41,9 +41,8 @@ MAY_IMPORT = {
 }
 # the public modules of core, from the bottom up; each knows only those before it
 CORE = [
-    "types", "sqlite_file", "events", "config", "registry", "protocols", "tool", "observer", "hooks",
-    "agent",
-    "swarm", "runner",
+    "types", "sqlite_file", "events", "config", "registry", "protocols", "tool", "observer",
+    "hooks", "agent", "swarm", "runner",
 ]  # fmt: skip
 # the rooms of the command line, from the bottom up
 CLI = ["ui", "agent", "task", "commands", "kubectl", "main"]
