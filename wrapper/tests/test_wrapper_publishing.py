@@ -32,7 +32,7 @@ from orbiter_contracts.messages import Message
 from worker_wrapper.agents import load_agent
 from worker_wrapper.agents.base import AgentOptions, Session, Turn
 from worker_wrapper.process.command import Outcome
-from worker_wrapper.process.output_buffer import Spill
+from worker_wrapper.process.output_buffer import OutputBuffer
 from worker_wrapper.redact import Redactor
 from worker_wrapper.turn.classify import TEXT_CHARACTERS
 from worker_wrapper.turn.outputs import developer_output, po_output
@@ -49,7 +49,7 @@ Output = DeveloperWorkerOutput | POWorkerOutput
 
 def report(agent: str, printed: bytes, *, developer: bool) -> TurnReport:
     """What a turn comes to whose agent has printed that."""
-    spill = Spill(Path("/nonexistent"), memory_bytes=64 * 1024 * 1024)
+    spill = OutputBuffer(Path("/nonexistent"), memory_bytes=64 * 1024 * 1024)
     spill.write(printed)
     outcome = Outcome(
         **{"exit_code": 0, "signal": None, "stderr_tail": b"\xff", "stdout": spill},  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """What SIGTERM asks of a worker: finish the current message, then leave; asked twice, leave now.
 
 worker.py installs `Shutdown`; whoever waits (idle) or runs a turn (heartbeat.py) watches it. How a
-single turn is ended early is `StopTurn`: set by whoever learns of it, watched by process.py.
+single turn is ended early is `StopTurn`: set by whoever learns of it, watched by run.py.
 """
 
 import asyncio

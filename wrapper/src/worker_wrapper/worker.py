@@ -122,23 +122,23 @@ async def _without_redis(worker: Worker, error: Exception) -> int:
 async def _farewell(worker: Worker) -> None:
     """Say that we leave; with all work done, failing to say so is no failure."""
     try:
-        await worker.lifecycle.announce("stopped", tries=2)
+        await worker.lifecycle.publish("stopped", tries=2)
     except (RedisUnavailableError, ResponseError) as error:
         worker.log.warning("stopped_unannounced", error=str(error))
 
 
 async def _last_words(worker: Worker, reason: str, error: Exception, exit_code: int) -> None:
-    """Say that we failed and leave, once and without patience: it is news, and the log has it."""
+    """Say that we failed and leave, once and without patience: the log has it."""
     if worker.shutdown.superseded.is_set():
         return
     said: str = worker.redactor.scrub(f"{type(error).__name__}: {error}")
     details = {"reason": reason, "error": said[:_ERROR_CHARACTERS], "exit_code": str(exit_code)}
     try:
         async with asyncio.timeout(_LAST_WORDS_SECONDS):
-            await worker.lifecycle.announce("failed", details, tries=1)
-            await worker.lifecycle.announce("stopped", tries=1)
-    except Exception as trouble:
-        worker.log.debug("end_unannounced", error=str(trouble))
+            await worker.lifecycle.publish("failed", details, tries=1)
+            await worker.lifecycle.publish("stopped", tries=1)
+    except Exception as unpublished:
+        worker.log.debug("end_unannounced", error=str(unpublished))
 
 
 async def _work(worker: Worker) -> None:
@@ -154,7 +154,7 @@ async def _work(worker: Worker) -> None:
 
 
 def _routing(settings: Settings) -> dict[str, str]:
-    """What the operator needs to know whose news an event is."""
+    """What tells the operator whose worker an event is about."""
     task = settings.task
     if task is None or task.name is None:
         return {}

@@ -1,7 +1,7 @@
 """The seam between the wrapper and the CLI agents: what an adapter is given and what it gives back.
 
 An adapter (claude.py, factory.py, codex.py) does two things, both pure: `build` a command line from
-a turn, and `parse` what the process left behind. Everything that acts is in process.py and turn.py.
+a turn, and `parse` what the process left behind. Everything that acts is in process/ and turn/.
 """
 
 from collections.abc import Mapping

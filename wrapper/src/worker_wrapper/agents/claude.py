@@ -10,7 +10,7 @@ from worker_wrapper.agents.base import AgentResult, Piece, Session, SessionConfl
 from worker_wrapper.agents.decoding import words
 from worker_wrapper.agents.json_output import find_result, last_object, read_result
 from worker_wrapper.process.command import Command, Outcome
-from worker_wrapper.process.output_buffer import Spill
+from worker_wrapper.process.output_buffer import OutputBuffer
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _IN_USE = "already in use"
@@ -139,7 +139,7 @@ def _totals(said: dict[str, Any]) -> Usage | None:
     )
 
 
-def _context(stdout: Spill) -> int | None:
+def _context(stdout: OutputBuffer) -> int | None:
     """The size of the model's last request and answer in this conversation, in tokens."""
     last = last_object(
         stdout,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from orbiter_contracts import Usage, clamped_count
 from worker_wrapper.agents.base import AgentResult
 from worker_wrapper.agents.decoding import loads, name, words
-from worker_wrapper.process.output_buffer import Spill
+from worker_wrapper.process.output_buffer import OutputBuffer
 
 KEPT_BYTES = 1024 * 1024
 """What is kept of a string in an object that is too large to be read whole: as much as an output
@@ -28,29 +28,31 @@ LONGEST_BYTES: Final = 256 * 1024
 _ERRORS = 10
 
 
-def objects(spill: Spill) -> Iterator[dict[str, Any]]:
+def objects(output: OutputBuffer) -> Iterator[dict[str, Any]]:
     """All lines that are JSON objects, first to last."""
-    for start, end in _object_lines(spill):
-        value = _load(spill, start, end)
+    for start, end in _object_lines(output):
+        value = _load(output, start, end)
         if value is not None:
             yield value
 
 
-def last_object(spill: Spill, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
+def last_object(
+    output: OutputBuffer, wanted: Callable[[dict[str, Any]], bool]
+) -> dict[str, Any] | None:
     """The last JSON object that is wanted: on a line of its own, or as all that was printed."""
-    lines = deque(_object_lines(spill), maxlen=_CANDIDATES)
-    for start, end in [*reversed(lines), (0, spill.size)]:
-        value = _load(spill, start, end)
+    lines = deque(_object_lines(output), maxlen=_CANDIDATES)
+    for start, end in [*reversed(lines), (0, output.size)]:
+        value = _load(output, start, end)
         if value is not None and wanted(value):
             return value
     return None
 
 
-def _object_lines(spill: Spill) -> Iterator[tuple[int, int]]:
+def _object_lines(output: OutputBuffer) -> Iterator[tuple[int, int]]:
     """Positions of the lines that begin with a brace."""
     opened: int | None = None
     position, at_line_start = 0, True
-    for chunk in spill.chunks():
+    for chunk in output.chunks():
         if at_line_start and chunk.startswith(b"{"):
             opened = position
         at_line_start = chunk.endswith(b"\n")
@@ -72,12 +74,12 @@ def _object_lines(spill: Spill) -> Iterator[tuple[int, int]]:
         yield opened, position
 
 
-def _load(spill: Spill, start: int, end: int) -> dict[str, Any] | None:
+def _load(output: OutputBuffer, start: int, end: int) -> dict[str, Any] | None:
     if end - start <= _WHOLE_BYTES:
-        data: bytes | None = spill.read(start, end - start)
+        data: bytes | None = output.read(start, end - start)
     else:
-        data = shortened(spill.chunks(start, end)) or shortened(
-            spill.chunks(start, end), keep=_KEPT_OF_MANY_BYTES
+        data = shortened(output.chunks(start, end)) or shortened(
+            output.chunks(start, end), keep=_KEPT_OF_MANY_BYTES
         )
     try:
         value = loads(data) if data else None
@@ -183,7 +185,7 @@ class ObjectLines:
             self._hear(value)
 
 
-def find_result(stdout: Spill) -> dict[str, Any] | None:
+def find_result(stdout: OutputBuffer) -> dict[str, Any] | None:
     """The object that Claude Code and droid end with; None when none was printed."""
     return last_object(stdout, _is_result)
 

@@ -33,7 +33,7 @@ from worker_wrapper.handlers.message_handler import (
 from worker_wrapper.queue.claims import AttemptClaim, Claim, QueueClaim
 from worker_wrapper.queue.heartbeat import BOUND_SECONDS, STANDALONE_SECONDS
 from worker_wrapper.queue.streams import BLOCK_SECONDS, Entry, InputStream
-from worker_wrapper.session.snapshot import Recall
+from worker_wrapper.session.snapshot import AttemptMemory
 from worker_wrapper.settings import BoundTask
 from worker_wrapper.shutdown import StopTurn
 from worker_wrapper.turn.outputs import developer_output, stand_in, without_turn
@@ -91,12 +91,13 @@ async def _bound(stream: InputStream, bound: BoundTask) -> _Job | None:
 async def _next_unbound(stream: InputStream, worker: Worker) -> _Job:
     """Wait for a task of our own; what nobody can read goes to the dead letters."""
     loop = asyncio.get_running_loop()
-    sweep_at = loop.time()
+    next_takeover_at = loop.time()
     while True:
         entry = None
-        if loop.time() >= sweep_at:
+        if loop.time() >= next_takeover_at:
             entry = await _abandoned(stream)
-            sweep_at = sweep_at if entry else loop.time() + BLOCK_SECONDS
+            if entry is None:
+                next_takeover_at = loop.time() + BLOCK_SECONDS
         entry = entry or await stream.next()
         if entry is None or TASK_FIELD in entry.fields:
             continue
@@ -147,7 +148,7 @@ async def _work(
 ) -> DeveloperWorkerOutput:
     """Prepare the workspace, run the agent in it, and see what became of it."""
     settings, task = worker.settings, job.task
-    recall = await Recall.of(worker.memory(), session_id)
+    memory = await AttemptMemory.of(worker.snapshots(), session_id)
     place = (task.workspace, settings.workspace_dir, settings.git_credentials_dir)
     try:
         prepared = await workspace.prepare(
@@ -162,7 +163,7 @@ async def _work(
         Turn(
             prompt=task.prompt,
             timeout_seconds=task.timeout,
-            session=recall.session,
+            session=memory.session,
             workdir=settings.workspace_dir,
             options=settings.options,
         ),
@@ -173,7 +174,7 @@ async def _work(
         clock=worker.clock,
     )
     if isinstance(job.claim, AttemptClaim) and report.status == "input_required":
-        job.claim.snapshot, warnings = await recall.keep(report.session)
+        job.claim.snapshot, warnings = await memory.keep(report.session)
         report = replace(report, warnings=[*report.warnings, *warnings])
     finished = workspace.Finished(prepared)
     if report.status != "success":

@@ -19,7 +19,7 @@ from worker_wrapper.queue.heartbeat import keep_claim, obey_shutdown
 from worker_wrapper.queue.lifecycle import Details, Lifecycle, event_for
 from worker_wrapper.queue.streams import Entry, InputStream
 from worker_wrapper.redact import Redactor
-from worker_wrapper.session.snapshot import Memory
+from worker_wrapper.session.snapshot import SnapshotStore
 from worker_wrapper.settings import Settings
 from worker_wrapper.shutdown import Shutdown, StopTurn
 from worker_wrapper.turn.publishing import publishable
@@ -46,12 +46,12 @@ class Worker:
         """Where the agent keeps its conversations."""
         return Path(self.environ.get("HOME") or self.settings.spill_dir)
 
-    def memory(self) -> Memory | None:
+    def snapshots(self) -> SnapshotStore | None:
         """What stores and restores the agent's memory; None without SNAPSHOT_KEY."""
         settings = self.settings
         if settings.snapshot is None:
             return None
-        return Memory(
+        return SnapshotStore(
             self.redis, settings.snapshot, settings.agent, self.environ, self.home, self.log
         )
 
@@ -59,12 +59,12 @@ class Worker:
 async def begin(
     worker: Worker, stream: InputStream, prepare: Callable[[], Awaitable[None]] | None = None
 ) -> bool:
-    """Announce ourselves, prepare and join the stream's group; True once that is done."""
-    await worker.lifecycle.announce("started")
+    """Publish that we are there, prepare and join the stream's group; True once that is done."""
+    await worker.lifecycle.publish("started")
     if prepare is not None:
         await prepare()
     await stream.join()
-    await worker.lifecycle.announce("ready")
+    await worker.lifecycle.publish("ready")
     return True
 
 
@@ -95,7 +95,7 @@ async def answer(
         renew_seconds: How often to renew the claim.
         details: What the lifecycle events say about it.
         dead_reason: Why the entry goes to the dead-letter stream as well, if it does.
-        take_up: Announces that we are busy, for a worker that has more to say then.
+        take_up: Publishes that we are busy, for a worker that has more to say then.
 
     Returns:
         What was published; None when nobody wants an answer from us any more.
@@ -106,7 +106,7 @@ async def answer(
     stop = StopTurn()
     if worker.shutdown.requested.is_set():
         stop.set("terminated")
-    await (take_up() if take_up else worker.lifecycle.announce("busy", details))
+    await (take_up() if take_up else worker.lifecycle.publish("busy", details))
     async with _beside(
         keep_claim(claim, stop, worker.shutdown, every_seconds=renew_seconds, log=worker.log),
         obey_shutdown(stop, worker.shutdown, grace_seconds=worker.settings.grace_seconds),

@@ -61,7 +61,7 @@ class PO:
         records = settings.session_records
         self._sessions = SessionTable(worker.redis, clock=worker.clock, records=records)
         self._embedder = embedder or HashEmbedder()
-        self._memory = worker.memory()
+        self._snapshots = worker.snapshots()
         self._turns = self._with_conversations()
         self._limits, self._failures = Limits(), 0
 
@@ -76,7 +76,7 @@ class PO:
             if entry is None or not await self._handle(entry):
                 continue
             if not shutdown.superseded.is_set():
-                await self._worker.lifecycle.announce("ready")
+                await self._worker.lifecycle.publish("ready")
 
     async def _handle(self, entry: Entry) -> bool:
         """Answer one message, or say why not; False when it was none.
@@ -118,16 +118,16 @@ class PO:
 
     def _with_conversations(self) -> POTurns:
         conversations = Conversations(self._worker.home, self._worker.settings.agent.name)
-        return POTurns(self._worker, conversations, self._memory, self._embedder)
+        return POTurns(self._worker, conversations, self._snapshots, self._embedder)
 
     async def _restore(self) -> None:
         """Have the agent remember what it did when its last answer was published."""
-        if not self._memory:
+        if not self._snapshots:
             return
-        trouble = await self._memory.restore(self._turns.conversations)
+        report = await self._snapshots.restore(self._turns.conversations)
         self._turns = self._with_conversations()
-        if trouble:
-            text = trouble.model_dump_json(exclude_none=True)
+        if report:
+            text = report.model_dump_json(exclude_none=True)
             await self._worker.redis.call(
                 "HSET", po_state(self._worker.settings.worker_id), "snapshot", text
             )
@@ -150,7 +150,7 @@ class PO:
 
         async def take_up() -> None:
             now = worker.clock()
-            await worker.lifecycle.tell(
+            await worker.lifecycle.publish_with_state(
                 "busy",
                 session_state.taken(message, session_id, choice.rotation(now), before, now),
                 details,

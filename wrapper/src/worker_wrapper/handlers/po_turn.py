@@ -16,7 +16,7 @@ from worker_wrapper.queue.lua import OUTPUTS_KEPT, PIECE
 from worker_wrapper.session.conversations import Conversations
 from worker_wrapper.session.embedding import Embedder
 from worker_wrapper.session.recap import recap, thread_of
-from worker_wrapper.session.snapshot import Memory, not_stored
+from worker_wrapper.session.snapshot import SnapshotStore, not_stored
 from worker_wrapper.shutdown import StopTurn
 from worker_wrapper.turn import outputs
 from worker_wrapper.turn.outputs import without_turn
@@ -51,12 +51,12 @@ class POTurns:
         self,
         worker: Worker,
         conversations: Conversations,
-        memory: Memory | None,
+        snapshots: SnapshotStore | None,
         embedder: Embedder,
     ) -> None:
         self.conversations = conversations
         self._worker = worker
-        self._memory = memory
+        self._snapshots = snapshots
         self._embedder = embedder
 
     async def kept(self, *, last: int = session_state.KEPT_TURNS) -> list[POTurn]:
@@ -92,15 +92,17 @@ class POTurns:
     async def _asked(self, claim: POClaim, message: Message, stop: StopTurn) -> POWorkerOutput:
         """Ask the agent."""
         worker = self._worker
-        told, thread = await self._told(message)
-        report, sequence = await self._streamed(message, told, stop)
+        prompt, thread = await self._prompt(message)
+        report, sequence = await self._streamed(message, prompt, stop)
         output = outputs.po_output(
             message.input, report, session_id=message.session_id, sequence=sequence
         )
         session = replace(report.session or Session(message.session_id), id=message.session_id)
         if report.session is not None:
             self.conversations.keep(session)
-        snapshot = await self._memory.take(session, self.conversations) if self._memory else None
+        snapshot = (
+            await self._snapshots.take(session, self.conversations) if self._snapshots else None
+        )
         if snapshot and not snapshot.report.stored:
             warnings = [*output.warnings, not_stored(snapshot)]
             output = output.model_copy(update={"warnings": warnings})
@@ -123,7 +125,7 @@ class POTurns:
         scrub = self._worker.redactor.scrub
         return turn.model_copy(update={"prompt": scrub(turn.prompt), "text": scrub(turn.text)})
 
-    async def _told(self, message: Message) -> tuple[str, str]:
+    async def _prompt(self, message: Message) -> tuple[str, str]:
         """What the agent is told, and the conversation this belongs to.
 
         A session that continues one that grew too large begins with a recap of that one, also when
@@ -151,16 +153,16 @@ class POTurns:
         return before + message.prompt, thread
 
     async def _streamed(
-        self, message: Message, told: str, stop: StopTurn
+        self, message: Message, prompt: str, stop: StopTurn
     ) -> tuple[TurnReport, int]:
         """Run the agent; return what came of it and how many pieces of it were sent before."""
         worker, settings = self._worker, self._worker.settings
         session = self.conversations.session(message.session_id)
         begun = settings.agent.conversation_id(session)
-        if self._memory:
+        if self._snapshots:
             self.conversations.begin(None if session.resumed else begun)
         turn = Turn(
-            prompt=told,
+            prompt=prompt,
             timeout_seconds=message.input.timeout,
             session=session,
             workdir=settings.workspace_dir,

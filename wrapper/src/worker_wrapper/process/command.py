@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from worker_wrapper.process.output_buffer import Spill
+from worker_wrapper.process.output_buffer import OutputBuffer
 from worker_wrapper.shutdown import StopReason
 
 
@@ -36,7 +36,7 @@ class Outcome:
 
     exit_code: int | None
     signal: int | None
-    stdout: Spill
+    stdout: OutputBuffer
     stderr_tail: bytes
     timed_out: bool
     interrupted: StopReason | None

@@ -3,7 +3,7 @@
 The agent runs as the same user in the same container. Without the switches, set at start, its
 orphans would go to whoever is PID 1, and it could read this process's environment, with the Redis
 password in it, from /proc. And when the kernel takes the agent for lack of memory and leaves us
-alive, nobody outside learns why: process.py compares the counter before and after a turn.
+alive, nobody outside learns why: run.py compares the counter before and after a turn.
 """
 
 import ctypes

@@ -1,8 +1,8 @@
 """What a process wrote, kept small in memory and large on disk.
 
-An agent may print a hundred megabytes before the one line that matters. `Spill` takes the bytes as
-they come (process.py), holds a little in memory, moves to unnamed files beyond that and forgets the
-oldest beyond a cap; the adapters (agents/) read it back piece by piece.
+An agent may print a hundred megabytes before the one line that matters. `OutputBuffer` takes the
+bytes as they come (run.py), holds a little in memory, moves to unnamed files beyond that and
+forgets the oldest beyond a cap; the adapters (agents/) read it back piece by piece.
 """
 
 import tempfile
@@ -17,7 +17,7 @@ DISK_BYTES = 1024 * 1024 * 1024
 _CHUNK = 256 * 1024
 
 
-class Spill:
+class OutputBuffer:
     """Bytes in the order they were written. Positions count from the oldest byte still kept."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The reading ends of a child's stdout and stderr, for process.py.
+"""The reading ends of a child's stdout and stderr, for run.py.
 
 Read by the event loop as output comes; once the child is gone only what is in the pipe is taken, so
 that whoever else holds the writing end cannot keep us waiting.

@@ -1,8 +1,8 @@
 """Every process an agent started, wherever it went, and the end of it.
 
 A tool of the agent may run in a session of its own or fork twice; signalling a process group misses
-it. As a subreaper (prctl.py) we are the ancestor of all of them, so /proc tells. process.py sweeps
-after each turn and reaps what dies during one.
+it. As a subreaper (kernel.py) we are the ancestor of all of them, so /proc tells. run.py kills
+what is left after each turn and reaps what dies during one.
 """
 
 import asyncio
@@ -13,47 +13,50 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-_SWEEP_SECONDS = 5.0
+_KILL_SECONDS = 5.0
 _ROUND_SECONDS = 0.05
 _REAP_SECONDS = 0.5
 
-Strangers = dict[int, int]
+PreexistingChildren = dict[int, int]
 """Children that are not the agent's: when each pid was started, to tell a reused one apart."""
 
 
-def strangers() -> Strangers:
+def preexisting_children() -> PreexistingChildren:
     """Who is there before the agent starts, and is therefore left alone, with all its children."""
     return {pid: _started(pid) for pid in _children(os.getpid())}
 
 
 @contextmanager
-def reaping(but: Strangers, *, spare: int) -> Iterator[None]:
+def reaping(preexisting: PreexistingChildren, *, keep: int) -> Iterator[None]:
     """Meanwhile, take the exit status of orphans that die, so that no zombies pile up.
 
     By a timer, not by SIGCHLD: a storm of dying processes would crowd out the signals that matter.
 
     Args:
-        but: Not the agent's, somebody else waits for them.
-        spare: The agent's pid: its status is wanted elsewhere.
+        preexisting: Not the agent's, somebody else waits for them.
+        keep: The agent's pid: its status is wanted elsewhere.
     """
     loop = asyncio.get_running_loop()
-    due: list[asyncio.TimerHandle] = []
+    timer: asyncio.TimerHandle
 
-    def look() -> None:
-        for pid in _ours(but):
-            if pid != spare:
+    def reap_orphans() -> None:
+        nonlocal timer
+        for pid in _ours(preexisting):
+            if pid != keep:
                 _reap(pid)
-        due[:] = [loop.call_later(_REAP_SECONDS, look)]
+        timer = loop.call_later(_REAP_SECONDS, reap_orphans)
 
-    due.append(loop.call_later(_REAP_SECONDS, look))
+    timer = loop.call_later(_REAP_SECONDS, reap_orphans)
     try:
         yield
     finally:
-        due[0].cancel()
+        timer.cancel()
 
 
-def sweep(but: Strangers, *, seconds: float = _SWEEP_SECONDS) -> list[int]:
-    """Kill all descendants but strangers, and reap them.
+def kill_descendants(
+    preexisting: PreexistingChildren, *, seconds: float = _KILL_SECONDS
+) -> list[int]:
+    """Kill all descendants but the preexisting ones, and reap them.
 
     It is over when we have no child left: whoever lives, or is not reaped, is below one of our own
     children, and the kernel's list of those is exact, because only we remove any from it.
@@ -63,7 +66,7 @@ def sweep(but: Strangers, *, seconds: float = _SWEEP_SECONDS) -> list[int]:
     one that forks and leaves all the time is never where it was.
 
     Args:
-        but: Who was there before.
+        preexisting: Who was there before.
         seconds: When to give up.
 
     Returns:
@@ -71,7 +74,7 @@ def sweep(but: Strangers, *, seconds: float = _SWEEP_SECONDS) -> list[int]:
     """
     until = time.monotonic() + seconds
     stopped: set[int] = set()
-    while ours := _ours(but):
+    while ours := _ours(preexisting):
         alive, stopped_before = [], len(stopped)
         for pid in _living(ours):
             alive.append(pid)
@@ -85,10 +88,10 @@ def sweep(but: Strangers, *, seconds: float = _SWEEP_SECONDS) -> list[int]:
     return []
 
 
-def _ours(but: Strangers) -> list[int]:
+def _ours(preexisting: PreexistingChildren) -> list[int]:
     """Our own children, the oldest first."""
     children = _children(os.getpid())
-    return [pid for pid in children if pid not in but or _started(pid) != but[pid]]
+    return [pid for pid in children if pid not in preexisting or _started(pid) != preexisting[pid]]
 
 
 def _living(ours: list[int]) -> Iterator[int]:

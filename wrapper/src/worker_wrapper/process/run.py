@@ -18,9 +18,14 @@ from typing import Literal
 from worker_wrapper.process.command import Command, Outcome
 from worker_wrapper.process.kernel import oom_kills
 from worker_wrapper.process.limits import used_up
-from worker_wrapper.process.output_buffer import Spill
+from worker_wrapper.process.output_buffer import OutputBuffer
 from worker_wrapper.process.pipes import Pipe, Tail
-from worker_wrapper.process.reaper import Strangers, reaping, strangers, sweep
+from worker_wrapper.process.reaper import (
+    PreexistingChildren,
+    kill_descendants,
+    preexisting_children,
+    reaping,
+)
 from worker_wrapper.shutdown import StopReason, StopTurn
 
 STDERR_BYTES = 64 * 1024
@@ -83,23 +88,25 @@ async def run(
     """
     _stop_ignoring_sigint()
     kills_before = oom_kills()
-    others = strangers()
-    spill, tail = Spill(spill_dir), Tail(STDERR_BYTES)
+    preexisting = preexisting_children()
+    output, tail = OutputBuffer(spill_dir), Tail(STDERR_BYTES)
     started_at = clock()
     ended: EndReason | None = None
     try:
-        async with _child(command, env, workdir, (_both(spill, tap), tail.write), others) as child:
+        async with _child(
+            command, env, workdir, (_both(output, tap), tail.write), preexisting
+        ) as child:
             ended = await _time_to_end(child, timeout_seconds, stop)
             if ended:
                 await child.end(grace[ended])
     except BaseException:
-        spill.close()
+        output.close()
         raise
     status = child.process.returncode
     return Outcome(
         exit_code=status if status >= 0 else None,
         signal=-status if status < 0 else None,
-        stdout=spill,
+        stdout=output,
         stderr_tail=tail.read(),
         timed_out=ended == "timeout",
         interrupted=None if ended == "timeout" else ended,
@@ -159,12 +166,12 @@ class _Child:
             os.killpg(self.process.pid, number)
 
 
-def _both(spill: Spill, tap: Sink | None) -> Sink:
+def _both(output: OutputBuffer, tap: Sink | None) -> Sink:
     if tap is None:
-        return spill.write
+        return output.write
 
     def write(data: bytes) -> None:
-        spill.write(data)
+        output.write(data)
         tap(data)
 
     return write
@@ -176,7 +183,7 @@ async def _child(
     env: Mapping[str, str],
     workdir: Path,
     sinks: tuple[Sink, Sink],
-    others: Strangers,
+    preexisting: PreexistingChildren,
 ) -> AsyncIterator[_Child]:
     """Start the process; on the way out it and all it started are dead and its output is read."""
     pipes = [Pipe(sink) for sink in sinks]
@@ -188,14 +195,14 @@ async def _child(
         raise
     child = _Child(process)
     try:
-        with reaping(others, spare=process.pid):
+        with reaping(preexisting, keep=process.pid):
             yield child
     finally:
         child.close()
         if process.returncode is None:
             process.kill()
             process.wait()
-        child.survivors = tuple(sweep(others))
+        child.survivors = tuple(kill_descendants(preexisting))
         for pipe in pipes:
             pipe.drain()
             pipe.close()

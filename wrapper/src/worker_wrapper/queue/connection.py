@@ -1,8 +1,8 @@
 """The wrapper's one connection to Redis, which outlives Redis restarts and frozen containers.
 
-Everything that talks to Redis (streams.py, claims.py, session.py, lifecycle.py) does it through
-`RedisConnection.call`. It retries with exponential backoff and jitter and gives up after five
-failed tries in a row; so every caller must be content with "at least once".
+Everything that talks to Redis (streams.py, claims.py, lifecycle.py, session/record.py) does it
+through `RedisConnection.call`. It retries with exponential backoff and jitter and gives up after
+five failed tries in a row; so every caller must be content with "at least once".
 """
 
 import asyncio

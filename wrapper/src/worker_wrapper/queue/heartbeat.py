@@ -1,6 +1,6 @@
 """While the agent runs: keep its entry ours, and know when the agent has to stop.
 
-Both functions run beside a turn (exchange.py). They set its StopTurn and never its outcome.
+Both functions run beside a turn (message_handler.py). They set its StopTurn and never its outcome.
 """
 
 import asyncio

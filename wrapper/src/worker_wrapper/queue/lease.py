@@ -23,7 +23,7 @@ LEASE_SECONDS: Final = 12
 """How long a lease outlives the last word of its holder; less than anybody waits for it."""
 RENEW_SECONDS: Final = 4.0
 WAIT_SECONDS: Final = 15.0
-_LOOK_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 0.5
 _RELEASE_SECONDS: Final = 3.0
 
 TAKE: Final = """
@@ -121,7 +121,7 @@ class Lease:
                 raise NameInUseError(self._in_use(holder))
             if holder is first:
                 self._log.warning("name_in_use", holder=first.host, waits_seconds=WAIT_SECONDS)
-            await self._sleep(_LOOK_SECONDS)
+            await self._sleep(_POLL_SECONDS)
             holder = await self._take(self._redis)
 
     @asynccontextmanager

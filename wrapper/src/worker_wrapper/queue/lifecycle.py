@@ -1,7 +1,7 @@
 """What a worker tells about itself: started, ready, busy, completed, failed, stopped.
 
 `completed` and `failed` are published together with the output (claims.py), others on their own.
-Lifecycle events are news, so losing one costs latency and never correctness.
+Nobody depends on them: losing one costs latency and never correctness.
 """
 
 from collections.abc import Callable, Mapping
@@ -55,20 +55,20 @@ class Lifecycle:
             worker_id=self._worker_id, event=name, timestamp=self._clock(), details=dict(details)
         )
 
-    async def announce(
+    async def publish(
         self, name: LifecycleEventName, details: Details = _NOTHING, *, tries: int = TRIES
     ) -> None:
         """Publish an event that stands for itself, and for a PO what it means for its state."""
         if self._state_key is not None:
             from worker_wrapper.queue.session_state import moved
 
-            await self.tell(name, moved(name, self._clock()), details, tries=tries)
+            await self.publish_with_state(name, moved(name, self._clock()), details, tries=tries)
             return
         fields = encode(self.event(name, details), **self._routing)
         flat = [text for pair in fields.items() for text in pair]
         await self._redis.call("XADD", LIFECYCLE, "*", *flat, tries=tries)
 
-    async def tell(
+    async def publish_with_state(
         self,
         name: LifecycleEventName,
         changes: Mapping[str, str],
@@ -81,7 +81,7 @@ class Lifecycle:
 
         Args:
             name: The event.
-            changes: See po_scripts.py; none that add.
+            changes: See lua.py; none that add.
             details: What the event says beyond its name.
             record: Key of a session record to write as well, and how.
             tries: After how many failures in a row to give up.

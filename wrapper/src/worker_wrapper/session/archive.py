@@ -1,9 +1,10 @@
 """An agent's session directory as one compressed piece, and back: what a snapshot is made of.
 
-memory.py decides when; tree.py finds the files and puts them back. Nothing but regular files below
-the named roots goes in or comes out, and no link is followed: the agent owns these directories,
-while this process may read what the agent must not (its own environment, with the Redis password
-in it). What may go in is bounded by what may come out, and looked up before anything is read.
+snapshot.py decides when; tree.py finds the files and puts them back. Nothing but regular files
+below the named roots goes in or comes out, and no link is followed: the agent owns these
+directories, while this process may read what the agent must not (its own environment, with the
+Redis password in it). What may go in is bounded by what may come out, and looked up before anything
+is read.
 """
 
 import io

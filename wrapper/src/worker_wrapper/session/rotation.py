@@ -1,6 +1,6 @@
 """Which conversation a user's message belongs to, by the record `session:user:{user_id}`. Pure.
 
-session_table.py reads and writes the record. A fresh one wins over SESSION_ID, which a new worker
+record.py reads and writes the record. A fresh one wins over SESSION_ID, which a new worker
 has from whoever started it; a stale one does not. The conversation itself may be a reason for a new
 session too, when it has grown too large or the message is about something else (seeds/001 §6.4).
 """

@@ -27,7 +27,7 @@ _SKIPPED_LOGGED: Final = 10
 _SAID_CHARACTERS: Final = 200
 
 
-class Memory:
+class SnapshotStore:
     """What the agent remembers, on this disk and in Redis."""
 
     def __init__(
@@ -130,32 +130,32 @@ class Memory:
         return Snapshot(self._settings.key, None, report, why)
 
 
-class Recall:
+class AttemptMemory:
     """What a task's agent knows of an earlier attempt that ended with a question."""
 
     def __init__(
-        self, session: Session, memory: Memory | None, conversations: Conversations | None
+        self, session: Session, store: SnapshotStore | None, conversations: Conversations | None
     ) -> None:
         self.session = session
         """The session to run the agent in."""
-        self._memory = memory
+        self._store = store
         self._conversations = conversations
 
     @classmethod
-    async def of(cls, memory: Memory | None, session_id: str) -> Self:
+    async def of(cls, store: SnapshotStore | None, session_id: str) -> Self:
         """Restore what is stored; without SNAPSHOT_KEY every attempt begins from nothing."""
-        if memory is None:
+        if store is None:
             return cls(Session(session_id), None, None)
-        await memory.restore(memory.conversations())
-        conversations = memory.conversations()
-        return cls(conversations.session(session_id), memory, conversations)
+        await store.restore(store.conversations())
+        conversations = store.conversations()
+        return cls(conversations.session(session_id), store, conversations)
 
     async def keep(self, session: Session | None) -> tuple[Snapshot | None, list[str]]:
         """What to store for the next attempt, and warnings if that is nothing."""
-        if self._memory is None or self._conversations is None or session is None:
+        if self._store is None or self._conversations is None or session is None:
             return None, []
         self._conversations.keep(session)
-        snapshot = await self._memory.take(session, self._conversations)
+        snapshot = await self._store.take(session, self._conversations)
         return snapshot, [] if snapshot.report.stored else [not_stored(snapshot)]
 
 

@@ -25,7 +25,7 @@ _STATUS: dict[str, OutputStatus] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Classification:
     """What a turn was; the fields mean what they mean in TurnReport."""
 
     status: OutputStatus
@@ -37,12 +37,14 @@ class Judgement:
 
     @classmethod
     def failure(cls, reason: str, error: str) -> Self:
-        """The agent gave no answer that could be judged."""
+        """The agent gave no answer that could be classified."""
         return cls("error", reason, error)
 
 
-def judge(name: str, outcome: Outcome, result: AgentResult, *, developer: bool) -> Judgement:
-    """Judge a turn.
+def classify(
+    name: str, outcome: Outcome, result: AgentResult, *, developer: bool
+) -> Classification:
+    """Classify a turn.
 
     Args:
         name: The agent's name.
@@ -58,13 +60,13 @@ def judge(name: str, outcome: Outcome, result: AgentResult, *, developer: bool) 
     failure = _failure(name, outcome, result)
     if failure:
         status, reason, error = failure
-        return Judgement(status, reason, _end(words(error)), text, warnings=warnings)
-    judgement = _developer(finding, text) if developer else _po(finding, text)
+        return Classification(status, reason, _end(words(error)), text, warnings=warnings)
+    found = _developer(finding, text) if developer else _po(finding, text)
     if result.permission_denials and not _explicit_success(finding):
         denied = f"{name} was not allowed to use {', '.join(result.permission_denials)}"
-        error = f"{denied}; {judgement.error}" if judgement.error else denied
-        judgement = replace(judgement, status="failed", reason="PermissionDenied", error=error)
-    return replace(judgement, warnings=[*warnings, *finding.warnings, *judgement.warnings])
+        error = f"{denied}; {found.error}" if found.error else denied
+        found = replace(found, status="failed", reason="PermissionDenied", error=error)
+    return replace(found, warnings=[*warnings, *finding.warnings, *found.warnings])
 
 
 def _failure(
@@ -99,29 +101,29 @@ def _crash(outcome: Outcome) -> str | None:
     return f"exited with code {outcome.exit_code}" if outcome.exit_code else None
 
 
-def _developer(finding: Finding, text: str) -> Judgement:
+def _developer(finding: Finding, text: str) -> Classification:
     verdict = finding.verdict
     if verdict is None:
         kept = AgentVerdict(status="failure", summary=text)
-        return Judgement("failed", "NoVerdict", finding.problem, text, kept)
+        return Classification("failed", "NoVerdict", finding.problem, text, kept)
     status = _STATUS[verdict.status]
     if status != "failed":
-        return Judgement(status, None, None, text, verdict)
+        return Classification(status, None, None, text, verdict)
     error = verdict.summary or f"the agent's verdict is {verdict.status}"
-    return Judgement(status, "AgentError", error, text, verdict)
+    return Classification(status, "AgentError", error, text, verdict)
 
 
-def _po(finding: Finding, text: str) -> Judgement:
+def _po(finding: Finding, text: str) -> Classification:
     verdict = finding.verdict
     if verdict is None:
         problems = [finding.problem] if finding.present and finding.problem else []
-        return Judgement("success", text=text, warnings=problems)
+        return Classification("success", text=text, warnings=problems)
     answer = _end(verdict.text or finding.rest or verdict.question or verdict.summary)
     status = _STATUS[verdict.status]
     if status != "failed":
-        return Judgement(status, None, None, answer, verdict)
+        return Classification(status, None, None, answer, verdict)
     error = verdict.summary or f"the agent's verdict is {verdict.status}"
-    return Judgement(status, "AgentError", error, answer, verdict)
+    return Classification(status, "AgentError", error, answer, verdict)
 
 
 def _explicit_success(finding: Finding) -> bool:

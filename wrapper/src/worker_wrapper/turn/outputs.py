@@ -1,6 +1,6 @@
 """From what came of a turn to the message that says so.
 
-Pure: developer.py and po.py call these with everything in hand; exchange.py publishes the result.
+Pure: the handlers call these with everything in hand; message_handler.py publishes the result.
 """
 
 from datetime import datetime

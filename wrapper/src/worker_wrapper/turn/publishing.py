@@ -1,6 +1,6 @@
 """The last station of every output: no secret in it, no larger than an output may be, valid JSON.
 
-Pure. exchange.py and po_turn.py publish nothing that did not come through here.
+Pure. message_handler.py and po_turn.py publish nothing that did not come through here.
 """
 
 from typing import Any, Final, TypeVar
@@ -39,7 +39,7 @@ def publishable(output: Output, redactor: Redactor) -> Output:
 
 def _scrubbed(message: Message, redactor: Redactor) -> dict[str, Any]:
     """The fields of a message, and those of the messages in it, without secrets."""
-    told = {}
+    fields = {}
     for name in type(message).model_fields:
         value = getattr(message, name)
         if isinstance(value, Message):
@@ -50,8 +50,8 @@ def _scrubbed(message: Message, redactor: Redactor) -> dict[str, Any]:
                 value, _ = clamped_data(value)
             elif isinstance(value, str) and name not in _PROSE:
                 value = shortened(value, MAX_LINE_CHARACTERS)
-        told[name] = value
-    return told
+        fields[name] = value
+    return fields
 
 
 def _lost_data(before: Message, after: Message) -> list[str]:

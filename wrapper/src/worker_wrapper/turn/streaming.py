@@ -85,7 +85,7 @@ class Streamer:
         self._opened = False
         self._said = False
         self._left = STREAMED_CHARACTERS
-        self._news = asyncio.Event()
+        self._pending = asyncio.Event()
         self._stuck: tuple[str, int, int] | None = None
         self._sending = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
@@ -129,7 +129,7 @@ class Streamer:
 
     async def _run(self) -> None:
         while True:
-            await self._news.wait()
+            await self._pending.wait()
             async with self._sending:
                 await self._send_next()
             await asyncio.sleep(SECONDS_BETWEEN)
@@ -146,13 +146,13 @@ class Streamer:
         if self._waiting and self._waiting[-1][0] == self._part:
             text = self._waiting.pop()[1] + text
         self._waiting.append((self._part, text))
-        self._news.set()
+        self._pending.set()
 
     async def _send_next(self) -> bool:
         """Send one message; the same once more if it is not known whether it arrived."""
         if self._stuck is None:
             if not self._waiting:
-                self._news.clear()
+                self._pending.clear()
                 return False
             *earlier, last = self._waiting
             # Only the last part is going to be the answer: those before it travel together.
@@ -169,7 +169,7 @@ class Streamer:
         self._stuck = None
         self._sent += 1
         if not self._waiting:
-            self._news.clear()
+            self._pending.clear()
         return True
 
 

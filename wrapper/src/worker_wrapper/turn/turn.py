@@ -1,7 +1,7 @@
 """One turn of the agent, from a prompt to a report: the door between the queues and the process.
 
-developer.py and po.py call `take_turn`; it builds the command (agents/), runs it (process.py) and
-has what came of it judged (judgement.py). Whatever an agent does ends up in the report.
+developer.py and po.py call `take_turn`; it builds the command (agents/), runs it (process/run.py)
+and classifies what came of it (classify.py). Whatever an agent does ends up in the report.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from worker_wrapper.process.command import Outcome
 from worker_wrapper.process.environment import agent_environment
 from worker_wrapper.process.run import GRACE, CannotStartError, EndReason, Grace, run
 from worker_wrapper.shutdown import StopReason, StopTurn
-from worker_wrapper.turn.classify import Judgement, judge
+from worker_wrapper.turn.classify import Classification, classify
 from worker_wrapper.turn.usage import charge, context_size
 from worker_wrapper.turn.verdict import DEVELOPER_INSTRUCTION, PO_INSTRUCTION
 
@@ -68,7 +68,7 @@ async def take_turn(
     grace: Mapping[EndReason, Grace] = GRACE,
     listener: Callable[[Piece], None] | None = None,
 ) -> TurnReport:
-    """Run the agent once and judge what came of it; never raises for what an agent does.
+    """Run the agent once and classify what came of it; never raises for what an agent does.
 
     Args:
         agent: The adapter.
@@ -116,7 +116,7 @@ async def take_turn(
             turn = replace(turn, session=session)
             outcome, result = await attempt(turn)
     except CannotStartError as error:
-        return _report(Judgement.failure("AgentError", str(error)), turn, started_at, clock())
+        return _report(Classification.failure("AgentError", str(error)), turn, started_at, clock())
     return conclude(agent, turn, outcome, result, developer=developer, started_at=started_at)
 
 
@@ -141,7 +141,7 @@ def conclude(
     """
     used = charge(result, turn.session)
     return _report(
-        judge(agent.name, outcome, result, developer=developer),
+        classify(agent.name, outcome, result, developer=developer),
         turn,
         started_at,
         outcome.finished_at,
@@ -208,7 +208,7 @@ def _ignored(agent: Agent, turn: Turn) -> list[str]:
 
 
 def _report(
-    judgement: Judgement,
+    classification: Classification,
     turn: Turn,
     started_at: datetime,
     finished_at: datetime,
@@ -218,14 +218,14 @@ def _report(
     warnings: list[str] | None = None,
 ) -> TurnReport:
     return TurnReport(
-        status=judgement.status,
-        reason=judgement.reason,
-        error=judgement.error,
-        text=judgement.text,
-        verdict=judgement.verdict,
+        status=classification.status,
+        reason=classification.reason,
+        error=classification.error,
+        text=classification.text,
+        verdict=classification.verdict,
         usage=usage,
         session=session or turn.session,
-        warnings=[*(warnings or ()), *judgement.warnings],
+        warnings=[*(warnings or ()), *classification.warnings],
         started_at=started_at,
         finished_at=finished_at,
         duration_ms=max(0, round((finished_at - started_at).total_seconds() * 1000)),

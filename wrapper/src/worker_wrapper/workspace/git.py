@@ -50,7 +50,7 @@ _SAFE_ENV = {
     "HOME": "/dev/null",
 }
 _BLAME = ("fatal: ", "error: ")
-_NO_NEWS = (
+_ADVICE = (
     *("hint:", "fatal: Could not read from remote repository.", "and the repository exists."),
     "Please make sure you have the correct access rights",
 )
@@ -173,9 +173,9 @@ def reason(complaint: str) -> str:
     "Authentication failed for 'URL'\nremote: No."
     """
     lines = [line.strip() for line in complaint.splitlines()]
-    news = [line for line in lines if line and not line.startswith(_NO_NEWS)]
-    news.sort(key=lambda line: not line.startswith(_BLAME))
-    return "\n".join(reduce(str.removeprefix, _BLAME, line) for line in news)
+    said = [line for line in lines if line and not line.startswith(_ADVICE)]
+    said.sort(key=lambda line: not line.startswith(_BLAME))
+    return "\n".join(reduce(str.removeprefix, _BLAME, line) for line in said)
 
 
 def _ssh_command(host: str, directory: Path) -> str:
