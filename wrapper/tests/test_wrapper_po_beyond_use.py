@@ -42,7 +42,7 @@ async def test_a_worker_whose_limits_its_agent_lowers_ends_before_the_next_messa
     assert [answer.request_id for answer in answers] == ["r-0", "r-1", "r-2"]
     assert answers[-1].status == answers[-2].status == "success"
     await eventually(lambda: queues.is_settled(po_input("po-1"), PO_GROUP))
-    assert second.run.poll() is None
+    assert second.process.poll() is None
 
 
 def sabotaged(directory: Path, error: str, times: int) -> str:
