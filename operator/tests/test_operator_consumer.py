@@ -15,7 +15,7 @@ from orbiter_contracts import (
     encode,
 )
 from orbiter_contracts.queues import DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE, OPERATOR_GROUP
-from orbiter_operator.kube.cache import Key
+from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.together import end
 from orbiter_operator.streams import intake as dispatching
 from orbiter_operator.streams.attempts import Attempts

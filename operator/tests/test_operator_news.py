@@ -1,7 +1,7 @@
 """What the streams said and no status has yet: held in bounds."""
 
 from orbiter_contracts import DeveloperWorkerOutput
-from orbiter_operator.kube.cache import Key
+from orbiter_operator.kube.names import Key
 from orbiter_operator.streams.pending_outputs import HELD_BYTES, Letter, News
 
 

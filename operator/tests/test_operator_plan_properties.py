@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from support.observed import NOW, PATIENCE, job, observed, output, pod, spec
 
 from orbiter_contracts import DeveloperWorkerOutput
+from orbiter_operator.kube.models import patch
+from orbiter_operator.pods.state import JobFacts, PodFacts
+from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.tasks.models import FINAL, Answer, TaskStatus
-from orbiter_operator.tasks.observed import AttemptRecord, JobFacts, Observed, PodFacts, Room
+from orbiter_operator.tasks.observed import Observed, Room
 from orbiter_operator.tasks.plan import plan
 from orbiter_operator.tasks.plan.actions import DeleteJob, ForgetSession, Publish, StartAttempt
 from orbiter_operator.tasks.plan.naming import current_attempt, message_id
-from orbiter_operator.tasks.plan.status import patch
 
 LIMIT = 2
 EVENTS = [

@@ -145,7 +145,7 @@ async def test_every_good_entry_among_strange_ones_is_answered(readers, redis, a
 
     await eventually(all_outputs_and_events_are_acknowledged)
     assert not any(part.done() for part in readers.parts)
-    await sweep(readers.redis, Store(lambda key: None), lambda: 10**12)
+    await sweep(readers.redis, Store(lambda key: None).unfinished, lambda: 10**12)
     # What is held became a task, or is bound to one and belongs to its Job.
     made = {
         task["metadata"].get("annotations", {}).get(ENTRY)

@@ -6,6 +6,7 @@ import pytest
 
 from orbiter_contracts import POState
 from orbiter_contracts.endings import name_in_use
+from orbiter_operator.kube.models import Refusal
 from orbiter_operator.sessions.actions import Apply, SetReplicas
 from orbiter_operator.sessions.models import SessionSpec, SessionStatus
 from orbiter_operator.sessions.observed import (
@@ -16,7 +17,6 @@ from orbiter_operator.sessions.observed import (
     SessionPodFacts,
 )
 from orbiter_operator.sessions.plan import plan_session
-from orbiter_operator.tasks.observed import Refusal
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 UID = "9f1c"

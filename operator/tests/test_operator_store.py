@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.observed import UID
 
-from orbiter_operator.kube.cache import Key
+from orbiter_operator.kube.names import Key
 from orbiter_operator.tasks.cache import Store
 
 TASK = Key("team", "fix")

@@ -9,10 +9,10 @@ from support.observed import observed, spec
 from support.running_sessions import running_sessions
 from support.talks import Talks
 
-from orbiter_operator.kube.cache import Children, Key
+from orbiter_operator.kube.cache import Children
+from orbiter_operator.kube.names import Key
 from orbiter_operator.sessions.parse import deployment_facts, session_pod_facts
-from orbiter_operator.streams.pending_outputs import News
-from orbiter_operator.tasks.observed import AttemptRecord
+from orbiter_operator.streams.pending_outputs import AttemptRecord, News
 from orbiter_operator.tasks.parse import job_facts, pod_facts
 from orbiter_operator.tasks.plan import answers
 

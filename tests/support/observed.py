@@ -5,8 +5,10 @@ from typing import Any
 
 from orbiter_contracts import AgentVerdict, DeveloperWorkerOutput, Usage
 from orbiter_operator.kube.names import job_name
+from orbiter_operator.pods.state import JobFacts, PodFacts
+from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.tasks.models import TaskSpec, TaskStatus
-from orbiter_operator.tasks.observed import AttemptRecord, JobFacts, Observed, PodFacts
+from orbiter_operator.tasks.observed import Observed
 from orbiter_operator.tasks.plan import plan
 from orbiter_operator.tasks.plan.actions import Plan
 from orbiter_operator.tasks.plan.naming import message_id

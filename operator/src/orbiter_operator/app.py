@@ -15,12 +15,12 @@ import structlog
 from redis.asyncio import Redis
 
 from orbiter_operator.handlers import run_kopf
-from orbiter_operator.kube.cache import Cache, Key
+from orbiter_operator.kube.cache import Cache
 from orbiter_operator.kube.client import AGENT_TASKS, JOBS, PO_SESSIONS, PODS, Kube
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.leader_election import Leader, LeaseLostError
-from orbiter_operator.kube.names import SELECTOR
+from orbiter_operator.kube.names import SELECTOR, Key
 from orbiter_operator.kube.watch_state import WatchState
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.runtime.gc_tuning import spare_the_collector
@@ -29,6 +29,8 @@ from orbiter_operator.runtime.metrics import Metrics
 from orbiter_operator.runtime.supervisor import Part, Supervisor, every
 from orbiter_operator.runtime.throttle import UNHURRIED_SECONDS, Pauses
 from orbiter_operator.runtime.workqueue import WorkQueue
+from orbiter_operator.sessions.metrics import GAUGES as SESSION_GAUGES
+from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.parts import Sessions
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.attempts import Attempts
@@ -38,6 +40,7 @@ from orbiter_operator.streams.pending_outputs import News
 from orbiter_operator.tasks.cache import Store
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.executor import Executor
+from orbiter_operator.tasks.metrics import TaskMetrics
 from orbiter_operator.tasks.observe import Observer
 from orbiter_operator.tasks.reconcile import Reconciler
 from orbiter_operator.tasks.resync import Housekeeping
@@ -45,6 +48,25 @@ from orbiter_operator.tasks.resync import Housekeeping
 log = structlog.get_logger(__name__)
 WORKERS = 16
 _STUCK_SECONDS = 120.0
+GAUGES = {
+    "orbiter_leader": "1 when this replica is the active one",
+    "orbiter_tasks": "AgentTasks known",
+    "orbiter_jobs_active": "AgentTasks with a Job that runs or starts",
+    "orbiter_tasks_waiting": "AgentTasks that wait for a place",
+    "orbiter_workqueue_depth": "Keys that wait for a reconcile worker",
+    "orbiter_redis_up": "1 when Redis answered last",
+    "orbiter_outputs_lag": "Outputs and lifecycle events not yet read",
+    **SESSION_GAUGES,
+}
+
+
+class OperatorMetrics(Metrics):
+    """The metrics of the process and of both kinds of objects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tasks = TaskMetrics(self.registry)
+        self.sessions = SessionMetrics(self.registry)
 
 
 class Operator:
@@ -68,7 +90,7 @@ class Operator:
         redis: Redis,
         reader: Redis,
         leader: Leader,
-        metrics: Metrics,
+        metrics: OperatorMetrics,
         health: Health,
     ) -> None:
         self._settings = settings
@@ -119,7 +141,7 @@ class Operator:
             defaults=_worker_defaults(settings),
             allowed=leader.check,
             started=pauses.expect,
-            changed=metrics.changed,
+            changed=metrics.tasks.changed,
             wrote=observer.wrote,
             clock=_now,
         )
@@ -171,7 +193,7 @@ class Operator:
         health.ready_if("watches", self._out_of_step)
         health.ready_if("redis", self._redis_away)
         health.ready_if("parts", self._supervisor.trouble)
-        metrics.gauges(self._gauges)
+        metrics.gauges(GAUGES, self._gauges)
 
     async def run(self, take_signals: Callable[[], None]) -> None:
         """Run until cancelled.

@@ -6,22 +6,12 @@ a newer one and nothing deleted comes back, so a late event cannot undo what a w
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from orbiter_operator.kube.names import TASK
+from orbiter_operator.kube.names import TASK, Key
 
 Object = dict[str, Any]
-
-
-class Key(NamedTuple):
-    """What the work queue holds: the name of one reconciled object."""
-
-    namespace: str
-    name: str
-    kind: str = "AgentTask"
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
 
 class Cache(Protocol):
@@ -163,3 +153,24 @@ class Children(Generic[F]):
 def version_of(obj: Object) -> int:
     """The resourceVersion as a number; Kubernetes promises since 1.35 that it is one."""
     return int(obj["metadata"].get("resourceVersion") or 0)
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """Read a time as the API server writes it."""
+    return datetime.fromisoformat(text) if text else None
+
+
+def owner_of(obj: dict[str, Any], kind: str) -> tuple[str, str] | None:
+    """(name, uid) of the controller if it is of this kind, or None.
+
+    Any object may name another as an owner beside its controller.
+    """
+    for reference in obj["metadata"].get("ownerReferences") or ():
+        if reference.get("kind") == kind and reference.get("controller") is True:
+            return reference["name"], reference["uid"]
+    return None
+
+
+def label_of(obj: dict[str, Any], name: str) -> str:
+    """The value of a label; empty when there is none."""
+    return str((obj["metadata"].get("labels") or {}).get(name) or "")

@@ -15,6 +15,7 @@ import orjson
 
 from orbiter_operator.kube.codec import LIST, OBJECT, events, read
 from orbiter_operator.kube.credentials import Credentials
+from orbiter_operator.kube.models import Refusal
 from orbiter_operator.kube.watch_stream import chunks
 from orbiter_operator.runtime.throttle import Pauses
 
@@ -270,3 +271,11 @@ async def _body(response: aiohttp.ClientResponse, root: int) -> Object:
     if not isinstance(found, dict):
         raise ApiError(502, "BadGateway", "the answer is no JSON object")
     return found
+
+
+class RefusedError(Exception):
+    """The API server would not create a Job, for a reason that trying again does not mend."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal

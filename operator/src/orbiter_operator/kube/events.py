@@ -10,8 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from orbiter_operator.kube.client import EVENTS, ApiError, Kube
-from orbiter_operator.tasks.models import timestamp
-from orbiter_operator.tasks.plan.actions import Announce
+from orbiter_operator.kube.models import Announce, timestamp
 
 _COMPONENT = "orbiter-operator"
 _REMEMBERED = 2000

@@ -7,8 +7,9 @@ programs, the message one line for people that names the thing and the next step
 from datetime import datetime, timedelta
 
 from orbiter_contracts.endings import UNUSABLE, says_name_in_use
-from orbiter_operator.tasks.models import KubeModel
-from orbiter_operator.tasks.observed import AttemptRecord, JobFacts, PodFacts
+from orbiter_operator.kube.models import KubeModel
+from orbiter_operator.pods.state import JobFacts, PodFacts
+from orbiter_operator.streams.pending_outputs import AttemptRecord
 
 IMAGE_NEVER_COMES = frozenset({"InvalidImageName", "ErrImageNeverPull"})
 IMAGE_PROBLEMS = IMAGE_NEVER_COMES | {

@@ -7,6 +7,7 @@ Failed; it recovers by itself when the cause goes away.
 from datetime import datetime, timedelta
 
 from orbiter_contracts.endings import UNUSABLE, says_name_in_use
+from orbiter_operator.kube.models import KubeModel
 from orbiter_operator.pods.reasons import (
     CONFIG_PROBLEMS,
     IMAGE_NEVER_COMES,
@@ -14,7 +15,6 @@ from orbiter_operator.pods.reasons import (
     one_line,
 )
 from orbiter_operator.sessions.observed import SessionPodFacts
-from orbiter_operator.tasks.models import KubeModel
 
 CRASHES_BEFORE_FAILED = 3
 """Restarts after which a worker that waits to be restarted again counts as failed."""

@@ -2,24 +2,24 @@
 
 from typing import Literal
 
+from orbiter_operator.kube.models import Announce, Facts
 from orbiter_operator.sessions.models import SessionStatus
-from orbiter_operator.tasks.plan.actions import Announce, Step
 
 
-class SetReplicas(Step):
+class SetReplicas(Facts):
     """Have the Deployment ask for so many pods."""
 
     replicas: int
 
 
-class Apply(Step):
+class Apply(Facts):
     """Create the Deployment, or give it the pod template it should have."""
 
     replicas: int
     create: bool
 
 
-class SessionPlan(Step):
+class SessionPlan(Facts):
     """What to do now, in this order: the step, the Events, the status.
 
     Attributes:

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
-from orbiter_operator.kube.cache import Children, Key, Tombstones, version_of
-from orbiter_operator.kube.names import SESSION
+from orbiter_operator.kube.cache import Children, Tombstones, version_of
+from orbiter_operator.kube.names import SESSION, Key
 from orbiter_operator.sessions.observed import (
     DUPLICATE_USER,
     DUPLICATE_WORKER,

@@ -4,9 +4,9 @@ Each follows from the difference between the old status and the new one, so an o
 away tells it late and none is told twice.
 """
 
+from orbiter_operator.kube.models import Announce
 from orbiter_operator.sessions.models import SessionStatus
 from orbiter_operator.sessions.observed import ObservedSession
-from orbiter_operator.tasks.plan.actions import Announce
 
 _QUIET = ("Suspended", "QueueUnavailable")
 _WHY = {

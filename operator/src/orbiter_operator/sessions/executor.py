@@ -10,9 +10,11 @@ from typing import Any
 
 import structlog
 
-from orbiter_operator.kube.cache import Key
-from orbiter_operator.kube.client import DEPLOYMENTS, PO_SESSIONS, ApiError, Kube
+from orbiter_operator.kube.cache import owner_of
+from orbiter_operator.kube.client import DEPLOYMENTS, PO_SESSIONS, ApiError, Kube, RefusedError
 from orbiter_operator.kube.events import EventPoster
+from orbiter_operator.kube.models import Refusal, patch
+from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.sessions.actions import Apply, SessionPlan, SetReplicas
 from orbiter_operator.sessions.cache import SessionStore
@@ -21,10 +23,6 @@ from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.models import SessionStatus
 from orbiter_operator.sessions.observed import ObservedSession
 from orbiter_operator.sessions.parse import deployment_facts
-from orbiter_operator.tasks.executor import RefusedError
-from orbiter_operator.tasks.observed import Refusal
-from orbiter_operator.tasks.parse import owner_of
-from orbiter_operator.tasks.plan.status import patch
 
 log = structlog.get_logger(__name__)
 Object = dict[str, Any]

@@ -9,7 +9,8 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from orbiter_operator.kube.cache import Key
+from orbiter_operator.kube.models import Refusal
+from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.reasons import one_line
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.sessions.cache import SessionStore, worker_id_of
@@ -23,7 +24,6 @@ from orbiter_operator.sessions.observed import (
 )
 from orbiter_operator.sessions.parse import read_session_spec
 from orbiter_operator.sessions.streams import Record, SessionQueues
-from orbiter_operator.tasks.observed import Refusal
 
 Object = dict[str, Any]
 _SHOWN = 80

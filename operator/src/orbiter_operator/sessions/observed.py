@@ -3,8 +3,9 @@
 from datetime import datetime
 
 from orbiter_contracts import POState
+from orbiter_operator.kube.models import Facts, Refusal
+from orbiter_operator.pods.state import LOST_AFTER_SECONDS
 from orbiter_operator.sessions.models import SessionSpec, SessionStatus
-from orbiter_operator.tasks.observed import LOST_AFTER_SECONDS, Facts, Refusal
 
 
 class DeploymentFacts(Facts):

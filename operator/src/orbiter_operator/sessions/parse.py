@@ -8,14 +8,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from orbiter_contracts import POState
+from orbiter_operator.kube.cache import label_of, owner_of, parse_time
+from orbiter_operator.kube.models import Workspace
 from orbiter_operator.kube.names import SESSION, SESSION_UID, TEMPLATE, WORKER
 from orbiter_operator.pods.reasons import one_line
 from orbiter_operator.pods.rules import pod_error
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.sessions.models import SessionSpec
 from orbiter_operator.sessions.observed import DeploymentFacts, QueueFacts, SessionPodFacts
-from orbiter_operator.tasks.models import Workspace
-from orbiter_operator.tasks.parse import label_of, owner_of, parse_time
 
 Object = dict[str, Any]
 _WORKER_ID = re.compile(r"[A-Za-z0-9._-]+")

@@ -11,11 +11,10 @@ from functools import partial
 from redis.asyncio import Redis
 
 from orbiter_contracts import WorkerLifecycleEvent
-from orbiter_operator.kube.cache import Key
 from orbiter_operator.kube.client import DEPLOYMENTS, PO_SESSIONS, PODS, Kube
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.informer import Informer
-from orbiter_operator.kube.names import SELECTOR, SESSION_UID
+from orbiter_operator.kube.names import SELECTOR, SESSION_UID, Key
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.runtime.supervisor import Part, every
 from orbiter_operator.runtime.workqueue import WorkQueue

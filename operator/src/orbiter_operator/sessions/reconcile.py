@@ -11,9 +11,10 @@ from datetime import datetime, timedelta
 import structlog
 from redis.exceptions import RedisError
 
-from orbiter_operator.kube.cache import Key
-from orbiter_operator.kube.client import PO_SESSIONS, TRANSPORT_ERRORS, ApiError, Kube
+from orbiter_operator.kube.client import PO_SESSIONS, TRANSPORT_ERRORS, ApiError, Kube, RefusedError
 from orbiter_operator.kube.leader_election import NotLeadingError
+from orbiter_operator.kube.models import Refusal
+from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.workqueue import WorkQueue
 from orbiter_operator.sessions.cache import SessionStore, worker_id_of
 from orbiter_operator.sessions.executor import SessionExecutor
@@ -22,8 +23,6 @@ from orbiter_operator.sessions.observe import SessionObserver, record_of
 from orbiter_operator.sessions.plan import plan_session
 from orbiter_operator.sessions.streams import SessionQueues
 from orbiter_operator.sessions.wake import Waker
-from orbiter_operator.tasks.executor import RefusedError
-from orbiter_operator.tasks.observed import Refusal
 
 log = structlog.get_logger(__name__)
 _LOOKS = 6

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from orbiter_contracts import POState
 from orbiter_contracts.queues import dead_letter, po_input, po_output
+from orbiter_operator.kube.models import Condition, ConditionStatus, TaskUsage
 from orbiter_operator.pods.reasons import one_line
 from orbiter_operator.sessions.models import SessionPhase, SessionStatus
 from orbiter_operator.sessions.observed import ObservedSession
-from orbiter_operator.tasks.models import Condition, ConditionStatus, TaskUsage
 
 AS_EXPECTED = "AsExpected"
 _CLOCKS_DIFFER = timedelta(minutes=1)

@@ -23,7 +23,7 @@ from orbiter_contracts import (
     read_route,
 )
 from orbiter_contracts.queues import DEVELOPER_OUTPUT, LIFECYCLE, OPERATOR_GROUP
-from orbiter_operator.kube.cache import Key
+from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.throttle import HINTS_SECONDS, UNHURRIED_SECONDS, next_moment
 from orbiter_operator.runtime.together import run_together
 from orbiter_operator.streams.attempts import CONSUMER, Attempts

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from orbiter_contracts import DeveloperWorkerOutput
-from orbiter_operator.kube.cache import Key
-from orbiter_operator.tasks.observed import AttemptRecord
+from orbiter_operator.kube.models import Facts
+from orbiter_operator.kube.names import Key
 
 HELD_BYTES = 64 * 1024 * 1024
 """How much of outputs is kept here. Beyond it a task is only told that there is one: Redis has it.
@@ -19,6 +19,14 @@ So many are never unsettled but when the API server is away, or after a long abs
 """
 _HINTS = 8
 """Of how many attempts of a task it is kept that their workers said they are busy."""
+
+
+class AttemptRecord(Facts):
+    """Where one attempt stands in Redis. All None: Redis knows nothing of it."""
+
+    entry: str | None = None
+    output_id: str | None = None
+    output: DeveloperWorkerOutput | None = None
 
 
 class Letter(NamedTuple):

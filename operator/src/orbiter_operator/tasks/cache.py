@@ -8,9 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from orbiter_operator.kube.cache import Children, Key, Tombstones, version_of
+from orbiter_operator.kube.cache import Children, Tombstones, version_of
+from orbiter_operator.kube.names import Key
+from orbiter_operator.pods.state import JobFacts, PodFacts
 from orbiter_operator.tasks.models import FINAL
-from orbiter_operator.tasks.observed import JobFacts, PodFacts
 from orbiter_operator.tasks.parse import job_facts, pod_facts
 
 Object = dict[str, Any]
@@ -49,6 +50,11 @@ class Store:
     def put_back_removed(self, key: Key, objs: list[Object]) -> None:
         """What was handed out could not be dealt with."""
         self._removed.setdefault(key, []).extend(objs)
+
+    def unfinished(self, namespace: str, name: str) -> str | None:
+        """The uid of the task of this name; None when it is over or not there."""
+        obj = self._tasks.get(Key(namespace, name))
+        return None if obj is None or phase_of(obj) in FINAL else str(obj["metadata"]["uid"])
 
     def dependents(self, key: Key) -> list[Key]:
         """Tasks that name this one in their dependsOn."""

@@ -12,23 +12,22 @@ from typing import Any
 import structlog
 
 from orbiter_contracts import LifecycleEventName, WorkerLifecycleEvent, excerpt
-from orbiter_operator.kube.cache import Key
-from orbiter_operator.kube.client import AGENT_TASKS, JOBS, ApiError, Kube
+from orbiter_operator.kube.client import AGENT_TASKS, JOBS, ApiError, Kube, RefusedError
 from orbiter_operator.kube.events import EventPoster
-from orbiter_operator.kube.names import job_name, worker_id
+from orbiter_operator.kube.models import Announce, Refusal, patch
+from orbiter_operator.kube.names import Key, job_name, worker_id
 from orbiter_operator.kube.refusals import too_large
 from orbiter_operator.pods.reasons import LINE
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempt, Attempts
-from orbiter_operator.streams.pending_outputs import News
+from orbiter_operator.streams.pending_outputs import AttemptRecord, News
 from orbiter_operator.tasks.cache import Store
 from orbiter_operator.tasks.job import build_job
 from orbiter_operator.tasks.message import build_message
 from orbiter_operator.tasks.models import FINAL, TaskStatus
-from orbiter_operator.tasks.observed import AttemptRecord, Observed, Refusal
+from orbiter_operator.tasks.observed import Observed
 from orbiter_operator.tasks.parse import job_facts
 from orbiter_operator.tasks.plan.actions import (
-    Announce,
     DeleteJob,
     DeleteTask,
     ForgetSession,
@@ -37,18 +36,10 @@ from orbiter_operator.tasks.plan.actions import (
     StartAttempt,
 )
 from orbiter_operator.tasks.plan.naming import current_attempt
-from orbiter_operator.tasks.plan.status import patch, smallest, without_result
+from orbiter_operator.tasks.plan.status import smallest, without_result
 
 log = structlog.get_logger(__name__)
 Object = dict[str, Any]
-
-
-class RefusedError(Exception):
-    """The API server would not create a Job, for a reason that trying again does not mend."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
 
 
 class TakenError(Exception):

@@ -16,7 +16,6 @@ from orbiter_operator.kube.names import (
     worker_id,
 )
 from orbiter_operator.pods.template import WorkerDefaults, worker_template
-from orbiter_operator.tasks.models import TaskSpec
 from orbiter_operator.tasks.observed import Observed
 from orbiter_operator.tasks.plan.answers import session_of
 
@@ -86,14 +85,3 @@ def build_job(observed: Observed, attempt: int, entry: str, defaults: WorkerDefa
     if spec.queue_name:
         body["spec"]["suspend"] = True
     return body
-
-
-def task_spec_error(spec: TaskSpec, images: dict[str, str]) -> str | None:
-    """Why no Job can be made of the spec; None when one can."""
-    if spec.agent.type not in images:
-        known = ", ".join(sorted(images))
-        return (
-            f"no worker image for agent type {spec.agent.type!r}; this operator has: {known} "
-            "(ORBITER_WORKER_IMAGES)"
-        )
-    return None

@@ -9,23 +9,17 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from orbiter_operator.kube.cache import Key
 from orbiter_operator.kube.client import JOBS, PODS, ApiError, Kube
-from orbiter_operator.kube.names import ATTEMPT, TASK_UID, job_name
+from orbiter_operator.kube.models import Refusal
+from orbiter_operator.kube.names import ATTEMPT, TASK_UID, Key, job_name
+from orbiter_operator.pods.state import JobFacts, PodFacts
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempt, Attempts
-from orbiter_operator.streams.pending_outputs import News
+from orbiter_operator.streams.pending_outputs import AttemptRecord, News
 from orbiter_operator.tasks.cache import Store, phase_of
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.models import FINAL, TaskSpec, TaskStatus
-from orbiter_operator.tasks.observed import (
-    AttemptRecord,
-    Dependencies,
-    JobFacts,
-    Observed,
-    PodFacts,
-    Refusal,
-)
+from orbiter_operator.tasks.observed import Dependencies, Observed
 from orbiter_operator.tasks.parse import read_adoption, read_spec
 from orbiter_operator.tasks.plan.answers import answer_given
 from orbiter_operator.tasks.plan.dependencies import resolve

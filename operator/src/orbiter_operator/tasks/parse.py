@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from orbiter_operator.kube.cache import label_of, owner_of, parse_time
 from orbiter_operator.kube.names import (
     ATTEMPT,
     ENTRY,
@@ -19,30 +20,14 @@ from orbiter_operator.kube.names import (
 from orbiter_operator.kube.stored_size import size_error
 from orbiter_operator.pods.reasons import one_line
 from orbiter_operator.pods.rules import pod_error
+from orbiter_operator.pods.state import JobFacts, PodFacts
 from orbiter_operator.pods.template import WorkerDefaults
-from orbiter_operator.tasks.job import task_spec_error
-from orbiter_operator.tasks.models import TaskSpec
-from orbiter_operator.tasks.observed import Adopted, JobFacts, PodFacts
+from orbiter_operator.tasks.models import TaskSpec, task_spec_error
+from orbiter_operator.tasks.observed import Adopted
 
 _ENTRY_ID = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,19})")
 _ATTEMPT = re.compile(r"[1-9][0-9]{0,5}")
 _SHOWN = 60
-
-
-def parse_time(text: str | None) -> datetime | None:
-    """Read a time as the API server writes it."""
-    return datetime.fromisoformat(text) if text else None
-
-
-def owner_of(obj: dict[str, Any], kind: str) -> tuple[str, str] | None:
-    """(name, uid) of the controller if it is of this kind, or None.
-
-    Any object may name another as an owner beside its controller.
-    """
-    for reference in obj["metadata"].get("ownerReferences") or ():
-        if reference.get("kind") == kind and reference.get("controller") is True:
-            return reference["name"], reference["uid"]
-    return None
 
 
 def job_facts(obj: dict[str, Any]) -> JobFacts | None:
@@ -147,11 +132,6 @@ def _state_facts(state: dict[str, Any], image: str) -> dict[str, Any]:
             "running_since": parse_time(ended.get("startedAt")),
         }
     return {}
-
-
-def label_of(obj: dict[str, Any], name: str) -> str:
-    """The value of a label; empty when there is none."""
-    return str((obj["metadata"].get("labels") or {}).get(name) or "")
 
 
 def _attempt(meta: dict[str, Any]) -> int | None:

@@ -12,16 +12,16 @@ from typing import Any
 import structlog
 from redis.exceptions import RedisError
 
-from orbiter_operator.kube.cache import Key
-from orbiter_operator.kube.client import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube
+from orbiter_operator.kube.client import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube, RefusedError
 from orbiter_operator.kube.leader_election import NotLeadingError
+from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.reasons import one_line
 from orbiter_operator.runtime.workqueue import WorkQueue
 from orbiter_operator.streams.attempts import Attempt, Attempts
 from orbiter_operator.streams.pending_outputs import Letter, News
 from orbiter_operator.tasks.cache import Store, phase_of
 from orbiter_operator.tasks.capacity import Capacity
-from orbiter_operator.tasks.executor import Executor, RefusedError, TakenError
+from orbiter_operator.tasks.executor import Executor, TakenError
 from orbiter_operator.tasks.models import FINAL, TaskStatus
 from orbiter_operator.tasks.observe import Observer
 from orbiter_operator.tasks.plan import plan

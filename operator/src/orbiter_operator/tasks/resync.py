@@ -12,9 +12,9 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from orbiter_operator.kube.cache import Key
 from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError
 from orbiter_operator.kube.informer import Informer
+from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.workqueue import WorkQueue
 from orbiter_operator.streams.id_repair import Mender
 from orbiter_operator.streams.retention import lag, sweep
@@ -115,7 +115,9 @@ class Housekeeping:
 
     async def _sweep(self) -> None:
         try:
-            taken = await sweep(self._redis, self._store, lambda: time.time_ns() // 1_000_000)
+            taken = await sweep(
+                self._redis, self._store.unfinished, lambda: time.time_ns() // 1_000_000
+            )
         except (RedisError, OSError) as error:
             log.info("streams not swept", error=str(error))
             return

@@ -5,19 +5,12 @@ Every step can be repeated after a crash at any point and then changes nothing m
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from orbiter_contracts import DeveloperWorkerOutput
+from orbiter_operator.kube.models import Announce, Facts
 from orbiter_operator.tasks.models import TaskStatus
 
 
-class Step(BaseModel):
-    """Base of all steps."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class StartAttempt(Step):
+class StartAttempt(Facts):
     """Put the attempt's entry on the queue and create its Job."""
 
     attempt: int
@@ -26,37 +19,28 @@ class StartAttempt(Step):
     """What to say instead of `prompt` when the session that it continues is lost."""
 
 
-class Publish(Step):
+class Publish(Facts):
     """Publish an output for an attempt whose worker cannot, unless it has one already."""
 
     attempt: int
     output: DeveloperWorkerOutput
 
 
-class DeleteJob(Step):
+class DeleteJob(Facts):
     """Delete an attempt's Job; Kubernetes stops its pod."""
 
     name: str
 
 
-class ForgetSession(Step):
+class ForgetSession(Facts):
     """Delete what was kept of the agent's session: nobody will continue it."""
 
 
-class DeleteTask(Step):
+class DeleteTask(Facts):
     """Delete the AgentTask itself: its time to live is over."""
 
 
-class Announce(Step):
-    """Post a Kubernetes Event. Two with the same reason and attempt are one."""
-
-    kind: Literal["Normal", "Warning"]
-    reason: str
-    message: str
-    attempt: int
-
-
-class Plan(Step):
+class Plan(Facts):
     """What to do now, in this order: steps, event and status, then look again.
 
     Attributes:

@@ -41,14 +41,6 @@ def failures_before(observed: Observed, attempt: int) -> int:
     return attempt - 1 - len(_answered(observed, attempt))
 
 
-def session_of(observed: Observed, attempt: int) -> str:
-    """The session of an attempt: a new one, but after a question that of the attempt that asked.
-
-    Its id is the request id of the attempt that began it, a UUID as the agents want it.
-    """
-    return next(iter(_answered(observed, attempt)), message_id(observed, attempt))
-
-
 def told(observed: Observed, attempt: int) -> Told | None:
     """What the attempt is told instead of the prompt; None when nothing was asked before it.
 
@@ -63,6 +55,14 @@ def told(observed: Observed, attempt: int) -> Told | None:
     known = [f"Answer {number}: {text}" for number, text in enumerate(answers, 1)]
     anew = [observed.prompt or "", "", _LOST, *known[:-1], *question, known[-1]]
     return Told(answer=answers[-1], anew="\n".join(anew).strip())
+
+
+def session_of(observed: Observed, attempt: int) -> str:
+    """The session of an attempt: a new one, but after a question that of the attempt that asked.
+
+    Its id is the request id of the attempt that began it, a UUID as the agents want it.
+    """
+    return next(iter(_answered(observed, attempt)), message_id(observed, attempt))
 
 
 def _answered(observed: Observed, attempt: int) -> dict[str, str]:

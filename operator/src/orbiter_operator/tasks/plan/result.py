@@ -9,11 +9,12 @@ from typing import Any
 
 from orbiter_contracts import DeveloperWorkerOutput, Usage
 from orbiter_contracts.bounds import MAX_COUNT, MAX_ID_CHARACTERS
+from orbiter_operator.kube.models import Announce, TaskUsage
 from orbiter_operator.kube.names import request_id
 from orbiter_operator.pods.reasons import LINE, Explanation, one_line
-from orbiter_operator.tasks.models import InputRequest, Phase, Result, TaskStatus, TaskUsage
+from orbiter_operator.tasks.models import InputRequest, Phase, Result, TaskStatus
 from orbiter_operator.tasks.observed import Observed
-from orbiter_operator.tasks.plan.actions import Announce, Plan
+from orbiter_operator.tasks.plan.actions import Plan
 from orbiter_operator.tasks.plan.answers import failures_before
 from orbiter_operator.tasks.plan.retry import attempts_allowed, backoff
 from orbiter_operator.tasks.plan.slots import place_after

@@ -15,8 +15,9 @@ from orbiter_operator.pods.reasons import (
     why_ended_silently,
     why_not_running,
 )
+from orbiter_operator.pods.state import JobFacts, PodFacts
 from orbiter_operator.tasks.models import TaskStatus
-from orbiter_operator.tasks.observed import JobFacts, Observed, PodFacts
+from orbiter_operator.tasks.observed import Observed
 from orbiter_operator.tasks.plan.actions import DeleteJob, Plan, Publish
 from orbiter_operator.tasks.plan.finished import STOPPED_BY_US, leftovers
 from orbiter_operator.tasks.plan.naming import identity

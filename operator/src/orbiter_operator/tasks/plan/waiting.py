@@ -3,10 +3,11 @@
 from datetime import datetime
 from typing import Literal
 
+from orbiter_operator.kube.models import Announce, Refusal
 from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.reasons import NO_POD_AFTER, Explanation, one_line
-from orbiter_operator.tasks.observed import Observed, Refusal
-from orbiter_operator.tasks.plan.actions import Announce, Plan, Publish, StartAttempt
+from orbiter_operator.tasks.observed import Observed
+from orbiter_operator.tasks.plan.actions import Plan, Publish, StartAttempt
 from orbiter_operator.tasks.plan.answers import Told, failures_before, told
 from orbiter_operator.tasks.plan.dependencies import list_names
 from orbiter_operator.tasks.plan.finished import LINGERING, leftovers
