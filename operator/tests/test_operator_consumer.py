@@ -16,7 +16,7 @@ from orbiter_contracts import (
 )
 from orbiter_contracts.queues import DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE, OPERATOR_GROUP
 from orbiter_operator.kube.names import Key
-from orbiter_operator.runtime.together import end
+from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.streams import intake as dispatching
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.intake import Dispatcher, build_task, task_name

@@ -8,7 +8,7 @@ from support.fake_api import RefusedRequestError
 
 from orbiter_contracts import DeveloperWorkerInput, encode
 from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT
-from orbiter_operator.runtime.together import end
+from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.streams import intake as dispatching
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.client import blocking_client, redis_client

@@ -13,7 +13,7 @@ from support.observed import NOW, PATIENCE, job, observed, output, pod, spec
 
 from orbiter_contracts import DeveloperWorkerOutput
 from orbiter_operator.kube.models import patch
-from orbiter_operator.pods.state import JobFacts, PodFacts
+from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.tasks.models import FINAL, Answer, TaskStatus
 from orbiter_operator.tasks.observed import Observed, Room
@@ -54,8 +54,8 @@ class Model:
         self.now: datetime = NOW
         self.status = TaskStatus()
         self.spec = spec(retry={"limit": LIMIT, "backoffSeconds": 10})
-        self.jobs: dict[int, JobFacts] = {}
-        self.pods: dict[int, PodFacts] = {}
+        self.jobs: dict[int, JobState] = {}
+        self.pods: dict[int, PodState] = {}
         self.entries: set[int] = set()
         self.outputs: dict[int, DeveloperWorkerOutput] = {}
         self.published: list[int] = []

@@ -30,7 +30,7 @@ from orbiter_contracts.queues import (
     po_state,
 )
 from orbiter_operator.kube.names import ENTRY
-from orbiter_operator.runtime.together import end
+from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.streams import Record, SessionQueues, registry_key
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.client import blocking_client, redis_client

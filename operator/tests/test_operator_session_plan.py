@@ -7,16 +7,10 @@ import pytest
 from orbiter_contracts import POState
 from orbiter_contracts.endings import name_in_use
 from orbiter_operator.kube.models import Refusal
-from orbiter_operator.sessions.actions import Apply, SetReplicas
+from orbiter_operator.pods.state import PodState
 from orbiter_operator.sessions.models import SessionSpec, SessionStatus
-from orbiter_operator.sessions.observed import (
-    DeploymentFacts,
-    ObservedSession,
-    QueueFacts,
-    Rival,
-    SessionPodFacts,
-)
-from orbiter_operator.sessions.plan import plan_session
+from orbiter_operator.sessions.observed import DeploymentFacts, ObservedSession, QueueFacts, Rival
+from orbiter_operator.sessions.plan import Apply, SetReplicas, plan_session
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 UID = "9f1c"
@@ -35,7 +29,7 @@ def queue(**facts):
 
 def pod(**facts):
     base = {"name": "alice-x", "owner": UID, "created": ago(60), "node": "n", "phase": "Running"}
-    return SessionPodFacts(**base | facts)
+    return PodState(**base | facts)
 
 
 def deployment(replicas):

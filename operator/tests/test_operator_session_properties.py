@@ -6,16 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orbiter_contracts import POState
-from orbiter_operator.sessions.actions import Apply, SetReplicas
+from orbiter_operator.pods.state import PodState
 from orbiter_operator.sessions.models import SessionSpec, SessionStatus
-from orbiter_operator.sessions.observed import (
-    DeploymentFacts,
-    ObservedSession,
-    QueueFacts,
-    Rival,
-    SessionPodFacts,
-)
-from orbiter_operator.sessions.plan import is_busy, plan_session
+from orbiter_operator.sessions.observed import DeploymentFacts, ObservedSession, QueueFacts, Rival
+from orbiter_operator.sessions.plan import Apply, SetReplicas, is_busy, plan_session
 from orbiter_operator.sessions.status import last_activity
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -41,7 +35,7 @@ queues = st.builds(
     state=st.one_of(st.none(), states),
 )
 pods = st.builds(
-    SessionPodFacts,
+    PodState,
     name=st.just("alice-x"),
     owner=st.just("uid"),
     created=times,
@@ -129,7 +123,7 @@ def test_every_message_leads_to_a_worker_or_to_a_reason_why_not(observed):
         return
     if plan.step is not None and plan.step.replicas == 1:
         return
-    assert blocked(observed) or any(pod.in_the_way(NOW) for pod in observed.pods)
+    assert blocked(observed) or any(pod.alive(NOW) for pod in observed.pods)
     if not blocked(observed):
         assert plan.due is not None
 
@@ -138,7 +132,7 @@ def test_every_message_leads_to_a_worker_or_to_a_reason_why_not(observed):
 def test_no_worker_is_started_beside_one_that_still_ends(observed):
     step = decide(observed).step
     if step is not None and step.replicas and not observed.replicas:
-        assert not any(pod.in_the_way(NOW) for pod in observed.pods)
+        assert not any(pod.alive(NOW) for pod in observed.pods)
 
 
 @given(sessions)

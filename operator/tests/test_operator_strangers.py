@@ -11,10 +11,10 @@ from support.talks import Talks
 
 from orbiter_operator.kube.cache import Children
 from orbiter_operator.kube.names import Key
-from orbiter_operator.sessions.parse import deployment_facts, session_pod_facts
+from orbiter_operator.sessions.observed import deployment_facts, pod_of_session
 from orbiter_operator.streams.pending_outputs import AttemptRecord, News
-from orbiter_operator.tasks.parse import job_facts, pod_facts
-from orbiter_operator.tasks.plan import answers
+from orbiter_operator.tasks.observed import job_of_attempt, pod_of_attempt
+from orbiter_operator.tasks.plan import naming
 
 MANAGED = {"app.kubernetes.io/managed-by": "orbiter"}
 TASK = Key("team", "fix")
@@ -48,11 +48,11 @@ def owned(kind: str, name: str, **reference: Any) -> dict[str, Any]:
 
 OF_SESSION = {"orbiter.dev/posession": "alice", "orbiter.dev/posession-uid": "s"}
 OURS = {
-    "job": (job_facts, child(owned("AgentTask", "fix"), "fix-2", of_task())),
-    "pod": (pod_facts, child(owned("Job", "fix-2"), "fix-2-abcde", of_task())),
+    "job": (job_of_attempt, child(owned("AgentTask", "fix"), "fix-2", of_task())),
+    "pod": (pod_of_attempt, child(owned("Job", "fix-2"), "fix-2-abcde", of_task())),
     "deployment": (deployment_facts, child(owned("POSession", "alice"), "alice", OF_SESSION)),
     "session pod": (
-        session_pod_facts,
+        pod_of_session,
         child(owned("ReplicaSet", "alice-5d4f8c7b9"), "alice-5d4f8c7b9-x", OF_SESSION),
     ),
 }
@@ -91,14 +91,14 @@ def test_what_does_not_name_its_object_is_not_ours(kind):
 )
 def test_an_attempt_is_a_number_from_1_to_999999(attempt):
     job = child(owned("AgentTask", "fix"), f"fix-{attempt}", of_task(attempt))
-    assert job_facts(job) is None
+    assert job_of_attempt(job) is None
     pod = child(owned("Job", f"fix-{attempt}"), "p", of_task(attempt))
-    assert pod_facts(pod) is None
+    assert pod_of_attempt(pod) is None
 
 
 def test_an_object_without_the_label_that_names_its_task_is_no_child():
     told: list[Key] = []
-    children = Children(lambda obj: pod_facts(OURS["pod"][1]), told.append)
+    children = Children(lambda obj: pod_of_attempt(OURS["pod"][1]), told.append)
     children.put(child(owned("Job", "fix-2"), "fix-2-abcde", {"orbiter.dev/attempt": "2"}))
     assert told == []
 
@@ -187,7 +187,7 @@ async def test_a_template_with_a_label_of_ours_is_refused(world, label):
 
 def test_answers_are_looked_for_among_the_attempts_there_can_be_whatever_the_number(monkeypatch):
     asked = []
-    monkeypatch.setattr(answers, "message_id", lambda seen, number: asked.append(number) or "no")
+    monkeypatch.setattr(naming, "message_id", lambda seen, number: asked.append(number) or "no")
     seen = observed(spec=spec(input=[{"id": "x", "text": "main"}], retry={"limit": 2}))
-    assert answers.failures_before(seen, 999_999) == 999_998
+    assert naming.failures_before(seen, 999_999) == 999_998
     assert asked == [1, 2, 3, 4]

@@ -21,7 +21,7 @@ from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.credentials import Credentials
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.pods.template import WorkerDefaults
-from orbiter_operator.runtime.together import end
+from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.parts import Sessions
 from orbiter_operator.sessions.resync import EVERY_SECONDS
 from orbiter_operator.settings import Settings

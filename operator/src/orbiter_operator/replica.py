@@ -14,7 +14,7 @@ from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.credentials import Credentials, load_connection
 from orbiter_operator.kube.leader_election import Leader
 from orbiter_operator.runtime.health import Health, HealthServer
-from orbiter_operator.runtime.together import end
+from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.client import blocking_client, redis_client
 

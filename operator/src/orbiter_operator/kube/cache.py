@@ -7,7 +7,8 @@ a newer one and nothing deleted comes back, so a late event cannot undo what a w
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from operator import ne
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from orbiter_operator.kube.names import TASK, Key
 
@@ -47,61 +48,61 @@ class Tombstones:
         return uid in self._uids
 
 
-class ChildFacts(Protocol):
-    """What the facts of every child have in common: the uid of the task they belong to."""
+class ChildState(Protocol):
+    """What all children have in common: the uid of the object they belong to."""
 
     @property
     def owner(self) -> str: ...  # noqa: D102
 
-    def is_news(self, before: Self | None) -> bool:
-        """Whether a look is called for; `before` is what was known, None for a new child."""
+
+S = TypeVar("S", bound=ChildState)
 
 
-F = TypeVar("F", bound=ChildFacts)
-
-
-class _Seen(NamedTuple, Generic[F]):
+class _Seen(NamedTuple, Generic[S]):
     version: int
     uid: str
     key: Key
-    facts: F
+    state: S
 
 
-class Children(Generic[F]):
+class Children(Generic[S]):
     """All objects of one kind that the operator made.
 
     Args:
-        read: Reduces an object to its facts; None when it is none of ours.
+        read: Reduces an object to its state; None when it is none of ours.
         enqueue: Called with the key of the object of whose child there is news.
         kind: Kind of the objects they belong to.
         label: Label of a child that names its object.
+        matters: Whether a decision may hang on the difference between two states; None: it is new.
     """
 
     def __init__(
         self,
-        read: Callable[[Object], F | None],
+        read: Callable[[Object], S | None],
         enqueue: Callable[[Key], None],
         *,
         kind: str = "AgentTask",
         label: str = TASK,
+        matters: Callable[[S, S | None], bool] = ne,
     ) -> None:
         self._read = read
         self._enqueue = enqueue
         self._kind = kind
         self._label = label
-        self._seen: dict[tuple[str, str], _Seen[F]] = {}
+        self._matters = matters
+        self._seen: dict[tuple[str, str], _Seen[S]] = {}
         self._names: dict[Key, set[str]] = defaultdict(set)
         self._gone = Tombstones()
 
-    def of(self, key: Key, owner: str) -> list[F]:
-        """Facts of the children of one task, in no order.
+    def of(self, key: Key, owner: str) -> list[S]:
+        """The children of one object, in no order.
 
         Args:
             key: Name of the task.
             owner: Its uid; children of an earlier task of the same name are left out.
         """
-        found = [self._seen[key.namespace, name].facts for name in self._names.get(key, ())]
-        return [facts for facts in found if facts.owner == owner]
+        found = [self._seen[key.namespace, name].state for name in self._names.get(key, ())]
+        return [state for state in found if state.owner == owner]
 
     def put(self, obj: Object, *, ours: bool = False) -> None:
         """Remember an object as it is now.
@@ -111,9 +112,9 @@ class Children(Generic[F]):
             ours: It is the answer to a write of the very look that goes on: no news to anybody.
         """
         meta = obj["metadata"]
-        facts = self._read(obj)
+        state = self._read(obj)
         name = str((meta.get("labels") or {}).get(self._label) or "")
-        if facts is None or not name or meta["uid"] in self._gone:
+        if state is None or not name or meta["uid"] in self._gone:
             return
         place = (meta["namespace"], meta["name"])
         old = self._seen.get(place)
@@ -121,9 +122,9 @@ class Children(Generic[F]):
         if old is not None and old.version >= version:
             return
         key = Key(meta["namespace"], name, self._kind)
-        self._seen[place] = _Seen(version, meta["uid"], key, facts)
+        self._seen[place] = _Seen(version, meta["uid"], key, state)
         self._names[key].add(meta["name"])
-        if not ours and facts.is_news(None if old is None else old.facts):
+        if not ours and self._matters(state, None if old is None else old.state):
             self._enqueue(key)
 
     def remove(self, obj: Object) -> None:

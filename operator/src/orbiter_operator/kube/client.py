@@ -279,3 +279,9 @@ class RefusedError(Exception):
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
         self.refusal = refusal
+
+
+def too_large(error: ApiError) -> bool:
+    """Whether an object is larger than the API server or its database can store."""
+    large = "too large" in error.message or "larger than max" in error.message
+    return error.status == 413 or (error.status >= 500 and large)

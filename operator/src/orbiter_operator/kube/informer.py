@@ -13,8 +13,8 @@ import structlog
 
 from orbiter_operator.kube.cache import Cache
 from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube, Resource
+from orbiter_operator.runtime.supervisor import run_together
 from orbiter_operator.runtime.throttle import Pauses
-from orbiter_operator.runtime.together import run_together
 
 log = structlog.get_logger(__name__)
 _PAUSE_SECONDS = 0.2

@@ -1,7 +1,7 @@
 """What AgentTask and POSession have in common: agent, workspace, conditions, usage, Events."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Protocol, Self
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
@@ -98,17 +98,13 @@ class TaskUsage(KubeModel):
     turns: int = 0
 
 
-class Facts(BaseModel):
-    """Base: frozen, so that facts can be compared and never change under a decision."""
+class Frozen(BaseModel):
+    """Base: frozen, so that it can be compared and never changes under a decision."""
 
     model_config = ConfigDict(frozen=True)
 
-    def is_news(self, before: Self | None) -> bool:
-        """Whether a decision may hang on what has changed since `before`; None: it is new."""
-        return self != before
 
-
-class Refusal(Facts):
+class Refusal(Frozen):
     """The API server would not create the attempt's Job."""
 
     status: int
@@ -116,7 +112,7 @@ class Refusal(Facts):
     message: str
 
 
-class Announce(Facts):
+class Announce(Frozen):
     """Post a Kubernetes Event. Two with the same reason and attempt are one."""
 
     kind: Literal["Normal", "Warning"]

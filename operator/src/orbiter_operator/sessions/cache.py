@@ -10,17 +10,15 @@ from typing import Any
 
 from orbiter_operator.kube.cache import Children, Tombstones, version_of
 from orbiter_operator.kube.names import SESSION, Key
+from orbiter_operator.pods.state import PodState
 from orbiter_operator.sessions.observed import (
     DUPLICATE_USER,
     DUPLICATE_WORKER,
     DeploymentFacts,
     Rival,
-    SessionPodFacts,
-)
-from orbiter_operator.sessions.parse import (
     default_worker_id,
     deployment_facts,
-    session_pod_facts,
+    pod_of_session,
     worker_id_error,
 )
 
@@ -58,9 +56,7 @@ class SessionStore:
         self.deployments: Children[DeploymentFacts] = Children(
             deployment_facts, enqueue, kind=KIND, label=SESSION
         )
-        self.pods: Children[SessionPodFacts] = Children(
-            session_pod_facts, enqueue, kind=KIND, label=SESSION
-        )
+        self.pods: Children[PodState] = Children(pod_of_session, enqueue, kind=KIND, label=SESSION)
         self._enqueue = enqueue
         self._sessions: dict[Key, Object] = {}
         self._shared: dict[Hashable, set[Key]] = defaultdict(set)

@@ -16,13 +16,12 @@ from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.models import Refusal, patch
 from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.template import WorkerDefaults
-from orbiter_operator.sessions.actions import Apply, SessionPlan, SetReplicas
 from orbiter_operator.sessions.cache import SessionStore
 from orbiter_operator.sessions.deployment import build_deployment, build_template
 from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.models import SessionStatus
-from orbiter_operator.sessions.observed import ObservedSession
-from orbiter_operator.sessions.parse import deployment_facts
+from orbiter_operator.sessions.observed import ObservedSession, deployment_facts
+from orbiter_operator.sessions.plan import Apply, SessionPlan, SetReplicas
 
 log = structlog.get_logger(__name__)
 Object = dict[str, Any]

@@ -20,9 +20,9 @@ from orbiter_operator.sessions.observed import (
     DUPLICATE_WORKER,
     ObservedSession,
     QueueFacts,
+    read_session_spec,
     why_held,
 )
-from orbiter_operator.sessions.parse import read_session_spec
 from orbiter_operator.sessions.streams import Record, SessionQueues
 
 Object = dict[str, Any]

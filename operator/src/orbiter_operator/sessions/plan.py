@@ -6,15 +6,50 @@ end. A session whose last pod has not ended is not woken yet: two workers would 
 """
 
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from orbiter_operator.pods.session_problems import Problem, why_not_ready
-from orbiter_operator.sessions.actions import Apply, SessionPlan, SetReplicas
-from orbiter_operator.sessions.events import events
+from orbiter_operator.kube.models import Announce, Frozen
+from orbiter_operator.pods.reasons import Problem, why_not_ready
+from orbiter_operator.sessions.models import SessionStatus
 from orbiter_operator.sessions.observed import ObservedSession, why_held
-from orbiter_operator.sessions.status import View, last_activity, write
+from orbiter_operator.sessions.status import View, events, last_activity, write
 
 _LOOK_FOR_LOST_POD = 5.0
+
+
+class SetReplicas(Frozen):
+    """Have the Deployment ask for so many pods."""
+
+    replicas: int
+
+
+class Apply(Frozen):
+    """Create the Deployment, or give it the pod template it should have."""
+
+    replicas: int
+    create: bool
+
+
+class SessionPlan(Frozen):
+    """What to do now, in this order: the step, the Events, the status.
+
+    Attributes:
+        step: What to do with the Deployment.
+        status: The whole status the session should have; None leaves it alone.
+        events: What a person would want to know.
+        watch: Look again as soon as a message comes, because nobody else would notice.
+        again: Look again at once, because the step has changed what is known.
+        later: Look again when the others in the queue have had their turn.
+        due: Look again after so many seconds even if nothing happens.
+    """
+
+    step: SetReplicas | Apply | None = None
+    status: SessionStatus | None = None
+    events: tuple[Announce, ...] = ()
+    watch: Literal["input", "nothing"] = "nothing"
+    again: bool = False
+    later: bool = False
+    due: float | None = None
 
 
 class Wanted(NamedTuple):
@@ -95,7 +130,7 @@ def _wanted(observed: ObservedSession, now: datetime) -> Wanted:
     if not awake:
         if not queue.waiting:
             return Wanted(0)
-        if any(pod.in_the_way(now) for pod in observed.pods):
+        if any(pod.alive(now) for pod in observed.pods):
             return Wanted(0, _LOOK_FOR_LOST_POD)
         return Wanted(1)
     if queue.waiting or is_busy(observed):
@@ -131,7 +166,7 @@ def _view(
 ) -> View:
     """The phase, and why messages are not answered if they are not."""
     queue = observed.queue
-    working = is_busy(observed) and any(pod.in_the_way(now) for pod in observed.pods)
+    working = is_busy(observed) and any(pod.alive(now) for pod in observed.pods)
     if observed.spec_error:
         return View("Failed", "InvalidSpec", observed.spec_error)
     if observed.refusal is not None:

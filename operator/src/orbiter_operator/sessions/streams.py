@@ -27,8 +27,7 @@ from orbiter_contracts.queues import (
     po_output,
     po_state,
 )
-from orbiter_operator.sessions.observed import QueueFacts
-from orbiter_operator.sessions.parse import queue_facts
+from orbiter_operator.sessions.observed import QueueFacts, queue_facts
 from orbiter_operator.streams.id_repair import AHEAD_SECONDS, Mender, is_ahead
 
 log = structlog.get_logger(__name__)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from orbiter_contracts import DeveloperWorkerOutput
-from orbiter_operator.kube.models import Facts
+from orbiter_operator.kube.models import Frozen
 from orbiter_operator.kube.names import Key
 
 HELD_BYTES = 64 * 1024 * 1024
@@ -21,7 +21,7 @@ _HINTS = 8
 """Of how many attempts of a task it is kept that their workers said they are busy."""
 
 
-class AttemptRecord(Facts):
+class AttemptRecord(Frozen):
     """Where one attempt stands in Redis. All None: Redis knows nothing of it."""
 
     entry: str | None = None

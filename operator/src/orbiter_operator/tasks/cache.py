@@ -10,9 +10,9 @@ from typing import Any
 
 from orbiter_operator.kube.cache import Children, Tombstones, version_of
 from orbiter_operator.kube.names import Key
-from orbiter_operator.pods.state import JobFacts, PodFacts
+from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.tasks.models import FINAL
-from orbiter_operator.tasks.parse import job_facts, pod_facts
+from orbiter_operator.tasks.observed import job_of_attempt, pod_matters, pod_of_attempt
 
 Object = dict[str, Any]
 
@@ -25,8 +25,8 @@ class Store:
     """
 
     def __init__(self, enqueue: Callable[[Key], None]) -> None:
-        self.jobs: Children[JobFacts] = Children(job_facts, enqueue)
-        self.pods: Children[PodFacts] = Children(pod_facts, enqueue)
+        self.jobs: Children[JobState] = Children(job_of_attempt, enqueue)
+        self.pods: Children[PodState] = Children(pod_of_attempt, enqueue, matters=pod_matters)
         self._enqueue = enqueue
         self._tasks: dict[Key, Object] = {}
         self._dependents: dict[Key, set[Key]] = defaultdict(set)

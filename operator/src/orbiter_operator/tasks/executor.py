@@ -12,21 +12,18 @@ from typing import Any
 import structlog
 
 from orbiter_contracts import LifecycleEventName, WorkerLifecycleEvent, excerpt
-from orbiter_operator.kube.client import AGENT_TASKS, JOBS, ApiError, Kube, RefusedError
+from orbiter_operator.kube.client import AGENT_TASKS, JOBS, ApiError, Kube, RefusedError, too_large
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.models import Announce, Refusal, patch
 from orbiter_operator.kube.names import Key, job_name, worker_id
-from orbiter_operator.kube.refusals import too_large
 from orbiter_operator.pods.reasons import LINE
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempt, Attempts
 from orbiter_operator.streams.pending_outputs import AttemptRecord, News
 from orbiter_operator.tasks.cache import Store
-from orbiter_operator.tasks.job import build_job
-from orbiter_operator.tasks.message import build_message
+from orbiter_operator.tasks.job import build_job, build_message
 from orbiter_operator.tasks.models import FINAL, TaskStatus
-from orbiter_operator.tasks.observed import Observed
-from orbiter_operator.tasks.parse import job_facts
+from orbiter_operator.tasks.observed import Observed, job_of_attempt
 from orbiter_operator.tasks.plan.actions import (
     DeleteJob,
     DeleteTask,
@@ -168,7 +165,7 @@ class Executor:
             raise error
         if error.status == 409:
             found = await self._kube.get(JOBS, key.namespace, name)
-            facts = job_facts(found)
+            facts = job_of_attempt(found)
             if facts is not None and facts.owner == observed.uid:
                 self._store.jobs.put(found)
                 return

@@ -12,20 +12,17 @@ from typing import Any
 from orbiter_operator.kube.client import JOBS, PODS, ApiError, Kube
 from orbiter_operator.kube.models import Refusal
 from orbiter_operator.kube.names import ATTEMPT, TASK_UID, Key, job_name
-from orbiter_operator.pods.state import JobFacts, PodFacts
+from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempt, Attempts
 from orbiter_operator.streams.pending_outputs import AttemptRecord, News
 from orbiter_operator.tasks.cache import Store, phase_of
 from orbiter_operator.tasks.capacity import Capacity
-from orbiter_operator.tasks.models import FINAL, TaskSpec, TaskStatus
-from orbiter_operator.tasks.observed import Dependencies, Observed
-from orbiter_operator.tasks.parse import read_adoption, read_spec
-from orbiter_operator.tasks.plan.answers import answer_given
-from orbiter_operator.tasks.plan.dependencies import resolve
-from orbiter_operator.tasks.plan.naming import current_attempt, message_id
-from orbiter_operator.tasks.plan.status import ended_at
-from orbiter_operator.tasks.prompts import read_prompt
+from orbiter_operator.tasks.job import read_prompt
+from orbiter_operator.tasks.models import TaskSpec, TaskStatus
+from orbiter_operator.tasks.observed import Dependencies, Observed, read_adoption, read_spec
+from orbiter_operator.tasks.plan.naming import current_attempt, message_id, stage
+from orbiter_operator.tasks.plan.waiting import resolve
 
 Object = dict[str, Any]
 PLACE_SHOWN_SECONDS = 60.0
@@ -107,9 +104,7 @@ class Observer:
             ApiError: The API server was needed and refused.
         """
         base = self._base(key, obj)
-        waits = base.asks and answer_given(base) is None
-        at_work = base.status.phase not in FINAL and not waits
-        if at_work:
+        if stage(base) == "in an attempt":
             base = await self._with_record(key, base, queue_error)
         update: dict[str, Any] = {
             "refusal": refusal,
@@ -118,7 +113,7 @@ class Observer:
         }
         attempt = current_attempt(base)
         update["busy_since"] = self._news.busy_since(key, attempt, base.created)
-        if at_work and (attempt == 0 or ended_at(base.status)):
+        if stage(base) == "between attempts":
             prompt, error = await read_prompt(self._kube, base.namespace, base.spec)
             update |= {"prompt": prompt, "prompt_error": error}
             update["dependencies"] = self._dependencies(key)
@@ -149,8 +144,8 @@ class Observer:
         return base.model_copy(update=self._known_record(key, base))
 
     def _children(self, key: Key, uid: str) -> dict[str, Any]:
-        jobs: list[JobFacts] = self._store.jobs.of(key, uid)
-        pods: list[PodFacts] = self._store.pods.of(key, uid)
+        jobs: list[JobState] = self._store.jobs.of(key, uid)
+        pods: list[PodState] = self._store.pods.of(key, uid)
         # The pod of a Job that is gone may still work. One of another Job is none of ours.
         uids = {job.attempt: job.uid for job in jobs}
         return {
@@ -195,8 +190,6 @@ class Observer:
         """Look closely before an attempt without an output is taken for dead."""
         attempt = current_attempt(base)
         record = base.record_of(attempt)
-        if attempt == 0 or (ended_at(base.status) and base.status.attempts == attempt):
-            return base
         if record is not None and record.output is not None:
             return base
         job = base.job(attempt)

@@ -6,11 +6,11 @@ Every step can be repeated after a crash at any point and then changes nothing m
 from typing import Literal
 
 from orbiter_contracts import DeveloperWorkerOutput
-from orbiter_operator.kube.models import Announce, Facts
+from orbiter_operator.kube.models import Announce, Frozen
 from orbiter_operator.tasks.models import TaskStatus
 
 
-class StartAttempt(Facts):
+class StartAttempt(Frozen):
     """Put the attempt's entry on the queue and create its Job."""
 
     attempt: int
@@ -19,28 +19,28 @@ class StartAttempt(Facts):
     """What to say instead of `prompt` when the session that it continues is lost."""
 
 
-class Publish(Facts):
+class Publish(Frozen):
     """Publish an output for an attempt whose worker cannot, unless it has one already."""
 
     attempt: int
     output: DeveloperWorkerOutput
 
 
-class DeleteJob(Facts):
+class DeleteJob(Frozen):
     """Delete an attempt's Job; Kubernetes stops its pod."""
 
     name: str
 
 
-class ForgetSession(Facts):
+class ForgetSession(Frozen):
     """Delete what was kept of the agent's session: nobody will continue it."""
 
 
-class DeleteTask(Facts):
+class DeleteTask(Frozen):
     """Delete the AgentTask itself: its time to live is over."""
 
 
-class Plan(Facts):
+class Plan(Frozen):
     """What to do now, in this order: steps, event and status, then look again.
 
     Attributes:

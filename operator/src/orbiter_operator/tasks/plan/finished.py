@@ -3,10 +3,9 @@
 from datetime import datetime, timedelta
 
 from orbiter_operator.tasks.models import TaskStatus
-from orbiter_operator.tasks.observed import Observed
+from orbiter_operator.tasks.observed import Observed, place_after
 from orbiter_operator.tasks.plan.actions import DeleteJob, DeleteTask, ForgetSession, Plan
 from orbiter_operator.tasks.plan.result import announcement
-from orbiter_operator.tasks.plan.slots import place_after
 
 LINGERING = timedelta(seconds=120)
 """A worker that has published leaves within seconds; after so long its Job is deleted."""

@@ -6,23 +6,18 @@ none comes in time the task has failed, and a cancelled task waits no longer.
 
 from datetime import datetime, timedelta
 
-from orbiter_operator.tasks.observed import Observed
+from orbiter_operator.tasks.observed import Observed, place_after
 from orbiter_operator.tasks.plan.actions import Plan
-from orbiter_operator.tasks.plan.answers import answer_given
 from orbiter_operator.tasks.plan.finished import LINGERING, left, leftovers
 from orbiter_operator.tasks.plan.result import announcement, give_up
-from orbiter_operator.tasks.plan.slots import place_after
 from orbiter_operator.tasks.plan.status import readable
-from orbiter_operator.tasks.plan.waiting import before_attempt
 
 
 def while_asking(observed: Observed, now: datetime) -> Plan:
-    """Go on with the answer, or wait for it, or give up."""
+    """Wait for the answer, or give up."""
     if observed.spec.desired_state == "Cancelled":
         end = give_up(observed, now, "Cancelled", "Cancelled", "cancelled by spec.desiredState")
         return end.model_copy(update={"steps": leftovers(observed)})
-    if answer_given(observed) is not None:
-        return before_attempt(observed, now, observed.status.attempts + 1)
     asked = observed.status.input_request
     since = (asked.asked_at if asked else None) or now
     patience = timedelta(seconds=observed.spec.input_timeout_seconds)

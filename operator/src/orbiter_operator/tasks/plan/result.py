@@ -13,11 +13,10 @@ from orbiter_operator.kube.models import Announce, TaskUsage
 from orbiter_operator.kube.names import request_id
 from orbiter_operator.pods.reasons import LINE, Explanation, one_line
 from orbiter_operator.tasks.models import InputRequest, Phase, Result, TaskStatus
-from orbiter_operator.tasks.observed import Observed
+from orbiter_operator.tasks.observed import Observed, place_after
 from orbiter_operator.tasks.plan.actions import Plan
-from orbiter_operator.tasks.plan.answers import failures_before
+from orbiter_operator.tasks.plan.naming import failures_before
 from orbiter_operator.tasks.plan.retry import attempts_allowed, backoff
-from orbiter_operator.tasks.plan.slots import place_after
 from orbiter_operator.tasks.plan.status import RETRYING, readable, write
 
 _NOT_REPEATED = ("JobRejected", "InvalidMessage", "Cancelled")

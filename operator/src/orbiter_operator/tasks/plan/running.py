@@ -15,7 +15,7 @@ from orbiter_operator.pods.reasons import (
     why_ended_silently,
     why_not_running,
 )
-from orbiter_operator.pods.state import JobFacts, PodFacts
+from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.tasks.models import TaskStatus
 from orbiter_operator.tasks.observed import Observed
 from orbiter_operator.tasks.plan.actions import DeleteJob, Plan, Publish
@@ -112,12 +112,12 @@ def _on_its_way(
     observed: Observed,
     now: datetime,
     attempt: int,
-    job: JobFacts,
-    pods: tuple[PodFacts, ...],
+    job: JobState,
+    pods: tuple[PodState, ...],
     image_patience: timedelta,
 ) -> Plan:
     pod = pods[-1] if pods else None
-    since = observed.busy_since or (pod.running_since if pod else None)
+    since = observed.busy_since or (pod.running_since or pod.ran_since if pod else None)
     if since is not None:
         since = min(since, now)  # a worker's word, and its clock may be anything
         status = write(
