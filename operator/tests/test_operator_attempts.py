@@ -15,7 +15,7 @@ from orbiter_contracts.queues import (
 from orbiter_operator.kube.names import Key
 from orbiter_operator.streams.attempts import CONSUMER, Attempt, Attempts
 from orbiter_operator.streams.retention import lag, sweep
-from orbiter_operator.tasks.cache import Store
+from orbiter_operator.tasks.cache import TaskCache
 
 
 def now_ms():
@@ -127,7 +127,7 @@ async def test_an_entry_that_is_bound_to_another_task_is_nobody_elses(redis, att
 
 def known(phase="Running"):
     """A store with the task that the attempts here belong to."""
-    store = Store(lambda key: None)
+    store = TaskCache(lambda key: None)
     meta = {"namespace": "team", "name": "fix", "uid": UID, "resourceVersion": "1"}
     store.put({"metadata": meta, "spec": {}, "status": {"phase": phase}})
     assert store.get(Key("team", "fix"))
@@ -136,7 +136,7 @@ def known(phase="Running"):
 
 @pytest.mark.parametrize(
     ("store", "left"),
-    [(known(), 1), (known("Completed"), 0), (Store(lambda key: None), 0)],
+    [(known(), 1), (known("Completed"), 0), (TaskCache(lambda key: None), 0)],
 )
 async def test_entries_whose_task_is_gone_or_done_are_swept(redis, attempts, store, left):
     await attempts.admit(FIRST, MESSAGE)

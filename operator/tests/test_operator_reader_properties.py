@@ -38,7 +38,7 @@ from orbiter_operator.streams.intake import Dispatcher
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import News
 from orbiter_operator.streams.retention import sweep
-from orbiter_operator.tasks.cache import Store
+from orbiter_operator.tasks.cache import TaskCache
 
 pytestmark = pytest.mark.integration
 KINDS = {
@@ -145,7 +145,7 @@ async def test_every_good_entry_among_strange_ones_is_answered(readers, redis, a
 
     await eventually(all_outputs_and_events_are_acknowledged)
     assert not any(part.done() for part in readers.parts)
-    await sweep(readers.redis, Store(lambda key: None).unfinished, lambda: 10**12)
+    await sweep(readers.redis, TaskCache(lambda key: None).unfinished, lambda: 10**12)
     # What is held became a task, or is bound to one and belongs to its Job.
     made = {
         task["metadata"].get("annotations", {}).get(ENTRY)

@@ -9,7 +9,7 @@ from orbiter_contracts.endings import name_in_use
 from orbiter_operator.kube.models import Refusal
 from orbiter_operator.pods.state import PodState
 from orbiter_operator.sessions.models import SessionSpec, SessionStatus
-from orbiter_operator.sessions.observed import DeploymentFacts, ObservedSession, QueueFacts, Rival
+from orbiter_operator.sessions.observed import DeploymentState, ObservedSession, QueueState, Rival
 from orbiter_operator.sessions.plan import Apply, SetReplicas, plan_session
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -24,7 +24,7 @@ def ago(seconds):
 
 
 def queue(**facts):
-    return QueueFacts(**{"message_at": ago(10), **facts})
+    return QueueState(**{"message_at": ago(10), **facts})
 
 
 def pod(**facts):
@@ -33,7 +33,7 @@ def pod(**facts):
 
 
 def deployment(replicas):
-    return DeploymentFacts(name="alice", uid="d", owner=UID, replicas=replicas, template="t")
+    return DeploymentState(name="alice", uid="d", owner=UID, replicas=replicas, template="t")
 
 
 def session(replicas=0, *pods, spec=None, status=None, **facts):
@@ -74,7 +74,7 @@ def available(plan):
 
 
 def test_a_new_session_gets_a_deployment_without_a_pod():
-    plan = decide(session(deployment=None, queue=QueueFacts()))
+    plan = decide(session(deployment=None, queue=QueueState()))
     assert plan.step == Apply(replicas=0, create=True)
     assert plan.status.phase == "Asleep"
     assert plan.watch == "input"
@@ -123,7 +123,7 @@ QUIET = {"message_at": ago(IDLE + 1), "answered_at": ago(IDLE + 1)}
 
 
 def test_it_sleeps_when_it_was_idle_for_long_enough_and_is_looked_at_again():
-    plan = decide(session(1, running(), queue=QueueFacts(**QUIET, state=said())))
+    plan = decide(session(1, running(), queue=QueueState(**QUIET, state=said())))
     assert plan.step == SetReplicas(replicas=0)
     assert plan.again
     assert plan.status is None
@@ -142,7 +142,7 @@ def test_it_sleeps_when_it_was_idle_for_long_enough_and_is_looked_at_again():
     ids=["undelivered", "pending", "busy", "message", "answer", "activity"],
 )
 def test_each_of_the_four_conditions_keeps_it_awake(still):
-    plan = decide(session(1, running(), queue=QueueFacts(**QUIET | {"state": said()} | still)))
+    plan = decide(session(1, running(), queue=QueueState(**QUIET | {"state": said()} | still)))
     assert plan.step is None
     assert plan.status.phase in ("Ready", "Busy")
 
@@ -150,8 +150,8 @@ def test_each_of_the_four_conditions_keeps_it_awake(still):
 @pytest.mark.parametrize(
     "future",
     [
-        {"queue": QueueFacts(message_at=datetime(2286, 11, 20, tzinfo=UTC))},
-        {"queue": QueueFacts(answered_at=datetime(2286, 11, 20, tzinfo=UTC))},
+        {"queue": QueueState(message_at=datetime(2286, 11, 20, tzinfo=UTC))},
+        {"queue": QueueState(answered_at=datetime(2286, 11, 20, tzinfo=UTC))},
         {"queue": queue(message_at=ago(4000), state=said(last_activity=ago(-9000)))},
         {"queue": queue(message_at=ago(4000)), "status": {"lastActivityTime": ago(-9000)}},
     ],
@@ -165,7 +165,7 @@ def test_a_time_that_is_still_to_come_keeps_no_session_awake(future):
 
 
 def test_the_last_event_keeps_a_worker_awake_that_keeps_no_state():
-    asleep = session(1, running(), queue=QueueFacts(**QUIET), heard="ready")
+    asleep = session(1, running(), queue=QueueState(**QUIET), heard="ready")
     assert decide(asleep).step == SetReplicas(replicas=0)
     assert decide(asleep.model_copy(update={"heard": "busy"})).step is None
 

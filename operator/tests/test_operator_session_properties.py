@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from orbiter_contracts import POState
 from orbiter_operator.pods.state import PodState
 from orbiter_operator.sessions.models import SessionSpec, SessionStatus
-from orbiter_operator.sessions.observed import DeploymentFacts, ObservedSession, QueueFacts, Rival
+from orbiter_operator.sessions.observed import DeploymentState, ObservedSession, QueueState, Rival
 from orbiter_operator.sessions.plan import Apply, SetReplicas, is_busy, plan_session
 from orbiter_operator.sessions.status import last_activity
 
@@ -26,7 +26,7 @@ states = st.builds(
     rotations=st.integers(0, 2),
 )
 queues = st.builds(
-    QueueFacts,
+    QueueState,
     undelivered=st.integers(0, 2),
     pending=st.integers(0, 1),
     message_at=maybe,
@@ -47,7 +47,7 @@ pods = st.builds(
     unschedulable=st.one_of(st.none(), st.just("0/1 nodes")),
 )
 deployments = st.builds(
-    DeploymentFacts,
+    DeploymentState,
     name=st.just("alice"),
     uid=st.just("d"),
     owner=st.just("uid"),
@@ -98,7 +98,7 @@ def carried_out(observed):
     step = decide(observed).step
     if step is None:
         return observed
-    old = observed.deployment or DeploymentFacts(name="alice", uid="d", owner="uid", replicas=0)
+    old = observed.deployment or DeploymentState(name="alice", uid="d", owner="uid", replicas=0)
     template = observed.template if isinstance(step, Apply) else old.template
     new = old.model_copy(update={"replicas": step.replicas, "template": template})
     return observed.model_copy(update={"deployment": new})

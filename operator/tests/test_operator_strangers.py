@@ -11,7 +11,7 @@ from support.talks import Talks
 
 from orbiter_operator.kube.cache import Children
 from orbiter_operator.kube.names import Key
-from orbiter_operator.sessions.observed import deployment_facts, pod_of_session
+from orbiter_operator.sessions.observed import deployment_of_session, pod_of_session
 from orbiter_operator.streams.pending_outputs import AttemptRecord, News
 from orbiter_operator.tasks.observed import job_of_attempt, pod_of_attempt
 from orbiter_operator.tasks.plan import naming
@@ -50,7 +50,7 @@ OF_SESSION = {"orbiter.dev/posession": "alice", "orbiter.dev/posession-uid": "s"
 OURS = {
     "job": (job_of_attempt, child(owned("AgentTask", "fix"), "fix-2", of_task())),
     "pod": (pod_of_attempt, child(owned("Job", "fix-2"), "fix-2-abcde", of_task())),
-    "deployment": (deployment_facts, child(owned("POSession", "alice"), "alice", OF_SESSION)),
+    "deployment": (deployment_of_session, child(owned("POSession", "alice"), "alice", OF_SESSION)),
     "session pod": (
         pod_of_session,
         child(owned("ReplicaSet", "alice-5d4f8c7b9"), "alice-5d4f8c7b9-x", OF_SESSION),

@@ -37,7 +37,7 @@ from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.intake import Dispatcher
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import News
-from orbiter_operator.tasks.cache import Store
+from orbiter_operator.tasks.cache import TaskCache
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.executor import Executor
 from orbiter_operator.tasks.metrics import TaskMetrics
@@ -96,7 +96,7 @@ class Operator:
         self._settings = settings
         self._leader = leader
         self.queue: WorkQueue[Key] = WorkQueue(time.monotonic)
-        self.store = Store(self.queue.add)
+        self.store = TaskCache(self.queue.add)
         self.capacity = Capacity(settings.job_limit)
         news, attempts = News(), Attempts(redis)
         # News of Jobs and Pods are many; what is urgent of them the workers tell by the queue.

@@ -1,11 +1,12 @@
-"""The facts of the Jobs (or Pods) as the operator last saw them, found by the task they belong to.
+"""What the operator last saw of the cluster: objects that are reconciled, and their children.
 
-Filled by the informer and by the answers to our own writes. An older resourceVersion never replaces
-a newer one and nothing deleted comes back, so a late event cannot undo what a write has returned.
+Filled by the informers and by the answers to our own writes. An older resourceVersion never
+replaces a newer one and nothing deleted comes back, so a late event cannot undo what a write has
+returned. Children are reduced to their state and found by the object they belong to.
 """
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from operator import ne
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -13,6 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from orbiter_operator.kube.names import TASK, Key
 
 Object = dict[str, Any]
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Cache(Protocol):
@@ -149,6 +151,97 @@ class Children(Generic[S]):
             for (namespace, name), seen in self._seen.items()
             if seen.uid not in listed and seen.version <= version
         ]
+
+
+class ObjectCache:
+    """The objects of a kind that is reconciled, as last seen, and those that were deleted.
+
+    What else follows from a change, a kind says in `_added` and `_dropped`.
+
+    Args:
+        kind: The kind.
+        enqueue: Called with the key of every object for which something has changed.
+    """
+
+    def __init__(self, kind: str, enqueue: Callable[[Key], None]) -> None:
+        self._kind = kind
+        self._enqueue = enqueue
+        self._objects: dict[Key, Object] = {}
+        self._removed: dict[Key, list[Object]] = {}
+        self._gone = Tombstones()
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(list(self._objects))
+
+    def get(self, key: Key) -> Object | None:
+        """The object as last seen, or None."""
+        return self._objects.get(key)
+
+    def removed(self, key: Key) -> list[Object]:
+        """The last states of objects of this name that were deleted and not yet tidied up."""
+        return list(self._removed.get(key, ()))
+
+    def tidied(self, key: Key, uid: str) -> None:
+        """Nothing is left of this deleted object."""
+        left = [obj for obj in self._removed.pop(key, ()) if obj["metadata"]["uid"] != uid]
+        if left:
+            self._removed[key] = left
+
+    def put(self, obj: Object) -> None:
+        """Remember an object as it is now."""
+        meta = obj["metadata"]
+        key = self._key(obj)
+        old = self._objects.get(key)
+        if meta["uid"] in self._gone or (old and version_of(old) >= version_of(obj)):
+            return
+        if old is not None and old["metadata"]["uid"] != meta["uid"]:
+            self._removed.setdefault(key, []).append(old)
+            self._dropped(key, old)
+        # A thousand finished objects should cost little memory.
+        meta.pop("managedFields", None)
+        (meta.get("annotations") or {}).pop(_LAST_APPLIED, None)
+        self._objects[key] = obj
+        self._added(key, old, obj)
+
+    def remove(self, obj: Object) -> None:
+        """Forget an object that was deleted."""
+        key, uid = self._key(obj), obj["metadata"]["uid"]
+        self._gone.add(uid)
+        old = self._objects.get(key)
+        if old is None or old["metadata"]["uid"] != uid:
+            return
+        del self._objects[key]
+        self._removed.setdefault(key, []).append(old)
+        self._enqueue(key)
+        self._dropped(key, old)
+
+    def orphan(self, obj: Object) -> None:
+        """Take over an object that was deleted while no operator looked."""
+        key = self._key(obj)
+        if all(known["metadata"]["uid"] != obj["metadata"]["uid"] for known in self.removed(key)):
+            self._removed.setdefault(key, []).append(obj)
+        self._enqueue(key)
+
+    def missing_from(self, listed: set[str], version: int) -> list[Object]:
+        """Objects held here that a list taken at `version` does not have."""
+        return [
+            obj
+            for obj in self._objects.values()
+            if obj["metadata"]["uid"] not in listed and version_of(obj) <= version
+        ]
+
+    def _added(self, key: Key, old: Object | None, obj: Object) -> None:
+        """An object is new or has changed."""
+        self._enqueue(key)
+
+    def _dropped(self, key: Key, old: Object) -> None:
+        """An object is not there any more."""
+
+    def _key(self, obj: Object) -> Key:
+        return Key(obj["metadata"]["namespace"], obj["metadata"]["name"], self._kind)
 
 
 def version_of(obj: Object) -> int:

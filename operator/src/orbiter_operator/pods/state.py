@@ -72,6 +72,11 @@ class PodState(Frozen):
         """Whether its containers have ended for good."""
         return self.phase in ("Succeeded", "Failed")
 
+    @property
+    def began(self) -> datetime | None:
+        """When its container has begun, whether it runs still or has ended."""
+        return self.running_since or self.ran_since
+
     def lost(self, now: datetime) -> bool:
         """Whether its node has stopped answering: deleted long ago and still there."""
         if self.over or self.deleted_at is None:

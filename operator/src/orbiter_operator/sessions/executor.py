@@ -16,11 +16,11 @@ from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.models import Refusal, patch
 from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.template import WorkerDefaults
-from orbiter_operator.sessions.cache import SessionStore
+from orbiter_operator.sessions.cache import SessionCache
 from orbiter_operator.sessions.deployment import build_deployment, build_template
 from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.models import SessionStatus
-from orbiter_operator.sessions.observed import ObservedSession, deployment_facts
+from orbiter_operator.sessions.observed import ObservedSession, deployment_of_session
 from orbiter_operator.sessions.plan import Apply, SessionPlan, SetReplicas
 
 log = structlog.get_logger(__name__)
@@ -44,7 +44,7 @@ class SessionExecutor:
         self,
         *,
         kube: Kube,
-        store: SessionStore,
+        store: SessionCache,
         events: EventPoster,
         metrics: SessionMetrics,
         defaults: WorkerDefaults,
@@ -123,7 +123,7 @@ class SessionExecutor:
                 Refusal(status=error.status, reason=error.reason, message=error.message)
             )
         found = await self._kube.get(DEPLOYMENTS, key.namespace, key.name)
-        owner, facts = owner_of(found, "POSession"), deployment_facts(found)
+        owner, facts = owner_of(found, "POSession"), deployment_of_session(found)
         if facts is not None and facts.owner == observed.uid:
             self._store.deployments.put(found)
             return

@@ -25,7 +25,7 @@ _LONGEST_TIME = 14
 """Digits of a time in milliseconds until the year 5138; a date can have few more."""
 
 
-class DeploymentFacts(Frozen):
+class DeploymentState(Frozen):
     """The session's Deployment. `template` is the fingerprint of the pod template it was given."""
 
     name: str
@@ -35,7 +35,7 @@ class DeploymentFacts(Frozen):
     template: str = ""
 
 
-class QueueFacts(Frozen):
+class QueueState(Frozen):
     """The session's streams at one moment.
 
     Attributes:
@@ -103,9 +103,9 @@ class ObservedSession(Frozen):
     status: SessionStatus
     deleting: bool = False
     template: str = ""
-    deployment: DeploymentFacts | None = None
+    deployment: DeploymentState | None = None
     pods: tuple[PodState, ...] = ()
-    queue: QueueFacts | None = None
+    queue: QueueState | None = None
     queue_error: str | None = None
     heard: str = ""
     rival: Rival | None = None
@@ -123,13 +123,13 @@ class ObservedSession(Frozen):
         return max(alive, key=lambda pod: pod.created, default=None)
 
 
-def deployment_facts(obj: Object) -> DeploymentFacts | None:
+def deployment_of_session(obj: Object) -> DeploymentState | None:
     """Read a Deployment; None when it is no session's, whatever its labels say."""
     meta = obj["metadata"]
     owner = owner_of(obj, "POSession")
     if owner is None or not meta["name"] == owner[0] == label_of(obj, SESSION):
         return None
-    return DeploymentFacts(
+    return DeploymentState(
         name=meta["name"],
         uid=meta["uid"],
         owner=owner[1],
@@ -200,10 +200,10 @@ def read_session_spec(
     return spec, pod_error(spec.agent, Workspace(), spec.pod_template or {}, defaults)
 
 
-def queue_facts(reply: Sequence[Any]) -> QueueFacts:
+def queue_state(reply: Sequence[Any]) -> QueueState:
     """Read the answer of the script that looks at a session's streams."""
     last_message, undelivered, pending, last_answer, dead_letters, flat = reply
-    return QueueFacts(
+    return QueueState(
         undelivered=int(undelivered),
         pending=int(pending),
         last_message=last_message,

@@ -16,7 +16,7 @@ from orbiter_operator.kube.leader_election import NotLeadingError
 from orbiter_operator.kube.models import Refusal
 from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.workqueue import WorkQueue
-from orbiter_operator.sessions.cache import SessionStore, worker_id_of
+from orbiter_operator.sessions.cache import SessionCache, worker_id_of
 from orbiter_operator.sessions.executor import SessionExecutor
 from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.observe import SessionObserver, record_of
@@ -51,7 +51,7 @@ class SessionReconciler:
         self,
         *,
         queue: WorkQueue[Key],
-        store: SessionStore,
+        store: SessionCache,
         queues: SessionQueues,
         observer: SessionObserver,
         executor: SessionExecutor,

@@ -20,7 +20,7 @@ from orbiter_operator.pods.reasons import LINE
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempt, Attempts
 from orbiter_operator.streams.pending_outputs import AttemptRecord, News
-from orbiter_operator.tasks.cache import Store
+from orbiter_operator.tasks.cache import TaskCache
 from orbiter_operator.tasks.job import build_job, build_message
 from orbiter_operator.tasks.models import FINAL, TaskStatus
 from orbiter_operator.tasks.observed import Observed, job_of_attempt
@@ -65,7 +65,7 @@ class Executor:
         *,
         kube: Kube,
         attempts: Attempts,
-        store: Store,
+        store: TaskCache,
         news: News,
         events: EventPoster,
         defaults: WorkerDefaults,

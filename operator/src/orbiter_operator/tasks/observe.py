@@ -16,7 +16,7 @@ from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempt, Attempts
 from orbiter_operator.streams.pending_outputs import AttemptRecord, News
-from orbiter_operator.tasks.cache import Store, phase_of
+from orbiter_operator.tasks.cache import TaskCache, phase_of
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.job import read_prompt
 from orbiter_operator.tasks.models import TaskSpec, TaskStatus
@@ -45,7 +45,7 @@ class Observer:
     def __init__(
         self,
         *,
-        store: Store,
+        store: TaskCache,
         news: News,
         attempts: Attempts,
         capacity: Capacity,

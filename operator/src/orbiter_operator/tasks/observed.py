@@ -1,7 +1,7 @@
 """What is known about one AgentTask at one moment: the input of `plan`.
 
-Jobs and Pods are reduced to the few facts that decisions need (`parse` does it); `is_news`
-says which of their changes call for a look (`children` asks it to keep the work queue quiet).
+Also how it is read: the spec, the annotations of an adopted task, which Jobs and Pods are its own,
+and which of a pod's changes matter (others would keep the work queue busy). Pure.
 """
 
 import re
@@ -24,8 +24,11 @@ from orbiter_operator.tasks.models import TaskSpec, TaskStatus, task_spec_error
 _ENTRY_ID = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,19})")
 _ATTEMPT = re.compile(r"[1-9][0-9]{0,5}")
 _SHOWN = 60
-_ORDINARY = {"job", "node", "image", "restarts", "exit_reason", "exit_code", "exit_message"}
-_ACTED_ON = tuple(name for name in PodState.model_fields if name not in _ORDINARY)
+_ORDINARY = {
+    *("job", "node", "image", "restarts", "exit_reason", "exit_code", "exit_message"),
+    *("running_since", "ran_since"),
+}
+_ACTED_ON = ("began", *(name for name in PodState.model_fields if name not in _ORDINARY))
 
 
 class Dependencies(Frozen):

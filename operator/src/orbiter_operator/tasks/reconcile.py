@@ -19,7 +19,7 @@ from orbiter_operator.pods.reasons import one_line
 from orbiter_operator.runtime.workqueue import WorkQueue
 from orbiter_operator.streams.attempts import Attempt, Attempts
 from orbiter_operator.streams.pending_outputs import Letter, News
-from orbiter_operator.tasks.cache import Store, phase_of
+from orbiter_operator.tasks.cache import TaskCache, phase_of
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.executor import Executor, TakenError
 from orbiter_operator.tasks.models import FINAL, TaskStatus
@@ -55,7 +55,7 @@ class Reconciler:
         self,
         *,
         queue: WorkQueue[Key],
-        store: Store,
+        store: TaskCache,
         news: News,
         capacity: Capacity,
         observer: Observer,
@@ -186,14 +186,9 @@ class Reconciler:
 
     async def _clean_up(self, key: Key) -> None:
         """Take what deleted tasks of this name left on the queue off it."""
-        removed = self._store.take_removed(key)
-        try:
-            while removed:
-                await self._withdraw(key, removed[-1])
-                removed.pop()
-        except RedisError:
-            self._store.put_back_removed(key, removed)
-            raise
+        for obj in self._store.removed(key):
+            await self._withdraw(key, obj)
+            self._store.tidied(key, obj["metadata"]["uid"])
 
     async def _withdraw(self, key: Key, obj: dict[str, Any]) -> None:
         uid = obj["metadata"]["uid"]

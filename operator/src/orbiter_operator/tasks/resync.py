@@ -18,7 +18,7 @@ from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.workqueue import WorkQueue
 from orbiter_operator.streams.id_repair import Mender
 from orbiter_operator.streams.retention import lag, sweep
-from orbiter_operator.tasks.cache import Store, phase_of
+from orbiter_operator.tasks.cache import TaskCache, phase_of
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.models import FINAL
 
@@ -45,7 +45,7 @@ class Housekeeping:
         self,
         *,
         informers: Sequence[Informer],
-        store: Store,
+        store: TaskCache,
         capacity: Capacity,
         queue: WorkQueue[Key],
         redis: Redis,

@@ -1,6 +1,6 @@
 """What to do about one AgentTask: the one place where the operator decides.
 
-`plan(observed, now)` is pure: `observe` collects what it goes by, `executor` carries its answer out.
+`plan(observed, now)` is pure: `observe` collects what it goes by, `executor` carries it out.
 `stage` says where a task stands: before its next attempt (`waiting`), in one (`running`), waiting
 for an answer to its agent's question (`input`), or at its end (`finished`). What an output means is
 in `result`, why there is none in `pods/reasons`.

@@ -117,7 +117,7 @@ def _on_its_way(
     image_patience: timedelta,
 ) -> Plan:
     pod = pods[-1] if pods else None
-    since = observed.busy_since or (pod.running_since or pod.ran_since if pod else None)
+    since = observed.busy_since or (pod.began if pod else None)
     if since is not None:
         since = min(since, now)  # a worker's word, and its clock may be anything
         status = write(
