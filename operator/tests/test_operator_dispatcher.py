@@ -12,7 +12,8 @@ from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.streams import intake as dispatching
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.client import blocking_client, redis_client
-from orbiter_operator.streams.intake import Dispatcher, id_before
+from orbiter_operator.streams.intake import Dispatcher
+from orbiter_operator.streams.reader import id_before
 
 pytestmark = pytest.mark.integration
 

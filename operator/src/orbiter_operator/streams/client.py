@@ -6,7 +6,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from orbiter_operator.streams.headlines import HeadlineParser
+from orbiter_operator.streams.headlines import BoundedParser
 
 COMMAND_SECONDS = 5.0
 BLOCKING_SECONDS = 15.0
@@ -25,8 +25,8 @@ def redis_client(url: str) -> Redis:
 
 
 def blocking_client(url: str) -> Redis:
-    """A client for blocking reads, which is told what has come and where, and no contents."""
-    return _client(url, BLOCKING_SECONDS, parser_class=HeadlineParser)
+    """A client for blocking reads, which is told where something has come, and small contents."""
+    return _client(url, BLOCKING_SECONDS, parser_class=BoundedParser)
 
 
 def _client(url: str, timeout: float, **options: Any) -> Redis:

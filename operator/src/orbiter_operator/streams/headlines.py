@@ -1,14 +1,18 @@
-"""A parser of Redis replies that keeps the headlines and lets the contents go by.
+"""Parsers of Redis replies for connections that block until something has come.
 
-For connections that block until something has come. Such a read cannot be asked to leave out the
-entry it wakes up with, and that entry may be of any size: it is thrown away as it comes off the
-socket, and what is wanted of it is then asked for in bounds (`streams`). The rule is short: texts
-longer than a name and lists deeper than an entry are empty.
+Such a read cannot be asked to leave out the entry it wakes up with, and that entry may be of any
+size. `HeadlineParser` lets contents go by as they come off the socket: texts longer than a name and
+lists deeper than an entry are empty. `BoundedParser` does so only with a reply that is larger than
+`LARGEST_REPLY`; what has no contents then is asked for in bounds (`streams`).
+
+Measured, per wake-up with an entry of 300 bytes: hiredis 0.16 ms of CPU, this parser in Python and
+a second round trip for the contents 0.32 to 0.44.
 """
 
 import asyncio
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
+import hiredis
 from redis._parsers import _AsyncRESP2Parser
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import InvalidResponse
@@ -17,8 +21,17 @@ LONGEST_TEXT = 1024
 """Names of streams and ids of entries are shorter."""
 DEEPEST_LIST = 4
 """XREAD answers a list of streams, each with its name and a list of entries, each with its id."""
+LARGEST_REPLY = 1024 * 1024
+"""In bytes. A batch of the messages people send is smaller."""
 _CHUNK = 65536
+_NO_REPLY_YET = object()
 _CLOSED = "Connection closed by server."
+
+
+class _Readable(Protocol):
+    async def readline(self) -> bytes: ...
+
+    async def readexactly(self, n: int) -> bytes: ...
 
 
 class HeadlineParser(_AsyncRESP2Parser):
@@ -71,13 +84,92 @@ class HeadlineParser(_AsyncRESP2Parser):
         return b""
 
     async def _line(self) -> bytes:
-        line = await cast("asyncio.StreamReader", self._stream).readline()
+        line = await cast("_Readable", self._stream).readline()
         if not line.endswith(b"\r\n"):
             raise RedisConnectionError(_CLOSED)
         return line[:-2]
 
     async def _exactly(self, length: int) -> bytes:
         try:
-            return await cast("asyncio.StreamReader", self._stream).readexactly(length)
+            return await cast("_Readable", self._stream).readexactly(length)
         except asyncio.IncompleteReadError as error:
             raise RedisConnectionError(_CLOSED) from error
+
+
+class BoundedParser(HeadlineParser):
+    """Whole replies up to `LARGEST_REPLY`, the headlines of those beyond it."""
+
+    def on_connect(self, connection: Any) -> None:
+        """Begin with a connection's first byte."""
+        super().on_connect(connection)  # type: ignore[no-untyped-call]
+        self._replies = self._new_replies()
+        self._taken = bytearray()
+        self._began_with_a_reply = True
+
+    async def read_response(self, disable_decoding: bool = False) -> Any:
+        """Read one reply."""
+        if not self._connected:
+            raise RedisConnectionError(_CLOSED)
+        decode = not disable_decoding
+        while (reply := self._replies.gets(decode)) is _NO_REPLY_YET:
+            if len(self._taken) > LARGEST_REPLY:
+                return await self._let_go_by(disable_decoding)
+            chunk = await cast("asyncio.StreamReader", self._stream).read(_CHUNK)
+            if not chunk:
+                raise RedisConnectionError(_CLOSED)
+            self._replies.feed(chunk)
+            self._taken += chunk
+        self._taken.clear()
+        self._began_with_a_reply = not self._replies.has_data()
+        if isinstance(reply, RedisConnectionError):
+            raise reply
+        return reply
+
+    def _new_replies(self) -> hiredis.Reader:
+        encoder = cast("Any", self.encoder)
+        text = {"encoding": encoder.encoding, "errors": encoder.encoding_errors}
+        return hiredis.Reader(
+            protocolError=InvalidResponse,
+            replyError=self.parse_error,
+            notEnoughData=_NO_REPLY_YET,
+            **(text if encoder.decode_responses else {}),
+        )
+
+    async def _let_go_by(self, raw: bool) -> Any:
+        if not self._began_with_a_reply:
+            raise RedisConnectionError("A reply behind another one is too large.")
+        stream = self._stream
+        self._stream = cast(
+            "Any", _Resumed(bytes(self._taken), cast("asyncio.StreamReader", stream))
+        )
+        self._taken.clear()
+        try:
+            return await self._headline(raw, 1)
+        finally:
+            self._stream = stream
+            self._replies = self._new_replies()
+
+
+class _Resumed:
+    """A stream of which a part was read already; it ends within the part that was not."""
+
+    def __init__(self, begin: bytes, stream: asyncio.StreamReader) -> None:
+        self._begin = begin
+        self._at = 0
+        self._stream = stream
+
+    async def readline(self) -> bytes:
+        end = self._begin.find(b"\n", self._at) + 1
+        if end:
+            line, self._at = self._begin[self._at : end], end
+            return line
+        return self._take(len(self._begin)) + await self._stream.readline()
+
+    async def readexactly(self, n: int) -> bytes:
+        begin = self._take(n)
+        return begin + await self._stream.readexactly(n - len(begin)) if len(begin) < n else begin
+
+    def _take(self, length: int) -> bytes:
+        taken = self._begin[self._at : self._at + length]
+        self._at += len(taken)
+        return taken

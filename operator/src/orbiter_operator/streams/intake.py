@@ -26,7 +26,7 @@ from orbiter_operator.runtime.supervisor import run_together
 from orbiter_operator.runtime.throttle import UNHURRIED_SECONDS, next_moment
 from orbiter_operator.streams.attempts import CONSUMER
 from orbiter_operator.streams.dead_letters import DeadLetters
-from orbiter_operator.streams.reader import Entry, Inbox
+from orbiter_operator.streams.reader import Entry, Inbox, id_before
 
 log = structlog.get_logger(__name__)
 RENEW_SECONDS = 20.0
@@ -223,14 +223,6 @@ def _passes(error: ApiError) -> bool:
     if error.status == 403:
         return "cannot create resource" in error.message or "exceeded quota" in error.message
     return error.status >= 500 or error.status in _NOT_THE_TASKS_FAULT
-
-
-def id_before(entry: str) -> str:
-    """The id right before an entry's: what is read after it begins with the entry."""
-    milliseconds, _, number = entry.partition("-")
-    if int(number):
-        return f"{milliseconds}-{int(number) - 1}"
-    return f"{int(milliseconds) - 1}-{2**64 - 1}"
 
 
 def build_task(

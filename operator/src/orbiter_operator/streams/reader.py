@@ -1,16 +1,15 @@
 """Reads of the three shared streams, bounded: how large an entry is, is asked before it is read.
 
 Anyone who may write to a stream may write an entry of any size, up to 512 MiB, and one or two of
-those end a process of 512. A blocking read cannot be bounded, so it only says what has come
-(`headlines`); a script then reads it on the server, one entry after the other, and goes on until
-there are enough entries or bytes. Of an entry that is too large it returns the size and the
-beginnings of its fields.
+those end a process of 512. A blocking read cannot be bounded on the server: its connection
+(`headlines.BoundedParser`) takes in replies up to 1 MiB and lets the contents of a larger one go by
+as they come off the socket. The entries of such a reply are read once more by a script on the
+server, one after the other until there are enough bytes; of an entry that is too large it returns
+the size and the beginnings of its fields.
 
-That is one round trip more for each wake-up, a fraction of a millisecond, and no write more: what
-the blocking read has handed out is only looked up. A limited reader of the protocol could save it,
-and would have to know what an entry is, because one may also have a million small fields. The
-bundled Redis' own limit of a text (proto-max-bulk-len) would be none for an external Redis, and
-snapshots of sessions are larger than any message.
+So a wake-up is one round trip, and a second one only behind 1 MiB. The bundled Redis' own limit of
+a text (proto-max-bulk-len) would be none for an external Redis, and snapshots of sessions are
+larger than any message.
 """
 
 from typing import Any, NamedTuple, cast
@@ -40,35 +39,25 @@ local function read(entry)
   return {{entry[1], size, 0, shown}}, 0
 end
 """
-_TAKE = (
+_HELD = (
     _READ
     + f"""
 local after, left, bytes, taken = ARGV[3], tonumber(ARGV[4]), 0, {{}}
-local function add(entry)
-  local size
-  taken[#taken + 1], size = read(entry)
-  left, bytes = left - 1, bytes + size
-end
-if ARGV[5] ~= '' then
-  local woken = redis.call('XRANGE', KEYS[1], ARGV[5], ARGV[5])
-  if #woken > 0 then add(woken[1]) end
-end
-while left > 0 and bytes < {BATCH_BYTES} do
+while left > 0 and bytes < {BATCH_BYTES} and after ~= '{LAST_ID}' do
   local found = redis.pcall('XREADGROUP', 'GROUP', ARGV[1], ARGV[2], 'COUNT', 1,
     'STREAMS', KEYS[1], after)
   if found and found.err and #taken == 0 then return found end
   local entry = found and not found.err and found[1][2][1]
-  if not entry then return {{0, taken}} end
-  add(entry)
-  if after ~= '>' then after = entry[1] end
-  if after == '{LAST_ID}' then return {{0, taken}} end
+  if not entry then break end
+  local size
+  taken[#taken + 1], size = read(entry)
+  left, bytes, after = left - 1, bytes + size, entry[1]
 end
-return {{1, taken}}
+return taken
 """
 )
-"""XREADGROUP in bounds. KEYS: stream. ARGV: group, consumer, `>` or the id after which to read what
-the consumer holds, how many at most, an entry the consumer was handed already or nothing. Returns
-whether there may be more, and the entries: id, size, whether whole, fields.
+"""XREADGROUP in bounds. KEYS: stream. ARGV: group, consumer, the id after which to read what the
+consumer holds, how many at most. Returns the entries: id, size, whether whole, fields.
 """
 _ONE = (
     _READ
@@ -145,8 +134,8 @@ class Inbox:
         self.group = group
         self._reader = reader
         self._consumer = consumer
-        self._script = redis.register_script(_TAKE)
-        self._more = True
+        self._script = redis.register_script(_HELD)
+        self._let_by: tuple[str, str] | None = None
 
     async def wait(self, count: int, block: int) -> list[Entry]:
         """New entries; none when nothing has come for `block` milliseconds.
@@ -156,28 +145,30 @@ class Inbox:
         Raises:
             ResponseError: The group is gone.
         """
-        woken = ""
-        if not self._more:
+        if self._let_by is None:
             found = await self._reader.xreadgroup(
-                self.group, self._consumer, {self.stream: ">"}, count=1, block=block
+                self.group, self._consumer, {self.stream: ">"}, count=count, block=block
             )
             if not found:
                 return []
-            woken = cast("list[tuple[str, list[tuple[str, Any]]]]", found)[0][1][0][0]
-        self._more, entries = await self._take(">", count, woken)
+            new = cast("list[tuple[str, list[tuple[str, dict[str, str]]]]]", found)[0][1]
+            if all(fields for _, fields in new):
+                return [_small_entry(name, fields) for name, fields in new]
+            self._let_by = id_before(new[0][0]), new[-1][0]
+        (after, last), self._let_by = self._let_by, None
+        entries = await self.held(after, count)
+        if entries and entries[-1].id != last:
+            self._let_by = entries[-1].id, last
         return entries
 
     async def held(self, after: str, count: int) -> list[Entry]:
         """What the consumer was handed and has not acknowledged, after the id `after`."""
         if after == LAST_ID:
             return []  # Redis would begin again with the first
-        return (await self._take(after, count))[1]
-
-    async def _take(self, after: str, count: int, woken: str = "") -> tuple[bool, list[Entry]]:
-        more, taken = await self._script(
-            keys=[self.stream], args=[self.group, self._consumer, after, count, woken]
+        taken = await self._script(
+            keys=[self.stream], args=[self.group, self._consumer, after, count]
         )
-        return bool(more), [_entry(item) for item in taken]
+        return [_entry(item) for item in taken]
 
 
 async def read_entry(redis: Redis, stream: str, entry: str) -> Entry | None:
@@ -192,6 +183,23 @@ async def read_routes(
     """Ids and routing fields of the entries from a position on, whatever else is in them."""
     found = await redis.register_script(_ROUTES)(keys=[stream], args=[position, count])
     return [(route[0], _pairs(route[1:])) for route in found]
+
+
+def id_before(entry: str) -> str:
+    """The id right before an entry's: what is read after it begins with the entry."""
+    milliseconds, _, number = entry.partition("-")
+    if int(number):
+        return f"{milliseconds}-{int(number) - 1}"
+    return f"{int(milliseconds) - 1}-{2**64 - 1}"
+
+
+def _small_entry(name: str, fields: dict[str, str]) -> Entry:
+    """An entry of a small reply, which may have many fields all the same."""
+    texts = (
+        len(text.encode("utf-8", "surrogateescape")) for pair in fields.items() for text in pair
+    )
+    size = len(fields) * FIELD_OVERHEAD_BYTES + sum(texts)
+    return Entry(name, fields, size, size <= MAX_ENTRY_BYTES)
 
 
 def _entry(item: list[Any]) -> Entry:
