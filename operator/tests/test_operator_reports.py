@@ -10,7 +10,7 @@ from support.observed import NOW, UID, decide, observed, output, record, running
 
 from orbiter_operator.app import GAUGES, OperatorMetrics
 from orbiter_operator.kube.events import build_event
-from orbiter_operator.kube.models import Announce, TaskUsage
+from orbiter_operator.kube.models import Event, TaskUsage
 from orbiter_operator.runtime.health import Health, HealthServer
 
 
@@ -98,7 +98,7 @@ async def test_the_metrics_are_served_beside(server):
 
 def test_an_event_says_whom_it_is_about_and_has_one_name():
     task = {"metadata": {"name": "fix", "namespace": "team", "uid": UID}}
-    told = Announce(kind="Warning", reason="Failed", message="because", attempt=1)
+    told = Event(kind="Warning", reason="Failed", message="because", attempt=1)
     first, second = (build_event(task, told, NOW, "operator-0") for _ in range(2))
     assert first["metadata"]["name"] == second["metadata"]["name"]
     assert first["involvedObject"]["uid"] == UID

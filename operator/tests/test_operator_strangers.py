@@ -12,7 +12,7 @@ from support.talks import Talks
 from orbiter_operator.kube.cache import Children
 from orbiter_operator.kube.names import Key
 from orbiter_operator.sessions.observed import deployment_of_session, pod_of_session
-from orbiter_operator.streams.pending_outputs import AttemptRecord, News
+from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
 from orbiter_operator.tasks.observed import job_of_attempt, pod_of_attempt
 from orbiter_operator.tasks.plan import naming
 
@@ -104,27 +104,27 @@ def test_an_object_without_the_label_that_names_its_task_is_no_child():
 
 
 def test_what_is_known_of_a_task_at_its_end_is_forgotten_however_many_attempts_it_had():
-    news = News()
+    pending = PendingOutputs()
     for attempt in (1, 2, 999_999):
-        news.learn("u", attempt, AttemptRecord(entry="1-0"))
-        news.busy(TASK, attempt, NOW)
-    news.forget(TASK, "u")
-    assert [news.record("u", attempt) for attempt in (1, 2, 999_999)] == [None] * 3
-    assert news.busy_since(TASK, 2, NOW) is None
+        pending.learn("u", attempt, AttemptRecord(entry="1-0"))
+        pending.busy(TASK, attempt, NOW)
+    pending.forget(TASK, "u")
+    assert [pending.record("u", attempt) for attempt in (1, 2, 999_999)] == [None] * 3
+    assert pending.busy_since(TASK, 2, NOW) is None
 
 
 def test_of_few_attempts_is_kept_that_their_workers_are_busy():
-    news = News()
+    pending = PendingOutputs()
     for attempt in range(1, 101):
-        news.busy(TASK, attempt, NOW)
-    assert [n for n in range(1, 101) if news.busy_since(TASK, n, NOW)] == list(range(93, 101))
+        pending.busy(TASK, attempt, NOW)
+    assert [n for n in range(1, 101) if pending.busy_since(TASK, n, NOW)] == list(range(93, 101))
 
 
 def test_what_is_said_of_a_task_that_does_not_exist_is_not_kept():
-    news = News()
-    news.busy(TASK, 1, NOW)
-    news.nobody(TASK)
-    assert news.busy_since(TASK, 1, NOW) is None
+    pending = PendingOutputs()
+    pending.busy(TASK, 1, NOW)
+    pending.nobody(TASK)
+    assert pending.busy_since(TASK, 1, NOW) is None
 
 
 @pytest.mark.integration

@@ -28,7 +28,7 @@ from orbiter_operator.settings import Settings
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.client import blocking_client, redis_client
 from orbiter_operator.streams.outputs import Consumer
-from orbiter_operator.streams.pending_outputs import News
+from orbiter_operator.streams.pending_outputs import PendingOutputs
 
 DEFAULTS = WorkerDefaults(
     images={"claude": "worker-claude:1"},
@@ -100,7 +100,7 @@ def _consumer(redis: Redis, reader: Redis, sessions: Sessions) -> Consumer:
         redis=redis,
         reader=reader,
         attempts=Attempts(redis),
-        news=News(),
+        pending=PendingOutputs(),
         enqueue=lambda key: None,
         connected=sessions.queue.retry_now,
         dead=lambda stream: None,

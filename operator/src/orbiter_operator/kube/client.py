@@ -17,7 +17,7 @@ from orbiter_operator.kube.codec import LIST, OBJECT, events, read
 from orbiter_operator.kube.credentials import Credentials
 from orbiter_operator.kube.models import Refusal
 from orbiter_operator.kube.watch_stream import chunks
-from orbiter_operator.runtime.throttle import Pauses
+from orbiter_operator.runtime.throttle import Throttle
 
 Object = dict[str, Any]
 MERGE_PATCH = "application/merge-patch+json"
@@ -164,7 +164,7 @@ class Kube:
         since: str,
         seconds: int = 300,
         silence: float = 75.0,
-        pauses: Pauses | None = None,
+        throttle: Throttle | None = None,
     ) -> AsyncIterator[Object]:
         """Follow a collection until the server ends the stream.
 
@@ -175,8 +175,8 @@ class Kube:
             since: resourceVersion after which to begin.
             seconds: How long the server keeps the stream open.
             silence: Seconds without an event, bookmarks included, that mean it is dead.
-            pauses: When to read nothing: what comes meanwhile is read, decrypted and handed out at
-                once. None for never.
+            throttle: When to read nothing: what comes meanwhile is read, decrypted and handed out
+                at once. None for never.
 
         Yields:
             `{"type": …, "object": …}`, bookmarks and errors too.
@@ -191,7 +191,10 @@ class Kube:
             params["labelSelector"] = selector
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0)
         response = await self._send("GET", resource.path(namespace), params=params, timeout=timeout)
-        async with response, aclosing(chunks(response, silence=silence, pauses=pauses)) as parts:
+        async with (
+            response,
+            aclosing(chunks(response, silence=silence, throttle=throttle)) as parts,
+        ):
             await _check(response)
             async with aclosing(events(parts)) as found:
                 async for event in found:

@@ -14,7 +14,7 @@ import structlog
 from orbiter_operator.kube.cache import Cache
 from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube, Resource
 from orbiter_operator.runtime.supervisor import run_together
-from orbiter_operator.runtime.throttle import Pauses
+from orbiter_operator.runtime.throttle import Throttle
 
 log = structlog.get_logger(__name__)
 _PAUSE_SECONDS = 0.2
@@ -31,7 +31,7 @@ class Informer:
         cache: Where the objects go.
         namespaces: Which namespaces; empty for all.
         selector: Label selector.
-        pauses: When not to listen; None for never.
+        throttle: When not to listen; None for never.
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class Informer:
         *,
         namespaces: Sequence[str],
         selector: str = "",
-        pauses: Pauses | None = None,
+        throttle: Throttle | None = None,
     ) -> None:
         self._kube = kube
         self._resource = resource
         self._cache = cache
         self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self._selector = selector
-        self._pauses = pauses
+        self._throttle = throttle
         self._versions: dict[str | None, str] = {}
         self._in_step: dict[str | None, bool] = dict.fromkeys(self._namespaces, False)
 
@@ -121,7 +121,7 @@ class Informer:
             namespace,
             selector=self._selector,
             since=self._versions[namespace],
-            pauses=self._pauses,
+            throttle=self._throttle,
         )
         async for event in events:
             kind, obj = event["type"], event["object"]

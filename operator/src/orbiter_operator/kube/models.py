@@ -112,7 +112,7 @@ class Refusal(Frozen):
     message: str
 
 
-class Announce(Frozen):
+class Event(Frozen):
     """Post a Kubernetes Event. Two with the same reason and attempt are one."""
 
     kind: Literal["Normal", "Warning"]

@@ -69,11 +69,11 @@ class SessionExecutor:
             ApiError: The API server refused something else; 409 when `obj` is out of date.
         """
         self._metrics.looked(key, observed)
-        match plan.step:
+        match plan.action:
             case SetReplicas():
-                await self._scale(key, plan.step.replicas)
+                await self._scale(key, plan.action.replicas)
             case Apply():
-                await self._apply(key, observed, plan.step)
+                await self._apply(key, observed, plan.action)
         for event in plan.events:
             self._allowed()
             await self._events.post(obj, event, self._clock())

@@ -8,7 +8,7 @@ end. A session whose last pod has not ended is not woken yet: two workers would 
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from orbiter_operator.kube.models import Announce, Frozen
+from orbiter_operator.kube.models import Event, Frozen
 from orbiter_operator.pods.reasons import Problem, why_not_ready
 from orbiter_operator.sessions.models import SessionStatus
 from orbiter_operator.sessions.observed import ObservedSession, why_held
@@ -43,20 +43,20 @@ class SessionPlan(Frozen):
         due: Look again after so many seconds even if nothing happens.
     """
 
-    step: SetReplicas | Apply | None = None
+    action: SetReplicas | Apply | None = None
     status: SessionStatus | None = None
-    events: tuple[Announce, ...] = ()
+    events: tuple[Event, ...] = ()
     watch: Literal["input", "nothing"] = "nothing"
-    again: bool = False
-    later: bool = False
-    due: float | None = None
+    reobserve: bool = False
+    requeue: bool = False
+    requeue_after: float | None = None
 
 
 class Wanted(NamedTuple):
     """How many pods there should be, and when to think again."""
 
     replicas: int
-    due: float | None = None
+    requeue_after: float | None = None
 
 
 def plan_session(
@@ -78,22 +78,22 @@ def plan_session(
     step = _step(observed, wanted.replicas)
     if isinstance(step, SetReplicas) and step.replicas == 0:
         # A message may have come meanwhile: the status is written after another look.
-        return SessionPlan(step=step, again=True)
+        return SessionPlan(action=step, reobserve=True)
     if isinstance(step, SetReplicas) and observed.status.phase is not None:
         # Whoever else has a message is woken before this one's status is written.
-        return SessionPlan(step=step, later=True)
+        return SessionPlan(action=step, requeue=True)
     problem = _problem(observed, now, image_patience)
     status = write(observed, now, _view(observed, wanted, problem, now), wanted.replicas)
-    due = wanted.due
+    due = wanted.requeue_after
     if problem is not None and not problem.lasting and observed.pod is not None:
         left = (observed.pod.created + image_patience - now).total_seconds()
         due = min(due or left, left) if left > 0 else due
     return SessionPlan(
-        step=step,
+        action=step,
         status=status,
         events=events(observed, status),
         watch="nothing" if wanted.replicas else "input",
-        due=due,
+        requeue_after=due,
     )
 
 

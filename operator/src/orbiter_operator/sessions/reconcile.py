@@ -110,9 +110,9 @@ class SessionReconciler:
                 return None
             observed = await self._observer.observe(key, obj, refusal=refusal)
             plan = plan_session(observed, self._clock(), image_patience=self._image_patience)
-            due = plan.due
+            due = plan.requeue_after
             if refusal is not None:
-                plan, due = plan.model_copy(update={"step": None}), REFUSED_AGAIN_SECONDS
+                plan, due = plan.model_copy(update={"action": None}), REFUSED_AGAIN_SECONDS
             self._queue.add_at(key, None if due is None else time.monotonic() + due)
             try:
                 await self._executor.run(key, obj, observed, plan)
@@ -128,9 +128,9 @@ class SessionReconciler:
                 self._waker.watch(key, observed.worker_id, observed.queue.last_message)
             else:
                 self._waker.unwatch(key)
-            if plan.later:
+            if plan.requeue:
                 self._queue.add(key)
-            if not plan.again:
+            if not plan.reobserve:
                 return observed.queue_error
         return f"still not settled after {_LOOKS} looks"
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from orbiter_contracts import POState
 from orbiter_contracts.queues import dead_letter, po_input, po_output
-from orbiter_operator.kube.models import Announce, Condition, ConditionStatus, TaskUsage
+from orbiter_operator.kube.models import Condition, ConditionStatus, Event, TaskUsage
 from orbiter_operator.pods.reasons import one_line
 from orbiter_operator.sessions.models import SessionPhase, SessionStatus
 from orbiter_operator.sessions.observed import ObservedSession
@@ -192,7 +192,7 @@ def _condition(observed: ObservedSession, now: datetime, fact: Fact) -> Conditio
     )
 
 
-def events(observed: ObservedSession, status: SessionStatus) -> tuple[Announce, ...]:
+def events(observed: ObservedSession, status: SessionStatus) -> tuple[Event, ...]:
     """The Events that go with the change to this status."""
     return tuple(
         event
@@ -206,7 +206,7 @@ def events(observed: ObservedSession, status: SessionStatus) -> tuple[Announce, 
     )
 
 
-def _rotated(observed: ObservedSession, status: SessionStatus) -> Announce | None:
+def _rotated(observed: ObservedSession, status: SessionStatus) -> Event | None:
     state = observed.queue.state if observed.queue else None
     count = status.rotations or 0
     if state is None or count <= (observed.status.rotations or 0):
@@ -217,15 +217,15 @@ def _rotated(observed: ObservedSession, status: SessionStatus) -> Announce | Non
         before = f"follows {news.from_session}" if news.from_session else "begins"
         why = _WHY.get(news.reason, "the worker says no more")
         message = f"{news.reason}: session {news.to} {before}; {why}"
-    return Announce(kind="Normal", reason="SessionRotated", message=message, attempt=count)
+    return Event(kind="Normal", reason="SessionRotated", message=message, attempt=count)
 
 
-def _given_up(observed: ObservedSession, status: SessionStatus) -> Announce | None:
+def _given_up(observed: ObservedSession, status: SessionStatus) -> Event | None:
     count = status.dead_letters or 0
     if count <= (observed.status.dead_letters or 0):
         return None
     condition = status.condition("DeadLetters")
-    return Announce(
+    return Event(
         kind="Warning",
         reason="MessageGivenUp",
         message=condition.message if condition else "",
@@ -233,13 +233,11 @@ def _given_up(observed: ObservedSession, status: SessionStatus) -> Announce | No
     )
 
 
-def _turned(observed: ObservedSession, status: SessionStatus, kind: str) -> Announce | None:
+def _turned(observed: ObservedSession, status: SessionStatus, kind: str) -> Event | None:
     """A condition that should hold has stopped to, or has another reason now."""
     new, old = status.condition(kind), observed.status.condition(kind)
     if new is None or new.status != "False" or new.reason in (*_QUIET, "Disabled"):
         return None
     if old is not None and old.status == "False" and old.reason == new.reason:
         return None
-    return Announce(
-        kind="Warning", reason=new.reason, message=new.message, attempt=status.turns or 0
-    )
+    return Event(kind="Warning", reason=new.reason, message=new.message, attempt=status.turns or 0)

@@ -42,7 +42,7 @@ ASIDE_SECONDS = 15.0
 _NOT_THE_TASKS_FAULT = (401, 404, 408, 409, 429)
 
 
-class Dispatcher:
+class Intake:
     """Adopts entries for ever.
 
     Args:
@@ -51,7 +51,7 @@ class Dispatcher:
         kube: The API client.
         namespace: Where adopted entries become AgentTasks.
         agent: `spec.agent` of those tasks.
-        spare: How many more Jobs could start there.
+        free_slots: How many more Jobs could start there.
         allowed: Raises unless this replica is the active one.
         dead: Called for every entry that cannot be read.
     """
@@ -64,7 +64,7 @@ class Dispatcher:
         kube: Kube,
         namespace: str,
         agent: dict[str, Any],
-        spare: Callable[[], int],
+        free_slots: Callable[[], int],
         allowed: Callable[[], None],
         dead: Callable[[str], None],
     ) -> None:
@@ -73,7 +73,7 @@ class Dispatcher:
         self._kube = kube
         self._namespace = namespace
         self._agent = agent
-        self._spare = spare
+        self._free_slots = free_slots
         self._allowed = allowed
         self._dead_letters = DeadLetters(redis, dead)
         self._failures: dict[str, int] = {}
@@ -99,11 +99,11 @@ class Dispatcher:
     async def _dispatch(self) -> None:
         await self._again()
         while True:
-            spare = self._spare()
-            if spare == 0:
+            free_slots = self._free_slots()
+            if free_slots == 0:
                 await asyncio.sleep(_FULL_SECONDS)
                 continue
-            found = await self._inbox.wait(min(spare, _BATCH), _BLOCK_MS)
+            found = await self._inbox.wait(min(free_slots, _BATCH), _BLOCK_MS)
             adopted = [await self._take(entry) for entry in found]
             if any(adopted):
                 # The new tasks take their places meanwhile; there may be more to adopt.
@@ -126,7 +126,7 @@ class Dispatcher:
         while True:
             await asyncio.sleep(ASIDE_SECONDS)
             for name in filter(self._is_aside, tuple(self._failures)):
-                if self._spare() == 0:
+                if self._free_slots() == 0:
                     break
                 # One at a time: what is held of others may be large.
                 found = await self._inbox.held(id_before(name), 1)

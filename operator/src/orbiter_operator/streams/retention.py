@@ -27,7 +27,7 @@ _BATCH = 500
 _DAY_SECONDS = 24 * 60 * 60
 
 
-async def sweep(redis: Redis, unfinished: Unfinished, now_ms: Callable[[], int]) -> int:
+async def trim_streams(redis: Redis, unfinished: Unfinished, now_ms: Callable[[], int]) -> int:
     """Tidy the streams once. Returns how many orphaned entries were taken off the queue.
 
     Args:

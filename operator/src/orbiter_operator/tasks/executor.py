@@ -14,12 +14,12 @@ import structlog
 from orbiter_contracts import LifecycleEventName, WorkerLifecycleEvent, excerpt
 from orbiter_operator.kube.client import AGENT_TASKS, JOBS, ApiError, Kube, RefusedError, too_large
 from orbiter_operator.kube.events import EventPoster
-from orbiter_operator.kube.models import Announce, Refusal, patch
+from orbiter_operator.kube.models import Event, Refusal, patch
 from orbiter_operator.kube.names import Key, job_name, worker_id
 from orbiter_operator.pods.reasons import LINE
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempt, Attempts
-from orbiter_operator.streams.pending_outputs import AttemptRecord, News
+from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
 from orbiter_operator.tasks.cache import TaskCache
 from orbiter_operator.tasks.job import build_job, build_message
 from orbiter_operator.tasks.models import FINAL, TaskStatus
@@ -50,7 +50,7 @@ class Executor:
         kube: The API client.
         attempts: Attempts in Redis.
         store: Told at once what our own writes returned.
-        news: Told at once what Redis said.
+        pending: Told at once what Redis said.
         events: Posts Kubernetes Events.
         defaults: What is the same for all workers.
         allowed: Raises unless this replica is the active one.
@@ -66,7 +66,7 @@ class Executor:
         kube: Kube,
         attempts: Attempts,
         store: TaskCache,
-        news: News,
+        pending: PendingOutputs,
         events: EventPoster,
         defaults: WorkerDefaults,
         allowed: Callable[[], None],
@@ -78,7 +78,7 @@ class Executor:
         self._kube = kube
         self._attempts = attempts
         self._store = store
-        self._news = news
+        self._pending = pending
         self._events = events
         self._defaults = defaults
         self._allowed = allowed
@@ -99,7 +99,7 @@ class Executor:
             ApiError: The API server refused something else; 409 when `obj` is out of date.
             RedisError: Redis did not answer.
         """
-        for step in plan.steps:
+        for step in plan.actions:
             self._allowed()
             match step:
                 case StartAttempt():
@@ -113,7 +113,7 @@ class Executor:
                     await self._attempts.forget_session(observed.uid)
                 case DeleteTask():
                     await self._kube.delete(AGENT_TASKS, key.namespace, key.name, uid=observed.uid)
-        if plan.event is not None and observed.news:
+        if plan.event is not None and observed.unacknowledged:
             # The unacknowledged output brings both back if only one of them gets through.
             # The status goes first: somebody waits for it.
             written = self._write(key, obj, observed, plan.status)
@@ -121,11 +121,11 @@ class Executor:
             for result in await asyncio.gather(written, told, return_exceptions=True):
                 if isinstance(result, BaseException):
                     raise result
-            return plan.again
+            return plan.reobserve
         if plan.event is not None:
             await self._announce(obj, plan.event)
         await self._write(key, obj, observed, plan.status)
-        return plan.again
+        return plan.reobserve
 
     async def _start(self, key: Key, observed: Observed, step: StartAttempt) -> bool:
         """Put the entry on the queue and create the Job. Returns whether it was all over before."""
@@ -147,7 +147,7 @@ class Executor:
             except ValueError as error:
                 # A message beyond its bounds (contracts) stays so, however often it is tried.
                 raise RefusedError(_no_message(error)) from None
-        self._news.learn(observed.uid, step.attempt, record)
+        self._pending.learn(observed.uid, step.attempt, record)
         if record.output is not None:
             return True
         body = build_job(observed, step.attempt, record.entry or "", self._defaults)
@@ -178,7 +178,7 @@ class Executor:
 
     async def _publish(self, key: Key, observed: Observed, step: Publish) -> None:
         attempt = Attempt(str(key), observed.uid, step.attempt)
-        known = self._news.record(observed.uid, step.attempt)
+        known = self._pending.record(observed.uid, step.attempt)
         if known is None or known.entry is None:
             known = await self._attempts.read(attempt)
         entry = known.entry
@@ -207,9 +207,9 @@ class Executor:
                 attempt=step.attempt,
                 reason=step.output.reason,
             )
-        self._news.learn(observed.uid, step.attempt, record)
+        self._pending.learn(observed.uid, step.attempt, record)
 
-    async def _announce(self, obj: Object, event: Announce) -> None:
+    async def _announce(self, obj: Object, event: Event) -> None:
         self._allowed()
         await self._events.post(obj, event, self._clock())
 
@@ -275,7 +275,7 @@ class Executor:
         if not too_large(error):
             raise error
         text = f"its status cannot be stored, the object is too large: {status.message}"
-        event = Announce(
+        event = Event(
             kind="Warning", reason="StatusTooLarge", message=text, attempt=status.attempts
         )
         await self._announce(obj, event)

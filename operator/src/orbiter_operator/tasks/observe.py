@@ -15,7 +15,7 @@ from orbiter_operator.kube.names import ATTEMPT, TASK_UID, Key, job_name
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempt, Attempts
-from orbiter_operator.streams.pending_outputs import AttemptRecord, News
+from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
 from orbiter_operator.tasks.cache import TaskCache, phase_of
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.job import read_prompt
@@ -34,7 +34,7 @@ class Observer:
 
     Args:
         store: AgentTasks, Jobs and Pods.
-        news: What the queues have told.
+        pending: Outputs that are not acknowledged.
         attempts: Attempts in Redis.
         capacity: Who runs and who waits.
         kube: The API client.
@@ -46,7 +46,7 @@ class Observer:
         self,
         *,
         store: TaskCache,
-        news: News,
+        pending: PendingOutputs,
         attempts: Attempts,
         capacity: Capacity,
         kube: Kube,
@@ -54,7 +54,7 @@ class Observer:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
-        self._news = news
+        self._pending = pending
         self._attempts = attempts
         self._capacity = capacity
         self._kube = kube
@@ -112,14 +112,14 @@ class Observer:
             "taken_by": taken_by,
         }
         attempt = current_attempt(base)
-        update["busy_since"] = self._news.busy_since(key, attempt, base.created)
+        update["busy_since"] = self._pending.busy_since(key, attempt, base.created)
         if stage(base) == "between attempts":
             prompt, error = await read_prompt(self._kube, base.namespace, base.spec)
             update |= {"prompt": prompt, "prompt_error": error}
             update["dependencies"] = self._dependencies(key)
-            room = self._capacity.room(key.namespace, key.name, base.created.timestamp())
+            slots = self._capacity.slots(key.namespace, key.name, base.created.timestamp())
             shown = self._clock() - self._place_shown.get(key, -PLACE_SHOWN_SECONDS)
-            update["room"] = room.model_copy(update={"shown": shown < PLACE_SHOWN_SECONDS})
+            update["slots"] = slots.model_copy(update={"shown": shown < PLACE_SHOWN_SECONDS})
         return base.model_copy(update=update)
 
     def _base(self, key: Key, obj: Object) -> Observed:
@@ -169,22 +169,22 @@ class Observer:
         return known[1]
 
     def _known_record(self, key: Key, base: Observed) -> dict[str, Any]:
-        """The record of the attempt at hand as far as it is in memory, and whether it is news."""
+        """The record of the attempt at hand if it is in memory, and whether it is acknowledged."""
         latest = current_attempt(base)
-        news = False
-        for letter in self._news.letters(key):
-            output = letter.output
-            if output is None or output.request_id != message_id(base, letter.attempt):
+        found = False
+        for pending in self._pending.of(key):
+            output = pending.output
+            if output is None or output.request_id != message_id(base, pending.attempt):
                 continue  # of an earlier task of the same name, or unreadable: Redis will tell
-            news = True
-            known = self._news.record(base.uid, letter.attempt) or AttemptRecord()
-            record = known.model_copy(update={"output_id": letter.entry, "output": output})
-            self._news.learn(base.uid, letter.attempt, record)
+            found = True
+            known = self._pending.record(base.uid, pending.attempt) or AttemptRecord()
+            record = known.model_copy(update={"output_id": pending.entry, "output": output})
+            self._pending.learn(base.uid, pending.attempt, record)
         for attempt in (latest + 1, latest):
-            known_record = self._news.record(base.uid, attempt)
+            known_record = self._pending.record(base.uid, attempt)
             if known_record is not None and (attempt == latest or known_record.output):
-                return {"record": known_record, "record_attempt": attempt, "news": news}
-        return {"news": news}
+                return {"record": known_record, "record_attempt": attempt, "unacknowledged": found}
+        return {"unacknowledged": found}
 
     async def _with_record(self, key: Key, base: Observed, queue_error: str | None) -> Observed:
         """Look closely before an attempt without an output is taken for dead."""
@@ -203,7 +203,7 @@ class Observer:
         job = base.job(attempt)
         if queue_error is None and (job is None or job.over):
             record = await self._attempts.read(Attempt(str(key), base.uid, attempt))
-            self._news.learn(base.uid, attempt, record)
+            self._pending.learn(base.uid, attempt, record)
             base = base.model_copy(update={"record": record, "record_attempt": attempt})
         return base
 

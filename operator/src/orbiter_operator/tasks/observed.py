@@ -40,14 +40,14 @@ class Dependencies(Frozen):
     cycle: tuple[str, ...] = ()
 
 
-class Room(Frozen):
+class Slots(Frozen):
     """Whether the namespace has a Job to spare for this task.
 
     `shown` is true while the place in the task's status is recent enough to be left alone.
     """
 
     free: bool = True
-    place: int = 0
+    position: int = 0
     waiting: int = 0
     running: int = 0
     limit: int = 0
@@ -66,9 +66,9 @@ class Observed(Frozen):
 
     `record` belongs to `record_attempt`; it is None when Redis was not asked. `queue_error` is set
     when it was and did not answer. `spec_error` says why the spec could not be read; `spec` is then
-    empty. `busy_since` is what the worker said itself (news, may be missing). `news` means that an
-    output of this task has been received and not yet acknowledged. `entry_ignored` says why the
-    task counts as nobody's queue entry although its annotations name one.
+    empty. `busy_since` is what the worker said itself (a hint, may be missing). `unacknowledged`
+    means that an output of this task has been received and not yet acknowledged. `entry_ignored`
+    says why the task counts as nobody's queue entry although its annotations name one.
     """
 
     namespace: str
@@ -87,7 +87,7 @@ class Observed(Frozen):
     busy_since: datetime | None = None
     dependencies: Dependencies = Dependencies()
     dependents_waiting: bool = False
-    room: Room = Room()
+    slots: Slots = Slots()
     prompt: str | None = None
     prompt_error: str | None = None
     refusal: Refusal | None = None
@@ -95,7 +95,7 @@ class Observed(Frozen):
     adopted: Adopted | None = None
     entry_ignored: str | None = None
     taken_by: str | None = None
-    news: bool = False
+    unacknowledged: bool = False
 
     def job(self, attempt: int) -> JobState | None:
         """The Job of one attempt, if it exists."""
@@ -131,7 +131,7 @@ def still_there(observed: Observed, now: datetime) -> bool:
     )
 
 
-def place_after(observed: Observed, now: datetime) -> Literal["take", "leave"]:
+def slot_after(observed: Observed, now: datetime) -> Literal["take", "leave"]:
     """The place of a task whose attempt has been answered."""
     return "take" if still_there(observed, now) else "leave"
 

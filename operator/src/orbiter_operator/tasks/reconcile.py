@@ -18,7 +18,7 @@ from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.reasons import one_line
 from orbiter_operator.runtime.workqueue import WorkQueue
 from orbiter_operator.streams.attempts import Attempt, Attempts
-from orbiter_operator.streams.pending_outputs import Letter, News
+from orbiter_operator.streams.pending_outputs import PendingOutput, PendingOutputs
 from orbiter_operator.tasks.cache import TaskCache, phase_of
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.executor import Executor, TakenError
@@ -38,13 +38,13 @@ class Reconciler:
     Args:
         queue: Where keys come back to.
         store: AgentTasks, Jobs and Pods.
-        news: What the queues have told.
+        pending: Outputs that are not acknowledged.
         capacity: Who runs and who waits.
         observer: Collects the facts.
         executor: Carries plans out.
         attempts: Attempts in Redis, for tasks that were deleted.
         kube: The API client, for a task that turns out to be out of date.
-        settled: Takes the letters that have been dealt with, for their acknowledgement.
+        settled: Takes the outputs that have been dealt with, for their acknowledgement.
         measure: Called with the seconds a pass took and whether it succeeded.
         image_patience: How long an image may fail to be pulled.
         queue_address: Where Redis is, without a password.
@@ -56,13 +56,13 @@ class Reconciler:
         *,
         queue: WorkQueue[Key],
         store: TaskCache,
-        news: News,
+        pending: PendingOutputs,
         capacity: Capacity,
         observer: Observer,
         executor: Executor,
         attempts: Attempts,
         kube: Kube,
-        settled: Callable[[tuple[Letter, ...]], None],
+        settled: Callable[[tuple[PendingOutput, ...]], None],
         measure: Callable[[float, bool], None],
         image_patience: timedelta,
         queue_address: str,
@@ -70,7 +70,7 @@ class Reconciler:
     ) -> None:
         self._queue = queue
         self._store = store
-        self._news = news
+        self._pending = pending
         self._capacity = capacity
         self._observer = observer
         self._executor = executor
@@ -85,7 +85,7 @@ class Reconciler:
     async def __call__(self, key: Key) -> None:
         """Reconcile one key; never raises but when the process ends."""
         began = time.perf_counter()
-        letters = self._news.letters(key)
+        outputs = self._pending.of(key)
         trouble: str | None = None
         try:
             await self._clean_up(key)
@@ -98,8 +98,8 @@ class Reconciler:
             trouble = "bug"
         if trouble is None:
             self._queue.succeeded(key)
-            self._news.settle(key, letters)
-            self._settled(letters)
+            self._pending.settle(key, outputs)
+            self._settled(outputs)
         else:
             pause = self._queue.failed(key)
             log.warning("will try again", task=str(key), seconds=pause, error=trouble)
@@ -113,7 +113,7 @@ class Reconciler:
             obj = self._store.get(key)
             if obj is None:
                 self._leave(key)
-                self._news.nobody(key)
+                self._pending.nobody(key)
                 return None
             try:
                 observed = await self._observer.observe(key, obj, **facts)
@@ -148,10 +148,10 @@ class Reconciler:
         return f"Redis at {self._queue_address} cannot be used: {why}"
 
     def _due(self, decision: Plan) -> float | None:
-        return None if decision.due is None else time.monotonic() + decision.due
+        return None if decision.requeue_after is None else time.monotonic() + decision.requeue_after
 
     def _apply_place(self, key: Key, decision: Plan, created: datetime) -> None:
-        match decision.place:
+        match decision.slot:
             case "take":
                 self._capacity.take(key.namespace, key.name)
             case "wait":
@@ -171,7 +171,7 @@ class Reconciler:
         obj = self._store.get(key)
         if obj is not None and phase_of(obj) in FINAL:
             self._observer.forget(key)
-            self._news.forget(key, obj["metadata"]["uid"])
+            self._pending.forget(key, obj["metadata"]["uid"])
 
     async def _refresh(self, key: Key) -> None:
         """Somebody else has changed or deleted the task: look at it as it is now."""
@@ -193,7 +193,7 @@ class Reconciler:
     async def _withdraw(self, key: Key, obj: dict[str, Any]) -> None:
         uid = obj["metadata"]["uid"]
         status = TaskStatus.model_validate(obj.get("status") or {})
-        self._news.forget(key, uid)
+        self._pending.forget(key, uid)
         self._observer.forget(key)
         if status.input_request is not None or (obj.get("spec") or {}).get("input"):
             await self._attempts.forget_session(uid)

@@ -6,7 +6,7 @@ Every step can be repeated after a crash at any point and then changes nothing m
 from typing import Literal
 
 from orbiter_contracts import DeveloperWorkerOutput
-from orbiter_operator.kube.models import Announce, Frozen
+from orbiter_operator.kube.models import Event, Frozen
 from orbiter_operator.tasks.models import TaskStatus
 
 
@@ -52,9 +52,9 @@ class Plan(Frozen):
         due: Look again after so many seconds even if nothing happens.
     """
 
-    steps: tuple[StartAttempt | Publish | DeleteJob | DeleteTask | ForgetSession, ...] = ()
+    actions: tuple[StartAttempt | Publish | DeleteJob | DeleteTask | ForgetSession, ...] = ()
     status: TaskStatus | None = None
-    event: Announce | None = None
-    place: Literal["take", "wait", "leave"] = "leave"
-    again: bool = False
-    due: float | None = None
+    event: Event | None = None
+    slot: Literal["take", "wait", "leave"] = "leave"
+    reobserve: bool = False
+    requeue_after: float | None = None

@@ -71,8 +71,8 @@ def identity(observed: Observed, attempt: int) -> dict[str, Any]:
     }
 
 
-class Told(NamedTuple):
-    """What an attempt is told after a question.
+class Continuation(NamedTuple):
+    """The prompt of an attempt that follows a question.
 
     Attributes:
         answer: What goes on with the agent's session.
@@ -96,7 +96,7 @@ def failures_before(observed: Observed, attempt: int) -> int:
     return attempt - 1 - len(_answered(observed, attempt))
 
 
-def told(observed: Observed, attempt: int) -> Told | None:
+def continuation(observed: Observed, attempt: int) -> Continuation | None:
     """What the attempt is told instead of the prompt; None when nothing was asked before it.
 
     An attempt that follows a failed one is told the same as that: its session goes on from the
@@ -109,7 +109,7 @@ def told(observed: Observed, attempt: int) -> Told | None:
     question = [f"You asked: {asked.question}"] if asked is not None else []
     known = [f"Answer {number}: {text}" for number, text in enumerate(answers, 1)]
     anew = [observed.prompt or "", "", _LOST, *known[:-1], *question, known[-1]]
-    return Told(answer=answers[-1], anew="\n".join(anew).strip())
+    return Continuation(answer=answers[-1], anew="\n".join(anew).strip())
 
 
 def session_of(observed: Observed, attempt: int) -> str:
