@@ -42,7 +42,7 @@ from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.executor import Executor
 from orbiter_operator.tasks.metrics import TaskMetrics
 from orbiter_operator.tasks.observe import Observer
-from orbiter_operator.tasks.reconcile import Reconciler
+from orbiter_operator.tasks.reconcile import TaskReconciler
 from orbiter_operator.tasks.resync import TaskResync
 
 log = structlog.get_logger(__name__)
@@ -145,7 +145,7 @@ class Operator:
             wrote=observer.wrote,
             clock=_now,
         )
-        self._reconcile = Reconciler(
+        self._reconcile = TaskReconciler(
             queue=self.queue,
             store=self.store,
             pending=pending,

@@ -56,6 +56,10 @@ class ApiError(Exception):
         self.reason = reason
         self.message = message
 
+    def refusal(self, *, holder: str = "") -> Refusal:
+        """The same as something a plan can go by."""
+        return Refusal(status=self.status, reason=self.reason, message=self.message, holder=holder)
+
 
 class Kube:
     """A session with one API server.

@@ -11,8 +11,9 @@ from typing import Any
 import aiohttp
 import structlog
 
-from orbiter_operator.kube.cache import Cache
+from orbiter_operator.kube.cache import Cache, ObjectCache
 from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube, Resource
+from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.supervisor import run_together
 from orbiter_operator.runtime.throttle import Throttle
 
@@ -146,3 +147,19 @@ def apply_event(cache: Cache, kind: str | None, obj: dict[str, Any]) -> None:
         meta = obj.get("metadata") or {}
         name = f"{meta.get('namespace')}/{meta.get('name')}"
         log.exception("an object is left out", kind=obj.get("kind"), object=name)
+
+
+async def refresh(kube: Kube, resource: Resource, cache: ObjectCache, key: Key) -> None:
+    """Somebody else has changed or deleted the object: have it in the cache as it is now.
+
+    Raises:
+        ApiError: The API server could not answer.
+    """
+    obj = cache.get(key)
+    try:
+        cache.put(await kube.get(resource, key.namespace, key.name))
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        if obj is not None:
+            cache.remove(obj)

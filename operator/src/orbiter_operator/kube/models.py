@@ -105,11 +105,15 @@ class Frozen(BaseModel):
 
 
 class Refusal(Frozen):
-    """The API server would not create the attempt's Job."""
+    """The API server would not create a Job or a Deployment.
+
+    `holder` says whose the object is that has its name already.
+    """
 
     status: int
     reason: str
     message: str
+    holder: str = ""
 
 
 class Event(Frozen):

@@ -13,7 +13,7 @@ import structlog
 from orbiter_operator.kube.cache import owner_of
 from orbiter_operator.kube.client import DEPLOYMENTS, PO_SESSIONS, ApiError, Kube, RefusedError
 from orbiter_operator.kube.events import EventPoster
-from orbiter_operator.kube.models import Refusal, patch
+from orbiter_operator.kube.models import patch
 from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.sessions.cache import SessionCache
@@ -119,9 +119,7 @@ class SessionExecutor:
             await self._forget_deployment(key)
             raise error
         if error.status != 409:
-            raise RefusedError(
-                Refusal(status=error.status, reason=error.reason, message=error.message)
-            )
+            raise RefusedError(error.refusal())
         found = await self._kube.get(DEPLOYMENTS, key.namespace, key.name)
         owner, facts = owner_of(found, "POSession"), deployment_of_session(found)
         if facts is not None and facts.owner == observed.uid:
@@ -129,11 +127,7 @@ class SessionExecutor:
             return
         if owner and owner[0] == observed.name and owner[1] != observed.uid:
             raise error  # of an earlier session of this name; Kubernetes is about to remove it
-        text = (
-            f"Deployment {key.name} exists and is not this session's; delete it or choose "
-            "another name for the session"
-        )
-        raise RefusedError(Refusal(status=409, reason="NameConflict", message=text))
+        raise RefusedError(error.refusal(holder="not this session's"))
 
     async def _forget_deployment(self, key: Key) -> None:
         """A Deployment that somebody has deleted is made anew at the next look."""

@@ -15,6 +15,7 @@ from orbiter_operator.sessions.observed import ObservedSession, why_held
 from orbiter_operator.sessions.status import View, events, last_activity, write
 
 _LOOK_FOR_LOST_POD = 5.0
+REFUSED_AGAIN_SECONDS = 15.0
 
 
 class SetReplicas(Frozen):
@@ -75,7 +76,7 @@ def plan_session(
     if observed.deleting:
         return SessionPlan()
     wanted = _wanted(observed, now)
-    step = _step(observed, wanted.replicas)
+    step = None if observed.refusal else _step(observed, wanted.replicas)
     if isinstance(step, SetReplicas) and step.replicas == 0:
         # A message may have come meanwhile: the status is written after another look.
         return SessionPlan(action=step, reobserve=True)
@@ -88,6 +89,8 @@ def plan_session(
     if problem is not None and not problem.lasting and observed.pod is not None:
         left = (observed.pod.created + image_patience - now).total_seconds()
         due = min(due or left, left) if left > 0 else due
+    if observed.refusal is not None:
+        due = REFUSED_AGAIN_SECONDS
     return SessionPlan(
         action=step,
         status=status,
@@ -169,8 +172,13 @@ def _view(
     working = is_busy(observed) and any(pod.alive(now) for pod in observed.pods)
     if observed.spec_error:
         return View("Failed", "InvalidSpec", observed.spec_error)
-    if observed.refusal is not None:
-        return View("Failed", observed.refusal.reason, observed.refusal.message)
+    if (refusal := observed.refusal) is not None:
+        text = (
+            f"Deployment {observed.name} exists and is {refusal.holder}; delete it or choose "
+            "another name for the session"
+        )
+        conflict = View("Failed", "NameConflict", text)
+        return conflict if refusal.holder else View("Failed", refusal.reason, refusal.message)
     if queue is None:
         phase = observed.status.phase or "Asleep"
         return View(phase, "QueueUnavailable", observed.queue_error or "Redis does not answer")

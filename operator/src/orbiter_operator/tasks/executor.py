@@ -33,7 +33,7 @@ from orbiter_operator.tasks.plan.actions import (
     StartAttempt,
 )
 from orbiter_operator.tasks.plan.naming import current_attempt
-from orbiter_operator.tasks.plan.status import smallest, without_result
+from orbiter_operator.tasks.plan.status import smallest, too_large_event, without_result
 
 log = structlog.get_logger(__name__)
 Object = dict[str, Any]
@@ -99,16 +99,16 @@ class Executor:
             ApiError: The API server refused something else; 409 when `obj` is out of date.
             RedisError: Redis did not answer.
         """
-        for step in plan.actions:
+        for action in plan.actions:
             self._allowed()
-            match step:
+            match action:
                 case StartAttempt():
-                    if await self._start(key, observed, step):
+                    if await self._start(key, observed, action):
                         return True
                 case Publish():
-                    await self._publish(key, observed, step)
+                    await self._publish(key, observed, action)
                 case DeleteJob():
-                    await self._kube.delete(JOBS, key.namespace, step.name)
+                    await self._kube.delete(JOBS, key.namespace, action.name)
                 case ForgetSession():
                     await self._attempts.forget_session(observed.uid)
                 case DeleteTask():
@@ -117,13 +117,13 @@ class Executor:
             # The unacknowledged output brings both back if only one of them gets through.
             # The status goes first: somebody waits for it.
             written = self._write(key, obj, observed, plan.status)
-            told = self._announce(obj, plan.event)
-            for result in await asyncio.gather(written, told, return_exceptions=True):
+            posted = self._post(obj, plan.event)
+            for result in await asyncio.gather(written, posted, return_exceptions=True):
                 if isinstance(result, BaseException):
                     raise result
             return plan.reobserve
         if plan.event is not None:
-            await self._announce(obj, plan.event)
+            await self._post(obj, plan.event)
         await self._write(key, obj, observed, plan.status)
         return plan.reobserve
 
@@ -170,11 +170,8 @@ class Executor:
                 self._store.jobs.put(found)
                 return
             whose = "another AgentTask's" if facts is not None else "not ours"
-            text = f"Job {name} exists and is {whose}; delete it or choose another task name"
-            raise RefusedError(Refusal(status=409, reason="NameConflict", message=text))
-        quota = "exceeded quota" in error.message
-        reason = "QuotaExceeded" if quota else error.reason
-        raise RefusedError(Refusal(status=error.status, reason=reason, message=error.message))
+            raise RefusedError(error.refusal(holder=whose))
+        raise RefusedError(error.refusal())
 
     async def _publish(self, key: Key, observed: Observed, step: Publish) -> None:
         attempt = Attempt(str(key), observed.uid, step.attempt)
@@ -209,7 +206,7 @@ class Executor:
             )
         self._pending.learn(observed.uid, step.attempt, record)
 
-    async def _announce(self, obj: Object, event: Event) -> None:
+    async def _post(self, obj: Object, event: Event) -> None:
         self._allowed()
         await self._events.post(obj, event, self._clock())
 
@@ -274,11 +271,7 @@ class Executor:
                 error = again
         if not too_large(error):
             raise error
-        text = f"its status cannot be stored, the object is too large: {status.message}"
-        event = Event(
-            kind="Warning", reason="StatusTooLarge", message=text, attempt=status.attempts
-        )
-        await self._announce(obj, event)
+        await self._post(obj, too_large_event(status))
         return None
 
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from orbiter_contracts.bounds import shortened
-from orbiter_operator.kube.models import Condition, ConditionStatus
+from orbiter_operator.kube.models import Condition, ConditionStatus, Event
 from orbiter_operator.pods.reasons import LINE, one_line
 from orbiter_operator.tasks.models import FINAL, Phase, Result, TaskStatus
 from orbiter_operator.tasks.observed import Observed
@@ -144,6 +144,12 @@ def smallest(status: TaskStatus, now: datetime) -> TaskStatus:
         observed_generation=status.observed_generation,
         completion_time=status.completion_time or now,
     )
+
+
+def too_large_event(status: TaskStatus) -> Event:
+    """The Event of a status for which the object has no room at all."""
+    text = f"its status cannot be stored, the object is too large: {status.message}"
+    return Event(kind="Warning", reason="StatusTooLarge", message=text, attempt=status.attempts)
 
 
 def _why(holds: bool, reason: str, message: str) -> tuple[str, str]:

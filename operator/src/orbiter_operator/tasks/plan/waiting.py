@@ -141,10 +141,15 @@ def _in_line(observed: Observed, now: datetime) -> Plan:
 
 
 def _refused(observed: Observed, now: datetime, attempt: int, refusal: Refusal) -> Plan:
-    if refusal.status in _TRY_LATER:
-        return _wait(
-            observed, now, refusal.reason, refusal.message, requeue_after=REFUSED_AGAIN_SECONDS
+    if refusal.holder:
+        text = (
+            f"Job {job_name(observed.name, attempt)} exists and is {refusal.holder}; delete it or "
+            "choose another task name"
         )
+        return _wait(observed, now, "NameConflict", text, requeue_after=REFUSED_AGAIN_SECONDS)
+    if refusal.status in _TRY_LATER:
+        reason = "QuotaExceeded" if "exceeded quota" in refusal.message else refusal.reason
+        return _wait(observed, now, reason, refusal.message, requeue_after=REFUSED_AGAIN_SECONDS)
     # "Job.batch "x" is invalid: spec…" says nothing before the colon that the reason does not.
     what = refusal.message.partition(" is invalid: ")[2] or refusal.message
     text = f"the API server refused Job {job_name(observed.name, attempt)}: {refusal.message}"
