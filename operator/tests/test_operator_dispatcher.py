@@ -8,11 +8,11 @@ from support.fake_api import RefusedRequestError
 
 from orbiter_contracts import DeveloperWorkerInput, encode
 from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT
-from orbiter_operator.runtime.together import end
+from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.streams import intake as dispatching
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.client import blocking_client, redis_client
-from orbiter_operator.streams.intake import Dispatcher
+from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.reader import id_before
 
 pytestmark = pytest.mark.integration
@@ -38,13 +38,13 @@ async def dispatcher(redis_server, redis, kube, monkeypatch):
     monkeypatch.setattr(dispatching, "_PAUSE_SECONDS", 0.01)
     await Attempts(redis).create_groups()
     client, reader = redis_client(redis_server.url), blocking_client(redis_server.url)
-    made = Dispatcher(
+    made = Intake(
         redis=client,
         reader=reader,
         kube=kube,
         namespace="team",
         agent={"type": "claude"},
-        spare=lambda: 100,
+        free_slots=lambda: 100,
         allowed=lambda: None,
         dead=lambda stream: None,
     )

@@ -12,7 +12,7 @@ from support.eventually import eventually
 
 from orbiter_operator.kube.client import JOBS
 from orbiter_operator.kube.watch_stream import chunks
-from orbiter_operator.runtime.throttle import Pauses, next_moment
+from orbiter_operator.runtime.throttle import Throttle, next_moment
 
 
 def add_jobs(api, first, last):
@@ -26,7 +26,7 @@ async def test_what_comes_while_nothing_is_read_is_handed_out_in_its_order(api, 
 
     async def follow():
         loop, last = asyncio.get_running_loop(), 0.0
-        async for event in kube.watch(JOBS, "team", since=since, pauses=Pauses(0.2)):
+        async for event in kube.watch(JOBS, "team", since=since, throttle=Throttle(0.2)):
             if loop.time() - last > 0.1:
                 pauses.append(len(names))
             last = loop.time()
@@ -46,7 +46,7 @@ async def test_what_comes_while_nothing_is_read_is_handed_out_in_its_order(api, 
 async def test_all_that_is_there_is_read_before_the_next_pause():
     taken = []
 
-    class Noted(Pauses):
+    class Noted(Throttle):
         async def wait(self, read):
             taken.append(read)
 
@@ -57,21 +57,21 @@ async def test_all_that_is_there_is_read_before_the_next_pause():
     response = Mock()
     response.connection.transport.is_closing.return_value = False
     response.content.iter_any = several
-    sizes = [len(chunk) async for chunk in chunks(response, silence=30.0, pauses=Noted(1.0))]
+    sizes = [len(chunk) async for chunk in chunks(response, silence=30.0, throttle=Noted(1.0))]
     assert sizes == [9_000, 300_000, 9_000, 200_000, 400_000, 9_000, 9_000]
     assert taken == [9_000, 309_000, 609_000, 9_000]
 
 
 async def test_the_more_came_the_shorter_is_the_pause():
     """Whoever takes a second's worth once a second must not fall behind when that is megabytes."""
-    loop, pauses = asyncio.get_running_loop(), Pauses(30.0)
+    loop, pauses = asyncio.get_running_loop(), Throttle(30.0)
     began = loop.time()
     await pauses.wait(taken=300 * 262_144)
     assert loop.time() - began < 5.0
 
 
 async def test_all_pauses_end_when_much_is_to_be_expected():
-    pauses = Pauses(3600.0)
+    pauses = Throttle(3600.0)
     waiting = [asyncio.ensure_future(pauses.wait(0)) for _ in range(2)]
     await asyncio.sleep(0)
     for _ in range(15):
@@ -134,7 +134,7 @@ def test_in_between_not_even_the_socket_below_tls_is_read_by_the_loop_of_the_pro
             session.get(f"https://{host}:{port}/") as response,
         ):
             transport = response.connection.transport
-            parts = chunks(response, silence=30.0, pauses=Pauses(0.5))
+            parts = chunks(response, silence=30.0, throttle=Throttle(0.5))
             assert await anext(parts) == b"first"
             writer = await connected.get()
             second = asyncio.ensure_future(anext(parts))

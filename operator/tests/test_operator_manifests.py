@@ -5,7 +5,8 @@ from support.observed import UID, observed, spec
 
 from orbiter_operator.kube.names import job_name, request_id
 from orbiter_operator.pods.template import CREDENTIALS, WorkerDefaults
-from orbiter_operator.tasks.job import build_job, task_spec_error
+from orbiter_operator.tasks.job import build_job
+from orbiter_operator.tasks.models import task_spec_error
 from orbiter_operator.tasks.observed import Adopted
 
 DEFAULTS = WorkerDefaults(

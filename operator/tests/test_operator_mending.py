@@ -19,7 +19,7 @@ from orbiter_contracts.queues import (
     po_input,
     po_output,
 )
-from orbiter_operator.sessions.parse import entry_time
+from orbiter_operator.sessions.observed import entry_time
 from orbiter_operator.sessions.streams import Record, SessionQueues, registry_key
 from orbiter_operator.streams.client import blocking_client, redis_client
 from orbiter_operator.streams.id_repair import SHARED, Mender

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from orbiter_operator.kube.names import ENTRY, REQUEST, task_name
-from orbiter_operator.tasks.observed import Adopted
-from orbiter_operator.tasks.parse import pod_facts, read_adoption
+from orbiter_operator.tasks.observed import Adopted, pod_of_attempt, read_adoption
 
 
 def pod(status: dict[str, Any], **meta: Any) -> dict[str, Any]:
@@ -35,7 +34,7 @@ RUNNING = {"running": {"startedAt": "2026-01-01T00:00:05Z"}}
 
 
 def test_a_running_worker_has_a_time_since_when():
-    facts = pod_facts(pod({"phase": "Running", "containerStatuses": [container(RUNNING)]}))
+    facts = pod_of_attempt(pod({"phase": "Running", "containerStatuses": [container(RUNNING)]}))
     assert facts.running_since.second == 5
     assert (facts.attempt, facts.owner, facts.node) == (2, "u", "n1")
 
@@ -43,7 +42,7 @@ def test_a_running_worker_has_a_time_since_when():
 @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
 def test_the_ordinary_course_of_things_is_no_waiting(reason):
     state = {"waiting": {"reason": reason}}
-    facts = pod_facts(pod({"phase": "Pending", "containerStatuses": [container(state)]}))
+    facts = pod_of_attempt(pod({"phase": "Pending", "containerStatuses": [container(state)]}))
     assert facts.waiting_reason == ""
 
 
@@ -54,7 +53,7 @@ def test_what_a_container_waits_for_is_a_fact():
         "startTime": "2026-01-01T00:00:01Z",
         "containerStatuses": [container(state)],
     }
-    facts = pod_facts(pod(status))
+    facts = pod_of_attempt(pod(status))
     assert (facts.waiting_reason, facts.waiting_message) == ("ErrImagePull", "not found")
     assert facts.waiting_since.second == 1
 
@@ -63,14 +62,14 @@ def test_a_helper_that_waits_is_a_fact_but_one_that_ends_is_not():
     waits = container({"waiting": {"reason": "ErrImagePull"}}, "helper")
     ended = container({"terminated": {"exitCode": 3, "reason": "Error"}}, "helper")
     status = {"phase": "Running", "containerStatuses": [container(RUNNING), waits]}
-    assert pod_facts(pod(status)).waiting_reason == "ErrImagePull"
+    assert pod_of_attempt(pod(status)).waiting_reason == "ErrImagePull"
     status = {"phase": "Running", "containerStatuses": [ended, container(RUNNING)]}
-    assert pod_facts(pod(status)).exit_code is None
+    assert pod_of_attempt(pod(status)).exit_code is None
 
 
 def test_how_the_worker_ended_is_a_fact():
     ended = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "message": "last words"}}
-    facts = pod_facts(pod({"phase": "Failed", "containerStatuses": [container(ended)]}))
+    facts = pod_of_attempt(pod({"phase": "Failed", "containerStatuses": [container(ended)]}))
     assert (facts.exit_reason, facts.exit_code) == ("OOMKilled", 137)
     assert facts.exit_message == "last words"
     assert facts.over
@@ -83,22 +82,22 @@ def test_an_init_container_that_failed_is_how_the_pod_ended():
         "initContainerStatuses": [container(ended, "init")],
         "containerStatuses": [container({"waiting": {"reason": "PodInitializing"}})],
     }
-    assert pod_facts(pod(status)).exit_code == 2
+    assert pod_of_attempt(pod(status)).exit_code == 2
 
 
 def test_no_node_is_a_fact():
     told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}
-    assert pod_facts(pod({"phase": "Pending", "conditions": [told]})).unschedulable == "m"
+    assert pod_of_attempt(pod({"phase": "Pending", "conditions": [told]})).unschedulable == "m"
 
 
 def test_a_disruption_is_a_fact():
     told = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-    facts = pod_facts(pod({"phase": "Running", "conditions": [told]}))
+    facts = pod_of_attempt(pod({"phase": "Running", "conditions": [told]}))
     assert facts.disruption == "EvictionByEvictionAPI"
 
 
 def test_a_pod_without_our_labels_is_not_ours():
-    assert pod_facts({"metadata": {"name": "p", "labels": {}}, "status": {}}) is None
+    assert pod_of_attempt({"metadata": {"name": "p", "labels": {}}, "status": {}}) is None
 
 
 def annotated(entry: str, **changes: Any) -> dict[str, Any]:

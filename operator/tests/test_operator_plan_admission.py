@@ -5,18 +5,19 @@ from datetime import timedelta
 import pytest
 from support.observed import NOW, decide, ended, job, observed, output, pod, record, running, spec
 
+from orbiter_operator.kube.models import Refusal
 from orbiter_operator.tasks.models import Result, TaskStatus
-from orbiter_operator.tasks.observed import Adopted, Dependencies, Refusal, Room
+from orbiter_operator.tasks.observed import Adopted, Dependencies, Slots
 from orbiter_operator.tasks.plan.actions import DeleteJob, Plan, Publish, StartAttempt
 
 START = (StartAttempt(attempt=1, prompt="do it"),)
-FULL = Room(free=False, place=3, waiting=12, running=5, limit=5)
+FULL = Slots(free=False, position=3, waiting=12, running=5, limit=5)
 
 
 def test_a_new_task_with_room_starts_at_once():
     decision = decide(observed())
-    assert decision.steps == START
-    assert decision.place == "take"
+    assert decision.actions == START
+    assert decision.slot == "take"
     assert (decision.status.phase, decision.status.reason) == ("Pending", "Starting")
     assert decision.status.job_name == "fix-1"
     assert decision.status.worker_id == "team.fix-1"
@@ -26,39 +27,39 @@ def test_a_new_task_with_room_starts_at_once():
 def test_a_task_that_another_program_manages_is_left_alone():
     theirs = observed(spec=spec(managedBy="orbiter.dev/task-broker"))
     assert decide(theirs) == Plan()
-    assert decide(observed(spec=spec(managedBy="orbiter.dev/operator"))).steps == START
+    assert decide(observed(spec=spec(managedBy="orbiter.dev/operator"))).actions == START
 
 
 def test_a_task_without_room_waits_in_line_and_says_its_place():
-    decision = decide(observed(room=FULL))
-    assert decision.steps == ()
-    assert decision.place == "wait"
+    decision = decide(observed(slots=FULL))
+    assert decision.actions == ()
+    assert decision.slot == "wait"
     assert decision.status.reason == "ConcurrencyLimit"
     assert decision.status.message == "place 3 of 12, 5 of 5 jobs running in this namespace"
     assert decision.status.condition("Admitted").status == "False"
 
 
 def test_a_place_that_is_shown_already_is_not_written_again():
-    waiting = ended(observed(room=FULL))
-    moved_up = FULL.model_copy(update={"place": 2, "shown": True})
-    assert decide(waiting.model_copy(update={"room": moved_up})).status is None
+    waiting = ended(observed(slots=FULL))
+    moved_up = FULL.model_copy(update={"position": 2, "shown": True})
+    assert decide(waiting.model_copy(update={"slots": moved_up})).status is None
 
 
 def test_a_place_that_was_shown_long_ago_is_written_anew():
-    waiting = ended(observed(room=FULL))
-    moved_up = FULL.model_copy(update={"place": 2})
-    assert "place 2 of 12" in decide(waiting.model_copy(update={"room": moved_up})).status.message
+    waiting = ended(observed(slots=FULL))
+    moved_up = FULL.model_copy(update={"position": 2})
+    assert "place 2 of 12" in decide(waiting.model_copy(update={"slots": moved_up})).status.message
 
 
 def test_a_task_that_has_waited_starts_without_another_line_in_its_status():
-    decision = decide(ended(observed(room=FULL), room=Room()))
-    assert decision.steps == START
+    decision = decide(ended(observed(slots=FULL), slots=Slots()))
+    assert decision.actions == START
     assert decision.status is None
 
 
 def test_a_task_waits_for_its_dependencies_by_name():
     decision = decide(observed(dependencies=Dependencies(waiting=("a", "b", "c", "d"))))
-    assert decision.place == "leave"
+    assert decision.slot == "leave"
     assert decision.status.reason == "WaitingForDependencies"
     assert decision.status.message == "waits for a, b, c and 1 more"
 
@@ -82,14 +83,14 @@ def test_a_cycle_fails_the_task_and_names_the_cycle():
 
 
 def test_dependencies_that_were_complete_once_are_not_asked_again():
-    waited = ended(observed(room=FULL), room=Room(), dependencies=Dependencies(missing=("a",)))
-    assert decide(waited).steps == START
+    waited = ended(observed(slots=FULL), slots=Slots(), dependencies=Dependencies(missing=("a",)))
+    assert decide(waited).actions == START
 
 
 def test_a_prompt_that_is_not_there_yet_is_waited_for():
     decision = decide(observed(prompt=None, prompt_error="ConfigMap p does not exist"))
     assert (decision.status.phase, decision.status.reason) == ("Pending", "PromptMissing")
-    assert decision.due == 30
+    assert decision.requeue_after == 30
 
 
 def test_a_spec_that_cannot_be_read_fails_the_task_and_says_where():
@@ -100,7 +101,7 @@ def test_a_spec_that_cannot_be_read_fails_the_task_and_says_where():
 def test_redis_being_away_is_a_reason_and_no_phase_of_its_own():
     decision = decide(observed(queue_error="Redis at redis://r:6379/0 does not answer"))
     assert (decision.status.phase, decision.status.reason) == ("Pending", "QueueUnavailable")
-    assert decision.steps == ()
+    assert decision.actions == ()
 
 
 @pytest.mark.parametrize("status", [403, 409])
@@ -108,13 +109,13 @@ def test_a_refusal_that_may_pass_is_shown_and_tried_again(status):
     refusal = Refusal(status=status, reason="QuotaExceeded", message="exceeded quota: jobs")
     decision = decide(observed(refusal=refusal))
     assert (decision.status.phase, decision.status.reason) == ("Pending", "QuotaExceeded")
-    assert decision.due == 15
-    assert decision.place == "leave"
+    assert decision.requeue_after == 15
+    assert decision.slot == "leave"
 
 
 def test_a_job_the_api_server_finds_invalid_is_answered_for_its_worker():
     refusal = Refusal(status=422, reason="Invalid", message="spec.template: nonsense")
-    (step,) = decide(observed(refusal=refusal)).steps
+    (step,) = decide(observed(refusal=refusal)).actions
     assert isinstance(step, Publish)
     assert step.output.reason == "JobRejected"
     assert "nonsense" in step.output.error
@@ -129,13 +130,13 @@ def test_a_rejected_job_fails_the_task_whatever_the_retry_limit():
 def test_a_task_cancelled_before_it_ran_is_cancelled():
     decision = decide(observed(spec=spec(desiredState="Cancelled")))
     assert (decision.status.phase, decision.status.reason) == ("Cancelled", "Cancelled")
-    assert decision.steps == ()
+    assert decision.actions == ()
 
 
 def test_an_adopted_task_cancelled_before_it_ran_answers_whoever_asked():
     adopted = Adopted(entry="1-0", request_id="theirs")
     facts = observed(adopted=adopted, spec=spec(desiredState="Cancelled"))
-    (step,) = decide(facts).steps
+    (step,) = decide(facts).actions
     assert (step.output.status, step.output.request_id) == ("cancelled", "theirs")
 
 
@@ -150,31 +151,31 @@ def test_a_failed_attempt_with_retries_left_waits_for_its_backoff():
     decision = decide(facts)
     assert (decision.status.phase, decision.status.reason) == ("Pending", "Retrying")
     assert decision.status.attempts == 1
-    assert decision.due == 10
-    assert decide(ended(facts), after=4).steps == ()
-    assert decide(ended(facts), after=4).due == 6
+    assert decision.requeue_after == 10
+    assert decide(ended(facts), after=4).actions == ()
+    assert decide(ended(facts), after=4).requeue_after == 6
 
 
 def test_the_next_attempt_starts_when_the_backoff_is_over():
     facts = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))))
     over = facts.model_copy(update={"jobs": (job(state="complete"),), "pods": ()})
-    assert decide(over, after=11).steps == (StartAttempt(attempt=2, prompt="do it"),)
+    assert decide(over, after=11).actions == (StartAttempt(attempt=2, prompt="do it"),)
 
 
 def test_the_next_attempt_waits_until_the_pod_of_the_last_is_gone():
     facts = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))))
     decision = decide(facts, after=11)
-    assert (decision.steps, decision.place) == ((), "take")
-    assert decide(facts, after=121).steps == (DeleteJob(name="fix-1"),)
+    assert (decision.actions, decision.slot) == ((), "take")
+    assert decide(facts, after=121).actions == (DeleteJob(name="fix-1"),)
 
 
 def test_waiting_for_room_before_a_retry_does_not_forget_that_the_last_attempt_is_over():
     facts = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))), pods=())
-    waiting = facts.model_copy(update={"room": FULL})
+    waiting = facts.model_copy(update={"slots": FULL})
     status = decide(waiting, after=11).status
     assert status.reason == "ConcurrencyLimit"
-    again = waiting.model_copy(update={"status": status, "room": Room()})
-    assert decide(again, after=12).steps == (StartAttempt(attempt=2, prompt="do it"),)
+    again = waiting.model_copy(update={"status": status, "slots": Slots()})
+    assert decide(again, after=12).actions == (StartAttempt(attempt=2, prompt="do it"),)
 
 
 def test_redis_away_before_a_retry_neither_counts_the_last_attempt_twice():
@@ -182,24 +183,24 @@ def test_redis_away_before_a_retry_neither_counts_the_last_attempt_twice():
     away = facts.model_copy(update={"queue_error": "away"})
     status = decide(away, after=11).status
     back = away.model_copy(update={"status": status, "queue_error": None})
-    assert decide(back, after=12).steps == (StartAttempt(attempt=2, prompt="do it"),)
+    assert decide(back, after=12).actions == (StartAttempt(attempt=2, prompt="do it"),)
     assert status.usage == facts.status.usage
 
 
 def test_an_attempt_whose_job_exists_has_begun_though_the_status_does_not_know():
     decision = decide(observed(jobs=(job(created=NOW - timedelta(seconds=3)),), pods=(pod(),)))
-    assert decision.steps == ()
+    assert decision.actions == ()
     assert decision.status.attempts == 1
 
 
 def test_an_attempt_that_was_over_before_its_job_was_seen_is_not_run_again():
     decision = decide(observed(**record(output())))
-    assert decision.steps == ()
+    assert decision.actions == ()
     assert decision.status.phase == "Completed"
 
 
 def test_a_task_that_is_being_deleted_is_left_alone():
-    assert decide(observed(deleting=True)).steps == ()
+    assert decide(observed(deleting=True)).actions == ()
 
 
 def test_a_result_of_the_last_attempt_does_not_outlive_the_start_of_the_next():
@@ -215,5 +216,5 @@ def test_what_keeps_a_task_from_starting_is_announced_once():
 
 
 def test_waiting_in_line_or_for_others_is_nothing_to_announce():
-    assert decide(observed(room=FULL)).event is None
+    assert decide(observed(slots=FULL)).event is None
     assert decide(observed(dependencies=Dependencies(waiting=("a",)))).event is None

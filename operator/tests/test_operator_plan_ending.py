@@ -28,38 +28,38 @@ def test_a_wish_to_cancel_comes_too_late_for_a_finished_task():
 
 
 def test_a_worker_that_has_published_is_given_time_to_leave():
-    assert decide(finished(), after=FINISHED_AT).steps == ()
-    assert decide(finished(), after=FINISHED_AT).due == 120
+    assert decide(finished(), after=FINISHED_AT).actions == ()
+    assert decide(finished(), after=FINISHED_AT).requeue_after == 120
 
 
 def test_a_worker_that_does_not_leave_is_stopped():
-    assert decide(finished(), after=FINISHED_AT + 121).steps == (STOP,)
+    assert decide(finished(), after=FINISHED_AT + 121).actions == (STOP,)
 
 
 def test_a_cancelled_worker_is_stopped_though_the_operator_crashed_in_between():
-    assert decide(finished(output("cancelled", reason="Cancelled"))).steps == (STOP,)
+    assert decide(finished(output("cancelled", reason="Cancelled"))).actions == (STOP,)
 
 
 def test_a_task_without_a_time_to_live_stays():
     over = finished(jobs=(job(state="complete"),))
-    assert decide(over, after=10**6).steps == ()
+    assert decide(over, after=10**6).actions == ()
 
 
 def test_a_task_is_deleted_when_its_time_to_live_is_over():
     over = finished(jobs=(), spec=spec(ttlSecondsAfterFinished=60))
-    assert decide(over, after=FINISHED_AT + 59).due == 1
-    assert decide(over, after=FINISHED_AT + 60).steps == (DeleteTask(),)
+    assert decide(over, after=FINISHED_AT + 59).requeue_after == 1
+    assert decide(over, after=FINISHED_AT + 60).actions == (DeleteTask(),)
 
 
 def test_a_task_is_kept_while_others_have_yet_to_see_that_it_was_completed():
     wish = spec(ttlSecondsAfterFinished=0)
     over = finished(jobs=(), spec=wish, dependents_waiting=True)
-    assert decide(over, after=FINISHED_AT + 60).steps == ()
+    assert decide(over, after=FINISHED_AT + 60).actions == ()
 
 
 def test_an_output_that_is_still_unacknowledged_brings_its_event_back():
     assert decide(finished()).event is None
-    assert decide(finished(news=True)).event.reason == "Completed"
+    assert decide(finished(unacknowledged=True)).event.reason == "Completed"
 
 
 def test_a_spec_that_was_changed_after_the_end_is_shown_to_be_seen():
@@ -72,16 +72,16 @@ def test_a_spec_that_was_changed_after_the_end_is_shown_to_be_seen():
 
 def test_the_session_of_a_task_that_has_asked_is_forgotten_at_its_end():
     asked = [{"id": "q", "text": "main"}]
-    assert ForgetSession() in decide(finished(spec=spec(input=asked))).steps
-    assert ForgetSession() not in decide(finished()).steps
+    assert ForgetSession() in decide(finished(spec=spec(input=asked))).actions
+    assert ForgetSession() not in decide(finished()).actions
 
 
 def test_a_worker_that_answers_before_its_pod_was_heard_of_keeps_its_place_until_then():
     unheard = finished(pods=())
-    assert decide(unheard).place == "take"
+    assert decide(unheard).slot == "take"
     for over in (job(state="complete"), job(deleting=True)):
-        assert decide(unheard.model_copy(update={"jobs": (over,)})).place == "leave"
-    assert decide(unheard.model_copy(update={"pods": (pod(phase="Succeeded"),)})).place == "leave"
+        assert decide(unheard.model_copy(update={"jobs": (over,)})).slot == "leave"
+    assert decide(unheard.model_copy(update={"pods": (pod(phase="Succeeded"),)})).slot == "leave"
 
 
 @pytest.mark.parametrize("finished", [datetime(2999, 1, 1, tzinfo=UTC), NOW - timedelta(days=9000)])

@@ -28,9 +28,9 @@ STARTING = ended(observed(jobs=(job(),), pods=(pod(),), **record()))
 
 def published(decision):
     """The output the plan publishes, and the steps after it."""
-    assert isinstance(decision.steps[0], Publish)
-    assert decision.again
-    return decision.steps[0].output, decision.steps[1:]
+    assert isinstance(decision.actions[0], Publish)
+    assert decision.reobserve
+    return decision.actions[0].output, decision.actions[1:]
 
 
 def test_a_worker_that_runs_makes_the_task_running():
@@ -54,10 +54,10 @@ def test_a_job_that_has_just_been_made_is_given_a_moment():
     waited = observed(status=STARTING.status.model_copy(update={"reason": "ConcurrencyLimit"}))
     facts = waited.model_copy(update={"jobs": (job(),)})
     assert decide(facts, after=1).status is None
-    assert decide(facts, after=1).due == 9, "then a pod should be there"
+    assert decide(facts, after=1).requeue_after == 9, "then a pod should be there"
     facts = facts.model_copy(update={"pods": (pod(),)})
     assert decide(facts, after=1).status is None
-    assert decide(facts, after=1).due == 14
+    assert decide(facts, after=1).requeue_after == 14
     assert decide(facts, after=16).status.reason == "Starting"
 
 
@@ -75,7 +75,7 @@ def test_a_pod_that_cannot_start_is_pending_with_a_reason(waiting, reason):
     decision = decide(STARTING.model_copy(update={"pods": (stuck,)}), after=5)
     assert (decision.status.phase, decision.status.reason) == ("Pending", reason)
     assert "because" in decision.status.message
-    assert decision.steps == ()
+    assert decision.actions == ()
 
 
 def test_that_a_worker_starts_is_said_once_however_long_it_takes():
@@ -96,7 +96,7 @@ def test_a_missing_secret_is_said_as_such():
 def test_an_image_that_does_not_come_in_time_fails_the_attempt_and_stops_its_job():
     stuck = pod(waiting_reason="ImagePullBackOff", waiting_message="no", waiting_since=NOW)
     facts = STARTING.model_copy(update={"pods": (stuck,)})
-    assert decide(facts, after=299).due == 1
+    assert decide(facts, after=299).requeue_after == 1
     out, rest = published(decide(facts, after=301))
     assert (out.status, out.reason) == ("failed", "ImagePullFailed")
     assert rest == (STOP,)
@@ -149,10 +149,10 @@ def test_a_success_completes_the_task_with_everything_it_reported():
 def test_a_place_is_free_when_the_container_has_ended_not_when_the_answer_is_there():
     facts = running(**record(output("success")))
     gone = facts.model_copy(update={"pods": (pod(phase="Succeeded"),)})
-    assert decide(facts).place == "take"
-    assert decide(ended(facts)).place == "take"
-    assert decide(gone).place == "leave"
-    assert decide(ended(gone)).place == "leave"
+    assert decide(facts).slot == "take"
+    assert decide(ended(facts)).slot == "take"
+    assert decide(gone).slot == "leave"
+    assert decide(ended(gone)).slot == "leave"
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_a_cancelled_output_makes_the_task_cancelled():
     out = output("cancelled", reason="Cancelled", error="cancelled by spec.desiredState")
     decision = decide(running(spec=spec(desiredState="Cancelled"), **record(out)))
     assert decision.status.phase == "Cancelled"
-    assert decision.steps == (STOP,)
+    assert decision.actions == (STOP,)
     assert decision.event.kind == "Normal"
 
 
@@ -221,7 +221,7 @@ def test_a_failure_after_the_wish_to_cancel_is_no_reason_to_try_again():
 
 def test_cancelling_stops_the_worker_even_while_redis_is_away():
     decision = decide(running(spec=spec(desiredState="Cancelled"), queue_error="away"))
-    assert decision.steps == (STOP,)
+    assert decision.actions == (STOP,)
     assert (decision.status.phase, decision.status.reason) == ("Running", "QueueUnavailable")
 
 
@@ -308,19 +308,19 @@ def test_a_worker_that_ended_after_redis_lost_its_entry_failed_for_that():
 def test_nobody_is_declared_dead_before_redis_was_asked():
     facts = running(jobs=(FAILED,), pods=(), record=None)
     decision = decide(facts)
-    assert decision.steps == ()
-    assert decision.again
+    assert decision.actions == ()
+    assert decision.reobserve
 
 
 def test_nobody_is_declared_dead_while_a_pod_may_still_work():
     decision = decide(running(jobs=(), pods=(running_pod(),)))
-    assert decision.steps == ()
-    assert decision.place == "take"
+    assert decision.actions == ()
+    assert decision.slot == "take"
 
 
 def test_a_pod_whose_node_does_not_answer_is_given_up_after_its_grace_period():
     gone = running_pod(deleted_at=NOW, node="n1")
-    assert decide(running(pods=(gone,)), after=20).steps == ()
+    assert decide(running(pods=(gone,)), after=20).actions == ()
     out, rest = published(decide(running(pods=(gone,)), after=31))
     assert out.reason == "NodeLost"
     assert "n1" in out.error
@@ -331,7 +331,7 @@ def test_the_next_attempt_does_not_wait_for_a_lost_node():
     told = output("failed", reason="NodeLost", error="lost")
     gone = running_pod(deleted_at=NOW - timedelta(seconds=60))
     facts = ended(running(spec=spec(retry={"limit": 1}), pods=(gone,), **record(told)), jobs=())
-    assert decide(facts, after=11).steps[0].attempt == 2
+    assert decide(facts, after=11).actions[0].attempt == 2
 
 
 def test_the_last_attempt_is_not_followed_by_another():

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from support.observed import UID
 
-from orbiter_operator.kube.cache import Key
-from orbiter_operator.tasks.cache import Store
+from orbiter_operator.kube.names import Key
+from orbiter_operator.tasks.cache import TaskCache
 
 TASK = Key("team", "fix")
 
@@ -18,8 +18,8 @@ def told() -> list[Key]:
 
 
 @pytest.fixture
-def store(told: list[Key]) -> Store:
-    return Store(told.append)
+def store(told: list[Key]) -> TaskCache:
+    return TaskCache(told.append)
 
 
 def task(version: int, name: str = "fix", uid: str = UID, **spec: Any) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def test_a_task_of_the_same_name_made_anew_is_another_one(store):
     store.put(task(7, uid="other"))
     store.remove(task(6))
     assert store.get(TASK)["metadata"]["uid"] == "other"
-    assert [obj["metadata"]["uid"] for obj in store.take_removed(TASK)] == [UID]
+    assert [obj["metadata"]["uid"] for obj in store.removed(TASK)] == [UID]
 
 
 def test_dependents_are_told_when_a_phase_changes_and_only_then(store, told):

@@ -2,7 +2,7 @@
 
 import hashlib
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
 from orbiter_contracts.queues import DEVELOPER_INPUT
@@ -61,3 +61,14 @@ def worker_id(namespace: str, job: str) -> str:
 def request_id(uid: str, attempt: int) -> str:
     """Id of an attempt's message; the same however often it is computed."""
     return str(uuid5(NAMESPACE_URL, f"orbiter:{uid}:{attempt}"))
+
+
+class Key(NamedTuple):
+    """What the work queue holds: the name of one reconciled object."""
+
+    namespace: str
+    name: str
+    kind: str = "AgentTask"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"

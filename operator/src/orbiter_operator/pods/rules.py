@@ -9,11 +9,11 @@ installed. Pure, and total: an overlay that makes no pod is explained too. Used 
 from collections.abc import Iterator
 from typing import Any
 
+from orbiter_operator.kube.models import Agent, Workspace
 from orbiter_operator.kube.names import MANAGED_BY, OWN_LABELS, WORKER
 from orbiter_operator.pods.overlay import MERGE_KEYS
 from orbiter_operator.pods.reasons import one_line
 from orbiter_operator.pods.template import IDENTITY, Object, WorkerDefaults, lay_over
-from orbiter_operator.tasks.models import Agent, Workspace
 
 DEEPEST = 64
 """Levels of an overlay; the API has none that needs so many."""

@@ -9,9 +9,9 @@ set last.
 from typing import Any, NamedTuple
 
 from orbiter_contracts.variables import SECRET_ENV
+from orbiter_operator.kube.models import Agent, Workspace
 from orbiter_operator.kube.names import WORKER
 from orbiter_operator.pods.overlay import merge
-from orbiter_operator.tasks.models import Agent, Workspace
 
 Object = dict[str, Any]
 DEVELOPER_KEY = "developer-url"

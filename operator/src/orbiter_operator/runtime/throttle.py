@@ -25,7 +25,7 @@ async def next_moment(period: float) -> None:
     await asyncio.sleep(_left(period))
 
 
-class Pauses:
+class Throttle:
     """The pauses of watches that bring much of which little is urgent.
 
     The API server ends a watch that does not take what it has to say, and until then others wait

@@ -82,7 +82,7 @@ class WorkQueue(Generic[K]):
             self._failures[key] = 0
             self.add(key)
 
-    async def work(self, handle: Callable[[K], Awaitable[None]]) -> None:
+    async def work(self, handle: Callable[[K], Awaitable[object]]) -> None:
         """Hand out keys for ever; run several of these for several at a time."""
         while True:
             while not self._ready:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from orbiter_operator.tasks.models import Agent, Condition, KubeModel, TaskUsage, Time
+from orbiter_operator.kube.models import Agent, Condition, KubeModel, TaskUsage, Time
 
 SessionPhase = Literal["Asleep", "Waking", "Ready", "Busy", "Suspended", "Failed"]
 

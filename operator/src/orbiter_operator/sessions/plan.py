@@ -6,22 +6,58 @@ end. A session whose last pod has not ended is not woken yet: two workers would 
 """
 
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from orbiter_operator.pods.session_problems import Problem, why_not_ready
-from orbiter_operator.sessions.actions import Apply, SessionPlan, SetReplicas
-from orbiter_operator.sessions.events import events
+from orbiter_operator.kube.models import Event, Frozen
+from orbiter_operator.pods.reasons import Problem, why_not_ready
+from orbiter_operator.sessions.models import SessionStatus
 from orbiter_operator.sessions.observed import ObservedSession, why_held
-from orbiter_operator.sessions.status import View, last_activity, write
+from orbiter_operator.sessions.status import View, events, last_activity, write
 
 _LOOK_FOR_LOST_POD = 5.0
+REFUSED_AGAIN_SECONDS = 15.0
+
+
+class SetReplicas(Frozen):
+    """Have the Deployment ask for so many pods."""
+
+    replicas: int
+
+
+class Apply(Frozen):
+    """Create the Deployment, or give it the pod template it should have."""
+
+    replicas: int
+    create: bool
+
+
+class SessionPlan(Frozen):
+    """What to do now, in this order: the step, the Events, the status.
+
+    Attributes:
+        step: What to do with the Deployment.
+        status: The whole status the session should have; None leaves it alone.
+        events: What a person would want to know.
+        watch: Look again as soon as a message comes, because nobody else would notice.
+        again: Look again at once, because the step has changed what is known.
+        later: Look again when the others in the queue have had their turn.
+        due: Look again after so many seconds even if nothing happens.
+    """
+
+    action: SetReplicas | Apply | None = None
+    status: SessionStatus | None = None
+    events: tuple[Event, ...] = ()
+    watch: Literal["input", "nothing"] = "nothing"
+    reobserve: bool = False
+    requeue: bool = False
+    requeue_after: float | None = None
 
 
 class Wanted(NamedTuple):
     """How many pods there should be, and when to think again."""
 
     replicas: int
-    due: float | None = None
+    requeue_after: float | None = None
 
 
 def plan_session(
@@ -40,25 +76,27 @@ def plan_session(
     if observed.deleting:
         return SessionPlan()
     wanted = _wanted(observed, now)
-    step = _step(observed, wanted.replicas)
+    step = None if observed.refusal else _step(observed, wanted.replicas)
     if isinstance(step, SetReplicas) and step.replicas == 0:
         # A message may have come meanwhile: the status is written after another look.
-        return SessionPlan(step=step, again=True)
+        return SessionPlan(action=step, reobserve=True)
     if isinstance(step, SetReplicas) and observed.status.phase is not None:
         # Whoever else has a message is woken before this one's status is written.
-        return SessionPlan(step=step, later=True)
+        return SessionPlan(action=step, requeue=True)
     problem = _problem(observed, now, image_patience)
     status = write(observed, now, _view(observed, wanted, problem, now), wanted.replicas)
-    due = wanted.due
+    due = wanted.requeue_after
     if problem is not None and not problem.lasting and observed.pod is not None:
         left = (observed.pod.created + image_patience - now).total_seconds()
         due = min(due or left, left) if left > 0 else due
+    if observed.refusal is not None:
+        due = REFUSED_AGAIN_SECONDS
     return SessionPlan(
-        step=step,
+        action=step,
         status=status,
         events=events(observed, status),
         watch="nothing" if wanted.replicas else "input",
-        due=due,
+        requeue_after=due,
     )
 
 
@@ -95,7 +133,7 @@ def _wanted(observed: ObservedSession, now: datetime) -> Wanted:
     if not awake:
         if not queue.waiting:
             return Wanted(0)
-        if any(pod.in_the_way(now) for pod in observed.pods):
+        if any(pod.alive(now) for pod in observed.pods):
             return Wanted(0, _LOOK_FOR_LOST_POD)
         return Wanted(1)
     if queue.waiting or is_busy(observed):
@@ -131,11 +169,16 @@ def _view(
 ) -> View:
     """The phase, and why messages are not answered if they are not."""
     queue = observed.queue
-    working = is_busy(observed) and any(pod.in_the_way(now) for pod in observed.pods)
+    working = is_busy(observed) and any(pod.alive(now) for pod in observed.pods)
     if observed.spec_error:
         return View("Failed", "InvalidSpec", observed.spec_error)
-    if observed.refusal is not None:
-        return View("Failed", observed.refusal.reason, observed.refusal.message)
+    if (refusal := observed.refusal) is not None:
+        text = (
+            f"Deployment {observed.name} exists and is {refusal.holder}; delete it or choose "
+            "another name for the session"
+        )
+        conflict = View("Failed", "NameConflict", text)
+        return conflict if refusal.holder else View("Failed", refusal.reason, refusal.message)
     if queue is None:
         phase = observed.status.phase or "Asleep"
         return View(phase, "QueueUnavailable", observed.queue_error or "Redis does not answer")

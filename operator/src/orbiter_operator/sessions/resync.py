@@ -9,10 +9,10 @@ import asyncio
 import structlog
 from redis.exceptions import RedisError
 
-from orbiter_operator.kube.cache import Key
 from orbiter_operator.kube.client import PO_SESSIONS, TRANSPORT_ERRORS, ApiError, Kube
+from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.workqueue import WorkQueue
-from orbiter_operator.sessions.cache import SessionStore, session_key, worker_id_of
+from orbiter_operator.sessions.cache import SessionCache, session_key, worker_id_of
 from orbiter_operator.sessions.streams import Record, SessionQueues
 
 log = structlog.get_logger(__name__)
@@ -37,7 +37,7 @@ class SessionResync:
     def __init__(
         self,
         *,
-        store: SessionStore,
+        store: SessionCache,
         queues: SessionQueues,
         queue: WorkQueue[Key],
         kube: Kube,

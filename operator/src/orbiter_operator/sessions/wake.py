@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from orbiter_contracts.queues import po_input
-from orbiter_operator.runtime.together import end
+from orbiter_operator.runtime.supervisor import end
 
 log = structlog.get_logger(__name__)
 K = TypeVar("K")

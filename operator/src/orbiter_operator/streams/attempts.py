@@ -31,8 +31,8 @@ from orbiter_contracts.queues import (
     task_snapshot,
 )
 from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
+from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.streams.reader import read_entry
-from orbiter_operator.tasks.observed import AttemptRecord
 
 CONSUMER = "operator"
 """The one consumer name of whichever replica is active: what one held is the next one's."""

@@ -9,7 +9,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 from typing import NamedTuple
 
-from orbiter_operator.tasks.observed import Room
+from orbiter_operator.tasks.observed import Slots
 
 
 class Turn(NamedTuple):
@@ -32,16 +32,16 @@ class Capacity:
         self._waiting: dict[str, list[Turn]] = {}
         self._turns: dict[tuple[str, str], Turn] = {}
 
-    def room(self, namespace: str, name: str, created: float) -> Room:
+    def slots(self, namespace: str, name: str, created: float) -> Slots:
         """How things stand for one task that would run."""
         running = self._running.get(namespace, set())
         waiting = self._waiting.get(namespace, [])
         limit = self._limit(namespace)
         ahead = bisect_left(waiting, Turn(created, name))
         known = (namespace, name) in self._turns
-        return Room(
+        return Slots(
             free=name in running or len(running) + ahead < limit,
-            place=ahead + 1,
+            position=ahead + 1,
             waiting=len(waiting) + (0 if known else 1),
             running=len(running),
             limit=limit,
@@ -69,7 +69,7 @@ class Capacity:
         free = self._limit(namespace) - len(self._running.get(namespace, ()))
         return [turn.name for turn in self._waiting.get(namespace, ())[: max(free, 0)]]
 
-    def spare(self, namespace: str) -> int:
+    def free_slots(self, namespace: str) -> int:
         """How many more Jobs could start in the namespace, after all that wait."""
         taken = len(self._running.get(namespace, ())) + len(self._waiting.get(namespace, ()))
         return max(self._limit(namespace) - taken, 0)

@@ -12,13 +12,13 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from orbiter_operator.kube.cache import Key
 from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError
 from orbiter_operator.kube.informer import Informer
+from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.workqueue import WorkQueue
 from orbiter_operator.streams.id_repair import Mender
-from orbiter_operator.streams.retention import lag, sweep
-from orbiter_operator.tasks.cache import Store, phase_of
+from orbiter_operator.streams.retention import lag, trim_streams
+from orbiter_operator.tasks.cache import TaskCache, phase_of
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.models import FINAL
 
@@ -28,7 +28,7 @@ _LAG_SECONDS = 15.0
 _MEND_SECONDS = 5.0
 
 
-class Housekeeping:
+class TaskResync:
     """The slow, thorough part of the operator.
 
     Args:
@@ -45,7 +45,7 @@ class Housekeeping:
         self,
         *,
         informers: Sequence[Informer],
-        store: Store,
+        store: TaskCache,
         capacity: Capacity,
         queue: WorkQueue[Key],
         redis: Redis,
@@ -115,7 +115,9 @@ class Housekeeping:
 
     async def _sweep(self) -> None:
         try:
-            taken = await sweep(self._redis, self._store, lambda: time.time_ns() // 1_000_000)
+            taken = await trim_streams(
+                self._redis, self._store.unfinished, lambda: time.time_ns() // 1_000_000
+            )
         except (RedisError, OSError) as error:
             log.info("streams not swept", error=str(error))
             return

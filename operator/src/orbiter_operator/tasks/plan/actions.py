@@ -5,19 +5,12 @@ Every step can be repeated after a crash at any point and then changes nothing m
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from orbiter_contracts import DeveloperWorkerOutput
+from orbiter_operator.kube.models import Event, Frozen
 from orbiter_operator.tasks.models import TaskStatus
 
 
-class Step(BaseModel):
-    """Base of all steps."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class StartAttempt(Step):
+class StartAttempt(Frozen):
     """Put the attempt's entry on the queue and create its Job."""
 
     attempt: int
@@ -26,37 +19,28 @@ class StartAttempt(Step):
     """What to say instead of `prompt` when the session that it continues is lost."""
 
 
-class Publish(Step):
+class Publish(Frozen):
     """Publish an output for an attempt whose worker cannot, unless it has one already."""
 
     attempt: int
     output: DeveloperWorkerOutput
 
 
-class DeleteJob(Step):
+class DeleteJob(Frozen):
     """Delete an attempt's Job; Kubernetes stops its pod."""
 
     name: str
 
 
-class ForgetSession(Step):
+class ForgetSession(Frozen):
     """Delete what was kept of the agent's session: nobody will continue it."""
 
 
-class DeleteTask(Step):
+class DeleteTask(Frozen):
     """Delete the AgentTask itself: its time to live is over."""
 
 
-class Announce(Step):
-    """Post a Kubernetes Event. Two with the same reason and attempt are one."""
-
-    kind: Literal["Normal", "Warning"]
-    reason: str
-    message: str
-    attempt: int
-
-
-class Plan(Step):
+class Plan(Frozen):
     """What to do now, in this order: steps, event and status, then look again.
 
     Attributes:
@@ -68,9 +52,9 @@ class Plan(Step):
         due: Look again after so many seconds even if nothing happens.
     """
 
-    steps: tuple[StartAttempt | Publish | DeleteJob | DeleteTask | ForgetSession, ...] = ()
+    actions: tuple[StartAttempt | Publish | DeleteJob | DeleteTask | ForgetSession, ...] = ()
     status: TaskStatus | None = None
-    event: Announce | None = None
-    place: Literal["take", "wait", "leave"] = "leave"
-    again: bool = False
-    due: float | None = None
+    event: Event | None = None
+    slot: Literal["take", "wait", "leave"] = "leave"
+    reobserve: bool = False
+    requeue_after: float | None = None

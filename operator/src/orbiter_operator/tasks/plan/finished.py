@@ -3,10 +3,9 @@
 from datetime import datetime, timedelta
 
 from orbiter_operator.tasks.models import TaskStatus
-from orbiter_operator.tasks.observed import Observed
+from orbiter_operator.tasks.observed import Observed, slot_after
 from orbiter_operator.tasks.plan.actions import DeleteJob, DeleteTask, ForgetSession, Plan
-from orbiter_operator.tasks.plan.result import announcement
-from orbiter_operator.tasks.plan.slots import place_after
+from orbiter_operator.tasks.plan.result import end_event
 
 LINGERING = timedelta(seconds=120)
 """A worker that has published leaves within seconds; after so long its Job is deleted."""
@@ -38,14 +37,14 @@ def at_the_end(observed: Observed, now: datetime) -> Plan:
             dues.append(_FOR_DEPENDENTS_SECONDS)
         else:
             steps = (*steps, DeleteTask())
-    event = announcement(status) if observed.news else None
-    place = place_after(observed, now)
+    event = end_event(status) if observed.unacknowledged else None
+    slot = slot_after(observed, now)
     return Plan(
-        steps=steps,
+        actions=steps,
         status=_up_to_date(observed),
         event=event,
-        place=place,
-        due=min(dues, default=None),
+        slot=slot,
+        requeue_after=min(dues, default=None),
     )
 
 

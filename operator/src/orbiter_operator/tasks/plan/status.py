@@ -9,27 +9,15 @@ Pure. Conditions, always present, each with a reason:
 """
 
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from orbiter_contracts.bounds import shortened
+from orbiter_operator.kube.models import Condition, ConditionStatus, Event
 from orbiter_operator.pods.reasons import LINE, one_line
-from orbiter_operator.tasks.models import (
-    FINAL,
-    Condition,
-    ConditionStatus,
-    Phase,
-    Result,
-    TaskStatus,
-)
+from orbiter_operator.tasks.models import FINAL, Phase, Result, TaskStatus
 from orbiter_operator.tasks.observed import Observed
 
 DETAIL = 1024
-
-
-class Written(Protocol):
-    """A status that can be written to the API server."""
-
-    def to_api(self) -> dict[str, Any]: ...  # noqa: D102
 
 
 RETRYING = "Retrying"
@@ -124,14 +112,6 @@ def readable(milliseconds: int) -> str:
     return f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"
 
 
-def patch(old: Written, new: Written) -> dict[str, Any]:
-    """The merge patch that turns one status into the other; empty when they are equal."""
-    before, after = old.to_api(), new.to_api()
-    changes = {key: value for key, value in after.items() if before.get(key) != value}
-    changes.update({key: None for key in before if key not in after})
-    return {key: _nulls(before.get(key), value) for key, value in changes.items()}
-
-
 def without_result(status: TaskStatus, why: str) -> TaskStatus:
     """The status with as little of the worker's own words as it takes to say how it ended.
 
@@ -166,12 +146,10 @@ def smallest(status: TaskStatus, now: datetime) -> TaskStatus:
     )
 
 
-def _nulls(old: Any, new: Any) -> Any:
-    """In a merge patch a key that should vanish must be named."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        gone = {key: None for key in old if key not in new}
-        return gone | {key: _nulls(old.get(key), value) for key, value in new.items()}
-    return new
+def too_large_event(status: TaskStatus) -> Event:
+    """The Event of a status for which the object has no room at all."""
+    text = f"its status cannot be stored, the object is too large: {status.message}"
+    return Event(kind="Warning", reason="StatusTooLarge", message=text, attempt=status.attempts)
 
 
 def _why(holds: bool, reason: str, message: str) -> tuple[str, str]:
