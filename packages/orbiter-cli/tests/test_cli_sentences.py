@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 
 from orbiter.cli.main import app
 from orbiter.cli.ui.sentences import sentence
+from orbiter.listening import listen
 from orbiter.models import ScriptedModel
+from orbiter.server._internal.directory import owned
 
 TOOLS = '''
 from orbiter import Agent, tool
@@ -149,3 +151,33 @@ def test_a_report_is_written_where_there_was_an_older_one(orbiter, tmp_path):
     done = orbiter("eval", "calc.yaml", "sums.jsonl", "--report", "x.md", "--json")
     assert json.loads(done.stdout)["errors"] == 0
     assert "old" not in (tmp_path / "x.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "words", ["serve calc.yaml --port {}", "mcp serve calc.yaml --http --port {}"]
+)
+def test_a_port_in_use_is_told_and_nothing_is_announced(orbiter, words):
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        done = orbiter(*words.format(port).split())
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"error: port {port} of 127.0.0.1 is in use: stop the program that listens there, or "
+        "choose another port (0 takes one that is free)\n"
+    )
+
+
+def test_a_second_server_in_a_directory_is_told_and_nothing_is_announced(orbiter, tmp_path):
+    with owned(tmp_path / "orbiter-server"):
+        done = orbiter("serve", "calc.yaml", "--port", "0")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == (
+        "error: another server uses orbiter-server: stop it or give this one its own directory\n"
+    )
+
+
+def test_a_directory_of_the_server_that_cannot_be_made_is_told(orbiter):
+    done = orbiter("serve", "calc.yaml", "--port", "0", "--directory", "/proc/x")
+    assert done.stderr == (
+        "error: the server's directory /proc/x cannot be used: No such file or directory\n"
+    )
