@@ -1,7 +1,7 @@
 """A2AServer: an Orbiter agent that agents of other frameworks can find and talk to."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from types import TracebackType
 from typing import Literal, Self
 
@@ -134,13 +134,20 @@ class A2AServer:
         """Serve until SIGTERM or SIGINT; `url` has to lead here.
 
         Raises:
-            OrbiterError: Others could reach it although there is no token.
+            OrbiterError: Others could reach it although there is no token, or the port is in use.
         """
         import uvicorn
 
+        from orbiter.listening import listen
+
         if self._token is None and not is_loopback(host):
             raise OrbiterError(f"'{host}' can be reached by others: give A2AServer(token=...)")
-        uvicorn.run(self.app, host=host, port=port, access_log=False, server_header=False)
+        opened = listen(host, port)
+        config = uvicorn.Config(
+            self.app, host=host, port=port, access_log=False, server_header=False
+        )
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[opened])
 
     def _app(self) -> Starlette:
         @asynccontextmanager

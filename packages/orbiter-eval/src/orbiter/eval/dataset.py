@@ -101,6 +101,7 @@ def _csv_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _case(file: Path, line: int, row: dict[str, Any], columns: Mapping[str, str] | None) -> Case:
+    foreign = [key for key in row if key not in Case.model_fields]
     if columns is not None:
         renamed = {columns.get(key, key): value for key, value in row.items()}
         row = {key: value for key, value in renamed.items() if key in Case.model_fields}
@@ -113,8 +114,12 @@ def _case(file: Path, line: int, row: dict[str, Any], columns: Mapping[str, str]
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"]))
         told = f"{file}, line {line}: {where}: {problem['msg']}"
-        if problem["type"] == "extra_forbidden":
-            told += f"; names are {', '.join(Case.model_fields)}, others need columns={{...}}"
+        if problem["type"] in ("missing", "extra_forbidden"):
+            told += f"; the names are {', '.join(Case.model_fields)}"
+            theirs, ours = "theirs", "ours"
+            if problem["type"] == "missing" and foreign:
+                theirs, ours = foreign[0], where
+            told += f"; others need columns={{'{theirs}': '{ours}'}}, --column {theirs}={ours}"
         raise DatasetError(told) from error
     except ValueError as error:
         raise DatasetError(f"{file}, line {line}: {error}") from error

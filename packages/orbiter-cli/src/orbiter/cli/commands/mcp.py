@@ -112,6 +112,12 @@ def serve(
     mcp = _mcp()
     loaded = [load_agent(one, model=model) for one in agents]
 
+    def announce(url: str) -> None:
+        if as_json:
+            print_json({"url": url})
+        else:
+            sys.stderr.write(f"serving {', '.join(agents)} at {url}\n")
+
     async def main() -> None:
         async with AsyncExitStack() as stack:
             targets = [await stack.enter_async_context(one) for one in loaded]
@@ -119,10 +125,8 @@ def serve(
             if not http:
                 await server.serve_stdio()
                 return
-            if as_json:
-                print_json({"url": f"http://{host}:{port}/mcp"})
             token = os.environ.get("ORBITER_MCP_TOKEN") or None
-            await server.serve_http(host=host, port=port, token=token)
+            await server.serve_http(host=host, port=port, token=token, announce=announce)
 
     asyncio.run(main())
 

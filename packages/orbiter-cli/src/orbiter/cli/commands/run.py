@@ -123,4 +123,9 @@ def tracing(to: str | None) -> AbstractContextManager[Any]:
         from orbiter.trace import TraceConfig, tracing
     except ModuleNotFoundError as error:
         raise UsageError(f"--trace needs the extra orbiter-cli[trace] ({error})") from error
+    if to == "otlp":
+        import logging
+
+        # what orbiter.trace says of lost spans is enough: the SDK repeats it at each try
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
     return tracing(TraceConfig(exporters=(to,)))
