@@ -27,7 +27,8 @@ from a2a.utils.push_url_validator import validate_push_notification_url
 from orbiter import Agent, Swarm
 from orbiter.a2a._internal.card import REST_PREFIX, make_card
 from orbiter.a2a._internal.executor import Executor
-from orbiter.a2a._internal.guard import Guard, is_loopback
+from orbiter.a2a._internal.guard import Guard
+from orbiter.access import is_loopback
 from orbiter.agent import Provider
 from orbiter.tasks import TaskBroker, TaskStore
 from orbiter.types import OrbiterError

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from orbiter.access import is_loopback
 from orbiter.agent import Agent, Provider
-from orbiter.mcp._internal.access import BearerToken, is_loopback
+from orbiter.mcp._internal.access import BearerToken
 from orbiter.mcp._internal.offers import AgentOffer, Offer, ToolOffer
 from orbiter.mcp.errors import MCPConfigError
 from orbiter.swarm import Swarm

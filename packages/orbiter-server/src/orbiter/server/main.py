@@ -14,9 +14,9 @@ from pydantic import SecretStr
 from starlette.applications import Starlette
 
 from orbiter import Agent, Swarm
+from orbiter.access import is_loopback
 from orbiter.agent import Provider
 from orbiter.listening import listen, url_of
-from orbiter.server._internal.auth import is_loopback
 from orbiter.server._internal.directory import owned
 from orbiter.server._internal.runs import Runs
 from orbiter.server.app import create_app

@@ -11,10 +11,8 @@ from typing import Any, Literal, Self
 from orbiter.agent import Provider
 from orbiter.tasks._internal.adapter import full
 from orbiter.tasks._internal.background import Background
-from orbiter.tasks._internal.callbacks import Callback, Callbacks
 from orbiter.tasks._internal.dispatcher import Dispatcher, Rules
-from orbiter.tasks._internal.readers import Readers
-from orbiter.tasks._internal.signals import Signals
+from orbiter.tasks._internal.notifications import Callback, Callbacks, Readers, Signals
 from orbiter.tasks.agents import TaskAgent
 from orbiter.tasks.contract import LEASE_SECONDS, Change, TaskStore
 from orbiter.tasks.models import EventType, Task, TaskEvent

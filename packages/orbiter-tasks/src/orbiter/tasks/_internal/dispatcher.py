@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from orbiter.tasks._internal.adapter import FullStore
-from orbiter.tasks._internal.signals import Bell
-from orbiter.tasks.contract import Guard
+from orbiter.tasks._internal.notifications import Bell
+from orbiter.tasks.contract import FullStore, Guard
 from orbiter.tasks.models import EventType, Task, TaskEvent
 from orbiter.tasks.state import TaskError, TaskState, TransitionError
 
