@@ -1,7 +1,8 @@
 """A2AServer: an Orbiter agent that agents of other frameworks can find and talk to."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from types import TracebackType
 from typing import Literal, Self
 
@@ -78,8 +79,11 @@ class A2AServer:
                 machine and its network), or `none`.
 
         Raises:
-            OrbiterError: A swarm is given without a name.
+            OrbiterError: A swarm is given without a name, or what is no agent.
         """
+        if not isinstance(agent, Agent | Swarm):
+            given = f"the class {agent.__name__}" if isinstance(agent, type) else f"{agent!r:.80}"
+            raise OrbiterError(f"A2AServer(...) got {given}: give an Agent or a Swarm")
         if name is None:
             if isinstance(agent, Swarm):
                 raise OrbiterError("a swarm has no name of its own: give A2AServer(name=...)")
@@ -134,12 +138,19 @@ class A2AServer:
         """Serve until SIGTERM or SIGINT; `url` has to lead here.
 
         Raises:
-            OrbiterError: Others could reach it although there is no token.
+            OrbiterError: Others could reach it although there is no token, or an event loop runs
+                in this thread.
         """
         import uvicorn
 
         if self._token is None and not is_loopback(host):
             raise OrbiterError(f"'{host}' can be reached by others: give A2AServer(token=...)")
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            raise OrbiterError(
+                "A2AServer.serve was called inside an event loop, which it would block: call it "
+                "from a script of its own, or give .app to an ASGI server that runs in your loop"
+            )
         uvicorn.run(self.app, host=host, port=port, access_log=False, server_header=False)
 
     def _app(self) -> Starlette:

@@ -17,7 +17,7 @@ from orbiter import Agent, Swarm
 from orbiter.agent import Provider
 from orbiter.server._internal.auth import is_loopback
 from orbiter.server._internal.runs import Runs
-from orbiter.server.app import create_app
+from orbiter.server.app import check_given, create_app
 from orbiter.server.config import ServerConfig
 from orbiter.types import OrbiterError
 
@@ -49,10 +49,23 @@ def serve(
         provider: A model to use instead of the agents' own.
 
     Raises:
-        OrbiterError: The configuration does not work.
+        OrbiterError: The configuration does not work, or an event loop runs in this thread.
     """
+    check_given(agents, config)
+    _outside_of_a_loop()
     config = with_token(config or ServerConfig(), host, os.environ)
     serve_app(create_app(agents, config=config, provider=provider), host=host, port=port)
+
+
+def _outside_of_a_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise OrbiterError(
+        "serve was called inside an event loop, which it would block: call it from a script of its "
+        "own, or give create_app(...) to an ASGI server that runs in your loop"
+    )
 
 
 def serve_app(app: Starlette, *, host: str, port: int) -> None:
