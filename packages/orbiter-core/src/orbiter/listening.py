@@ -1,12 +1,13 @@
 """The socket of a server, opened before anything is announced: its address works by then."""
 
+import asyncio
 import errno
 import os
 import socket
 
 from orbiter.types import OrbiterError
 
-__all__ = ["listen", "url_of"]
+__all__ = ["listen", "outside_of_a_loop", "url_of"]
 _BACKLOG = 2048
 
 
@@ -39,6 +40,26 @@ def listen(host: str, port: int) -> socket.socket:
         opened.close()
         raise OrbiterError(_why(host, port, error)) from error
     return opened
+
+
+def outside_of_a_loop(call: str, app: str) -> None:
+    """Refuse to block the event loop of this thread.
+
+    Args:
+        call: What was called, and would block it.
+        app: The application to be served, as the caller's user gets it.
+
+    Raises:
+        OrbiterError: A loop runs in this thread.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise OrbiterError(
+        f"{call} was called inside an event loop, which it would block: call it from a script of "
+        f"its own, or give {app} to an ASGI server that runs in your loop"
+    )
 
 
 def url_of(host: str, opened: socket.socket) -> str:

@@ -79,8 +79,11 @@ class A2AServer:
                 machine and its network), or `none`.
 
         Raises:
-            OrbiterError: A swarm is given without a name.
+            OrbiterError: A swarm is given without a name, or what is no agent.
         """
+        if not isinstance(agent, Agent | Swarm):
+            given = f"the class {agent.__name__}" if isinstance(agent, type) else f"{agent!r:.80}"
+            raise OrbiterError(f"A2AServer(...) got {given}: give an Agent or a Swarm")
         if name is None:
             if isinstance(agent, Swarm):
                 raise OrbiterError("a swarm has no name of its own: give A2AServer(name=...)")
@@ -135,14 +138,16 @@ class A2AServer:
         """Serve until SIGTERM or SIGINT; `url` has to lead here.
 
         Raises:
-            OrbiterError: Others could reach it although there is no token, or the port is in use.
+            OrbiterError: Others could reach it although there is no token, the port is in use, or
+                an event loop runs in this thread.
         """
         import uvicorn
 
-        from orbiter.listening import listen
+        from orbiter.listening import listen, outside_of_a_loop
 
         if self._token is None and not is_loopback(host):
             raise OrbiterError(f"'{host}' can be reached by others: give A2AServer(token=...)")
+        outside_of_a_loop("A2AServer.serve", ".app")
         opened = listen(host, port)
         config = uvicorn.Config(
             self.app, host=host, port=port, access_log=False, server_header=False

@@ -55,12 +55,14 @@ def check_cases(cases: Sequence[Case], name: str = "the dataset") -> list[Case]:
     """Return the cases as a list, if they are a dataset.
 
     Raises:
-        DatasetError: There is none, or two have one id.
+        DatasetError: There is none, one is no Case, or two have one id.
     """
     if not cases:
         raise DatasetError(f"{name} has no cases")
     seen: set[str] = set()
     for case in cases:
+        if not isinstance(case, Case):
+            raise DatasetError(f"{name} has {case!r:.80}, which is no case: give Case(input=...)")
         if case.id in seen:
             raise DatasetError(f"{name} has two cases with the id '{case.id}'; rename one")
         seen.add(case.id)

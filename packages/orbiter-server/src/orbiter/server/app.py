@@ -58,8 +58,7 @@ def create_app(
     Raises:
         OrbiterError: There are no agents. While it starts: the directory cannot be used.
     """
-    if not agents:
-        raise OrbiterError("there is nothing to serve: give at least one agent")
+    check_given(agents, config)
     config = config or ServerConfig()
     services = _services(dict(agents), config, provider)
     token = config.token.get_secret_value() if config.token is not None else None
@@ -96,6 +95,32 @@ def create_app(
     app.state.runs = services.runs
     app.state.directory = config.directory
     return app
+
+
+def check_given(agents: object, config: object) -> None:
+    """Refuse what is no mapping of agents, and what is no configuration.
+
+    Raises:
+        OrbiterError: The text has what was given, and what to give.
+    """
+    give = 'give agents by name, such as {"helper": Agent(name="helper")}'
+    if not isinstance(agents, Mapping):
+        raise OrbiterError(f"{_shown(agents)} cannot be served: {give}")
+    if not agents:
+        raise OrbiterError("there is nothing to serve: give at least one agent")
+    for name, agent in agents.items():
+        if not isinstance(agent, Agent | Swarm):
+            raise OrbiterError(f"{name!r}: {_shown(agent)} cannot be served: {give}")
+    if config is not None and not isinstance(config, ServerConfig):
+        # not its values: one may be the token
+        keys = ", ".join(f"{key}=..." for key in config) if isinstance(config, dict) else "..."
+        raise OrbiterError(f"config= is a {type(config).__name__}: give ServerConfig({keys})")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return "a list" if isinstance(value, list | tuple | set) else f"{value!r:.80}"
 
 
 def _services(

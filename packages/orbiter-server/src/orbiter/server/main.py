@@ -16,10 +16,10 @@ from starlette.applications import Starlette
 from orbiter import Agent, Swarm
 from orbiter.access import is_loopback
 from orbiter.agent import Provider
-from orbiter.listening import listen, url_of
+from orbiter.listening import listen, outside_of_a_loop, url_of
 from orbiter.server._internal.directory import owned
 from orbiter.server._internal.runs import Runs
-from orbiter.server.app import create_app
+from orbiter.server.app import check_given, create_app
 from orbiter.server.config import ServerConfig
 from orbiter.types import OrbiterError
 
@@ -53,9 +53,11 @@ def serve(
         announce: Called with the server's URL as soon as it takes connections.
 
     Raises:
-        OrbiterError: The configuration does not work, the port is in use, or another server uses
-            the directory.
+        OrbiterError: The configuration does not work, the port is in use, another server uses the
+            directory, or an event loop runs in this thread.
     """
+    check_given(agents, config)
+    outside_of_a_loop("serve", "create_app(...)")
     config = with_token(config or ServerConfig(), host, os.environ)
     app = create_app(agents, config=config, provider=provider)
     serve_app(app, host=host, port=port, announce=announce)
