@@ -1,4 +1,4 @@
-"""Why an attempt does not start, and why it ended without an answer: facts to reason and sentence.
+"""Why a worker does not start, and why it ended without an answer: the state of its pod, explained.
 
 Pure. `plan` calls it; the reasons are the ones the README lists. A reason is one CamelCase word for
 programs, the message one line for people that names the thing and the next step.

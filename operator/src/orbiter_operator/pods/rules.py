@@ -2,8 +2,8 @@
 
 Looked at is the pod as it would be made, without what the operator itself adds. Some of it the
 resource definitions refuse before; here nothing gets through, whichever version of them is
-installed. Pure, and total: an overlay that makes no pod is explained too. Used by `parse` and
-`session_parse`.
+installed. Pure, and total: an overlay that makes no pod is explained too. Used where
+specs are read (`tasks/observed`, `sessions/observed`).
 """
 
 from collections.abc import Iterator

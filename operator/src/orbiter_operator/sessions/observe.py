@@ -1,6 +1,6 @@
-"""Collect what is known about one POSession into `ObservedSession`, the input of `session_plan`.
+"""Collect what is known about one POSession into `ObservedSession`, the input of `plan`.
 
-The cluster's side is in memory. Redis is asked at every look, by one script: whether a session may
+The cluster's side is in memory. Redis is asked in every pass, by one script: whether a session may
 sleep depends on what its streams hold at this very moment.
 """
 
@@ -30,7 +30,7 @@ _SHOWN = 80
 
 
 class SessionObserver:
-    """Reads the facts of one session at a time.
+    """Observes one session at a time.
 
     Args:
         store: POSessions, Deployments and Pods.

@@ -1,4 +1,4 @@
-"""What is known about one POSession at one moment: the input of `session_plan`."""
+"""What is known about one POSession at one moment: the input of `plan`."""
 
 import re
 from collections.abc import Sequence
@@ -8,9 +8,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from orbiter_contracts import POState
-from orbiter_operator.kube.cache import label_of, owner_of
 from orbiter_operator.kube.models import Frozen, Refusal, Workspace
-from orbiter_operator.kube.names import SESSION, SESSION_UID, TEMPLATE
+from orbiter_operator.kube.names import SESSION, SESSION_UID, TEMPLATE, label_of, owner_of
 from orbiter_operator.pods.reasons import one_line
 from orbiter_operator.pods.rules import pod_error
 from orbiter_operator.pods.state import PodState, pod_state
@@ -88,7 +87,7 @@ class ObservedSession(Frozen):
     """Everything about one POSession that a decision may depend on.
 
     `queue` is None when Redis did not answer (`queue_error` says why). `heard` is the name of the
-    last lifecycle event, news that may be missing. `template` is the fingerprint its Deployment
+    last lifecycle event, a hint that may be missing. `template` is the fingerprint its Deployment
     should have. `spec_error` says why the spec cannot be run; `spec` may then be empty.
     """
 
@@ -201,7 +200,7 @@ def read_session_spec(
 
 
 def queue_state(reply: Sequence[Any]) -> QueueState:
-    """Read the answer of the script that looks at a session's streams."""
+    """Read the answer of the script that observes a session's streams."""
     last_message, undelivered, pending, last_answer, dead_letters, flat = reply
     return QueueState(
         undelivered=int(undelivered),

@@ -33,7 +33,7 @@ _CLOCKS_DIFFER = timedelta(minutes=1)
 
 
 class View(NamedTuple):
-    """What a look at a session comes to; `reason` says why it is not available, if it is not."""
+    """What a pass over a session comes to; `reason` says why it is not available, if it is not."""
 
     phase: SessionPhase
     reason: str = ""

@@ -10,10 +10,19 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from orbiter_operator.kube.cache import label_of, owner_of
 from orbiter_operator.kube.codec import size_error
 from orbiter_operator.kube.models import Frozen, Refusal
-from orbiter_operator.kube.names import ATTEMPT, ENTRY, REQUEST, TASK, TASK_UID, job_name, task_name
+from orbiter_operator.kube.names import (
+    ATTEMPT,
+    ENTRY,
+    REQUEST,
+    TASK,
+    TASK_UID,
+    job_name,
+    label_of,
+    owner_of,
+    task_name,
+)
 from orbiter_operator.pods.reasons import one_line
 from orbiter_operator.pods.rules import pod_error
 from orbiter_operator.pods.state import JobState, PodState, job_state, pod_state
@@ -124,7 +133,8 @@ def still_there(observed: Observed, now: datetime) -> bool:
     """Whether a pod of any attempt may still be working."""
     if any(pod.alive(now) for pod in observed.pods):
         return True
-    # Pods are heard of late (see `pace`): a quick worker answers before its pod is known.
+    # Pods are heard of late (see `runtime/throttle`): a quick worker answers before its pod is
+    # known.
     return any(
         not job.over and not job.deleting and not observed.pods_of(job.attempt)
         for job in observed.jobs
@@ -132,7 +142,11 @@ def still_there(observed: Observed, now: datetime) -> bool:
 
 
 def slot_after(observed: Observed, now: datetime) -> Literal["take", "leave"]:
-    """The place of a task whose attempt has been answered."""
+    """The slot of a task whose attempt has been answered.
+
+    It is memory and CPU of the cluster's, so it is free again when the worker's container has
+    ended, a moment after the worker has published its output.
+    """
     return "take" if still_there(observed, now) else "leave"
 
 

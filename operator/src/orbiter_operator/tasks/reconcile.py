@@ -39,7 +39,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
         store: AgentTasks, Jobs and Pods.
         pending: Outputs that are not acknowledged.
         capacity: Who runs and who waits.
-        observer: Collects the facts.
+        observer: Collects what a decision depends on.
         executor: Carries plans out.
         attempts: Attempts in Redis, for tasks that were deleted.
         kube: The API client, for a task that turns out to be out of date.

@@ -26,7 +26,7 @@ def plan(observed: Observed, now: datetime, *, image_patience: timedelta) -> Pla
         image_patience: How long an image may fail to be pulled.
 
     Returns:
-        Steps, the status the task should have, and when to look again.
+        Actions, the status the task should have, and when to requeue it.
     """
     match stage(observed):
         case "finished":

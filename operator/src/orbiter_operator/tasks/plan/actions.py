@@ -1,6 +1,6 @@
-"""What a plan may ask for: the words between `plan`, which decides, and `executor`, which acts.
+"""What a plan may ask for: the actions between `plan`, which decides, and `executor`, which acts.
 
-Every step can be repeated after a crash at any point and then changes nothing more.
+Every action can be repeated after a crash at any point and then changes nothing more.
 """
 
 from typing import Literal
@@ -41,15 +41,15 @@ class DeleteTask(Frozen):
 
 
 class Plan(Frozen):
-    """What to do now, in this order: steps, event and status, then look again.
+    """What to do now, in this order: actions, event and status, then observe again or requeue.
 
     Attributes:
-        steps: Actions, in order. The first that fails ends the plan.
+        actions: What to do, in order. The first that fails ends the plan.
         status: The whole status the task should have; None leaves it alone.
         event: What a person would want to know.
-        place: Whether the task runs a Job, waits for one, or neither.
-        again: Look again at once, because a step changed what is known.
-        due: Look again after so many seconds even if nothing happens.
+        slot: Whether the task runs a Job, waits for one, or neither.
+        reobserve: Observe again at once, because an action changed what is known.
+        requeue_after: Reconcile again after so many seconds even if nothing happens.
     """
 
     actions: tuple[StartAttempt | Publish | DeleteJob | DeleteTask | ForgetSession, ...] = ()

@@ -26,7 +26,7 @@ from orbiter_operator.tasks.plan.status import write
 
 SETTLING = timedelta(seconds=15)
 """How long a new Job may be silent before the status of a task that waited says that it starts."""
-LOOK_AGAIN_SECONDS = 30.0
+REQUEUE_SECONDS = 30.0
 
 
 def during_attempt(
@@ -52,7 +52,7 @@ def during_attempt(
         return _end(observed, now, attempt, node_lost(gone[-1]), stop)
     if job is None or job.over:
         if any(pod.alive(now) for pod in pods):
-            return Plan(slot="take", requeue_after=LOOK_AGAIN_SECONDS)
+            return Plan(slot="take", requeue_after=REQUEUE_SECONDS)
         if record is None:
             return Plan(slot="take", reobserve=True)
         return _end(observed, now, attempt, why_ended_silently(job, pods, record), ())
@@ -87,7 +87,7 @@ def _end(
     stop: tuple[DeleteJob, ...],
     status: str = "failed",
 ) -> Plan:
-    """Publish what the worker cannot; the next look finds that output, or the worker's own."""
+    """Publish what the worker cannot; the next pass finds that output, or the worker's own."""
     output = substitute(observed, now, attempt, why, status)
     return Plan(
         actions=(Publish(attempt=attempt, output=output), *stop), slot="take", reobserve=True
@@ -133,7 +133,7 @@ def _on_its_way(
             **identity(observed, attempt) | {"start_time": observed.status.start_time or since},
         )
         dying = any(pod.deleted_at and not pod.over for pod in pods)
-        return Plan(status=status, slot="take", requeue_after=LOOK_AGAIN_SECONDS if dying else None)
+        return Plan(status=status, slot="take", requeue_after=REQUEUE_SECONDS if dying else None)
     why = why_not_running(job, pods, now)
     if why is None and observed.status.phase and now - job.created < SETTLING:
         patience = SETTLING if pod else NO_POD_AFTER

@@ -95,7 +95,7 @@ def asked_something(status: TaskStatus) -> bool:
 
 
 def dependencies_met(status: TaskStatus) -> bool:
-    """Whether the task has waited for a place before: its dependencies were complete then."""
+    """Whether the task has waited for a slot before: its dependencies were complete then."""
     condition = status.condition("Admitted")
     return condition is not None and condition.reason == "ConcurrencyLimit"
 
