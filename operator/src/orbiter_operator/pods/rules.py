@@ -25,6 +25,17 @@ _TOKENS = ("serviceAccountToken", "podCertificate")
 _ALWAYS_LISTS = ("containers", "volumes")
 
 
+def image_error(agent: Agent, images: dict[str, str]) -> str | None:
+    """Why no worker can run this agent; None when there is an image."""
+    if agent.type in images:
+        return None
+    known = ", ".join(sorted(images))
+    return (
+        f"no worker image for agent type {agent.type!r}; this operator has: {known} "
+        "(ORBITER_WORKER_IMAGES)"
+    )
+
+
 def pod_error(
     agent: Agent, workspace: Workspace, overlay: Object, defaults: WorkerDefaults
 ) -> str | None:

@@ -5,13 +5,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import ValidationError
-
 from orbiter_contracts import POState
-from orbiter_operator.kube.models import Frozen, Refusal, Workspace
+from orbiter_operator.kube.models import Frozen, Refusal, Workspace, read_model
 from orbiter_operator.kube.names import SESSION, SESSION_UID, TEMPLATE, label_of, owner_of
 from orbiter_operator.pods.reasons import one_line
-from orbiter_operator.pods.rules import pod_error
+from orbiter_operator.pods.rules import image_error, pod_error
 from orbiter_operator.pods.state import PodState, pod_state
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.sessions.models import SessionSpec, SessionStatus
@@ -180,23 +178,11 @@ def read_session_spec(
         raw: Its spec.
         defaults: What the installation says about every worker.
     """
-    try:
-        spec = SessionSpec.model_validate(raw)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        return SessionSpec(), f"spec.{where}: {first['msg']}"
-    if spec.agent.type not in defaults.images:
-        known = ", ".join(sorted(defaults.images))
-        return spec, (
-            f"no worker image for agent type {spec.agent.type!r}; this operator has: {known} "
-            "(ORBITER_WORKER_IMAGES)"
-        )
-    if spec.worker_id is not None:
+    spec, why = read_model(SessionSpec, raw)
+    why = why or image_error(spec.agent, defaults.images)
+    if why is None and spec.worker_id is not None:
         why = worker_id_error(meta["namespace"], meta["name"], spec.worker_id)
-        if why:
-            return spec, why
-    return spec, pod_error(spec.agent, Workspace(), spec.pod_template or {}, defaults)
+    return spec, why or pod_error(spec.agent, Workspace(), spec.pod_template or {}, defaults)
 
 
 def queue_state(reply: Sequence[Any]) -> QueueState:
