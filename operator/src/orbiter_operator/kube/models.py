@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
 
+LINE = 140
+
 ConditionStatus = Literal["True", "False", "Unknown"]
 
 
@@ -167,3 +169,9 @@ def _nulls(old: Any, new: Any) -> Any:
         gone = {key: None for key in old if key not in new}
         return gone | {key: _nulls(old.get(key), value) for key, value in new.items()}
     return new
+
+
+def one_line(text: str, longest: int = LINE) -> str:
+    """The text as one line of at most `longest` characters, cut with an ellipsis."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"

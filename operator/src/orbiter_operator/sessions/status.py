@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from orbiter_contracts import POState
 from orbiter_contracts.queues import dead_letter, po_input, po_output
-from orbiter_operator.kube.models import Condition, ConditionStatus, Event, TaskUsage
-from orbiter_operator.pods.reasons import one_line
+from orbiter_operator.kube.models import Condition, ConditionStatus, Event, TaskUsage, one_line
 from orbiter_operator.sessions.models import SessionPhase, SessionStatus
 from orbiter_operator.sessions.observed import ObservedSession
 

@@ -14,9 +14,8 @@ import structlog
 from orbiter_contracts import LifecycleEventName, WorkerLifecycleEvent, excerpt
 from orbiter_operator.kube.client import AGENT_TASKS, JOBS, ApiError, Kube, RefusedError, too_large
 from orbiter_operator.kube.events import EventPoster
-from orbiter_operator.kube.models import Event, Refusal, patch
+from orbiter_operator.kube.models import LINE, Event, Refusal, patch
 from orbiter_operator.kube.names import Key, job_name, worker_id
-from orbiter_operator.pods.reasons import LINE
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempt, Attempts
 from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from orbiter_operator.kube.codec import size_error
-from orbiter_operator.kube.models import Frozen, Refusal, read_model
+from orbiter_operator.kube.models import Frozen, Refusal, one_line, read_model
 from orbiter_operator.kube.names import (
     ATTEMPT,
     ENTRY,
@@ -21,7 +21,6 @@ from orbiter_operator.kube.names import (
     owner_of,
     task_name,
 )
-from orbiter_operator.pods.reasons import one_line
 from orbiter_operator.pods.rules import image_error, pod_error
 from orbiter_operator.pods.state import JobState, PodState, job_state, pod_state
 from orbiter_operator.pods.template import WorkerDefaults

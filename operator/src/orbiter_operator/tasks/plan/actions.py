@@ -3,11 +3,18 @@
 Every action can be repeated after a crash at any point and then changes nothing more.
 """
 
+from datetime import datetime, timedelta
 from typing import Literal
 
 from orbiter_contracts import DeveloperWorkerOutput
 from orbiter_operator.kube.models import Event, Frozen
 from orbiter_operator.tasks.models import TaskStatus
+from orbiter_operator.tasks.observed import Observed
+
+LINGERING = timedelta(seconds=120)
+"""A worker that has published leaves within seconds; after so long its Job is deleted."""
+STOPPED_BY_US = ("Cancelled", "ImagePullFailed", "NodeLost")
+"""Reasons of outputs whose worker may still be there: its Job has to be deleted."""
 
 
 class StartAttempt(Frozen):
@@ -58,3 +65,15 @@ class Plan(Frozen):
     slot: Literal["take", "wait", "leave"] = "leave"
     reobserve: bool = False
     requeue_after: float | None = None
+
+
+def leftovers(observed: Observed) -> tuple[DeleteJob, ...]:
+    """The deletion of every Job that may still run."""
+    return tuple(
+        DeleteJob(name=job.name) for job in observed.jobs if not job.over and not job.deleting
+    )
+
+
+def left(since: datetime | None, span: timedelta, now: datetime) -> float:
+    """Seconds until `span` has passed since then; all of it when the time is not known."""
+    return ((since or now) + span - now).total_seconds()

@@ -6,7 +6,6 @@ the user's wish; then what Kubernetes says of the Job and its Pod.
 
 from datetime import datetime, timedelta
 
-from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.reasons import (
     NO_POD_AFTER,
     Explanation,
@@ -16,13 +15,11 @@ from orbiter_operator.pods.reasons import (
     why_not_running,
 )
 from orbiter_operator.pods.state import JobState, PodState
-from orbiter_operator.tasks.models import TaskStatus
 from orbiter_operator.tasks.observed import Observed
-from orbiter_operator.tasks.plan.actions import DeleteJob, Plan, Publish
-from orbiter_operator.tasks.plan.finished import STOPPED_BY_US, leftovers
+from orbiter_operator.tasks.plan.actions import STOPPED_BY_US, DeleteJob, Plan, Publish, leftovers
 from orbiter_operator.tasks.plan.naming import identity
 from orbiter_operator.tasks.plan.result import settle, substitute, waiting_event
-from orbiter_operator.tasks.plan.status import write
+from orbiter_operator.tasks.plan.status import pending_status, write
 
 SETTLING = timedelta(seconds=15)
 """How long a new Job may be silent before the status of a task that waited says that it starts."""
@@ -60,23 +57,6 @@ def during_attempt(
         why = why_not_running(job, pods, now) or Explanation(reason="ImagePullFailed", message="")
         return _end(observed, now, attempt, why, stop)
     return _on_its_way(observed, now, attempt, job, pods, image_patience)
-
-
-def pending_status(
-    observed: Observed, now: datetime, attempt: int, why: Explanation | None
-) -> TaskStatus:
-    """The status of an attempt whose worker has not begun, and why if it takes unusually long."""
-    return write(
-        observed,
-        now,
-        "Pending",
-        why.reason if why else "Starting",
-        why.message if why else f"job {job_name(observed.name, attempt)} is starting",
-        admitted=True,
-        started=False,
-        detail=why.detail if why else "",
-        **identity(observed, attempt),
-    )
 
 
 def _end(

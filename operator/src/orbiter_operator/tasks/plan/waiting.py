@@ -4,17 +4,21 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Literal
 
-from orbiter_operator.kube.models import Event, Refusal
+from orbiter_operator.kube.models import Event, Refusal, one_line
 from orbiter_operator.kube.names import job_name
-from orbiter_operator.pods.reasons import NO_POD_AFTER, Explanation, one_line
+from orbiter_operator.pods.reasons import NO_POD_AFTER, Explanation
 from orbiter_operator.tasks.observed import Dependencies, Observed, slot_after
-from orbiter_operator.tasks.plan.actions import Plan, Publish, StartAttempt
-from orbiter_operator.tasks.plan.finished import LINGERING, leftovers
+from orbiter_operator.tasks.plan.actions import LINGERING, Plan, Publish, StartAttempt, leftovers
 from orbiter_operator.tasks.plan.naming import Continuation, continuation, failures_before
 from orbiter_operator.tasks.plan.result import give_up, substitute, waiting_event
 from orbiter_operator.tasks.plan.retry import backoff
-from orbiter_operator.tasks.plan.running import pending_status
-from orbiter_operator.tasks.plan.status import asked_something, dependencies_met, ended_at, write
+from orbiter_operator.tasks.plan.status import (
+    asked_something,
+    dependencies_met,
+    ended_at,
+    pending_status,
+    write,
+)
 
 Lookup = Callable[[str], str | None]
 """Phase of a task in the same namespace: None when there is no such task, "" before its first."""
