@@ -4,9 +4,9 @@ import pytest
 from support.observed import UID, observed, spec
 
 from orbiter_operator.kube.names import job_name, request_id
+from orbiter_operator.pods.rules import image_error
 from orbiter_operator.pods.template import CREDENTIALS, WorkerDefaults
 from orbiter_operator.tasks.job import build_job
-from orbiter_operator.tasks.models import task_spec_error
 from orbiter_operator.tasks.observed import Adopted
 
 DEFAULTS = WorkerDefaults(
@@ -251,7 +251,7 @@ def test_job_names_are_short_enough_and_stay_different():
 
 
 def test_an_agent_without_an_image_is_explained():
-    told = task_spec_error(spec(agent={"type": "gemini"}), {"claude": "c:1"})
+    told = image_error(spec(agent={"type": "gemini"}).agent, {"claude": "c:1"})
     assert "'gemini'" in told
     assert "claude" in told
     assert "ORBITER_WORKER_IMAGES" in told

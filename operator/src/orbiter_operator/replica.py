@@ -1,6 +1,6 @@
 """From settings to a running process: health first, then the Lease, then the operator.
 
-Between `main`, which knows about the command line and signals, and `operator`, which does the work.
+Between `main`, which knows about the command line and signals, and `app`, which does the work.
 """
 
 import asyncio

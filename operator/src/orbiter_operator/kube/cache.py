@@ -7,7 +7,6 @@ returned. Children are reduced to their state and found by the object they belon
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from operator import ne
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -72,7 +71,7 @@ class Children(Generic[S]):
 
     Args:
         read: Reduces an object to its state; None when it is none of ours.
-        enqueue: Called with the key of the object of whose child there is news.
+        enqueue: Called with the key of the object of whose child something matters.
         kind: Kind of the objects they belong to.
         label: Label of a child that names its object.
         matters: Whether a decision may hang on the difference between two states; None: it is new.
@@ -111,7 +110,7 @@ class Children(Generic[S]):
 
         Args:
             obj: The object.
-            ours: It is the answer to a write of the very look that goes on: no news to anybody.
+            ours: It is the answer to a write of the very pass that goes on; nobody is enqueued.
         """
         meta = obj["metadata"]
         state = self._read(obj)
@@ -247,24 +246,3 @@ class ObjectCache:
 def version_of(obj: Object) -> int:
     """The resourceVersion as a number; Kubernetes promises since 1.35 that it is one."""
     return int(obj["metadata"].get("resourceVersion") or 0)
-
-
-def parse_time(text: str | None) -> datetime | None:
-    """Read a time as the API server writes it."""
-    return datetime.fromisoformat(text) if text else None
-
-
-def owner_of(obj: dict[str, Any], kind: str) -> tuple[str, str] | None:
-    """(name, uid) of the controller if it is of this kind, or None.
-
-    Any object may name another as an owner beside its controller.
-    """
-    for reference in obj["metadata"].get("ownerReferences") or ():
-        if reference.get("kind") == kind and reference.get("controller") is True:
-            return reference["name"], reference["uid"]
-    return None
-
-
-def label_of(obj: dict[str, Any], name: str) -> str:
-    """The value of a label; empty when there is none."""
-    return str((obj["metadata"].get("labels") or {}).get(name) or "")

@@ -1,4 +1,4 @@
-"""What the API server says, from bytes to dicts: the one way in. Used by `kube` and `kopf_wire`.
+"""What the API server says, from bytes to dicts: the one way in. Used by `client` and `kopf_wire`.
 
 Tenants have a part in it: an overlay of a pod keeps whatever is in it, and one object that cannot
 be decoded would take a list or a watch of all others with it.

@@ -1,10 +1,12 @@
 """What AgentTask and POSession have in common: agent, workspace, conditions, usage, Events."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
+
+LINE = 140
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 
@@ -125,13 +127,35 @@ class Event(Frozen):
     attempt: int
 
 
-class Written(Protocol):
-    """A status that can be written to the API server."""
+class Status(KubeModel):
+    """What both kinds' status have: conditions, and a way to be written."""
 
-    def to_api(self) -> dict[str, Any]: ...  # noqa: D102
+    observed_generation: int | None = None
+    conditions: tuple[Condition, ...] = ()
+
+    def condition(self, kind: str) -> Condition | None:
+        """The condition of one type, or None."""
+        return next((item for item in self.conditions if item.type == kind), None)
+
+    def to_api(self) -> dict[str, Any]:
+        """The dict the API server takes; fields without a value are left out."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def patch(old: Written, new: Written) -> dict[str, Any]:
+M = TypeVar("M", bound=KubeModel)
+
+
+def read_model(model: type[M], raw: Any) -> tuple[M, str | None]:
+    """Read a spec; an empty one and why, when it cannot be read."""
+    try:
+        return model.model_validate(raw), None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return model(), f"spec.{where}: {first['msg']}"
+
+
+def patch(old: Status, new: Status) -> dict[str, Any]:
     """The merge patch that turns one status into the other; empty when they are equal."""
     before, after = old.to_api(), new.to_api()
     changes = {key: value for key, value in after.items() if before.get(key) != value}
@@ -145,3 +169,9 @@ def _nulls(old: Any, new: Any) -> Any:
         gone = {key: None for key in old if key not in new}
         return gone | {key: _nulls(old.get(key), value) for key, value in new.items()}
     return new
+
+
+def one_line(text: str, longest: int = LINE) -> str:
+    """The text as one line of at most `longest` characters, cut with an ellipsis."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"

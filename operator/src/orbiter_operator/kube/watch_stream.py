@@ -1,4 +1,4 @@
-"""How the stream of a watch is read: much at once, and with an ear for silence. Used by `kube`.
+"""How the stream of a watch is read: much at once, and with an ear for silence. Used by `client`.
 
 A watch of a busy cluster is many small packets, and each costs a decryption, a wake-up and a timer.
 """

@@ -1,4 +1,4 @@
-"""Why an attempt does not start, and why it ended without an answer: facts to reason and sentence.
+"""Why a worker does not start, and why it ended without an answer: the state of its pod, explained.
 
 Pure. `plan` calls it; the reasons are the ones the README lists. A reason is one CamelCase word for
 programs, the message one line for people that names the thing and the next step.
@@ -7,7 +7,7 @@ programs, the message one line for people that names the thing and the next step
 from datetime import datetime, timedelta
 
 from orbiter_contracts.endings import UNUSABLE, says_name_in_use
-from orbiter_operator.kube.models import KubeModel
+from orbiter_operator.kube.models import KubeModel, one_line
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.streams.pending_outputs import AttemptRecord
 
@@ -21,7 +21,6 @@ IMAGE_PROBLEMS = IMAGE_NEVER_COMES | {
 }
 CONFIG_PROBLEMS = frozenset({"CreateContainerConfigError", "CreateContainerError"})
 NO_POD_AFTER = timedelta(seconds=10)
-LINE = 140
 CRASHES_BEFORE_FAILED = 3
 """Restarts after which a worker that waits to be restarted again counts as failed."""
 _SIGKILL = 137
@@ -42,12 +41,6 @@ class Problem(Explanation):
     """
 
     lasting: bool = False
-
-
-def one_line(text: str, longest: int = LINE) -> str:
-    """The text as one line of at most `longest` characters, cut with an ellipsis."""
-    line = " ".join(text.split())
-    return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
 def why_not_running(job: JobState, pods: tuple[PodState, ...], now: datetime) -> Explanation | None:

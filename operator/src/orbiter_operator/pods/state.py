@@ -6,9 +6,8 @@ Whose they are, each kind finds out by itself: `job_of_attempt`, `pod_of_attempt
 from datetime import datetime
 from typing import Any, Literal
 
-from orbiter_operator.kube.cache import parse_time
 from orbiter_operator.kube.models import Frozen
-from orbiter_operator.kube.names import WORKER
+from orbiter_operator.kube.names import WORKER, parse_time
 
 LOST_AFTER_SECONDS = 30.0
 """A pod that is still there so long after its grace period has a node that no longer answers."""

@@ -2,7 +2,7 @@
 
 What makes a worker safe (no root, no capabilities, read-only root file system, no service account
 token) is the default here; the user's template is laid over it, and the restricted Pod Security
-Standard of the namespace and `pod_rules` decide how far that may go. What identifies the worker is
+Standard of the namespace and `rules` decide how far that may go. What identifies the worker is
 set last.
 """
 

@@ -1,7 +1,7 @@
 """When to read again what is not urgent: all at the same moments, so that one wake-up serves all.
 
-News of Jobs, of Pods and of what workers do come in crowds. On a busy machine each wake-up of an
-idle process costs more than what it then reads, and what comes together is looked at together.
+Events of Jobs, of Pods and of what workers do come in crowds. On a busy machine each wake-up of an
+idle process costs more than what it then reads, and what comes together is handled together.
 """
 
 import asyncio

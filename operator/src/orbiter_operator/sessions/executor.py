@@ -1,6 +1,6 @@
 """Carry a session's plan out: thin and boring, one method per step.
 
-As `executor` for AgentTasks. Every write goes through `allowed` first: a replica that has lost its
+Every write goes through `allowed` first: a replica that has lost its
 Lease acts no more.
 """
 
@@ -10,11 +10,10 @@ from typing import Any
 
 import structlog
 
-from orbiter_operator.kube.cache import owner_of
 from orbiter_operator.kube.client import DEPLOYMENTS, PO_SESSIONS, ApiError, Kube, RefusedError
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.models import patch
-from orbiter_operator.kube.names import Key
+from orbiter_operator.kube.names import Key, owner_of
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.sessions.cache import SessionCache
 from orbiter_operator.sessions.deployment import build_deployment, build_template
@@ -68,7 +67,7 @@ class SessionExecutor:
             RefusedError: The Deployment was refused.
             ApiError: The API server refused something else; 409 when `obj` is out of date.
         """
-        self._metrics.looked(key, observed)
+        self._metrics.observed(key, observed)
         match plan.action:
             case SetReplicas():
                 await self._scale(key, plan.action.replicas)
@@ -121,8 +120,8 @@ class SessionExecutor:
         if error.status != 409:
             raise RefusedError(error.refusal())
         found = await self._kube.get(DEPLOYMENTS, key.namespace, key.name)
-        owner, facts = owner_of(found, "POSession"), deployment_of_session(found)
-        if facts is not None and facts.owner == observed.uid:
+        owner, state = owner_of(found, "POSession"), deployment_of_session(found)
+        if state is not None and state.owner == observed.uid:
             self._store.deployments.put(found)
             return
         if owner and owner[0] == observed.name and owner[1] != observed.uid:
@@ -130,12 +129,12 @@ class SessionExecutor:
         raise RefusedError(error.refusal(holder="not this session's"))
 
     async def _forget_deployment(self, key: Key) -> None:
-        """A Deployment that somebody has deleted is made anew at the next look."""
+        """A Deployment that somebody has deleted is made anew by the next pass."""
         session = self._store.get(key)
-        for facts in self._store.deployments.of(
+        for state in self._store.deployments.of(
             key, (session or {"metadata": {"uid": ""}})["metadata"]["uid"]
         ):
-            meta = {"namespace": key.namespace, "name": facts.name, "uid": facts.uid}
+            meta = {"namespace": key.namespace, "name": state.name, "uid": state.uid}
             self._store.deployments.remove({"metadata": meta})
 
     async def _write(

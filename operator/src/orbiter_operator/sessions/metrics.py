@@ -38,7 +38,7 @@ _BUCKETS = (
     60.0,
 )
 GAUGES = {
-    "orbiter_sessions": "POSessions looked at",
+    "orbiter_sessions": "POSessions reconciled",
     "orbiter_sessions_awake": "POSessions with a pod",
     "orbiter_sessions_asleep": "POSessions without one, suspended ones among them",
     "orbiter_sessions_failed": "POSessions whose worker cannot run",
@@ -109,8 +109,8 @@ class SessionMetrics:
         else:
             self._wakes.pop(key, None)
 
-    def looked(self, key: Key, observed: ObservedSession) -> None:
-        """A session was looked at: how far has its wake-up come?"""
+    def observed(self, key: Key, observed: ObservedSession) -> None:
+        """A session was observed: how far has its wake-up come?"""
         wake, pod = self._wakes.get(key), observed.pod
         if wake is None:
             return

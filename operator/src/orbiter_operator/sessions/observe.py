@@ -1,6 +1,6 @@
-"""Collect what is known about one POSession into `ObservedSession`, the input of `session_plan`.
+"""Collect what is known about one POSession into `ObservedSession`, the input of `plan`.
 
-The cluster's side is in memory. Redis is asked at every look, by one script: whether a session may
+The cluster's side is in memory. Redis is asked in every pass, by one script: whether a session may
 sleep depends on what its streams hold at this very moment.
 """
 
@@ -9,9 +9,8 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from orbiter_operator.kube.models import Refusal
+from orbiter_operator.kube.models import Refusal, one_line
 from orbiter_operator.kube.names import Key
-from orbiter_operator.pods.reasons import one_line
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.sessions.cache import SessionCache, worker_id_of
 from orbiter_operator.sessions.deployment import build_template, fingerprint
@@ -30,7 +29,7 @@ _SHOWN = 80
 
 
 class SessionObserver:
-    """Reads the facts of one session at a time.
+    """Observes one session at a time.
 
     Args:
         store: POSessions, Deployments and Pods.

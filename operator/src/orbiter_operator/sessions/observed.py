@@ -1,18 +1,14 @@
-"""What is known about one POSession at one moment: the input of `session_plan`."""
+"""What is known about one POSession at one moment: the input of `plan`."""
 
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import ValidationError
-
 from orbiter_contracts import POState
-from orbiter_operator.kube.cache import label_of, owner_of
-from orbiter_operator.kube.models import Frozen, Refusal, Workspace
-from orbiter_operator.kube.names import SESSION, SESSION_UID, TEMPLATE
-from orbiter_operator.pods.reasons import one_line
-from orbiter_operator.pods.rules import pod_error
+from orbiter_operator.kube.models import Frozen, Refusal, Workspace, one_line, read_model
+from orbiter_operator.kube.names import SESSION, SESSION_UID, TEMPLATE, label_of, owner_of
+from orbiter_operator.pods.rules import image_error, pod_error
 from orbiter_operator.pods.state import PodState, pod_state
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.sessions.models import SessionSpec, SessionStatus
@@ -88,7 +84,7 @@ class ObservedSession(Frozen):
     """Everything about one POSession that a decision may depend on.
 
     `queue` is None when Redis did not answer (`queue_error` says why). `heard` is the name of the
-    last lifecycle event, news that may be missing. `template` is the fingerprint its Deployment
+    last lifecycle event, a hint that may be missing. `template` is the fingerprint its Deployment
     should have. `spec_error` says why the spec cannot be run; `spec` may then be empty.
     """
 
@@ -181,27 +177,15 @@ def read_session_spec(
         raw: Its spec.
         defaults: What the installation says about every worker.
     """
-    try:
-        spec = SessionSpec.model_validate(raw)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        return SessionSpec(), f"spec.{where}: {first['msg']}"
-    if spec.agent.type not in defaults.images:
-        known = ", ".join(sorted(defaults.images))
-        return spec, (
-            f"no worker image for agent type {spec.agent.type!r}; this operator has: {known} "
-            "(ORBITER_WORKER_IMAGES)"
-        )
-    if spec.worker_id is not None:
+    spec, why = read_model(SessionSpec, raw)
+    why = why or image_error(spec.agent, defaults.images)
+    if why is None and spec.worker_id is not None:
         why = worker_id_error(meta["namespace"], meta["name"], spec.worker_id)
-        if why:
-            return spec, why
-    return spec, pod_error(spec.agent, Workspace(), spec.pod_template or {}, defaults)
+    return spec, why or pod_error(spec.agent, Workspace(), spec.pod_template or {}, defaults)
 
 
 def queue_state(reply: Sequence[Any]) -> QueueState:
-    """Read the answer of the script that looks at a session's streams."""
+    """Read the answer of the script that observes a session's streams."""
     last_message, undelivered, pending, last_answer, dead_letters, flat = reply
     return QueueState(
         undelivered=int(undelivered),

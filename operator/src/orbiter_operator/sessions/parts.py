@@ -1,4 +1,4 @@
-"""All parts that look after POSessions, put together. Used by `operator`, beside those of tasks.
+"""All parts that serve POSessions, put together. Used by `app`, beside those of tasks.
 
 They have a work queue of their own, so that a burst of tasks does not keep a session from waking.
 """
@@ -128,7 +128,7 @@ class Sessions:
         }
 
     def heard(self, event: WorkerLifecycleEvent) -> None:
-        """A worker has said something about itself: look at its session."""
+        """A worker has said something about itself: reconcile its session."""
         for key in self.store.with_worker(event.worker_id):
             self._observer.hear(event.worker_id, event.event)
             self.queue.add(key)

@@ -32,16 +32,16 @@ class Apply(Frozen):
 
 
 class SessionPlan(Frozen):
-    """What to do now, in this order: the step, the Events, the status.
+    """What to do now, in this order: the action, the Events, the status.
 
     Attributes:
-        step: What to do with the Deployment.
+        action: What to do with the Deployment.
         status: The whole status the session should have; None leaves it alone.
         events: What a person would want to know.
-        watch: Look again as soon as a message comes, because nobody else would notice.
-        again: Look again at once, because the step has changed what is known.
-        later: Look again when the others in the queue have had their turn.
-        due: Look again after so many seconds even if nothing happens.
+        watch: Requeue as soon as a message comes, because nobody else would notice.
+        reobserve: Observe again at once, because the action has changed what is known.
+        requeue: Reconcile again when the others in the queue have had their turn.
+        requeue_after: Reconcile again after so many seconds even if nothing happens.
     """
 
     action: SetReplicas | Apply | None = None
@@ -71,18 +71,18 @@ def plan_session(
         image_patience: How long an image may fail to be pulled before the session is Failed.
 
     Returns:
-        At most one step, the status it should have, and when to look again.
+        At most one action, the status it should have, and when to requeue it.
     """
     if observed.deleting:
         return SessionPlan()
     wanted = _wanted(observed, now)
-    step = None if observed.refusal else _step(observed, wanted.replicas)
-    if isinstance(step, SetReplicas) and step.replicas == 0:
+    action = None if observed.refusal else _action(observed, wanted.replicas)
+    if isinstance(action, SetReplicas) and action.replicas == 0:
         # A message may have come meanwhile: the status is written after another look.
-        return SessionPlan(action=step, reobserve=True)
-    if isinstance(step, SetReplicas) and observed.status.phase is not None:
+        return SessionPlan(action=action, reobserve=True)
+    if isinstance(action, SetReplicas) and observed.status.phase is not None:
         # Whoever else has a message is woken before this one's status is written.
-        return SessionPlan(action=step, requeue=True)
+        return SessionPlan(action=action, requeue=True)
     problem = _problem(observed, now, image_patience)
     status = write(observed, now, _view(observed, wanted, problem, now), wanted.replicas)
     due = wanted.requeue_after
@@ -92,7 +92,7 @@ def plan_session(
     if observed.refusal is not None:
         due = REFUSED_AGAIN_SECONDS
     return SessionPlan(
-        action=step,
+        action=action,
         status=status,
         events=events(observed, status),
         watch="nothing" if wanted.replicas else "input",
@@ -125,7 +125,7 @@ def is_ready(observed: ObservedSession) -> bool:
 def _wanted(observed: ObservedSession, now: datetime) -> Wanted:
     queue, awake = observed.queue, observed.replicas > 0
     if why_held(observed.spec, observed.spec_error, observed.rival):
-        # The worker takes no further message (the look at its streams said so), so it is left alone
+        # The worker takes no further message (observing its streams said so), so it is left alone
         # however long its turn takes.
         return Wanted(1 if awake and (queue is None or is_busy(observed)) else 0)
     if queue is None:
@@ -144,7 +144,7 @@ def _wanted(observed: ObservedSession, now: datetime) -> Wanted:
     return Wanted(1, left) if left > 0 else Wanted(0)
 
 
-def _step(observed: ObservedSession, replicas: int) -> SetReplicas | Apply | None:
+def _action(observed: ObservedSession, replicas: int) -> SetReplicas | Apply | None:
     deployment = observed.deployment
     if deployment is None:
         if observed.spec_error or (observed.rival and not replicas):

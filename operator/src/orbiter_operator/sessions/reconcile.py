@@ -40,7 +40,7 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
         queue: Where keys come back to.
         store: POSessions, Deployments and Pods.
         queues: The sessions' keys in Redis.
-        observer: Collects the facts.
+        observer: Collects what a decision depends on.
         executor: Carries plans out.
         waker: Told which sessions to watch for messages.
         metrics: Where what happens is counted.

@@ -28,7 +28,7 @@ class SessionResync:
     Args:
         store: POSessions, complete from the start.
         queues: The sessions' keys in Redis.
-        queue: Where keys go that should be looked at.
+        queue: Where keys go that should be reconciled.
         kube: The API client, to make sure that a session is gone.
         namespaces: Namespaces the operator serves; empty for all.
         every: Seconds between two comparisons.
@@ -66,7 +66,7 @@ class SessionResync:
             await asyncio.sleep(self._every)
 
     async def compare_streams(self) -> None:
-        """Have every session looked at that is awake, or whose stream is not as its status says."""
+        """Requeue every session that is awake, or whose stream is not as its status says."""
         asleep: dict[str, tuple[Key, int]] = {}
         for key in self._store:
             obj = self._store.get(key) or {}

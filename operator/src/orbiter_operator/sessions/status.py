@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from orbiter_contracts import POState
 from orbiter_contracts.queues import dead_letter, po_input, po_output
-from orbiter_operator.kube.models import Condition, ConditionStatus, Event, TaskUsage
-from orbiter_operator.pods.reasons import one_line
+from orbiter_operator.kube.models import Condition, ConditionStatus, Event, TaskUsage, one_line
 from orbiter_operator.sessions.models import SessionPhase, SessionStatus
 from orbiter_operator.sessions.observed import ObservedSession
 
@@ -33,7 +32,7 @@ _CLOCKS_DIFFER = timedelta(minutes=1)
 
 
 class View(NamedTuple):
-    """What a look at a session comes to; `reason` says why it is not available, if it is not."""
+    """What a pass over a session comes to; `reason` says why it is not available, if it is not."""
 
     phase: SessionPhase
     reason: str = ""

@@ -1,4 +1,4 @@
-"""The sessions' keys in Redis: one look at everything, many looked over at once, wiped at the end.
+"""The sessions' keys in Redis: one observed at once, many counted at once, wiped at the end.
 
 Each method is one Lua script, so what it reads is of one moment and what it changes is all or
 nothing. Whether a message is undelivered is seen in the stream itself: Redis' own lag is NULL after

@@ -1,7 +1,8 @@
 """The attempts of AgentTasks in Redis: put on the queue once, published once, withdrawn.
 
 Each method is one Lua script or one atomic pipeline, so a crash leaves either all of it or nothing.
-Who calls: `executor` and `observe`. The scripts shared with the workers are in orbiter_contracts.
+Who calls: `tasks/executor` and `tasks/observe`. The scripts shared with the workers are in
+orbiter_contracts.
 """
 
 from typing import Any, NamedTuple, cast

@@ -47,7 +47,7 @@ class Intake:
 
     Args:
         redis: A client for short commands.
-        reader: A client for blocking reads (`connect.blocking_client`).
+        reader: A client for blocking reads (`client.blocking_client`).
         kube: The API client.
         namespace: Where adopted entries become AgentTasks.
         agent: `spec.agent` of those tasks.
@@ -106,7 +106,7 @@ class Intake:
             found = await self._inbox.wait(min(free_slots, _BATCH), _BLOCK_MS)
             adopted = [await self._take(entry) for entry in found]
             if any(adopted):
-                # The new tasks take their places meanwhile; there may be more to adopt.
+                # The new tasks take their slots meanwhile; there may be more to adopt.
                 await asyncio.sleep(_GATHER_SECONDS)
             elif found:
                 # All were bound, the operator's own: one read for all of a burst.

@@ -1,9 +1,9 @@
 """Read what the workers say: their outputs and their lifecycle, each once and none lost.
 
-An output becomes a output in `news` and a key on the work queue; it is acknowledged after the
+An output becomes a pending one and a key on the work queue; it is acknowledged after the
 status has it. A lifecycle event is only a hint and acknowledged at once. What the previous leader
 had not acknowledged is read first: all leaders are one consumer. Whatever is wrong with an entry
-costs that entry: it is a dead output, and the next is read.
+costs that entry: it is a dead letter, and the next is read.
 """
 
 import asyncio
@@ -43,10 +43,10 @@ class Consumer:
 
     Args:
         redis: A client for short commands.
-        reader: A client for blocking reads (`connect.blocking_client`).
+        reader: A client for blocking reads (`client.blocking_client`).
         attempts: Creates the groups where they are missing.
         pending: Where outputs and hints go.
-        enqueue: Has a task looked at.
+        enqueue: Has a task reconciled.
         connected: Called when Redis answers (again).
         dead: Called for every entry that cannot be read.
         heard: Called with the lifecycle events of workers that run no attempt of a task.
@@ -191,7 +191,7 @@ class Consumer:
             self._enqueue(key)
 
     def _tell_of_unreadable(self, entry: Entry) -> None:
-        """Have the task looked at: the attempt's record leads to the entry, it will say so."""
+        """Have the task reconciled: the attempt's record leads to the entry, it will say so."""
         with suppress(InvalidMessageError):
             if route := read_route(entry.fields):
                 key = Key(route.namespace, route.name)

@@ -1,7 +1,7 @@
-"""What the queues have told and the cluster does not know yet, until the status has it.
+"""Outputs that are received and not acknowledged: what the status does not have yet.
 
-The consumer writes it, `observe` reads it, and what `reconcile` has dealt with is handed back for
-the acknowledgement. Everything here may be lost at any time: outputs are read again from Redis.
+`outputs` writes it, `tasks/observe` reads it, and what `tasks/reconcile` has dealt with goes back
+for the acknowledgement. Everything here may be lost at any time: outputs are read again from Redis.
 """
 
 from collections import defaultdict
@@ -59,7 +59,7 @@ class PendingOutputs:
         return tuple(self._outputs.get(key, ()))
 
     def settle(self, key: Key, outputs: tuple[PendingOutput, ...]) -> None:
-        """These have been dealt with; they are not news any more."""
+        """These have been dealt with; they are not pending any more."""
         before = self._outputs.get(key, [])
         left = [output for output in before if output not in outputs]
         self._held -= sum(output.size for output in before) - sum(output.size for output in left)

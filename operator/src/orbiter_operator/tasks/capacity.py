@@ -1,8 +1,8 @@
-"""Who may run a Job in a namespace, and who waits in which place.
+"""Slots for Jobs: who may run one in a namespace under its limit, and who waits in which place.
 
-One instance per operator, changed only between two awaits: `room` and the `take`, `wait` or `leave`
-that follows from it happen in the same step of the event loop, so two tasks never get one place.
-The oldest task goes first, whoever asks.
+One instance per operator, changed only between two awaits: `slots` and the `take`, `wait` or
+`leave` that follows from it happen in the same step of the event loop, so two tasks never get one
+slot. The oldest task goes first, whoever asks.
 """
 
 from bisect import bisect_left, insort
@@ -20,7 +20,7 @@ class Turn(NamedTuple):
 
 
 class Capacity:
-    """Places by namespace.
+    """Slots by namespace.
 
     Args:
         limit: How many Jobs a namespace may run.
@@ -48,7 +48,7 @@ class Capacity:
         )
 
     def take(self, namespace: str, name: str) -> None:
-        """Give the task a place."""
+        """Give the task a slot."""
         self._forget_turn(namespace, name)
         self._running.setdefault(namespace, set()).add(name)
 
@@ -65,7 +65,7 @@ class Capacity:
         self._running.get(namespace, set()).discard(name)
 
     def next_up(self, namespace: str) -> list[str]:
-        """Names of the waiting tasks for which there is a place now."""
+        """Names of the waiting tasks for which there is a slot now."""
         free = self._limit(namespace) - len(self._running.get(namespace, ()))
         return [turn.name for turn in self._waiting.get(namespace, ())[: max(free, 0)]]
 

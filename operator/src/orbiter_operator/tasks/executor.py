@@ -1,4 +1,4 @@
-"""Carry a plan out: thin and boring, one method per step.
+"""Carry a plan out: thin and boring, one method per action.
 
 Every write goes through `allowed` first: a replica that has lost its Lease acts no more. Raises
 what the API server or Redis raise; `reconcile` knows what to do about each.
@@ -14,9 +14,8 @@ import structlog
 from orbiter_contracts import LifecycleEventName, WorkerLifecycleEvent, excerpt
 from orbiter_operator.kube.client import AGENT_TASKS, JOBS, ApiError, Kube, RefusedError, too_large
 from orbiter_operator.kube.events import EventPoster
-from orbiter_operator.kube.models import Event, Refusal, patch
+from orbiter_operator.kube.models import LINE, Event, Refusal, patch
 from orbiter_operator.kube.names import Key, job_name, worker_id
-from orbiter_operator.pods.reasons import LINE
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempt, Attempts
 from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
@@ -88,10 +87,10 @@ class Executor:
         self._clock = clock
 
     async def run(self, key: Key, obj: Object, observed: Observed, plan: Plan) -> bool:
-        """Carry out the steps in order, then the Event and the status.
+        """Carry out the actions in order, then the Event and the status.
 
         Returns:
-            Whether the task has to be looked at again at once.
+            Whether the task has to be observed again at once.
 
         Raises:
             RefusedError: The Job was refused.
@@ -165,11 +164,11 @@ class Executor:
             raise error
         if error.status == 409:
             found = await self._kube.get(JOBS, key.namespace, name)
-            facts = job_of_attempt(found)
-            if facts is not None and facts.owner == observed.uid:
+            state = job_of_attempt(found)
+            if state is not None and state.owner == observed.uid:
                 self._store.jobs.put(found)
                 return
-            whose = "another AgentTask's" if facts is not None else "not ours"
+            whose = "another AgentTask's" if state is not None else "not ours"
             raise RefusedError(error.refusal(holder=whose))
         raise RefusedError(error.refusal())
 

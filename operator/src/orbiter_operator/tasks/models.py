@@ -10,9 +10,9 @@ from pydantic import Field
 
 from orbiter_operator.kube.models import (
     Agent,
-    Condition,
     ConfigMapKey,
     KubeModel,
+    Status,
     TaskUsage,
     Time,
     Workspace,
@@ -82,14 +82,12 @@ class InputRequest(KubeModel):
     asked_at: Time | None = None
 
 
-class TaskStatus(KubeModel):
+class TaskStatus(Status):
     """What has become of the task. `phase` is None until the operator has seen it."""
 
     phase: Phase | None = None
     reason: str | None = None
     message: str | None = None
-    observed_generation: int | None = None
-    conditions: tuple[Condition, ...] = ()
     attempts: int = 0
     request_id: str | None = None
     job_name: str | None = None
@@ -103,22 +101,3 @@ class TaskStatus(KubeModel):
     usage: TaskUsage | None = None
     input_request: InputRequest | None = None
     progress: str | None = None
-
-    def condition(self, kind: str) -> Condition | None:
-        """The condition of one type, or None."""
-        return next((item for item in self.conditions if item.type == kind), None)
-
-    def to_api(self) -> dict[str, Any]:
-        """The dict the API server takes; fields without a value are left out."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
-def task_spec_error(spec: TaskSpec, images: dict[str, str]) -> str | None:
-    """Why no Job can be made of the spec; None when one can."""
-    if spec.agent.type not in images:
-        known = ", ".join(sorted(images))
-        return (
-            f"no worker image for agent type {spec.agent.type!r}; this operator has: {known} "
-            "(ORBITER_WORKER_IMAGES)"
-        )
-    return None

@@ -1,6 +1,6 @@
 """Collect what is known about one AgentTask into `Observed`, the input of `plan`.
 
-Most facts are in memory already. The API server and Redis are asked only where a decision hangs on
+Most of it is in memory already. The API server and Redis are asked only where a decision hangs on
 the answer: before a worker is declared dead, and for a prompt that is kept in a ConfigMap.
 """
 
@@ -21,7 +21,8 @@ from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.job import read_prompt
 from orbiter_operator.tasks.models import TaskSpec, TaskStatus
 from orbiter_operator.tasks.observed import Dependencies, Observed, read_adoption, read_spec
-from orbiter_operator.tasks.plan.naming import current_attempt, message_id, stage
+from orbiter_operator.tasks.plan.naming import current_attempt, message_id
+from orbiter_operator.tasks.plan.status import stage
 from orbiter_operator.tasks.plan.waiting import resolve
 
 Object = dict[str, Any]
@@ -30,7 +31,7 @@ PLACE_SHOWN_SECONDS = 60.0
 
 
 class Observer:
-    """Reads the facts of one task at a time.
+    """Observes one task at a time.
 
     Args:
         store: AgentTasks, Jobs and Pods.
@@ -68,7 +69,7 @@ class Observer:
         self._place_shown[key] = self._clock()
 
     def wrote(self, key: Key, obj: Object, status: TaskStatus) -> None:
-        """The task was stored with this status, and with the spec of the last look at it."""
+        """The task was stored with this status, and with the spec that was observed last."""
         known = self._parsed.get(key)
         if known is not None and known[0] != obj["metadata"]["resourceVersion"]:
             spec, error, _ = known[1]
@@ -187,7 +188,7 @@ class Observer:
         return {"unacknowledged": found}
 
     async def _with_record(self, key: Key, base: Observed, queue_error: str | None) -> Observed:
-        """Look closely before an attempt without an output is taken for dead."""
+        """Ask for certain before an attempt without an output is taken for dead."""
         attempt = current_attempt(base)
         record = base.record_of(attempt)
         if record is not None and record.output is not None:

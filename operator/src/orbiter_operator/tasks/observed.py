@@ -8,18 +8,24 @@ import re
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
-from orbiter_operator.kube.cache import label_of, owner_of
 from orbiter_operator.kube.codec import size_error
-from orbiter_operator.kube.models import Frozen, Refusal
-from orbiter_operator.kube.names import ATTEMPT, ENTRY, REQUEST, TASK, TASK_UID, job_name, task_name
-from orbiter_operator.pods.reasons import one_line
-from orbiter_operator.pods.rules import pod_error
+from orbiter_operator.kube.models import Frozen, Refusal, one_line, read_model
+from orbiter_operator.kube.names import (
+    ATTEMPT,
+    ENTRY,
+    REQUEST,
+    TASK,
+    TASK_UID,
+    job_name,
+    label_of,
+    owner_of,
+    task_name,
+)
+from orbiter_operator.pods.rules import image_error, pod_error
 from orbiter_operator.pods.state import JobState, PodState, job_state, pod_state
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.pending_outputs import AttemptRecord
-from orbiter_operator.tasks.models import TaskSpec, TaskStatus, task_spec_error
+from orbiter_operator.tasks.models import TaskSpec, TaskStatus
 
 _ENTRY_ID = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,19})")
 _ATTEMPT = re.compile(r"[1-9][0-9]{0,5}")
@@ -124,7 +130,8 @@ def still_there(observed: Observed, now: datetime) -> bool:
     """Whether a pod of any attempt may still be working."""
     if any(pod.alive(now) for pod in observed.pods):
         return True
-    # Pods are heard of late (see `pace`): a quick worker answers before its pod is known.
+    # Pods are heard of late (see `runtime/throttle`): a quick worker answers before its pod is
+    # known.
     return any(
         not job.over and not job.deleting and not observed.pods_of(job.attempt)
         for job in observed.jobs
@@ -132,7 +139,11 @@ def still_there(observed: Observed, now: datetime) -> bool:
 
 
 def slot_after(observed: Observed, now: datetime) -> Literal["take", "leave"]:
-    """The place of a task whose attempt has been answered."""
+    """The slot of a task whose attempt has been answered.
+
+    It is memory and CPU of the cluster's, so it is free again when the worker's container has
+    ended, a moment after the worker has published its output.
+    """
     return "take" if still_there(observed, now) else "leave"
 
 
@@ -208,11 +219,6 @@ def _is_entry_id(text: str) -> bool:
 
 def read_spec(raw: dict[str, Any], defaults: WorkerDefaults) -> tuple[TaskSpec, str | None]:
     """Read an AgentTask's spec; an empty one and why, when it cannot be read or run."""
-    try:
-        spec = TaskSpec.model_validate(raw)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        return TaskSpec(), f"spec.{where}: {first['msg']}"
-    why = size_error(raw) or task_spec_error(spec, defaults.images)
+    spec, why = read_model(TaskSpec, raw)
+    why = why or size_error(raw) or image_error(spec.agent, defaults.images)
     return spec, why or pod_error(spec.agent, spec.workspace, spec.pod_template or {}, defaults)

@@ -12,8 +12,8 @@ from redis.exceptions import RedisError
 from orbiter_operator.kube.client import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube, RefusedError
 from orbiter_operator.kube.informer import refresh
 from orbiter_operator.kube.leader_election import NotLeadingError
+from orbiter_operator.kube.models import one_line
 from orbiter_operator.kube.names import Key
-from orbiter_operator.pods.reasons import one_line
 from orbiter_operator.runtime.reconciler import Reconciler
 from orbiter_operator.runtime.workqueue import WorkQueue
 from orbiter_operator.streams.attempts import Attempt, Attempts
@@ -39,7 +39,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
         store: AgentTasks, Jobs and Pods.
         pending: Outputs that are not acknowledged.
         capacity: Who runs and who waits.
-        observer: Collects the facts.
+        observer: Collects what a decision depends on.
         executor: Carries plans out.
         attempts: Attempts in Redis, for tasks that were deleted.
         kube: The API client, for a task that turns out to be out of date.

@@ -35,7 +35,7 @@ class TaskResync:
         informers: One for each kind.
         store: AgentTasks, Jobs and Pods.
         capacity: Who runs and who waits.
-        queue: Where keys go that should be looked at.
+        queue: Where keys go that should be reconciled.
         redis: A client for short commands.
         every: Seconds between two comparisons.
         dead: Called for every entry that became a dead letter.
@@ -63,7 +63,7 @@ class TaskResync:
         self.missing: str | None = "nothing has been listed yet"
 
     async def list_everything(self) -> None:
-        """Know everything before deciding anything; who has a Job has its place."""
+        """Know everything before deciding anything; who has a Job has its slot."""
         while self.missing is not None:
             try:
                 for informer in self._informers:

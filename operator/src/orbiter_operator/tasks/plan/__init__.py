@@ -12,8 +12,9 @@ from orbiter_operator.tasks.observed import Observed
 from orbiter_operator.tasks.plan.actions import Plan
 from orbiter_operator.tasks.plan.finished import at_the_end
 from orbiter_operator.tasks.plan.input import while_asking
-from orbiter_operator.tasks.plan.naming import current_attempt, stage
+from orbiter_operator.tasks.plan.naming import current_attempt
 from orbiter_operator.tasks.plan.running import during_attempt
+from orbiter_operator.tasks.plan.status import stage
 from orbiter_operator.tasks.plan.waiting import before_attempt
 
 
@@ -26,7 +27,7 @@ def plan(observed: Observed, now: datetime, *, image_patience: timedelta) -> Pla
         image_patience: How long an image may fail to be pulled.
 
     Returns:
-        Steps, the status the task should have, and when to look again.
+        Actions, the status the task should have, and when to requeue it.
     """
     match stage(observed):
         case "finished":

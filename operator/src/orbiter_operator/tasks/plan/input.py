@@ -7,8 +7,7 @@ none comes in time the task has failed, and a cancelled task waits no longer.
 from datetime import datetime, timedelta
 
 from orbiter_operator.tasks.observed import Observed, slot_after
-from orbiter_operator.tasks.plan.actions import Plan
-from orbiter_operator.tasks.plan.finished import LINGERING, left, leftovers
+from orbiter_operator.tasks.plan.actions import LINGERING, Plan, left, leftovers
 from orbiter_operator.tasks.plan.result import end_event, give_up
 from orbiter_operator.tasks.plan.status import readable
 

@@ -1,38 +1,19 @@
-"""Where a task stands, which attempt is meant, and the names that follow from it. Pure.
+"""Which attempt of a task is meant, the names that follow from it, and what was asked before. Pure.
 
 The id of a question is the request id of the attempt that asked it, and an answer is never changed
 or taken back, so `spec.input` alone says which attempts were questions.
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from orbiter_operator.kube.names import job_name, request_id, worker_id
-from orbiter_operator.tasks.models import FINAL
 from orbiter_operator.tasks.observed import Observed
 from orbiter_operator.tasks.plan.retry import attempts_allowed
-from orbiter_operator.tasks.plan.status import ended_at
 
-Stage = Literal["ignored", "between attempts", "in an attempt", "asking", "finished"]
-OURS = "orbiter.dev/operator"
-"""The value of `spec.managedBy` that means this program, as its absence does."""
 _LOST = (
     "You have worked on this before and asked a question. What you said and did then is lost, so "
     "begin anew with what you were told:"
 )
-
-
-def stage(observed: Observed) -> Stage:
-    """Where the task stands: what is asked about it follows from that, and what is decided."""
-    if observed.deleting or observed.spec.managed_by not in (None, OURS):
-        return "ignored"
-    if observed.status.phase in FINAL:
-        return "finished"
-    if observed.asks:
-        goes_on = answer_given(observed) and observed.spec.desired_state != "Cancelled"
-        return "between attempts" if goes_on else "asking"
-    attempt = current_attempt(observed)
-    over = ended_at(observed.status) is not None and observed.status.attempts == attempt
-    return "between attempts" if attempt == 0 or over else "in an attempt"
 
 
 def current_attempt(observed: Observed) -> int:

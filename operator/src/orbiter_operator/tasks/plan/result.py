@@ -9,9 +9,9 @@ from typing import Any
 
 from orbiter_contracts import DeveloperWorkerOutput, Usage
 from orbiter_contracts.bounds import MAX_COUNT, MAX_ID_CHARACTERS
-from orbiter_operator.kube.models import Event, TaskUsage
+from orbiter_operator.kube.models import LINE, Event, TaskUsage, one_line
 from orbiter_operator.kube.names import request_id
-from orbiter_operator.pods.reasons import LINE, Explanation, one_line
+from orbiter_operator.pods.reasons import Explanation
 from orbiter_operator.tasks.models import InputRequest, Phase, Result, TaskStatus
 from orbiter_operator.tasks.observed import Observed, slot_after
 from orbiter_operator.tasks.plan.actions import Plan

@@ -6,7 +6,6 @@ the user's wish; then what Kubernetes says of the Job and its Pod.
 
 from datetime import datetime, timedelta
 
-from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.reasons import (
     NO_POD_AFTER,
     Explanation,
@@ -16,17 +15,15 @@ from orbiter_operator.pods.reasons import (
     why_not_running,
 )
 from orbiter_operator.pods.state import JobState, PodState
-from orbiter_operator.tasks.models import TaskStatus
 from orbiter_operator.tasks.observed import Observed
-from orbiter_operator.tasks.plan.actions import DeleteJob, Plan, Publish
-from orbiter_operator.tasks.plan.finished import STOPPED_BY_US, leftovers
+from orbiter_operator.tasks.plan.actions import STOPPED_BY_US, DeleteJob, Plan, Publish, leftovers
 from orbiter_operator.tasks.plan.naming import identity
 from orbiter_operator.tasks.plan.result import settle, substitute, waiting_event
-from orbiter_operator.tasks.plan.status import write
+from orbiter_operator.tasks.plan.status import pending_status, write
 
 SETTLING = timedelta(seconds=15)
 """How long a new Job may be silent before the status of a task that waited says that it starts."""
-LOOK_AGAIN_SECONDS = 30.0
+REQUEUE_SECONDS = 30.0
 
 
 def during_attempt(
@@ -52,7 +49,7 @@ def during_attempt(
         return _end(observed, now, attempt, node_lost(gone[-1]), stop)
     if job is None or job.over:
         if any(pod.alive(now) for pod in pods):
-            return Plan(slot="take", requeue_after=LOOK_AGAIN_SECONDS)
+            return Plan(slot="take", requeue_after=REQUEUE_SECONDS)
         if record is None:
             return Plan(slot="take", reobserve=True)
         return _end(observed, now, attempt, why_ended_silently(job, pods, record), ())
@@ -60,23 +57,6 @@ def during_attempt(
         why = why_not_running(job, pods, now) or Explanation(reason="ImagePullFailed", message="")
         return _end(observed, now, attempt, why, stop)
     return _on_its_way(observed, now, attempt, job, pods, image_patience)
-
-
-def pending_status(
-    observed: Observed, now: datetime, attempt: int, why: Explanation | None
-) -> TaskStatus:
-    """The status of an attempt whose worker has not begun, and why if it takes unusually long."""
-    return write(
-        observed,
-        now,
-        "Pending",
-        why.reason if why else "Starting",
-        why.message if why else f"job {job_name(observed.name, attempt)} is starting",
-        admitted=True,
-        started=False,
-        detail=why.detail if why else "",
-        **identity(observed, attempt),
-    )
 
 
 def _end(
@@ -87,7 +67,7 @@ def _end(
     stop: tuple[DeleteJob, ...],
     status: str = "failed",
 ) -> Plan:
-    """Publish what the worker cannot; the next look finds that output, or the worker's own."""
+    """Publish what the worker cannot; the next pass finds that output, or the worker's own."""
     output = substitute(observed, now, attempt, why, status)
     return Plan(
         actions=(Publish(attempt=attempt, output=output), *stop), slot="take", reobserve=True
@@ -133,7 +113,7 @@ def _on_its_way(
             **identity(observed, attempt) | {"start_time": observed.status.start_time or since},
         )
         dying = any(pod.deleted_at and not pod.over for pod in pods)
-        return Plan(status=status, slot="take", requeue_after=LOOK_AGAIN_SECONDS if dying else None)
+        return Plan(status=status, slot="take", requeue_after=REQUEUE_SECONDS if dying else None)
     why = why_not_running(job, pods, now)
     if why is None and observed.status.phase and now - job.created < SETTLING:
         patience = SETTLING if pod else NO_POD_AFTER

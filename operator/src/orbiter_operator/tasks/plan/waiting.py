@@ -1,20 +1,24 @@
-"""Before an attempt: what it waits for, or that it may begin. Pure; part of `plan`."""
+"""Before an attempt: what it waits for (dependencies, a slot), or that it may begin. Pure."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Literal
 
-from orbiter_operator.kube.models import Event, Refusal
+from orbiter_operator.kube.models import Event, Refusal, one_line
 from orbiter_operator.kube.names import job_name
-from orbiter_operator.pods.reasons import NO_POD_AFTER, Explanation, one_line
+from orbiter_operator.pods.reasons import NO_POD_AFTER, Explanation
 from orbiter_operator.tasks.observed import Dependencies, Observed, slot_after
-from orbiter_operator.tasks.plan.actions import Plan, Publish, StartAttempt
-from orbiter_operator.tasks.plan.finished import LINGERING, leftovers
+from orbiter_operator.tasks.plan.actions import LINGERING, Plan, Publish, StartAttempt, leftovers
 from orbiter_operator.tasks.plan.naming import Continuation, continuation, failures_before
 from orbiter_operator.tasks.plan.result import give_up, substitute, waiting_event
 from orbiter_operator.tasks.plan.retry import backoff
-from orbiter_operator.tasks.plan.running import pending_status
-from orbiter_operator.tasks.plan.status import asked_something, dependencies_met, ended_at, write
+from orbiter_operator.tasks.plan.status import (
+    asked_something,
+    dependencies_met,
+    ended_at,
+    pending_status,
+    write,
+)
 
 Lookup = Callable[[str], str | None]
 """Phase of a task in the same namespace: None when there is no such task, "" before its first."""
@@ -26,7 +30,7 @@ _MOST_EDGES = 20_000
 """How far a cycle is looked for: some milliseconds. Tasks on a longer one wait and say for what."""
 
 REFUSED_AGAIN_SECONDS = 15.0
-LOOK_AGAIN_SECONDS = 30.0
+REQUEUE_SECONDS = 30.0
 _TRY_LATER = (403, 409)
 """Refusals that pass: a quota, a missing permission, a name that an old Job still holds."""
 
@@ -46,7 +50,7 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
     spoken = continuation(observed, attempt)
     if observed.prompt is None and spoken is None:
         text = observed.prompt_error or "the prompt is not known yet"
-        return _wait(observed, now, "PromptMissing", text, requeue_after=LOOK_AGAIN_SECONDS)
+        return _wait(observed, now, "PromptMissing", text, requeue_after=REQUEUE_SECONDS)
     if not observed.slots.free:
         return _in_line(observed, now)
     if observed.queue_error:
@@ -56,7 +60,7 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
     return Plan(
         actions=(_start(attempt, observed.prompt or "", spoken),),
         # A task that has shown a phase before is left alone: if all goes well, Running is its next
-        # line, and if not, `progress` says what is wrong.
+        # line, and if not, `running` says what is wrong.
         status=None if observed.status.phase else pending_status(observed, now, attempt, None),
         event=_entry_ignored(observed, attempt),
         slot="take",
@@ -104,7 +108,7 @@ def _previous_holds(observed: Observed, now: datetime, previous: int) -> Plan | 
         # It has answered and will leave by itself; its log stays readable as long as its Job does.
         lingers = now - ended >= LINGERING
         steps = leftovers(observed) if lingers else ()
-        return Plan(actions=steps, slot=slot, requeue_after=LOOK_AGAIN_SECONDS)
+        return Plan(actions=steps, slot=slot, requeue_after=REQUEUE_SECONDS)
     return None
 
 
@@ -130,13 +134,13 @@ def _dependencies_hold(observed: Observed, now: datetime) -> Plan | None:
 def _in_line(observed: Observed, now: datetime) -> Plan:
     slots = observed.slots
     if slots.shown and observed.status.reason == "ConcurrencyLimit":
-        return Plan(slot="wait", requeue_after=LOOK_AGAIN_SECONDS)
+        return Plan(slot="wait", requeue_after=REQUEUE_SECONDS)
     text = (
         f"place {slots.position} of {slots.waiting}, "
         f"{slots.running} of {slots.limit} jobs running in this namespace"
     )
     return _wait(
-        observed, now, "ConcurrencyLimit", text, slot="wait", requeue_after=LOOK_AGAIN_SECONDS
+        observed, now, "ConcurrencyLimit", text, slot="wait", requeue_after=REQUEUE_SECONDS
     )
 
 
@@ -205,7 +209,7 @@ def resolve(name: str, phase_of: Lookup, edges: Edges) -> Dependencies:
 def find_cycle(name: str, edges: Edges) -> tuple[str, ...]:
     """The shortest way from `name` back to itself, both ends included; empty when there is none.
 
-    Looked for at every look at a task that waits, so never in the whole of a large graph.
+    Looked for in every pass over a task that waits, so never in the whole of a large graph.
     """
     came_from: dict[str, str] = {}
     frontier, seen = [name], 0
