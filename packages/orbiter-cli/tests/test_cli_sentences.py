@@ -46,6 +46,8 @@ FILES = {
     "spans.jsonl": '{"a": 1}\n',
     "talk.json": '{"messages": [{"role": "x", "content": 5}]}',
     "tools.json": "{}",
+    "servers.yaml": "name: calc\nmcpServers: {a: {command: none}}\n",
+    "task.yaml": "apiVersion: orbiter.dev/v1alpha1\nkind: AgentTask\nmetadata: {name: a}\n",
 }
 
 
@@ -181,3 +183,25 @@ def test_a_directory_of_the_server_that_cannot_be_made_is_told(orbiter):
     assert done.stderr == (
         "error: the server's directory /proc/x cannot be used: No such file or directory\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "module", "extra"),
+    [
+        ("eval calc.yaml sums.jsonl", "orbiter.eval", "eval"),
+        ("mcp tools tools.json", "orbiter.mcp", "mcp"),
+        ("mcp serve calc.yaml", "orbiter.mcp", "mcp"),
+        ("run servers.yaml hi", "orbiter.mcp", "mcp"),
+        ("serve calc.yaml", "orbiter.server", "serve"),
+        ("trace spans.jsonl", "orbiter.trace", "trace"),
+        ("run calc.yaml hi --trace t.jsonl", "orbiter.trace", "trace"),
+        ("task run -f task.yaml", "jsonschema", "local"),
+    ],
+)
+def test_a_missing_extra_is_told_with_the_way_to_install_it(
+    orbiter, monkeypatch, words, module, extra
+):
+    monkeypatch.setitem(sys.modules, module, None)
+    done = orbiter(*words.split())
+    assert done.exit_code == 2
+    assert done.stderr == f"error: this needs {module}: pip install 'orbiter-cli[{extra}]'\n"

@@ -77,8 +77,6 @@ def evaluate(
 
     from orbiter.cli.agent.loading import load_agent
     from orbiter.config import TaskConfig
-
-    _installed()
     from orbiter.eval import (
         EvalResult,
         Evaluator,
@@ -120,13 +118,6 @@ def evaluate(
     for write, file in writers:
         _keep(write(result, comparison=comparison, gate=gate), Path(file))
     return gate.exit_code
-
-
-def _installed() -> None:
-    try:
-        import orbiter.eval  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise UsageError(f"orbiter eval needs the extra orbiter-cli[eval] ({error})") from error
 
 
 def _scorer(text: str, judge: str | None) -> Any:

@@ -48,11 +48,8 @@ def serve(
     Outside of this machine clients need a token: ORBITER_SERVER_TOKEN, else one that is made.
     """
     from orbiter.cli.commands.run import tracing
+    from orbiter.server import ServerConfig
 
-    try:
-        from orbiter.server import ServerConfig
-    except ModuleNotFoundError as error:
-        raise UsageError(f"orbiter serve needs the extra orbiter-cli[serve] ({error})") from error
     loaded = _loaded(agents, model)
     settings = {"directory": directory, "namespace": namespace, "kubeconfig": kubeconfig}
     config = ServerConfig.model_validate(
