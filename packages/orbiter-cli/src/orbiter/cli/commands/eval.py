@@ -116,7 +116,7 @@ def evaluate(
         gate = check(result, thresholds, comparison=comparison)
     _tell(result, comparison, gate, as_json)
     for write, file in writers:
-        _keep(write(result, comparison=comparison, gate=gate), Path(file))
+        keep_report(write(result, comparison=comparison, gate=gate), Path(file))
     return gate.exit_code
 
 
@@ -149,7 +149,7 @@ def _writer(file: str) -> Any:
     return writers[suffix]
 
 
-def _keep(report: str, file: Path) -> None:
+def keep_report(report: str, file: Path) -> None:
     """Write a report; elsewhere when its place is gone meanwhile, because the runs cost money."""
     import tempfile
 

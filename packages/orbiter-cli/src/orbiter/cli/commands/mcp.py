@@ -126,7 +126,8 @@ def serve(
                 await server.serve_stdio()
                 return
             token = os.environ.get("ORBITER_MCP_TOKEN") or None
-            await server.serve_http(host=host, port=port, token=token, announce=announce)
+            with usage():
+                await server.serve_http(host=host, port=port, token=token, announce=announce)
 
     asyncio.run(main())
 

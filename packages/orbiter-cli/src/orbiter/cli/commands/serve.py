@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orbiter.cli.ui.options import AsJson, Model, TraceFile
-from orbiter.cli.ui.outcome import UsageError, ends
+from orbiter.cli.ui.outcome import UsageError, ends, usage
 
 if TYPE_CHECKING:
     from orbiter.cli.agent.loading import LoadedAgent
@@ -64,7 +64,7 @@ def serve(
         else:
             sys.stderr.write(f"serving {', '.join(loaded)} at {url}\n")
 
-    with tracing(trace):
+    with tracing(trace), usage():
         _serve(loaded, host, port, config, announce)
 
 
