@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 from support.markdown_blocks import staged
 from typer.testing import CliRunner
 
+from orbiter.cli.commands.eval import keep_report
 from orbiter.cli.main import app
 from orbiter.cli.ui.sentences import sentence
 from orbiter.listening import listen
@@ -46,6 +47,8 @@ FILES = {
     "spans.jsonl": '{"a": 1}\n',
     "talk.json": '{"messages": [{"role": "x", "content": 5}]}',
     "tools.json": "{}",
+    "servers.yaml": "name: calc\nmcpServers: {a: {command: none}}\n",
+    "task.yaml": "apiVersion: orbiter.dev/v1alpha1\nkind: AgentTask\nmetadata: {name: a}\n",
 }
 
 
@@ -91,7 +94,7 @@ def orbiter(tmp_path, monkeypatch):
         ("eval calc.yaml sums.jsonl --baseline none.jsonl", 2, "none.jsonl"),
         ("trace spans.jsonl", 2, "spans.jsonl, line 1 is no span: "),
         ("trace .", 2, "Is a directory"),
-        ("chat calc.yaml --session talk.json", 2, "talk.json holds no conversation: messages.0"),
+        ("chat calc.yaml --session talk.json", 2, "talk.json holds no conversation: messages.0: Input tag 'x'"),
         ("chat calc.yaml --session .", 2, "Is a directory"),
         ("tools calc.yaml --args {}", 2, "--args is for --call: name the tool with --call TOOL"),
         ("task run -f none.yaml", 2, "none.yaml: No such file"),
@@ -160,7 +163,7 @@ def test_a_port_in_use_is_told_and_nothing_is_announced(orbiter, words):
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         done = orbiter(*words.format(port).split())
-    assert (done.exit_code, done.stdout) == (1, "")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == (
         f"error: port {port} of 127.0.0.1 is in use: stop the program that listens there, or "
         "choose another port (0 takes one that is free)\n"
@@ -170,7 +173,7 @@ def test_a_port_in_use_is_told_and_nothing_is_announced(orbiter, words):
 def test_a_second_server_in_a_directory_is_told_and_nothing_is_announced(orbiter, tmp_path):
     with owned(tmp_path / "orbiter-server"):
         done = orbiter("serve", "calc.yaml", "--port", "0")
-    assert (done.exit_code, done.stdout) == (1, "")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == (
         "error: another server uses orbiter-server: stop it or give this one its own directory\n"
     )
@@ -181,3 +184,33 @@ def test_a_directory_of_the_server_that_cannot_be_made_is_told(orbiter):
     assert done.stderr == (
         "error: the server's directory /proc/x cannot be used: No such file or directory\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "module", "extra"),
+    [
+        ("eval calc.yaml sums.jsonl", "orbiter.eval", "eval"),
+        ("mcp tools tools.json", "orbiter.mcp", "mcp"),
+        ("mcp serve calc.yaml", "orbiter.mcp", "mcp"),
+        ("run servers.yaml hi", "orbiter.mcp", "mcp"),
+        ("serve calc.yaml", "orbiter.server", "serve"),
+        ("trace spans.jsonl", "orbiter.trace", "trace"),
+        ("run calc.yaml hi --trace t.jsonl", "orbiter.trace", "trace"),
+        ("task run -f task.yaml", "jsonschema", "local"),
+    ],
+)
+def test_a_missing_extra_is_told_with_the_way_to_install_it(
+    orbiter, monkeypatch, words, module, extra
+):
+    monkeypatch.setitem(sys.modules, module, None)
+    done = orbiter(*words.split())
+    assert done.exit_code == 2
+    assert done.stderr == f"error: this needs {module}: pip install 'orbiter-cli[{extra}]'\n"
+
+
+def test_a_report_whose_place_is_gone_in_the_end_is_kept_elsewhere(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    keep_report("what it cost money to know", tmp_path / "gone" / "nightly.html")
+    [kept] = tmp_path.glob("nightly-*.html")
+    assert kept.read_text() == "what it cost money to know"
+    assert capsys.readouterr().err.endswith(f"gone first; it is in {kept} instead\n")

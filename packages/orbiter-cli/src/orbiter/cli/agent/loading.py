@@ -183,10 +183,6 @@ def _made(function: Any, reference: str) -> Any:
 
 
 def _mcp_tools(servers: Mapping[str, Any]) -> Any:
-    try:
-        from orbiter.mcp import mcp_tools
-    except ModuleNotFoundError as error:
-        if error.name != "orbiter.mcp":
-            raise
-        raise AgentFileError("mcpServers need the extra: orbiter-cli[mcp]") from error
+    from orbiter.mcp import mcp_tools
+
     return mcp_tools({"mcpServers": dict(servers)})

@@ -77,8 +77,6 @@ def evaluate(
 
     from orbiter.cli.agent.loading import load_agent
     from orbiter.config import TaskConfig
-
-    _installed()
     from orbiter.eval import (
         EvalResult,
         Evaluator,
@@ -118,15 +116,8 @@ def evaluate(
         gate = check(result, thresholds, comparison=comparison)
     _tell(result, comparison, gate, as_json)
     for write, file in writers:
-        _keep(write(result, comparison=comparison, gate=gate), Path(file))
+        keep_report(write(result, comparison=comparison, gate=gate), Path(file))
     return gate.exit_code
-
-
-def _installed() -> None:
-    try:
-        import orbiter.eval  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise UsageError(f"orbiter eval needs the extra orbiter-cli[eval] ({error})") from error
 
 
 def _scorer(text: str, judge: str | None) -> Any:
@@ -158,7 +149,7 @@ def _writer(file: str) -> Any:
     return writers[suffix]
 
 
-def _keep(report: str, file: Path) -> None:
+def keep_report(report: str, file: Path) -> None:
     """Write a report; elsewhere when its place is gone meanwhile, because the runs cost money."""
     import tempfile
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orbiter.cli.ui.options import AsJson, Model, TraceFile
-from orbiter.cli.ui.outcome import UsageError, ends
+from orbiter.cli.ui.outcome import UsageError, ends, usage
 
 if TYPE_CHECKING:
     from orbiter.cli.agent.loading import LoadedAgent
@@ -48,11 +48,8 @@ def serve(
     Outside of this machine clients need a token: ORBITER_SERVER_TOKEN, else one that is made.
     """
     from orbiter.cli.commands.run import tracing
+    from orbiter.server import ServerConfig
 
-    try:
-        from orbiter.server import ServerConfig
-    except ModuleNotFoundError as error:
-        raise UsageError(f"orbiter serve needs the extra orbiter-cli[serve] ({error})") from error
     loaded = _loaded(agents, model)
     settings = {"directory": directory, "namespace": namespace, "kubeconfig": kubeconfig}
     config = ServerConfig.model_validate(
@@ -67,7 +64,7 @@ def serve(
         else:
             sys.stderr.write(f"serving {', '.join(loaded)} at {url}\n")
 
-    with tracing(trace):
+    with tracing(trace), usage():
         _serve(loaded, host, port, config, announce)
 
 

@@ -87,11 +87,12 @@ def mistake(one: object) -> str:
     """What is wrong with one field, in the words of pydantic, with the value."""
     assert isinstance(one, dict)  # noqa: S101 - pydantic's ErrorDetails
     if one["type"] == "missing":
-        return "is missing"
+        return "it is missing"
     if one["type"] == "extra_forbidden":
         return "there is no such field"
     message = str(one["msg"]).removeprefix("Value error, ")
-    return f"{message}, not {shown(one['input'])}"
+    # pydantic quotes what tells the kinds of a union apart
+    return message if "tag" in one["type"] else f"{message}, not {shown(one['input'])}"
 
 
 def shown(value: object) -> str:
