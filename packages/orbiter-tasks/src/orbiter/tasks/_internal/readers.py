@@ -1,7 +1,7 @@
 """Those who wait for a task or follow its events: any number of them, each at its own pace."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 
 from orbiter.tasks._internal.adapter import FullStore
 from orbiter.tasks._internal.signals import Signals
@@ -12,10 +12,18 @@ from orbiter.tasks.state import TERMINAL_STATES, TaskNotFoundError, TaskState
 class Readers:
     """Reads from a store, woken by signals and by time."""
 
-    def __init__(self, store: FullStore, signals: Signals, poll_interval: float) -> None:
+    def __init__(
+        self,
+        store: FullStore,
+        signals: Signals,
+        poll_interval: float,
+        idle: Callable[[Task], object],
+    ) -> None:
+        """Read from a store; `idle` is told of a task that nothing happened to for a while."""
         self._store = store
         self._signals = signals
         self._poll_interval = poll_interval
+        self._idle = idle
 
     async def found(self, task_id: str) -> Task:
         """Return the task.
@@ -35,7 +43,7 @@ class Readers:
             task = await self.found(task_id)
             if task.state in states:
                 return task
-            await asyncio.wait({news}, timeout=self._poll_interval)
+            await self._news_of(task, news)
 
     async def events(self, task_id: str, after: int) -> AsyncIterator[TaskEvent]:
         """Yield the events behind `after` up to the terminal state."""
@@ -50,4 +58,9 @@ class Readers:
                     return
             if task.is_terminal:
                 return
-            await asyncio.wait({news}, timeout=self._poll_interval)
+            await self._news_of(task, news)
+
+    async def _news_of(self, task: Task, news: asyncio.Future[None]) -> None:
+        heard, _ = await asyncio.wait({news}, timeout=self._poll_interval)
+        if not heard:
+            self._idle(task)
