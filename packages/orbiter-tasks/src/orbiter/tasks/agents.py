@@ -4,7 +4,7 @@ They are found by the task's `config_name`; the task's `system_prompt` outranks 
 """
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
 
@@ -78,6 +78,8 @@ def named(agents: Any) -> dict[str, TaskAgent]:
     Raises:
         TaskError: Something cannot run a task.
     """
+    if isinstance(agents, AgentSpec | Agent | Swarm | str) or not isinstance(agents, Iterable):
+        raise TaskError(f"{shown(agents)} is no list: give [agent] or {{'name': agent}}")
     pairs = agents.items() if hasattr(agents, "items") else ((_name(a), a) for a in agents)
     found = dict(pairs)
     for name, agent in found.items():
@@ -88,6 +90,11 @@ def named(agents: Any) -> dict[str, TaskAgent]:
                 "function of a Task"
             )
     return found
+
+
+def shown(value: object) -> str:
+    """Return a value as an error names it."""
+    return f"the class {value.__name__}" if isinstance(value, type) else f"{value!r:.80}"
 
 
 def _name(agent: Any) -> str:

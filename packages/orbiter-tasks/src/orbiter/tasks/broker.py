@@ -13,10 +13,10 @@ from orbiter.tasks._internal.adapter import full
 from orbiter.tasks._internal.background import Background
 from orbiter.tasks._internal.dispatcher import Dispatcher, Rules
 from orbiter.tasks._internal.notifications import Callback, Callbacks, Readers, Signals
-from orbiter.tasks.agents import TaskAgent
+from orbiter.tasks.agents import TaskAgent, shown
 from orbiter.tasks.contract import LEASE_SECONDS, Change, TaskStore
 from orbiter.tasks.models import EventType, Task, TaskEvent
-from orbiter.tasks.state import TERMINAL_STATES, TaskState, TransitionError
+from orbiter.tasks.state import TERMINAL_STATES, TaskError, TaskState, TransitionError
 from orbiter.tasks.store import TaskStoreMemory
 from orbiter.tasks.worker import Worker, new_owner
 from orbiter.types import StreamEvent
@@ -60,7 +60,14 @@ class TaskBroker:
             exit_timeout: Seconds running tasks have to finish before they are re-queued.
             listener: Called with a task's id and each event of its agent's run here, as it
                 happens: text piece by piece. What it raises fails the task.
+
+        Raises:
+            TaskError: The store is none, or something cannot run a task.
         """
+        if store is not None and not isinstance(store, TaskStore):
+            raise TaskError(
+                f'store= got {shown(store)}: give a store, such as TaskStoreSqlite("tasks.db")'
+            )
         self.store: TaskStore = store if store is not None else TaskStoreMemory()
         self._store = full(self.store)
         self._worker = Worker(self._store, model, agent_specs, listener=listener)
@@ -69,7 +76,8 @@ class TaskBroker:
         self._exit_seconds = exit_timeout if on_exit == "finish" else 0.0
         self._callbacks = Callbacks(self._store)
         self._signals = Signals()
-        self._readers = Readers(self._store, self._signals, poll_interval)
+        self._readers = Readers(self._store, self._signals, poll_interval, self._idle)
+        self._warned = False
         self._dispatcher = Dispatcher(
             self._store,
             self._worker.run,
@@ -206,6 +214,17 @@ class TaskBroker:
             TaskNotFoundError: The task is unknown.
         """
         await self._callbacks.add(task_id, _set(states), callback)
+
+    def _idle(self, task: Task) -> None:
+        # what others can reach, others may run: only in memory it is sure that nobody does
+        alone = isinstance(self.store, TaskStoreMemory) and not self._dispatcher.entered
+        if alone and task.state is TaskState.PENDING and not self._warned:
+            self._warned = True
+            logger.warning(
+                "task %s is pending and nobody runs it: tasks run while you are inside of "
+                "`async with broker:`",
+                task.id,
+            )
 
     def _changed(self, change: Change) -> None:
         if change.state is TaskState.PENDING:

@@ -85,10 +85,18 @@ class Bell:
 class Readers:
     """Reads from a store, woken by signals and by time."""
 
-    def __init__(self, store: FullStore, signals: Signals, poll_interval: float) -> None:
+    def __init__(
+        self,
+        store: FullStore,
+        signals: Signals,
+        poll_interval: float,
+        idle: Callable[[Task], object],
+    ) -> None:
+        """Read from a store; `idle` is told of a task that nothing happened to for a while."""
         self._store = store
         self._signals = signals
         self._poll_interval = poll_interval
+        self._idle = idle
 
     async def found(self, task_id: str) -> Task:
         """Return the task.
@@ -108,7 +116,7 @@ class Readers:
             task = await self.found(task_id)
             if task.state in states:
                 return task
-            await asyncio.wait({news}, timeout=self._poll_interval)
+            await self._news_of(task, news)
 
     async def events(self, task_id: str, after: int) -> AsyncIterator[TaskEvent]:
         """Yield the events behind `after` up to the terminal state."""
@@ -123,7 +131,12 @@ class Readers:
                     return
             if task.is_terminal:
                 return
-            await asyncio.wait({news}, timeout=self._poll_interval)
+            await self._news_of(task, news)
+
+    async def _news_of(self, task: Task, news: asyncio.Future[None]) -> None:
+        heard, _ = await asyncio.wait({news}, timeout=self._poll_interval)
+        if not heard:
+            self._idle(task)
 
 
 @dataclass(slots=True)
