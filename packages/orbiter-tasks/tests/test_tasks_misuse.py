@@ -40,11 +40,11 @@ async def test_no_thread_stays_behind_a_file_that_cannot_be_opened(tmp_path, mon
 
     made = []
 
-    def connect(*args, connect=aiosqlite.connect, **options):
+    def connect(*args, connect=aiosqlite.Connection, **options):
         made.append(connect(*args, **options))
         return made[-1]
 
-    monkeypatch.setattr(aiosqlite, "connect", connect)
+    monkeypatch.setattr(aiosqlite, "Connection", connect)
     with pytest.raises(TaskError, match=r"its directory .* does not exist: make it, or name"):
         await TaskStoreSqlite(tmp_path / "none" / "tasks.db").get("x")
     assert [connection._thread.is_alive() for connection in made] == [False]
