@@ -1,7 +1,7 @@
 """The model of a page of docs/, for people who type it: `make docs-model PAGE=docs/agents.md`.
 
 It gives the replies that the page's source names, in the page's order, over the APIs of OpenAI and
-Anthropic. Each request takes the next one, whatever it asks, so the blocks are typed in their order.
+Anthropic. Each request takes the next one, whatever it asks: the blocks are typed in their order.
 """
 
 import asyncio
