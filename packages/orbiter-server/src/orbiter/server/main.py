@@ -16,8 +16,9 @@ from starlette.applications import Starlette
 from orbiter import Agent, Swarm
 from orbiter.agent import Provider
 from orbiter.server._internal.auth import is_loopback
+from orbiter.server._internal.given import check_given
 from orbiter.server._internal.runs import Runs
-from orbiter.server.app import check_given, create_app
+from orbiter.server.app import create_app
 from orbiter.server.config import ServerConfig
 from orbiter.types import OrbiterError
 
