@@ -25,6 +25,7 @@ from orbiter.server._internal.database import Database
 from orbiter.server._internal.directory import owned
 from orbiter.server._internal.endpoint import PATTERN, on_request_error, openapi
 from orbiter.server._internal.errors import RequestError, error_response
+from orbiter.server._internal.given import check_given
 from orbiter.server._internal.journal import Journal
 from orbiter.server._internal.metrics import Metrics
 from orbiter.server._internal.page import page_routes
@@ -37,7 +38,6 @@ from orbiter.server._internal.system_routes import system_endpoints
 from orbiter.server._internal.task_routes import task_endpoints
 from orbiter.server.config import ServerConfig
 from orbiter.tasks import TaskBroker, TaskStoreSqlite
-from orbiter.types import OrbiterError
 
 logger = logging.getLogger("orbiter.server")
 
@@ -95,32 +95,6 @@ def create_app(
     app.state.runs = services.runs
     app.state.directory = config.directory
     return app
-
-
-def check_given(agents: object, config: object) -> None:
-    """Refuse what is no mapping of agents, and what is no configuration.
-
-    Raises:
-        OrbiterError: The text has what was given, and what to give.
-    """
-    give = 'give agents by name, such as {"helper": Agent(name="helper")}'
-    if not isinstance(agents, Mapping):
-        raise OrbiterError(f"{_shown(agents)} cannot be served: {give}")
-    if not agents:
-        raise OrbiterError("there is nothing to serve: give at least one agent")
-    for name, agent in agents.items():
-        if not isinstance(agent, Agent | Swarm):
-            raise OrbiterError(f"{name!r}: {_shown(agent)} cannot be served: {give}")
-    if config is not None and not isinstance(config, ServerConfig):
-        # not its values: one may be the token
-        keys = ", ".join(f"{key}=..." for key in config) if isinstance(config, dict) else "..."
-        raise OrbiterError(f"config= is a {type(config).__name__}: give ServerConfig({keys})")
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, type):
-        return f"the class {value.__name__}"
-    return "a list" if isinstance(value, list | tuple | set) else f"{value!r:.80}"
 
 
 def _services(

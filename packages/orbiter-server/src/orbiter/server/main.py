@@ -18,8 +18,9 @@ from orbiter.access import is_loopback
 from orbiter.agent import Provider
 from orbiter.listening import listen, outside_of_a_loop, url_of
 from orbiter.server._internal.directory import owned
+from orbiter.server._internal.given import check_given
 from orbiter.server._internal.runs import Runs
-from orbiter.server.app import check_given, create_app
+from orbiter.server.app import create_app
 from orbiter.server.config import ServerConfig
 from orbiter.types import OrbiterError
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from orbiter import Agent, Swarm, Tool, tool
 from orbiter.config import DEFAULT_MAX_STEPS
+from orbiter.tasks._internal.shown import shown
 from orbiter.tasks.models import Task
 from orbiter.tasks.state import TaskError
 
@@ -90,11 +91,6 @@ def named(agents: Any) -> dict[str, TaskAgent]:
                 "function of a Task"
             )
     return found
-
-
-def shown(value: object) -> str:
-    """Return a value as an error names it."""
-    return f"the class {value.__name__}" if isinstance(value, type) else f"{value!r:.80}"
 
 
 def _name(agent: Any) -> str:

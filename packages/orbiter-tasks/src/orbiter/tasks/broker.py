@@ -12,8 +12,10 @@ from orbiter.agent import Provider
 from orbiter.tasks._internal.adapter import full
 from orbiter.tasks._internal.background import Background
 from orbiter.tasks._internal.dispatcher import Dispatcher, Rules
+from orbiter.tasks._internal.idle import Idle
 from orbiter.tasks._internal.notifications import Callback, Callbacks, Readers, Signals
-from orbiter.tasks.agents import TaskAgent, shown
+from orbiter.tasks._internal.shown import shown
+from orbiter.tasks.agents import TaskAgent
 from orbiter.tasks.contract import LEASE_SECONDS, Change, TaskStore
 from orbiter.tasks.models import EventType, Task, TaskEvent
 from orbiter.tasks.state import TERMINAL_STATES, TaskError, TaskState, TransitionError
@@ -60,15 +62,8 @@ class TaskBroker:
             exit_timeout: Seconds running tasks have to finish before they are re-queued.
             listener: Called with a task's id and each event of its agent's run here, as it
                 happens: text piece by piece. What it raises fails the task.
-
-        Raises:
-            TaskError: The store is none, or something cannot run a task.
         """
-        if store is not None and not isinstance(store, TaskStore):
-            raise TaskError(
-                f'store= got {shown(store)}: give a store, such as TaskStoreSqlite("tasks.db")'
-            )
-        self.store: TaskStore = store if store is not None else TaskStoreMemory()
+        self.store: TaskStore = _checked(store)
         self._store = full(self.store)
         self._worker = Worker(self._store, model, agent_specs, listener=listener)
         self._poll_interval = poll_interval
@@ -76,14 +71,14 @@ class TaskBroker:
         self._exit_seconds = exit_timeout if on_exit == "finish" else 0.0
         self._callbacks = Callbacks(self._store)
         self._signals = Signals()
-        self._readers = Readers(self._store, self._signals, poll_interval, self._idle)
-        self._warned = False
         self._dispatcher = Dispatcher(
             self._store,
             self._worker.run,
             new_owner(),
             Rules(poll_interval, concurrency, lease_seconds, orphan_retries),
         )
+        idle = Idle(self.store, self._dispatcher).tell
+        self._readers = Readers(self._store, self._signals, poll_interval, idle)
         self._background = Background()
         self._observer: asyncio.Task[None] | None = None
         self._unwatch = self._store.watch(self._changed)
@@ -215,17 +210,6 @@ class TaskBroker:
         """
         await self._callbacks.add(task_id, _set(states), callback)
 
-    def _idle(self, task: Task) -> None:
-        # what others can reach, others may run: only in memory it is sure that nobody does
-        alone = isinstance(self.store, TaskStoreMemory) and not self._dispatcher.entered
-        if alone and task.state is TaskState.PENDING and not self._warned:
-            self._warned = True
-            logger.warning(
-                "task %s is pending and nobody runs it: tasks run while you are inside of "
-                "`async with broker:`",
-                task.id,
-            )
-
     def _changed(self, change: Change) -> None:
         if change.state is TaskState.PENDING:
             self._dispatcher.ring()
@@ -238,9 +222,8 @@ class TaskBroker:
             self._background.call(self._activity, event)
 
     async def _observe(self) -> None:
-        # transitions made by other processes reach callbacks this way
         while True:
-            await asyncio.sleep(self._poll_interval)
+            await asyncio.sleep(self._poll_interval)  # for transitions made by other processes
             for task_id in self._callbacks.ids():
                 self._background.spawn(self._callbacks.catch_up(task_id))
 
@@ -248,3 +231,9 @@ class TaskBroker:
 def _set(states: Collection[TaskState]) -> frozenset[TaskState]:
     # a state is a string too, and a string a collection
     return frozenset({states} if isinstance(states, TaskState) else states)
+
+
+def _checked(store: TaskStore | None) -> TaskStore:
+    if store is not None and not isinstance(store, TaskStore):
+        raise TaskError(f'store= got {shown(store)}: give TaskStoreSqlite("tasks.db")')
+    return store if store is not None else TaskStoreMemory()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from orbiter.sqlite_file import open_file
 from orbiter.tasks._internal import sqlite_rows as _rows_of
 from orbiter.tasks._internal.changes import over
+from orbiter.tasks._internal.sqlite_file import advice, begun
 from orbiter.tasks._internal.sqlite_rows import (
     UnreadableRowError,
     columns,
@@ -235,27 +236,10 @@ async def _connect(path: Path) -> "aiosqlite.Connection":
     # A forgotten close() must not keep the interpreter from ending.
     connecting._thread.daemon = True
     try:
-        db = await _begun(connecting)
+        db = await begun(connecting)
         await db.executescript(SCHEMA)
         await db.executescript(_rows_of.SET_ASIDE)
     except sqlite3.Error as error:
         await connecting.close()
-        raise TaskError(f"{path} cannot be opened: {error}; {_advice(path)}") from error
+        raise TaskError(f"{path} cannot be opened: {error}; {advice(path)}") from error
     return db
-
-
-async def _begun(connecting: "aiosqlite.Connection") -> "aiosqlite.Connection":
-    try:
-        return await connecting
-    except BaseException:
-        # Its thread still reports to this loop; the loop must not be gone by then.
-        await asyncio.to_thread(connecting._thread.join)
-        raise
-
-
-def _advice(path: Path) -> str:
-    if path.is_dir():
-        return "it is a directory: name a file in it"
-    if not path.parent.is_dir():
-        return f"its directory {path.parent} does not exist: make it, or name another file"
-    return "is it a SQLite file, and may we write there?"

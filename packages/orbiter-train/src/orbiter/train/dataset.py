@@ -41,27 +41,6 @@ class DatasetFile(BaseModel):
     skipped: int = 0
 
 
-def check_files(data: object, validation: object, format: Format, taker: str) -> None:
-    """Refuse what a trainer does not take.
-
-    Raises:
-        TrainingError: It is no DatasetFile, of another format, or the two are of two kinds.
-    """
-    kinds = set()
-    for file in (data,) if validation is None else (data, validation):
-        if not isinstance(file, DatasetFile):
-            raise TrainingError(
-                f"{file!r:.80} is no DatasetFile: give what write_sft(...) or "
-                "write_preferences(...) returned"
-            )
-        kinds.add(file.kind)
-        if file.format != format or len(kinds) > 1:
-            raise TrainingError(
-                f"{file.path} has {file.kind} examples for {file.format}: {taker} takes "
-                f'format="{format}", and both files have to be of one kind'
-            )
-
-
 def write_sft(
     trajectories: Iterable[Trajectory],
     path: str | Path,

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from orbiter.train.dataset import DatasetFile, check_files
+from orbiter.train._internal.given import check_files
+from orbiter.train.dataset import DatasetFile
 from orbiter.train.trainer import JobState, TrainingJob
 from orbiter.train.trajectory import TrainingError
 
