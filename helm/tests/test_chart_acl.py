@@ -18,7 +18,7 @@ from orbiter_contracts import queues, scripts
 from orbiter_operator.sessions.streams import LOOK, registry_key
 from orbiter_operator.streams.id_repair import MEND
 from orbiter_operator.streams.reader import LAST_ID
-from worker_wrapper.lease import LEASE_SECONDS, RELEASE, TAKE
+from worker_wrapper.queue.lease import LEASE_SECONDS, RELEASE, TAKE
 
 pytestmark = pytest.mark.e2e
 

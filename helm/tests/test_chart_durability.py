@@ -21,8 +21,8 @@ from support.redis_server import RedisServer
 
 from orbiter_contracts import queues, scripts
 from orbiter_operator.streams.client import BLOCKING_SECONDS, blocking_client, redis_client
-from worker_wrapper.connection import RedisConnection
-from worker_wrapper.streams import BLOCK_SECONDS
+from worker_wrapper.queue.connection import RedisConnection
+from worker_wrapper.queue.streams import BLOCK_SECONDS
 
 pytestmark = pytest.mark.e2e
 

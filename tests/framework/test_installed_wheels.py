@@ -16,7 +16,6 @@ PARTS = (
     "core", "models", "memory", "context", "tasks", "trace", "mcp", "sandbox", "eval", "a2a",
     "server", "train", "cli",
 )  # fmt: skip
-PACKAGES = [ROOT / "packages" / f"orbiter-{part}" for part in PARTS]
 IMPORTS = [
     "import orbiter",
     "import orbiter.tool",
@@ -27,7 +26,7 @@ IMPORTS = [
 
 def command(*words: str | Path, cwd: Path = ROOT) -> str:
     """Run a command and return what it prints."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "MYPY"))}
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "MYPY", "MAKE"))}
     done = subprocess.run(list(map(str, words)), cwd=cwd, env=clean, capture_output=True, text=True)
     assert done.returncode == 0, f"{' '.join(map(str, words))}:\n{done.stdout}{done.stderr}"
     return done.stdout
@@ -37,8 +36,7 @@ def command(*words: str | Path, cwd: Path = ROOT) -> str:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Python of its own with the wheels in it; third parties come from the one that tests."""
     home = tmp_path_factory.mktemp("installed")
-    for package in PACKAGES:
-        command(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", home, cwd=package)
+    command("make", "wheels", f"DIST={home}")
     command(sys.executable, "-m", "venv", "--without-pip", home / "venv")
     python = home / "venv" / "bin" / "python"
     uv = Path(sys.executable).with_name("uv")
@@ -80,6 +78,18 @@ def test_core_needs_pydantic_only(installed):
     allowed = {"annotated_types", "orbiter", "pydantic", "pydantic_core", "typing_extensions",
                "typing_inspection"}  # fmt: skip
     assert set(eval(command(installed, "-c", program))) <= allowed
+
+
+@pytest.mark.parametrize("program", ["orbiter", "kubectl-orbiter"])
+def test_the_programs_start(installed, program):
+    assert "Usage" in command(installed.with_name(program), "--help")
+
+
+def test_every_package_of_the_checkout_has_its_wheel(installed):
+    built = {wheel.name.split("-")[0] for wheel in installed.parents[2].glob("*.whl")}
+    there = {file.parent.name for file in ROOT.glob("packages/*/pyproject.toml")}
+    there |= {"orbiter-contracts", "orbiter-operator", "worker-wrapper"}
+    assert built == {name.replace("-", "_") for name in there}
 
 
 def test_every_wheel_brings_its_licence_and_its_readme(installed):

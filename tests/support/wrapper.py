@@ -23,7 +23,7 @@ from redis.asyncio import Redis
 from support.eventually import eventually
 from support.redis_server import RedisServer
 
-from worker_wrapper.connection import RedisConnection
+from worker_wrapper.queue.connection import RedisConnection
 
 API_KEY = "sk-ant-not-a-real-key"
 
@@ -64,7 +64,7 @@ printf '"total_cost_usd":0.25,"usage":{{"input_tokens":%s,"output_tokens":5}}}}\
 # sitecustomize of a whole process.
 _SABOTAGE = """
 import os, signal
-from worker_wrapper import connection
+from worker_wrapper.queue import connection
 
 real, count = connection.RedisConnection._once, 0
 

@@ -8,9 +8,10 @@ from uuid import UUID
 
 import pytest
 
-from worker_wrapper.agents.base import AgentOptions, Outcome, Session, Turn
+from worker_wrapper.agents.base import AgentOptions, Session, Turn
 from worker_wrapper.agents.claude import AGENT, session_uuid
-from worker_wrapper.spill import Spill
+from worker_wrapper.process.command import Outcome
+from worker_wrapper.process.output_buffer import OutputBuffer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SESSION = "6b9cd19e-69ae-405a-b5a0-d352a4f15301"
@@ -45,7 +46,7 @@ Outcomes = Callable[..., Outcome]
 @pytest.fixture
 def outcome(tmp_path: Path) -> Outcomes:
     def make(stdout: str, *, exit_code: int = 0, stderr: str = "") -> Outcome:
-        spill = Spill(tmp_path)
+        spill = OutputBuffer(tmp_path)
         spill.write(stdout.encode())
         tail = stderr.encode()
         return Outcome(exit_code, None, spill, tail, False, None, False, NOW, NOW)

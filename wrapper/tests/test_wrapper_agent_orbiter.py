@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from worker_wrapper.agents import orbiter
-from worker_wrapper.agents.base import AgentOptions, Outcome, Piece, Session, Turn
-from worker_wrapper.spill import Spill
+from worker_wrapper.agents.base import AgentOptions, Piece, Session, Turn
+from worker_wrapper.process.command import Outcome
+from worker_wrapper.process.output_buffer import OutputBuffer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SAID = {
@@ -33,7 +34,7 @@ def turn(session: Session | None = None, *, stream: bool = False, **options: obj
 
 
 def outcome(tmp_path: Path, *lines: str, stderr: str = "") -> Outcome:
-    spill = Spill(tmp_path)
+    spill = OutputBuffer(tmp_path)
     spill.write("".join(f"{line}\n" for line in lines).encode())
     return Outcome(0, None, spill, stderr.encode(), False, None, False, NOW, NOW)
 

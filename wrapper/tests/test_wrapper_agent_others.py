@@ -9,8 +9,9 @@ import pytest
 
 from orbiter_contracts import Usage
 from worker_wrapper.agents import codex, factory
-from worker_wrapper.agents.base import AgentOptions, Outcome, Session, Turn
-from worker_wrapper.spill import Spill
+from worker_wrapper.agents.base import AgentOptions, Session, Turn
+from worker_wrapper.process.command import Outcome
+from worker_wrapper.process.output_buffer import OutputBuffer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Outcomes = Callable[..., Outcome]
@@ -25,7 +26,7 @@ COMPLETED = (
 @pytest.fixture
 def outcome(tmp_path: Path) -> Outcomes:
     def make(*lines: str, exit_code: int = 0, stderr: str = "") -> Outcome:
-        spill = Spill(tmp_path)
+        spill = OutputBuffer(tmp_path)
         spill.write("".join(f"{line}\n" for line in lines).encode())
         tail = stderr.encode()
         return Outcome(exit_code, None, spill, tail, False, None, False, NOW, NOW)

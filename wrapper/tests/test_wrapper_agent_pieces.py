@@ -9,25 +9,18 @@ import pytest
 
 from orbiter_contracts import Usage
 from worker_wrapper.agents import claude, codex, factory
-from worker_wrapper.agents.base import (
-    Agent,
-    AgentOptions,
-    AgentResult,
-    Outcome,
-    Piece,
-    Session,
-    Turn,
-)
-from worker_wrapper.memory import session_roots
-from worker_wrapper.spill import Spill
-from worker_wrapper.usage import context_size
+from worker_wrapper.agents.base import Agent, AgentOptions, AgentResult, Piece, Session, Turn
+from worker_wrapper.process.command import Outcome
+from worker_wrapper.process.output_buffer import OutputBuffer
+from worker_wrapper.session.snapshot import session_roots
+from worker_wrapper.turn.usage import context_size
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOME = Path("/home/agent")
 
 
 def parsed(agent: Agent, directory: Path, *events: dict[str, Any]) -> AgentResult:
-    spill = Spill(directory)
+    spill = OutputBuffer(directory)
     spill.write("".join(f"{json.dumps(event)}\n" for event in events).encode())
     return agent.parse(Outcome(0, None, spill, b"", False, None, False, NOW, NOW))
 

@@ -5,10 +5,14 @@ from pathlib import Path
 import pytest
 
 from worker_wrapper.agents import UnknownAgentError, known_agents, load_agent
-from worker_wrapper.agents.base import AgentOptions, Session, Turn
-from worker_wrapper.environment import agent_environment
+from worker_wrapper.agents.base import Agent, AgentOptions, Session, Turn
+from worker_wrapper.process.environment import agent_environment
 
 WORKDIR = Path("/workspace")
+
+
+def needed(agent: Agent) -> tuple[str, ...]:
+    return (*agent.credentials, *agent.passes)
 
 
 def test_every_file_of_the_package_is_an_agent() -> None:
@@ -60,7 +64,7 @@ def test_the_agent_sees_its_own_credentials_and_little_else() -> None:
         "SESSION_ID": "s",
     }
 
-    seen = agent_environment(load_agent("claude"), environ, WORKDIR)
+    seen = agent_environment(needed(load_agent("claude")), environ, WORKDIR)
 
     assert {name for name in seen if not name.startswith("GIT_")} == {
         "PATH",
@@ -82,14 +86,14 @@ def test_the_user_lists_what_else_it_may_see_but_not_what_is_ours() -> None:
         "GIT_CREDENTIALS_DIR": "/git",
     }
 
-    seen = agent_environment(load_agent("claude"), environ, WORKDIR)
+    seen = agent_environment(needed(load_agent("claude")), environ, WORKDIR)
 
     assert {name for name in seen if not name.startswith("GIT_")} == {"NPM_TOKEN"}
     assert "GIT_CREDENTIALS_DIR" not in seen
 
 
 def test_commits_of_the_agent_have_an_author_and_its_workspace_is_trusted() -> None:
-    seen = agent_environment(load_agent("claude"), {}, WORKDIR)
+    seen = agent_environment(needed(load_agent("claude")), {}, WORKDIR)
 
     assert seen["GIT_AUTHOR_NAME"]
     assert seen["GIT_COMMITTER_EMAIL"]

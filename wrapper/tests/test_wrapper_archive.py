@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from worker_wrapper.archive import MAGIC, UnreadableError, forget, pack, unpack
-from worker_wrapper.tree import TooLargeError
+from worker_wrapper.session.archive import MAGIC, UnreadableError, forget, pack, unpack
+from worker_wrapper.session.tree import TooLargeError
 
 OWN = "5e55104e-0000-4000-8000-000000000000"
 OTHER = "5e55104e-1111-4000-8000-000000000000"

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.agent_user import as_agent
 
-from worker_wrapper import archive, tree
-from worker_wrapper.archive import UnreadableError, forget, pack, unpack
-from worker_wrapper.tree import TooLargeError
+from worker_wrapper.session import archive, tree
+from worker_wrapper.session.archive import UnreadableError, forget, pack, unpack
+from worker_wrapper.session.tree import TooLargeError
 
 MEGABYTE = 1024 * 1024
 USED = (gzip, tarfile)

@@ -9,7 +9,7 @@ import pytest
 
 from orbiter_contracts import Usage
 from worker_wrapper.agents.base import Session
-from worker_wrapper.conversations import FILE, Conversations
+from worker_wrapper.session.conversations import FILE, Conversations
 
 LAST = Session("s-1", resumed=True, totals=Usage(turns=3, cost_usd=0.5), agent_session_id="a-1")
 

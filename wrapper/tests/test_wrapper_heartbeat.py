@@ -4,12 +4,11 @@ import asyncio
 
 import structlog
 
-from worker_wrapper.claims import ClaimState
-from worker_wrapper.connection import TRIES, RedisUnavailableError
-from worker_wrapper.heartbeat import keep_claim
-from worker_wrapper.signals import Shutdown
-from worker_wrapper.stop import StopTurn
-from worker_wrapper.streams import Entry
+from worker_wrapper.queue.claims import ClaimState
+from worker_wrapper.queue.connection import TRIES, RedisUnavailableError
+from worker_wrapper.queue.heartbeat import keep_claim
+from worker_wrapper.queue.streams import Entry
+from worker_wrapper.shutdown import Shutdown, StopTurn
 
 A_MOMENT = 0.001
 FOREVER = 3600.0

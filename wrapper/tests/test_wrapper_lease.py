@@ -16,11 +16,11 @@ from support.wrapper import FakeClaude, Wrappers, connected
 
 from orbiter_contracts.endings import NAME_LOST, says_name_in_use
 from orbiter_contracts.queues import DEVELOPER_INPUT, developer_lease, po_lease
-from worker_wrapper.connection import RedisConnection
-from worker_wrapper.lease import LEASE_SECONDS, WAIT_SECONDS, Lease, NameInUseError
-from worker_wrapper.logs import Log
-from worker_wrapper.presence import Presence
-from worker_wrapper.signals import Shutdown
+from worker_wrapper.logging import Log
+from worker_wrapper.queue.connection import RedisConnection
+from worker_wrapper.queue.lease import LEASE_SECONDS, WAIT_SECONDS, Lease, NameInUseError
+from worker_wrapper.queue.presence import Presence
+from worker_wrapper.shutdown import Shutdown
 
 pytestmark = pytest.mark.integration
 

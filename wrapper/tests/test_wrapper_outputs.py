@@ -7,10 +7,10 @@ from uuid import NAMESPACE_URL, uuid5
 import pytest
 
 from orbiter_contracts import AgentVerdict, DeveloperWorkerInput, OutputStatus, WorkspaceReport
-from worker_wrapper.lifecycle import event_for
-from worker_wrapper.outputs import developer_output, stand_in, without_turn
+from worker_wrapper.queue.lifecycle import event_for
+from worker_wrapper.queue.streams import Entry
 from worker_wrapper.settings import BoundTask
-from worker_wrapper.streams import Entry
+from worker_wrapper.turn.outputs import developer_output, stand_in, without_turn
 
 NOW = datetime(2026, 1, 10, 12, 0, tzinfo=UTC)
 TASK = DeveloperWorkerInput(request_id="r-1", task_id="t-1", prompt="do it")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from worker_wrapper.partial import PartialText
 from worker_wrapper.redact import Redactor
+from worker_wrapper.turn.streaming import PartialText
 
 SECRET = "sk-ant-0123456789"
 

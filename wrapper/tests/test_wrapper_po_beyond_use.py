@@ -97,18 +97,18 @@ def test_a_program_that_cannot_be_started_for_want_of_room_is_no_mistake_of_the_
 _NO_ROOM = """
 import resource, sys
 from pathlib import Path
-from worker_wrapper import process
-from worker_wrapper.agents.base import Command
+from worker_wrapper.process import run
+from worker_wrapper.process.command import Command
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 try:
-    process._start(Command(argv=("true",), stdin=b"hi"), {}, Path(sys.argv[1]), [])
+    run._start(Command(argv=("true",), stdin=b"hi"), {}, Path(sys.argv[1]), [])
 except OSError as error:
     print(error.strerror)
 """
 
 _FAILS = """
-from worker_wrapper import po_turn
+from worker_wrapper.handlers import po_turn
 
 real, left = po_turn.take_turn, {times}
 

@@ -19,7 +19,7 @@ from support.wrapper import FakeClaude, WrapperProcess, Wrappers
 from orbiter_contracts import POWorkerOutput
 from orbiter_contracts.bounds import DEAD_LETTER_BYTES, MAX_MESSAGE_BYTES
 from orbiter_contracts.queues import PO_GROUP, po_input
-from worker_wrapper.po_turn import NEW_SESSION_TEXT
+from worker_wrapper.handlers.po_turn import NEW_SESSION_TEXT
 
 pytestmark = pytest.mark.integration
 
@@ -206,7 +206,7 @@ redis.call('XADD', KEYS[1], '*', 'data', ARGV[1] .. string.rep('x', 64000000) ..
 """
 
 _MISTAKE = """
-from worker_wrapper import po_turn
+from worker_wrapper.handlers import po_turn
 
 async def take_turn(*arguments, **more):
     raise ZeroDivisionError("a mistake")

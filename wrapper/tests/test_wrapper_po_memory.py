@@ -12,7 +12,7 @@ from support.redis_server import RedisServer, client_of
 from support.wrapper import API_KEY, FakeClaude, WrapperProcess, Wrappers
 
 from orbiter_contracts.queues import po_snapshot
-from worker_wrapper.archive import MAGIC
+from worker_wrapper.session.archive import MAGIC
 
 pytestmark = pytest.mark.integration
 
@@ -322,7 +322,7 @@ async def test_a_key_of_another_kind_in_the_place_of_the_memory_is_replaced(
 
 
 _UNREADABLE_DISK = """
-from worker_wrapper import tree
+from worker_wrapper.session import tree
 
 def opened(path):
     import io
@@ -336,7 +336,7 @@ tree.opened = opened
 """
 
 _FULL_DISK = """
-from worker_wrapper import tree
+from worker_wrapper.session import tree
 
 real = tree.place
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from worker_wrapper.oom import oom_kills
+from worker_wrapper.process.kernel import oom_kills
 
 V1_OWN = "9:name=systemd:/\n4:memory:/pods/one\n0::/\n"
 
@@ -39,8 +39,8 @@ def test_without_a_memory_cgroup_nothing_was_killed(tmp_path: Path) -> None:
 
 def test_an_orphan_becomes_our_child() -> None:
     script = """
-import os, pathlib, subprocess, worker_wrapper.prctl
-worker_wrapper.prctl.become_subreaper()
+import os, pathlib, subprocess, worker_wrapper.process.kernel
+worker_wrapper.process.kernel.become_subreaper()
 said = subprocess.run(["sh", "-c", "sleep 30 >/dev/null 2>&1 & echo $!"], capture_output=True)
 pid = int(said.stdout)
 parent = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]
@@ -56,15 +56,15 @@ print(int(parent) == os.getpid())
 def test_a_process_of_the_same_user_cannot_read_our_environment() -> None:
     script = """
 import os, subprocess
-from worker_wrapper import prctl
+from worker_wrapper.process import kernel
 if os.geteuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
-    prctl._prctl(prctl._PR_SET_DUMPABLE, 1)  # the change of user has cleared it
+    kernel._prctl(kernel._PR_SET_DUMPABLE, 1)  # the change of user has cleared it
 def readable():
     return b"password" in subprocess.run(["cat", f"/proc/{os.getpid()}/environ"],
                                          capture_output=True).stdout
 before = readable()
-prctl.hide_environment()
+kernel.hide_environment()
 print(before, readable())
 """
     done = subprocess.run(

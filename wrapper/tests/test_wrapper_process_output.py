@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from worker_wrapper.printed import last_object, objects, shortened
-from worker_wrapper.spill import Spill
+from worker_wrapper.agents.json_output import last_object, objects, shortened
+from worker_wrapper.process.output_buffer import OutputBuffer
 
 
 @pytest.fixture
-def spill(tmp_path: Path) -> Iterator[Spill]:
-    spill = Spill(tmp_path, memory_bytes=8, disk_bytes=80)
+def spill(tmp_path: Path) -> Iterator[OutputBuffer]:
+    spill = OutputBuffer(tmp_path, memory_bytes=8, disk_bytes=80)
     yield spill
     spill.close()
 
 
-def filled(directory: Path, *parts: bytes) -> Spill:
-    spill = Spill(directory)
+def filled(directory: Path, *parts: bytes) -> OutputBuffer:
+    spill = OutputBuffer(directory)
     for part in parts:
         spill.write(part)
     return spill
@@ -30,7 +30,7 @@ def is_result(said: dict[str, object]) -> bool:
     return said.get("type") == "result"
 
 
-def test_what_was_written_is_read_back_from_memory_and_disk_alike(spill: Spill) -> None:
+def test_what_was_written_is_read_back_from_memory_and_disk_alike(spill: OutputBuffer) -> None:
     spill.write(b"0123456789")
     spill.write(b"abc")
 
@@ -42,7 +42,7 @@ def test_what_was_written_is_read_back_from_memory_and_disk_alike(spill: Spill) 
     assert b"".join(spill.chunks(2, 11)) == b"23456789a"
 
 
-def test_beyond_the_cap_the_oldest_is_forgotten_and_counted(spill: Spill) -> None:
+def test_beyond_the_cap_the_oldest_is_forgotten_and_counted(spill: OutputBuffer) -> None:
     written = b"".join(b"%09d\n" % number for number in range(20))
     for start in range(0, len(written), 10):
         spill.write(written[start : start + 10])
@@ -53,7 +53,7 @@ def test_beyond_the_cap_the_oldest_is_forgotten_and_counted(spill: Spill) -> Non
 
 
 def test_without_a_usable_disk_the_end_is_kept(tmp_path: Path) -> None:
-    spill = Spill(tmp_path / "missing", memory_bytes=8)
+    spill = OutputBuffer(tmp_path / "missing", memory_bytes=8)
 
     spill.write(b"0123456789")
     spill.write(b"abcdef")
@@ -62,7 +62,7 @@ def test_without_a_usable_disk_the_end_is_kept(tmp_path: Path) -> None:
     assert spill.dropped == 8
 
 
-def test_files_are_unnamed_and_gone_after_closing(spill: Spill, tmp_path: Path) -> None:
+def test_files_are_unnamed_and_gone_after_closing(spill: OutputBuffer, tmp_path: Path) -> None:
     spill.write(b"0123456789")
     assert list(tmp_path.iterdir()) == []
 
@@ -70,7 +70,7 @@ def test_files_are_unnamed_and_gone_after_closing(spill: Spill, tmp_path: Path) 
     assert spill.size == 0
 
 
-def test_what_is_given_back_when_nobody_reads_on_was_not_lost(spill: Spill) -> None:
+def test_what_is_given_back_when_nobody_reads_on_was_not_lost(spill: OutputBuffer) -> None:
     spill.write(b"0123456789")
 
     spill.close()
@@ -89,7 +89,7 @@ def test_the_last_result_is_found_among_noise(tmp_path: Path) -> None:
 def test_lines_are_found_wherever_the_pieces_end(
     tmp_path: Path, cut: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker_wrapper.spill._CHUNK", cut)
+    monkeypatch.setattr("worker_wrapper.process.output_buffer._CHUNK", cut)
     spill = filled(tmp_path, b'{"a":1}\nnoise\n{"b":2}\n{"c":3}\n\nx{"d":4}\n{"e":5}')
 
     assert list(objects(spill)) == [{"a": 1}, {"b": 2}, {"c": 3}, {"e": 5}]
@@ -132,10 +132,10 @@ def test_json_without_an_end_to_its_elements_is_given_up() -> None:
 
 _MEASURE = """
 import asyncio, pathlib, re, sys
-from worker_wrapper.agents.base import Command
+from worker_wrapper.process.command import Command
 from worker_wrapper.agents.claude import AGENT
-from worker_wrapper.process import run
-from worker_wrapper.stop import StopTurn
+from worker_wrapper.process.run import run
+from worker_wrapper.shutdown import StopTurn
 
 async def main():
     outcome = await run(Command(("sh", "-c", sys.argv[1])), env={"PATH": "/usr/bin:/bin"},

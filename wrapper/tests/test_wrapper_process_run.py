@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from worker_wrapper.agents.base import Command, Outcome
-from worker_wrapper.prctl import become_subreaper
-from worker_wrapper.process import CannotStartError, Grace, run
-from worker_wrapper.stop import StopTurn
+from worker_wrapper.process.command import Command, Outcome
+from worker_wrapper.process.kernel import become_subreaper
+from worker_wrapper.process.run import CannotStartError, Grace, run
+from worker_wrapper.shutdown import StopTurn
 
 QUICK = Grace(0.1, 0.1)
 GRACE = {"timeout": QUICK, "cancelled": QUICK, "terminated": QUICK}

@@ -30,13 +30,14 @@ from orbiter_contracts.bounds import (
 )
 from orbiter_contracts.messages import Message
 from worker_wrapper.agents import load_agent
-from worker_wrapper.agents.base import AgentOptions, Outcome, Session, Turn
-from worker_wrapper.judgement import TEXT_CHARACTERS
-from worker_wrapper.outputs import developer_output, po_output
-from worker_wrapper.publishing import publishable
+from worker_wrapper.agents.base import AgentOptions, Session, Turn
+from worker_wrapper.process.command import Outcome
+from worker_wrapper.process.output_buffer import OutputBuffer
 from worker_wrapper.redact import Redactor
-from worker_wrapper.spill import Spill
-from worker_wrapper.turn import TurnReport, conclude
+from worker_wrapper.turn.classify import TEXT_CHARACTERS
+from worker_wrapper.turn.outputs import developer_output, po_output
+from worker_wrapper.turn.publishing import publishable
+from worker_wrapper.turn.turn import TurnReport, conclude
 
 NOW = datetime(2026, 1, 10, 12, 0, tzinfo=UTC)
 TASK = DeveloperWorkerInput(request_id="r-1", task_id="t-1", prompt="do it")
@@ -48,7 +49,7 @@ Output = DeveloperWorkerOutput | POWorkerOutput
 
 def report(agent: str, printed: bytes, *, developer: bool) -> TurnReport:
     """What a turn comes to whose agent has printed that."""
-    spill = Spill(Path("/nonexistent"), memory_bytes=64 * 1024 * 1024)
+    spill = OutputBuffer(Path("/nonexistent"), memory_bytes=64 * 1024 * 1024)
     spill.write(printed)
     outcome = Outcome(
         **{"exit_code": 0, "signal": None, "stderr_tail": b"\xff", "stdout": spill},  # type: ignore[arg-type]

@@ -4,9 +4,15 @@ from datetime import UTC, datetime
 
 from orbiter_contracts import POTurn
 from worker_wrapper.agents.base import Session
-from worker_wrapper.embedding import HashEmbedder, similarities
-from worker_wrapper.recap import SUMMARY_CHARACTERS, find_relevant, recap, summarize, thread_of
-from worker_wrapper.rotation import outgrown
+from worker_wrapper.session.embedding import HashEmbedder, similarities
+from worker_wrapper.session.recap import (
+    SUMMARY_CHARACTERS,
+    find_relevant,
+    recap,
+    summarize,
+    thread_of,
+)
+from worker_wrapper.session.rotation import outgrown
 from worker_wrapper.session_settings import RotationRules
 
 NOW = datetime(2026, 1, 10, 12, 0, tzinfo=UTC)

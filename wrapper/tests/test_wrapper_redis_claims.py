@@ -12,9 +12,9 @@ from orbiter_contracts.queues import (
     LIFECYCLE,
     dead_letter,
 )
-from worker_wrapper.claims import AttemptClaim, QueueClaim
-from worker_wrapper.connection import RedisConnection
-from worker_wrapper.streams import Entry, InputStream
+from worker_wrapper.queue.claims import AttemptClaim, QueueClaim
+from worker_wrapper.queue.connection import RedisConnection
+from worker_wrapper.queue.streams import Entry, InputStream
 
 pytestmark = pytest.mark.integration
 

@@ -13,8 +13,13 @@ from structlog.testing import capture_logs
 from support.eventually import eventually
 from support.redis_server import RedisServer, client_of, free_port, running_server
 
-from worker_wrapper import connection as module
-from worker_wrapper.connection import RedisConnection, RedisUnavailableError, delay_after, explain
+from worker_wrapper.queue import connection as module
+from worker_wrapper.queue.connection import (
+    RedisConnection,
+    RedisUnavailableError,
+    delay_after,
+    explain,
+)
 
 pytestmark = pytest.mark.integration
 

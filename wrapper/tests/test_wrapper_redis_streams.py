@@ -8,9 +8,9 @@ from support.redis_server import RedisServer
 from support.wrapper import connected
 
 from orbiter_contracts.bounds import MAX_ENTRY_BYTES
-from worker_wrapper import streams
-from worker_wrapper.connection import RedisConnection
-from worker_wrapper.streams import Entry, InputStream
+from worker_wrapper.queue import streams
+from worker_wrapper.queue.connection import RedisConnection
+from worker_wrapper.queue.streams import Entry, InputStream
 
 pytestmark = pytest.mark.integration
 

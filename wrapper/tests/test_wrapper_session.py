@@ -8,10 +8,10 @@ import pytest
 from redis.asyncio import Redis
 
 from orbiter_contracts import POState, SessionRecord
-from worker_wrapper.connection import RedisConnection
-from worker_wrapper.po_scripts import WRITE_RECORD
-from worker_wrapper.session import Choice, choose, split_command
-from worker_wrapper.session_table import RECORD_BYTES, Found, SessionTable
+from worker_wrapper.queue.connection import RedisConnection
+from worker_wrapper.queue.lua import WRITE_RECORD
+from worker_wrapper.session.record import RECORD_BYTES, Found, SessionTable
+from worker_wrapper.session.rotation import Choice, choose, split_command
 
 NOW = datetime(2026, 1, 10, 12, 0, tzinfo=UTC)
 KEY = "session:user:7"

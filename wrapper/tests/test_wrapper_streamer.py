@@ -4,13 +4,12 @@ import asyncio
 
 import pytest
 
-from worker_wrapper import streaming
 from worker_wrapper.agents.base import Piece
-from worker_wrapper.connection import RedisUnavailableError
-from worker_wrapper.lines import LONGEST_BYTES, ObjectLines
-from worker_wrapper.partial import STREAMED_CHARACTERS
+from worker_wrapper.agents.json_output import LONGEST_BYTES, ObjectLines
+from worker_wrapper.queue.connection import RedisUnavailableError
 from worker_wrapper.redact import Redactor
-from worker_wrapper.streaming import Streamer
+from worker_wrapper.turn import streaming
+from worker_wrapper.turn.streaming import STREAMED_CHARACTERS, Streamer
 
 Sent = tuple[str, int, int]
 

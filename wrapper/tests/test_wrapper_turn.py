@@ -9,10 +9,10 @@ import pytest
 from orbiter_contracts import Usage
 from worker_wrapper.agents import load_agent
 from worker_wrapper.agents.base import AgentOptions, AgentResult, Session, Turn
-from worker_wrapper.prctl import become_subreaper
-from worker_wrapper.process import Grace
-from worker_wrapper.turn import StopTurn, TurnReport, take_turn
-from worker_wrapper.usage import charge
+from worker_wrapper.process.kernel import become_subreaper
+from worker_wrapper.process.run import Grace
+from worker_wrapper.turn.turn import StopTurn, TurnReport, take_turn
+from worker_wrapper.turn.usage import charge
 
 SUCCESS = '<result>{\\"status\\":\\"success\\",\\"summary\\":\\"did it\\"}</result>'
 SAY = f"""

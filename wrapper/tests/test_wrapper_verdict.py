@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from orbiter_contracts import AgentVerdict
-from worker_wrapper.agents.base import AgentResult, Outcome
-from worker_wrapper.judgement import TEXT_CHARACTERS, Judgement, judge
-from worker_wrapper.spill import Spill
-from worker_wrapper.verdict import find_verdict
+from worker_wrapper.agents.base import AgentResult
+from worker_wrapper.process.command import Outcome
+from worker_wrapper.process.output_buffer import OutputBuffer
+from worker_wrapper.turn.classify import TEXT_CHARACTERS, Classification, classify
+from worker_wrapper.turn.verdict import find_verdict
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DONE = '<result>{"status":"success","summary":"did it"}</result>'
@@ -99,26 +100,27 @@ def test_half_a_surrogate_pair_is_made_harmless() -> None:
 
 
 @pytest.fixture
-def judged(tmp_path: Path) -> Callable[..., Judgement]:
+def judged(tmp_path: Path) -> Callable[..., Classification]:
     def make(
         text: str = DONE,
         *,
         developer: bool = True,
         result: AgentResult | None = None,
         **left: object,
-    ) -> Judgement:
+    ) -> Classification:
         outcome: dict[str, object] = {
-            **{"exit_code": 0, "signal": None, "stderr_tail": b"", "stdout": Spill(tmp_path)},
+            **{"exit_code": 0, "signal": None, "stderr_tail": b""},
+            "stdout": OutputBuffer(tmp_path),
             **{"timed_out": False, "interrupted": None, "oom_killed": False},
             **{"started_at": START, "finished_at": START + timedelta(seconds=9)},
         }
         result = result or AgentResult(text=text, turns=1)
-        return judge("claude", Outcome(**outcome | left), result, developer=developer)  # type: ignore[arg-type]
+        return classify("claude", Outcome(**outcome | left), result, developer=developer)  # type: ignore[arg-type]
 
     return make
 
 
-Judged = Callable[..., Judgement]
+Judged = Callable[..., Classification]
 
 
 @pytest.mark.parametrize(
@@ -137,34 +139,34 @@ def test_the_verdict_decides(judged: Judged, block: str, status: str, developer:
 
 
 def test_a_failed_verdict_is_the_agents_error_in_its_own_words(judged: Judged) -> None:
-    judgement = judged('<result>{"status":"failure","summary":"no tests"}</result>')
+    found = judged('<result>{"status":"failure","summary":"no tests"}</result>')
 
-    assert (judgement.reason, judgement.error) == ("AgentError", "no tests")
+    assert (found.reason, found.error) == ("AgentError", "no tests")
 
 
 @pytest.mark.parametrize("text", ["I am done.", "I am done. <result>{oops}</result>"])
 def test_a_developer_without_a_usable_block_failed_and_its_text_is_kept(
     judged: Judged, text: str
 ) -> None:
-    judgement = judged(text)
+    found = judged(text)
 
-    assert (judgement.status, judgement.reason) == ("failed", "NoVerdict")
-    assert "<result> block" in (judgement.error or "")
-    assert judgement.verdict is not None
-    assert judgement.verdict.summary == text
+    assert (found.status, found.reason) == ("failed", "NoVerdict")
+    assert "<result> block" in (found.error or "")
+    assert found.verdict is not None
+    assert found.verdict.summary == text
 
 
 def test_without_a_block_the_text_of_a_po_is_the_answer(judged: Judged) -> None:
-    judgement = judged("It is noon.", developer=False)
+    found = judged("It is noon.", developer=False)
 
-    assert (judgement.status, judgement.text, judgement.warnings) == ("success", "It is noon.", [])
+    assert (found.status, found.text, found.warnings) == ("success", "It is noon.", [])
 
 
 def test_an_unusable_block_of_a_po_is_only_a_warning(judged: Judged) -> None:
-    judgement = judged("It is noon. <result>{oops}</result>", developer=False)
+    found = judged("It is noon. <result>{oops}</result>", developer=False)
 
-    assert judgement.status == "success"
-    assert "not valid JSON" in judgement.warnings[0]
+    assert found.status == "success"
+    assert "not valid JSON" in found.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -183,26 +185,24 @@ def test_the_answer_of_a_po_is_what_its_block_or_the_text_beside_it_says(
 
 
 def test_a_crash_is_an_error_with_its_one_line_of_stderr_beside_it(judged: Judged) -> None:
-    judgement = judged(
-        result=AgentResult(is_error=True), exit_code=3, stderr_tail=b"Segfault at 0\n"
-    )
+    found = judged(result=AgentResult(is_error=True), exit_code=3, stderr_tail=b"Segfault at 0\n")
 
-    assert (judgement.status, judgement.reason) == ("error", "AgentError")
-    assert judgement.error == "claude exited with code 3: Segfault at 0"
+    assert (found.status, found.reason) == ("error", "AgentError")
+    assert found.error == "claude exited with code 3: Segfault at 0"
 
 
 def test_a_crash_with_more_to_say_has_the_end_of_stderr_below_it(judged: Judged) -> None:
-    judgement = judged(
+    found = judged(
         result=AgentResult(is_error=True), exit_code=3, stderr_tail=b"Segfault\n  at 0\n"
     )
 
-    assert judgement.error == "claude exited with code 3\nSegfault\n  at 0"
+    assert found.error == "claude exited with code 3\nSegfault\n  at 0"
 
 
 def test_an_agent_that_ends_without_a_word_is_an_error_that_says_so(judged: Judged) -> None:
-    judgement = judged(result=AgentResult(is_error=True))
+    found = judged(result=AgentResult(is_error=True))
 
-    assert judgement.error == "claude ended without a result"
+    assert found.error == "claude ended without a result"
 
 
 def test_a_success_that_exits_with_an_error_is_none(judged: Judged) -> None:
@@ -210,29 +210,29 @@ def test_a_success_that_exits_with_an_error_is_none(judged: Judged) -> None:
 
 
 def test_death_by_a_signal_is_named(judged: Judged) -> None:
-    judgement = judged(exit_code=None, signal=11)
+    found = judged(exit_code=None, signal=11)
 
-    assert "claude was killed by signal 11 (Segmentation fault)" in (judgement.error or "")
+    assert "claude was killed by signal 11 (Segmentation fault)" in (found.error or "")
 
 
 def test_what_the_cli_calls_an_error_is_one_although_it_exits_with_0(judged: Judged) -> None:
-    judgement = judged(result=AgentResult(text=DONE, is_error=True, error="no key", turns=1))
+    found = judged(result=AgentResult(text=DONE, is_error=True, error="no key", turns=1))
 
-    assert (judgement.status, judgement.error) == ("error", "no key")
+    assert (found.status, found.error) == ("error", "no key")
 
 
 def test_a_turn_in_which_the_model_was_never_asked_is_no_success(judged: Judged) -> None:
-    judgement = judged(result=AgentResult(text="Total cost: 0", turns=0))
+    found = judged(result=AgentResult(text="Total cost: 0", turns=0))
 
-    assert judgement.status == "error"
-    assert "did not ask the model: 'Total cost: 0'" in (judgement.error or "")
+    assert found.status == "error"
+    assert "did not ask the model: 'Total cost: 0'" in (found.error or "")
 
 
 def test_a_timeout_is_one_even_if_the_agent_says_success_on_its_way_out(judged: Judged) -> None:
-    judgement = judged(timed_out=True)
+    found = judged(timed_out=True)
 
-    assert (judgement.status, judgement.reason) == ("timeout", "AgentTimeout")
-    assert judgement.error == "claude was ended after 9 s: its time was up"
+    assert (found.status, found.reason) == ("timeout", "AgentTimeout")
+    assert found.error == "claude was ended after 9 s: its time was up"
 
 
 @pytest.mark.parametrize(
@@ -242,17 +242,17 @@ def test_a_timeout_is_one_even_if_the_agent_says_success_on_its_way_out(judged: 
 def test_an_early_end_is_told_apart_by_its_reason(
     judged: Judged, why: str, status: str, reason: str
 ) -> None:
-    judgement = judged(interrupted=why)
+    found = judged(interrupted=why)
 
-    assert (judgement.status, judgement.reason) == (status, reason)
+    assert (found.status, found.reason) == (status, reason)
 
 
 def test_an_agent_killed_for_lack_of_memory_is_told_so(judged: Judged) -> None:
     nothing = AgentResult(is_error=True)
 
-    judgement = judged(result=nothing, exit_code=None, signal=9, oom_killed=True)
+    found = judged(result=nothing, exit_code=None, signal=9, oom_killed=True)
 
-    assert (judgement.status, judgement.reason) == ("error", "OOMKilled")
+    assert (found.status, found.reason) == ("error", "OOMKilled")
 
 
 def test_processes_that_survive_everything_are_a_warning(judged: Judged) -> None:
@@ -260,10 +260,10 @@ def test_processes_that_survive_everything_are_a_warning(judged: Judged) -> None
 
 
 def test_a_tool_killed_for_lack_of_memory_is_a_warning(judged: Judged) -> None:
-    judgement = judged(oom_killed=True)
+    found = judged(oom_killed=True)
 
-    assert judgement.status == "success"
-    assert "lack of memory" in judgement.warnings[0]
+    assert found.status == "success"
+    assert "lack of memory" in found.warnings[0]
 
 
 @pytest.mark.parametrize("developer", [True, False])
@@ -273,26 +273,26 @@ def test_denied_tools_without_an_explicit_success_are_a_failure(
 ) -> None:
     result = AgentResult(text=text, turns=1, permission_denials=["Bash", "Write"])
 
-    judgement = judged(result=result, developer=developer)
+    found = judged(result=result, developer=developer)
 
-    assert (judgement.status, judgement.reason) == ("failed", "PermissionDenied")
-    assert "claude was not allowed to use Bash, Write" in (judgement.error or "")
-    assert judgement.warnings[:2] == ["permission denied: Bash", "permission denied: Write"]
+    assert (found.status, found.reason) == ("failed", "PermissionDenied")
+    assert "claude was not allowed to use Bash, Write" in (found.error or "")
+    assert found.warnings[:2] == ["permission denied: Bash", "permission denied: Write"]
 
 
 def test_denied_tools_with_an_explicit_success_are_warnings(judged: Judged) -> None:
-    judgement = judged(result=AgentResult(text=DONE, turns=1, permission_denials=["Bash"]))
+    found = judged(result=AgentResult(text=DONE, turns=1, permission_denials=["Bash"]))
 
-    assert judgement.status == "success"
-    assert judgement.warnings == ["permission denied: Bash"]
+    assert found.status == "success"
+    assert found.warnings == ["permission denied: Bash"]
 
 
 def test_of_a_very_long_text_the_end_is_published(judged: Judged) -> None:
-    judgement = judged("x" * TEXT_CHARACTERS * 2 + DONE)
+    found = judged("x" * TEXT_CHARACTERS * 2 + DONE)
 
-    assert judgement.status == "success"
-    assert len(judgement.text) < TEXT_CHARACTERS + 100
-    assert judgement.text.endswith(DONE)
+    assert found.status == "success"
+    assert len(found.text) < TEXT_CHARACTERS + 100
+    assert found.text.endswith(DONE)
 
 
 def test_text_that_cannot_be_sent_is_made_sendable(judged: Judged) -> None:
@@ -304,17 +304,17 @@ def test_a_block_longer_than_the_published_text_is_read_all_the_same(
     judged: Judged, developer: bool
 ) -> None:
     long = "x" * TEXT_CHARACTERS * 2
-    judgement = judged(f'<result>{{"summary":"{long}"}}</result>', developer=developer)
+    found = judged(f'<result>{{"summary":"{long}"}}</result>', developer=developer)
 
-    assert judgement.status == "success"
-    assert judgement.verdict is not None
-    assert judgement.verdict.summary == long
-    assert len(judgement.text) < TEXT_CHARACTERS + 100
+    assert found.status == "success"
+    assert found.verdict is not None
+    assert found.verdict.summary == long
+    assert len(found.text) < TEXT_CHARACTERS + 100
 
 
 def test_openings_without_an_end_do_not_hold_up_the_verdict(judged: Judged) -> None:
     opening = '<result>{"summary":"'
 
-    judgement = judged(opening * 50_000 + DONE)
+    found = judged(opening * 50_000 + DONE)
 
-    assert judgement.verdict == AgentVerdict(status="success", summary="did it")
+    assert found.verdict == AgentVerdict(status="success", summary="did it")

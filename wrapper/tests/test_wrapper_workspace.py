@@ -14,10 +14,11 @@ from typing import TypeVar
 import pytest
 
 from orbiter_contracts import GitWorkspace, Workspace, WorkspaceReport
-from worker_wrapper.askpass import answer
-from worker_wrapper.git import Git, reason
-from worker_wrapper.prctl import become_subreaper
-from worker_wrapper.repository import (
+from worker_wrapper.process.kernel import become_subreaper
+from worker_wrapper.shutdown import StopTurn
+from worker_wrapper.workspace.askpass import answer
+from worker_wrapper.workspace.git import Git, reason
+from worker_wrapper.workspace.repository import (
     Remote,
     Start,
     WorkspaceError,
@@ -25,8 +26,7 @@ from worker_wrapper.repository import (
     choose_start,
     read_remote,
 )
-from worker_wrapper.stop import StopTurn
-from worker_wrapper.workspace import Finished, finish, prepare
+from worker_wrapper.workspace.workspace import Finished, finish, prepare
 
 IDENTITY = {
     **{"GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@t"},

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from orbiter import tool
-from orbiter._internal.docstrings import parse_docstring
-from orbiter._internal.schema import Signature, ToolArgumentsError
+from orbiter._schema.docstrings import parse_docstring
+from orbiter._schema.schema import Signature, ToolArgumentsError
 
 
 class Colour(Enum):

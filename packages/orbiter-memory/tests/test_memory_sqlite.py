@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.sqlite_writer import SqliteWriter
 
 from orbiter.memory import MemoryRecord, MemoryStorageError, RecordFilter, SqliteStorage
 
@@ -42,6 +43,16 @@ async def test_several_processes_write_one_file_at_once(tmp_path: Path) -> None:
     storage = SqliteStorage(path)
     assert len(await storage.select(RecordFilter())) == 50
     assert len(await storage.search_text("y", RecordFilter(), limit=100)) == 25
+    await storage.close()
+
+
+async def test_a_new_file_that_somebody_is_about_to_write_is_waited_for(tmp_path: Path) -> None:
+    storage, writer = SqliteStorage(tmp_path / "memory.db"), SqliteWriter(tmp_path / "memory.db")
+    putting = asyncio.create_task(storage.put([fact("a")]))
+    await asyncio.wait({putting}, timeout=0.5)
+    writer.commit()
+    await putting
+    assert [record.id for record in await storage.select(RecordFilter())] == ["a"]
     await storage.close()
 
 

@@ -26,7 +26,7 @@ from orbiter.tasks import (
     ask_user,
 )
 from orbiter.tasks._internal.adapter import AdaptedStore
-from orbiter.tasks._internal.keepable import MOST_TEXT, outcome
+from orbiter.tasks._keepable import MOST_TEXT, outcome
 
 from .six_methods import SixMethods
 from .test_tasks_recovery import Clock

@@ -4,11 +4,10 @@ import sys
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
-from orbiter import Agent, Swarm, run, tool
+from orbiter import Agent, Swarm, prices, run, tool
 from orbiter.config import TaskConfig
 from orbiter.models import ModelError, ModelResponse, ScriptedModel, call
 from orbiter.trace import RunTracer, TraceConfig, trace_span
-from orbiter.trace._internal import prices
 from orbiter.types import Usage
 
 
@@ -94,12 +93,12 @@ async def test_a_model_without_a_known_price_has_no_cost(spans):
 
 async def test_without_the_price_table_there_is_no_cost_and_no_error(spans, monkeypatch):
     monkeypatch.setitem(sys.modules, "genai_prices", None)
-    for cached in (prices._table, prices._cost):
+    for cached in (prices._table, prices._price):
         cached.cache_clear()
     with spans.on():
         await run(calc(), "?", provider=ScriptedModel("hi"))
     prices._table.cache_clear()
-    prices._cost.cache_clear()
+    prices._price.cache_clear()
     assert spans["chat gpt-4o"].attributes["gen_ai.usage.input_tokens"] == 10
     assert "operation.cost" not in spans["chat gpt-4o"].attributes
 

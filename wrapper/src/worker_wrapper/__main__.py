@@ -31,14 +31,14 @@ def main() -> int:
         print(f"worker-wrapper: {error}", file=sys.stderr)  # noqa: T201 - before logs exist
         return UNUSABLE
 
-    from worker_wrapper.lean import skip_package_code
+    from worker_wrapper.import_trimming import skip_package_code
 
     skip_package_code("redis", "redis.asyncio")
 
     import asyncio
 
     from worker_wrapper import worker
-    from worker_wrapper.prctl import become_subreaper, hide_environment
+    from worker_wrapper.process.kernel import become_subreaper, hide_environment
 
     become_subreaper()
     hide_environment()

@@ -1,4 +1,4 @@
-"""Takes known secrets out of what is about to be published (exchange.py) or logged (logs.py)."""
+"""Takes known secrets out of what is about to be published (publishing.py) or logged."""
 
 import re
 from collections.abc import Iterable, Mapping

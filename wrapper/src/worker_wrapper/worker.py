@@ -19,15 +19,15 @@ from orbiter_contracts.queues import (
     po_lease,
     po_state,
 )
-from worker_wrapper.connection import RedisConnection, RedisUnavailableError
-from worker_wrapper.exchange import Worker
-from worker_wrapper.lease import Lease, NameInUseError
-from worker_wrapper.lifecycle import Lifecycle
-from worker_wrapper.logs import configure
-from worker_wrapper.presence import Presence
+from worker_wrapper.handlers.message_handler import Worker
+from worker_wrapper.logging import configure
+from worker_wrapper.queue.connection import RedisConnection, RedisUnavailableError
+from worker_wrapper.queue.lease import Lease, NameInUseError
+from worker_wrapper.queue.lifecycle import Lifecycle
+from worker_wrapper.queue.presence import Presence
 from worker_wrapper.redact import Redactor
 from worker_wrapper.settings import Settings
-from worker_wrapper.signals import Shutdown
+from worker_wrapper.shutdown import Shutdown
 
 OK: Final = 0
 CRASHED: Final = 1
@@ -122,39 +122,39 @@ async def _without_redis(worker: Worker, error: Exception) -> int:
 async def _farewell(worker: Worker) -> None:
     """Say that we leave; with all work done, failing to say so is no failure."""
     try:
-        await worker.lifecycle.announce("stopped", tries=2)
+        await worker.lifecycle.publish("stopped", tries=2)
     except (RedisUnavailableError, ResponseError) as error:
         worker.log.warning("stopped_unannounced", error=str(error))
 
 
 async def _last_words(worker: Worker, reason: str, error: Exception, exit_code: int) -> None:
-    """Say that we failed and leave, once and without patience: it is news, and the log has it."""
+    """Say that we failed and leave, once and without patience: the log has it."""
     if worker.shutdown.superseded.is_set():
         return
     said: str = worker.redactor.scrub(f"{type(error).__name__}: {error}")
     details = {"reason": reason, "error": said[:_ERROR_CHARACTERS], "exit_code": str(exit_code)}
     try:
         async with asyncio.timeout(_LAST_WORDS_SECONDS):
-            await worker.lifecycle.announce("failed", details, tries=1)
-            await worker.lifecycle.announce("stopped", tries=1)
-    except Exception as trouble:
-        worker.log.debug("end_unannounced", error=str(trouble))
+            await worker.lifecycle.publish("failed", details, tries=1)
+            await worker.lifecycle.publish("stopped", tries=1)
+    except Exception as unpublished:
+        worker.log.debug("end_unannounced", error=str(unpublished))
 
 
 async def _work(worker: Worker) -> None:
     """Import the one kind of worker that is needed, and run it."""
     if worker.settings.worker_type == "po":
-        from worker_wrapper import po
+        from worker_wrapper.handlers import po
 
         await po.run(worker)
     else:
-        from worker_wrapper import developer
+        from worker_wrapper.handlers import developer
 
         await developer.run(worker)
 
 
 def _routing(settings: Settings) -> dict[str, str]:
-    """What the operator needs to know whose news an event is."""
+    """What tells the operator whose worker an event is about."""
     task = settings.task
     if task is None or task.name is None:
         return {}

@@ -1,13 +1,14 @@
 """The Agent: a model, its instructions and what it may use. It holds no state of a run."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from pydantic import BaseModel, ValidationError
 
-from orbiter._internal.protocols import ContextEngine, MemoryStore, Provider
+from orbiter._misuse import require, require_all, require_method, shown
 from orbiter.config import DEFAULT_MAX_STEPS, DEFAULT_MODEL, AgentConfig
 from orbiter.hooks import Hook, HookFunction, HookManager, HookPoint
 from orbiter.observer import Observer
+from orbiter.protocols import ContextEngine, MemoryStore, Provider
 from orbiter.tool import FunctionTool, Tool
 from orbiter.types import OrbiterError, RunContext
 
@@ -76,6 +77,19 @@ class Agent:
         except ValidationError as error:
             what = "; ".join(f"{p['loc'][0]}: {p['msg']}" for p in error.errors())
             raise OrbiterError(f"Agent '{name}': {what}") from error
+        where = f"Agent '{name}'"
+        require(tools, Iterable, f"{where}: tools=", "a list, such as [tool]")
+        require_all(handoffs, Agent, f"{where}: handoffs=", "an Agent", "a list, such as [agent]")
+        if output_type is not None and not (
+            isinstance(output_type, type) and issubclass(output_type, BaseModel)
+        ):
+            give = "the class of a pydantic model"
+            raise OrbiterError(f"{where}: output_type= got {shown(output_type)}: give {give}")
+        if memory is not None:
+            require_method(memory, "recall", f"{where}: memory=", "one, such as ShortTermMemory()")
+        if context is not None:
+            give = "one, such as Context(task_id=...)"
+            require_method(context, "start_run", f"{where}: context=", give)
         self.name = name
         self.model = model
         self.instructions = instructions

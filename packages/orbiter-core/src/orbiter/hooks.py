@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from orbiter._internal.protocols import ModelReply
 from orbiter.observer import Observer
+from orbiter.protocols import ModelReply
 from orbiter.types import Message, OrbiterError, RunContext, ToolCall, ToolResult
 
 

@@ -6,14 +6,58 @@ asks once whether there is an observer: a run without one pays nothing.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
+from orbiter.tool import Tool
 from orbiter.types import Message, RunContext, ToolCall
 
-if TYPE_CHECKING:
-    from orbiter.agent import Agent
-    from orbiter.swarm import Swarm
-    from orbiter.tool import Tool
+
+class ObservedAgent(Protocol):
+    """What an observer may ask of an agent, which knows its observer and not the reverse."""
+
+    @property
+    def name(self) -> str:
+        """Unique among the agents it works with."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """Provider and name: "openai:gpt-4o"."""
+        ...
+
+    @property
+    def temperature(self) -> float:
+        """From 0 to 2."""
+        ...
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Output tokens per model call."""
+        ...
+
+    @property
+    def output_schema(self) -> dict[str, Any] | None:
+        """The JSON schema its output has to fit."""
+        ...
+
+
+class ObservedSwarm(Protocol):
+    """What an observer may ask of a swarm; a run's target that is no agent is one."""
+
+    @property
+    def agents(self) -> Sequence[ObservedAgent]:
+        """The members, in order."""
+        ...
+
+    @property
+    def mode(self) -> str:
+        """How the agents work together."""
+        ...
+
+    @property
+    def flow(self) -> object | None:
+        """The flow, whose `str()` is the DSL; None outside of `workflow`."""
+        ...
 
 
 class Scope:
@@ -49,29 +93,29 @@ class Observer:
     takes the place of the one for all.
     """
 
-    def run(self, target: "Agent | Swarm", input: str) -> Scope:
+    def run(self, target: ObservedAgent | ObservedSwarm, input: str) -> Scope:
         """Open the scope of a whole run; only for the observer of all runs."""
         return NOTHING
 
-    def agent(self, agent: "Agent", run: RunContext) -> Scope:
+    def agent(self, agent: ObservedAgent, run: RunContext) -> Scope:
         """Open the scope of one agent while it has the floor."""
         return NOTHING
 
-    def step(self, agent: "Agent", number: int) -> Scope:
+    def step(self, agent: ObservedAgent, number: int) -> Scope:
         """Open the scope of a step: a model call and what it asks for; they count from 1."""
         return NOTHING
 
     def model_call(
-        self, agent: "Agent", messages: Sequence[Message], provider: Any, *, streamed: bool
+        self, agent: ObservedAgent, messages: Sequence[Message], provider: Any, *, streamed: bool
     ) -> Scope:
         """Open the scope of a model call; `messages` has the system message."""
         return NOTHING
 
-    def tool_call(self, agent: "Agent", call: ToolCall, tool: "Tool | None") -> Scope:
+    def tool_call(self, agent: ObservedAgent, call: ToolCall, tool: Tool | None) -> Scope:
         """Open the scope of a tool call; without a tool when the model made up its name."""
         return NOTHING
 
-    def handoff(self, agent: "Agent", target: "Agent", call: ToolCall) -> None:
+    def handoff(self, agent: ObservedAgent, target: ObservedAgent, call: ToolCall) -> None:
         """Learn that `agent` passes the conversation on to `target`."""
 
 

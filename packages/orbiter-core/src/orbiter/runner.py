@@ -8,15 +8,24 @@ from typing import Any
 from orbiter._internal.call_runner import Outcome
 from orbiter._internal.message_builder import close_calls
 from orbiter._internal.output_parser import OutputValidationError
-from orbiter._internal.protocols import Provider
 from orbiter._internal.providers import close_providers, provider_for
 from orbiter._internal.state import Emit, RunState
 from orbiter._internal.stream import RunStream
 from orbiter._internal.swarm_runner import run_target
+from orbiter._misuse import require, require_all, require_method
 from orbiter.agent import Agent
 from orbiter.config import Spent, TaskConfig
+from orbiter.protocols import Provider
 from orbiter.swarm import Swarm
-from orbiter.types import Message, OrbiterError, RunResult
+from orbiter.types import (
+    AssistantMessage,
+    Message,
+    OrbiterError,
+    RunResult,
+    SystemMessage,
+    ToolResult,
+    UserMessage,
+)
 
 __all__ = ["OutputValidationError", "RunStream", "Runner", "run"]
 
@@ -55,6 +64,7 @@ class Runner:
             OrbiterError: The model could not be called or gave no valid output; the error's
                 `messages`, `usage` and `steps` are what there was up to then.
         """
+        _check(agent, input)
         begin = _beginning(messages, provider or _provider, deps, config, spent)
         return await _execute(agent, input, begin(None))
 
@@ -115,6 +125,7 @@ class Runner:
         The last event of a run that ends by itself is a ResultEvent. An error is told by an
         ErrorEvent and raised after it. Leaving the loop cancels the run.
         """
+        _check(agent, input)
         return RunStream(
             _beginning(messages, provider or _provider, deps, config, spent),
             lambda state: _execute(agent, input, state),
@@ -127,6 +138,11 @@ class Runner:
 run = Runner()
 
 
+def _check(agent: object, input: object) -> None:
+    require(agent, (Agent, Swarm), "run(...)", "an Agent or a Swarm, such as Agent(name=...)")
+    require(input, str, "run(agent, input)", "what the user says, as text")
+
+
 def _beginning(
     messages: Sequence[Message],
     provider: Provider | None,
@@ -134,6 +150,16 @@ def _beginning(
     config: TaskConfig | None,
     spent: Spent | None,
 ) -> Callable[[Emit | None], RunState]:
+    kinds = (UserMessage, AssistantMessage, SystemMessage, ToolResult)
+    require_all(
+        messages, kinds, "run(messages=...)", "messages, such as an earlier result.messages"
+    )
+    if provider is not None:
+        give = 'a model, such as get_provider("openai:gpt-4o")'
+        require_method(provider, "complete stream", "run(provider=...)", give)
+    require(config, (TaskConfig, type(None)), "run(config=...)", "TaskConfig(timeout=..., ...)")
+    require(spent, (Spent, type(None)), "run(spent=...)", "Spent(usage=..., steps=...)")
+
     def begin(emit: Emit | None) -> RunState:
         return RunState(
             provider_for=provider_for if provider is None else lambda model: provider,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from orbiter._internal.graph import Flow, FlowError, Step, parse_flow, sequence
+from orbiter._misuse import require_all
 from orbiter.agent import Agent
 from orbiter.types import OrbiterError
 
@@ -44,6 +45,7 @@ class Swarm:
             FlowError: The flow has an error; the text shows where.
             OrbiterError: Agents are missing or share a name, or a flow is given to another mode.
         """
+        require_all(agents, Agent, "Swarm(agents=...)", "Agents, such as Agent(name=...)", "a list")
         self.agents = list(agents)
         self.mode = mode
         self._by_name = {agent.name: agent for agent in self.agents}

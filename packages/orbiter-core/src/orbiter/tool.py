@@ -12,10 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from orbiter._internal.hints import ToolDefinitionError
-from orbiter._internal.methods import is_method, way_to, written_in_class
-from orbiter._internal.schema import Signature, ToolArgumentsError
-from orbiter._internal.text import as_text
+from orbiter._schema.hints import ToolDefinitionError
+from orbiter._schema.methods import is_method, way_to, written_in_class
+from orbiter._schema.schema import Signature, ToolArgumentsError
+from orbiter._schema.text import as_text
 from orbiter.types import ToolExecutionError
 
 P = ParamSpec("P")

@@ -1,6 +1,7 @@
-"""The agents this wrapper can run: every module here but base.py is one, named as AGENT_TYPE says.
+"""The agents this wrapper can run: a module here is one, named as AGENT_TYPE says.
 
-Adding an agent is adding a file that defines `AGENT`. Only the one in use is imported.
+But for what they share: their protocol (base.py), and what reads a CLI's words (json_output.py,
+decoding.py). Adding an agent is adding a file that defines `AGENT`; only one is ever imported.
 """
 
 import pkgutil
@@ -8,7 +9,7 @@ from importlib import import_module
 
 from worker_wrapper.agents.base import Agent
 
-_NOT_AGENTS = frozenset({"base"})
+_NOT_AGENTS = frozenset({"base", "decoding", "json_output"})
 
 
 class UnknownAgentError(ValueError):

@@ -1,18 +1,16 @@
 """The seam between the wrapper and the CLI agents: what an adapter is given and what it gives back.
 
 An adapter (claude.py, factory.py, codex.py) does two things, both pure: `build` a command line from
-a turn, and `parse` what the process left behind. Everything that acts is in process.py and turn.py.
+a turn, and `parse` what the process left behind. Everything that acts is in process/ and turn/.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from orbiter_contracts import Usage
-from worker_wrapper.spill import Spill
-from worker_wrapper.stop import StopReason
+from worker_wrapper.process.command import Command, Outcome
 
 SessionConflict = Literal["in_use", "unknown"]
 
@@ -69,49 +67,6 @@ class Piece:
 
     text: str
     opens: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A process to run: its arguments, its standard input and additions to its environment."""
-
-    argv: tuple[str, ...]
-    stdin: bytes = b""
-    env: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a process left behind.
-
-    Attributes:
-        exit_code: Its exit code; None when a signal ended it.
-        signal: The signal that ended it, if one did.
-        stdout: What it printed.
-        stderr_tail: The last 64 KiB it complained.
-        timed_out: It was ended because its time was up.
-        interrupted: It was ended because somebody asked for it, and why they did.
-        oom_killed: The kernel killed a process of this container for lack of memory meanwhile.
-        started_at: When it was started.
-        finished_at: When it, and every process it had started, was gone.
-        survivors: Pids that even SIGKILL did not end.
-    """
-
-    exit_code: int | None
-    signal: int | None
-    stdout: Spill
-    stderr_tail: bytes
-    timed_out: bool
-    interrupted: StopReason | None
-    oom_killed: bool
-    started_at: datetime
-    finished_at: datetime
-    survivors: tuple[int, ...] = ()
-
-    @property
-    def complaint(self) -> str:
-        """The end of stderr as text."""
-        return self.stderr_tail.decode("utf-8", "replace").strip()
 
 
 @dataclass(slots=True)

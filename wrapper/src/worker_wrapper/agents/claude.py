@@ -6,19 +6,11 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from orbiter_contracts import Usage, clamped_cost, clamped_count
-from worker_wrapper.agents.base import (
-    AgentResult,
-    Command,
-    Outcome,
-    Piece,
-    Session,
-    SessionConflict,
-    Turn,
-)
-from worker_wrapper.printed import last_object
-from worker_wrapper.result_object import find_result, read_result
-from worker_wrapper.spill import Spill
-from worker_wrapper.spoken import words
+from worker_wrapper.agents.base import AgentResult, Piece, Session, SessionConflict, Turn
+from worker_wrapper.agents.decoding import words
+from worker_wrapper.agents.json_output import find_result, last_object, read_result
+from worker_wrapper.process.command import Command, Outcome
+from worker_wrapper.process.output_buffer import OutputBuffer
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _IN_USE = "already in use"
@@ -147,7 +139,7 @@ def _totals(said: dict[str, Any]) -> Usage | None:
     )
 
 
-def _context(stdout: Spill) -> int | None:
+def _context(stdout: OutputBuffer) -> int | None:
     """The size of the model's last request and answer in this conversation, in tokens."""
     last = last_object(
         stdout,

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from orbiter_contracts import Usage, clamped_count
-from worker_wrapper.agents.base import AgentResult, Command, Outcome, Piece, Session, Turn
-from worker_wrapper.printed import objects
-from worker_wrapper.spoken import name, words
+from worker_wrapper.agents.base import AgentResult, Piece, Session, Turn
+from worker_wrapper.agents.decoding import name, words
+from worker_wrapper.agents.json_output import objects
+from worker_wrapper.process.command import Command, Outcome
 
 _FLAGS = ("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
 _UNKNOWN = "no rollout found"

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from worker_wrapper.agents.base import AgentResult, Command, Outcome, Piece, Session, Turn
-from worker_wrapper.printed import last_object
-from worker_wrapper.result_object import find_result, read_result
-from worker_wrapper.spill import Spill
-from worker_wrapper.spoken import words
+from worker_wrapper.agents.base import AgentResult, Piece, Session, Turn
+from worker_wrapper.agents.decoding import words
+from worker_wrapper.agents.json_output import find_result, last_object, read_result
+from worker_wrapper.process.command import Command, Outcome
+from worker_wrapper.process.output_buffer import OutputBuffer
 
 
 class Factory:
@@ -63,7 +63,7 @@ class Factory:
 AGENT = Factory()
 
 
-def _completion(stdout: Spill) -> dict[str, Any] | None:
+def _completion(stdout: OutputBuffer) -> dict[str, Any] | None:
     """What a stream ends with, in the words of the one object."""
     said = last_object(stdout, lambda event: event.get("type") == "completion")
     if said is None:

@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from orbiter_contracts import clamped_cost
-from worker_wrapper.agents.base import AgentResult, Command, Outcome, Piece, Session, Turn
-from worker_wrapper.result_object import find_result, read_result
-from worker_wrapper.spoken import words
+from worker_wrapper.agents.base import AgentResult, Piece, Session, Turn
+from worker_wrapper.agents.decoding import words
+from worker_wrapper.agents.json_output import find_result, read_result
+from worker_wrapper.process.command import Command, Outcome
 
 _UNKNOWN = "No conversation found"
 

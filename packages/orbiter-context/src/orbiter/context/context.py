@@ -13,13 +13,14 @@ from pydantic import BaseModel
 from orbiter.context._internal.capture import refill, save, save_automatic
 from orbiter.context._internal.conversation import Ledger, fit
 from orbiter.context._internal.knowledge import KnowledgeStore
+from orbiter.context._internal.modes import Processor, mode_registry
 from orbiter.context._internal.recall import passages
 from orbiter.context._internal.run_record import RunRecord
-from orbiter.context._internal.seams import Clock, Memory, Services, Summarizing, service
+from orbiter.context._internal.seams import Clock, Memory, Summarizing
+from orbiter.context._internal.services import Services, service
 from orbiter.context.checkpoint import Checkpoint, CheckpointStore, MemoryCheckpointStore
 from orbiter.context.config import ContextConfig
 from orbiter.context.errors import ContextError
-from orbiter.context.processor import ContextProcessor, ProcessorPipeline, processors_of
 from orbiter.context.state import ContextState
 from orbiter.context.token_tracker import TokenTracker, Trajectory
 from orbiter.context.tokens import TokenCounter, token_count
@@ -102,8 +103,8 @@ class Context:
         self.task_output = ""
         self.run = RunRecord()
         self._runs: dict[str, RunRecord] = {}
-        self._processors: list[ContextProcessor] = []
-        self._pipeline = ProcessorPipeline(processors_of(self.config))
+        self._processors: list[Processor] = []
+        self._pipeline = mode_registry.get(self.config.mode)(self.config)
         for processor in parent._processors if parent else ():
             self.add_processor(processor)
 
@@ -121,7 +122,7 @@ class Context:
         """Return the model calls of an agent with their tokens."""
         return self.tracker.trajectory(agent_name)
 
-    def add_processor(self, processor: ContextProcessor) -> None:
+    def add_processor(self, processor: Processor) -> None:
         """Add a processor behind the mode's own and those added before.
 
         Raises:

@@ -8,13 +8,11 @@ import platform
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from orbiter.context.context import Context
 from orbiter.registry import Registry
 from orbiter.types import AssistantMessage, UserMessage
-
-if TYPE_CHECKING:
-    from orbiter.context.context import Context
 
 DEFAULT_PRIORITY = 50
 
@@ -29,7 +27,7 @@ class Neuron(ABC):
     priority: int = DEFAULT_PRIORITY
 
     @abstractmethod
-    async def format(self, ctx: "Context") -> str:
+    async def format(self, ctx: Context) -> str:
         """Return the section, or "" when there is nothing to say."""
 
 
@@ -55,7 +53,7 @@ class TaskNeuron(Neuron):
         """
         self._current = current
 
-    async def format(self, ctx: "Context") -> str:
+    async def format(self, ctx: Context) -> str:
         """Return the task's section."""
         lines = ["## Task", f"Task ID: {ctx.task_id}"]
         origin = ctx.state.get("origin_user_input") or ctx.origin_user_input
@@ -80,7 +78,7 @@ class TodoNeuron(Neuron):
 
     priority = 2
 
-    async def format(self, ctx: "Context") -> str:
+    async def format(self, ctx: Context) -> str:
         """Return the checklist."""
         todos = ctx.state.get("todos")
         return "## Todo\n" + todo_list(todos) if todos else ""
@@ -99,7 +97,7 @@ class HistoryNeuron(Neuron):
         """Choose how many rounds are shown; the context's `history_rounds` when absent."""
         self._rounds = rounds
 
-    async def format(self, ctx: "Context") -> str:
+    async def format(self, ctx: Context) -> str:
         """Return the conversation."""
         lines = [line for item in ctx.state.get("history") or ctx.history for line in _spoken(item)]
         starts = [at for at, (role, _) in enumerate(lines) if role == "user"]
@@ -119,7 +117,7 @@ class KnowledgeNeuron(Neuron):
         self._query = query
         self._top_k = top_k
 
-    async def format(self, ctx: "Context") -> str:
+    async def format(self, ctx: Context) -> str:
         """Return what was found."""
         query = self._query or ctx.state.get("task_input") or ctx.task_input
         if not query:
@@ -127,7 +125,7 @@ class KnowledgeNeuron(Neuron):
         key = f"knowledge {ctx.knowledge.revision} {self._top_k} {query}"
         return await ctx.run.once(key, lambda: self._search(ctx, query))
 
-    async def _search(self, ctx: "Context", query: str) -> str:
+    async def _search(self, ctx: Context, query: str) -> str:
         found = await ctx.knowledge.search(query, top_k=self._top_k)
         return _section("Knowledge", [f"[{chunk.source}] {chunk.content}" for chunk in found])
 
@@ -138,7 +136,7 @@ class WorkspaceNeuron(Neuron):
 
     priority = 30
 
-    async def format(self, ctx: "Context") -> str:
+    async def format(self, ctx: Context) -> str:
         """Return the listing."""
         if ctx.workspace.is_empty:
             return ""
@@ -151,7 +149,7 @@ class SkillsNeuron(Neuron):
 
     priority = 40
 
-    async def format(self, ctx: "Context") -> str:
+    async def format(self, ctx: Context) -> str:
         """Return the skills."""
         return _section("Skills", _items(ctx.state.get("skills")))
 
@@ -162,7 +160,7 @@ class FactsNeuron(Neuron):
 
     priority = 50
 
-    async def format(self, ctx: "Context") -> str:
+    async def format(self, ctx: Context) -> str:
         """Return the facts."""
         lines = _items(ctx.state.get("facts"))
         if ctx.memory is not None:
@@ -177,7 +175,7 @@ class EntitiesNeuron(Neuron):
 
     priority = 60
 
-    async def format(self, ctx: "Context") -> str:
+    async def format(self, ctx: Context) -> str:
         """Return the entities."""
         return _section("Entities", _items(ctx.state.get("entities")))
 
@@ -188,7 +186,7 @@ class SystemNeuron(Neuron):
 
     priority = 100
 
-    async def format(self, ctx: "Context") -> str:
+    async def format(self, ctx: Context) -> str:
         """Return the variables, times in UTC."""
         now = datetime.fromtimestamp(ctx.clock(), UTC)
         return f"## System\nDate: {now:%Y-%m-%d}\nTime: {now:%H:%M} UTC\nPlatform: {PLATFORM}"
@@ -210,7 +208,7 @@ def _section(title: str, lines: list[str]) -> str:
     return "\n".join([f"## {title}", *lines]) if lines else ""
 
 
-async def _recalled(ctx: "Context") -> str:
+async def _recalled(ctx: Context) -> str:
     query = ctx.state.get("task_input") or ctx.task_input
     if ctx.memory is None or not query:
         return ""

@@ -6,16 +6,15 @@ hands it. What the modes do by themselves is done by the processors at the end o
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from orbiter.context._internal.compactor import compacted
 from orbiter.context._internal.entities import entities_in
+from orbiter.context._internal.modes import Processor, mode_registry
+from orbiter.context.config import ContextConfig, Mode
+from orbiter.context.context import Context
 from orbiter.context.errors import ContextError
 from orbiter.context.prompt_builder import PromptBuilder
-
-if TYPE_CHECKING:
-    from orbiter.context.config import ContextConfig
-    from orbiter.context.context import Context
 
 ProcessorEvent = Literal["pre_llm_call", "post_llm_call", "pre_tool_call", "post_tool_call"]
 EVENTS: tuple[ProcessorEvent, ...] = get_args(ProcessorEvent)
@@ -35,19 +34,19 @@ class ContextProcessor(ABC):
     event: ProcessorEvent
 
     @abstractmethod
-    async def process(self, ctx: "Context", payload: dict[str, Any]) -> None:
+    async def process(self, ctx: Context, payload: dict[str, Any]) -> None:
         """Read the payload and replace what is to be changed."""
 
 
 class ProcessorPipeline:
     """The processors of a context, by event, in the order they were added."""
 
-    def __init__(self, processors: Iterable[ContextProcessor] = ()) -> None:
-        self._by_event: dict[str, list[ContextProcessor]] = {}
+    def __init__(self, processors: Iterable[Processor] = ()) -> None:
+        self._by_event: dict[str, list[Processor]] = {}
         for processor in processors:
             self.add(processor)
 
-    def add(self, processor: ContextProcessor) -> None:
+    def add(self, processor: Processor) -> None:
         """Add a processor behind those of the same event.
 
         Raises:
@@ -61,7 +60,7 @@ class ProcessorPipeline:
             )
         self._by_event.setdefault(event, []).append(processor)
 
-    async def run(self, ctx: "Context", event: str, payload: dict[str, Any]) -> None:
+    async def run(self, ctx: Context, event: str, payload: dict[str, Any]) -> None:
         """Run the processors of an event one after the other."""
         for processor in self._by_event.get(event, ()):
             await processor.process(ctx, payload)
@@ -75,7 +74,7 @@ class PromptAugmenter(ContextProcessor):
     def __init__(self) -> None:
         self._builder: PromptBuilder | None = None
 
-    async def process(self, ctx: "Context", payload: dict[str, Any]) -> None:
+    async def process(self, ctx: Context, payload: dict[str, Any]) -> None:
         """Replace the system prompt."""
         ctx.turn_to(payload["agent_name"])
         if self._builder is None:
@@ -91,7 +90,7 @@ class ToolResultOffloader(ContextProcessor):
 
     event = "post_tool_call"
 
-    async def process(self, ctx: "Context", payload: dict[str, Any]) -> None:
+    async def process(self, ctx: Context, payload: dict[str, Any]) -> None:
         """Replace the result when it has more than `offload_threshold` tokens."""
         result = payload["tool_result"]
         # Text that is short in characters is short in tokens; counting it would cost every step.
@@ -107,7 +106,7 @@ class ResultShortener(ContextProcessor):
 
     event = "pre_llm_call"
 
-    async def process(self, ctx: "Context", payload: dict[str, Any]) -> None:
+    async def process(self, ctx: Context, payload: dict[str, Any]) -> None:
         """Replace the messages when some were shortened."""
         shown = ctx.turn_to(payload["agent_name"]).shown
         payload["messages"] = await compacted(
@@ -120,7 +119,7 @@ class EntityNoter(ContextProcessor):
 
     event = "post_llm_call"
 
-    async def process(self, ctx: "Context", payload: dict[str, Any]) -> None:
+    async def process(self, ctx: Context, payload: dict[str, Any]) -> None:
         """Add new names to the state key `entities`; the oldest give way."""
         found = entities_in(payload["response"].content)
         known = ctx.state.get("entities", [])
@@ -129,7 +128,7 @@ class EntityNoter(ContextProcessor):
             ctx.state.set("entities", [*known, *new][-MAX_ENTITIES:])
 
 
-async def offload(ctx: "Context", result: str, tokens: int) -> str:
+async def offload(ctx: Context, result: str, tokens: int) -> str:
     """Write a tool result to the workspace and return what the model sees in its place."""
     artifact_id = await ctx.workspace.write_artifact(result)
     if ctx.config.enable_retrieval:
@@ -149,7 +148,7 @@ AUTOMATIC: dict[str, tuple[str, ...]] = {
 OPTIONS: dict[str, dict[str, Any]] = {"task": {"current": False}}
 
 
-def _builder_of(ctx: "Context") -> PromptBuilder:
+def _builder_of(ctx: Context) -> PromptBuilder:
     """Return a builder of what a context's configuration adds to the instructions."""
     config = ctx.config
     builder = PromptBuilder(ctx)
@@ -163,7 +162,7 @@ def _builder_of(ctx: "Context") -> PromptBuilder:
     return builder
 
 
-def processors_of(config: "ContextConfig") -> list[ContextProcessor]:
+def processors_of(config: ContextConfig) -> list[ContextProcessor]:
     """Return the processors that make up a mode."""
     augmenter = [PromptAugmenter()] if config.neuron_names or config.mode != "pilot" else []
     if config.mode == "pilot":
@@ -171,3 +170,7 @@ def processors_of(config: "ContextConfig") -> list[ContextProcessor]:
     if config.mode == "copilot":
         return [*augmenter, ToolResultOffloader()]
     return [ResultShortener(), *augmenter, ToolResultOffloader(), EntityNoter()]
+
+
+for _mode in get_args(Mode):
+    mode_registry.register(_mode, lambda config: ProcessorPipeline(processors_of(config)))

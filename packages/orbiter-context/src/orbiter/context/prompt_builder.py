@@ -1,13 +1,11 @@
 """Composes a system prompt from neurons and texts, in the order of their priorities."""
 
 from bisect import insort
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from orbiter.context.context import Context
 from orbiter.context.errors import ContextError
 from orbiter.context.neuron import Neuron, neuron_registry
-
-if TYPE_CHECKING:
-    from orbiter.context.context import Context
 
 OWN_TEXT_PRIORITY = 0
 
@@ -15,7 +13,7 @@ OWN_TEXT_PRIORITY = 0
 class PromptBuilder:
     """Collects parts by name and builds one prompt of them."""
 
-    def __init__(self, ctx: "Context") -> None:
+    def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._parts: list[tuple[int, str | None, Neuron | None]] = []
 

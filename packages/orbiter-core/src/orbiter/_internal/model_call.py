@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, nullcontext
 from typing import Any
 
-from orbiter._internal.protocols import ModelReply, ReplyChunk, ToolCallPiece
 from orbiter._internal.turn import Turn
+from orbiter.protocols import ModelReply, ReplyChunk, ToolCallPiece
 from orbiter.types import AssistantMessage, Message, TextEvent, ToolCall, Usage
 
 

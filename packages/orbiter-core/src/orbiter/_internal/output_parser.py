@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from orbiter._internal.protocols import ModelReply
-from orbiter._internal.schema import explain
+from orbiter._schema.schema import explain
+from orbiter.protocols import ModelReply
 from orbiter.types import AssistantMessage, OrbiterError, StopReason, ToolCall
 
 OUTPUT_RETRIES = 2

@@ -9,7 +9,7 @@ import importlib
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from orbiter._internal.protocols import Provider
+from orbiter.protocols import Provider
 from orbiter.types import OrbiterError
 
 _by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Provider]] = WeakKeyDictionary()

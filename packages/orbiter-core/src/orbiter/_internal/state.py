@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 from itertools import chain
 from typing import Any
 
-from orbiter._internal.protocols import Provider
 from orbiter.config import Spent, TaskConfig
 from orbiter.observer import observer_of_all_runs
+from orbiter.protocols import Provider
 from orbiter.types import Message, RunResult, StopReason, StreamEvent, Usage
 
 Emit = Callable[[StreamEvent], Awaitable[None]]

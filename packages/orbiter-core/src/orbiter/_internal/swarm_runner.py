@@ -2,22 +2,44 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from orbiter._internal.call_runner import Outcome, run_agent
 from orbiter._internal.graph import Flow, Parallel, Step, steps
 from orbiter._internal.graph import Sequence as Chain
 from orbiter._internal.plan import purpose, tool_name
 from orbiter._internal.state import RunState
-from orbiter._internal.text import as_text
+from orbiter._schema.text import as_text
 from orbiter.agent import Agent
-from orbiter.swarm import Swarm
 from orbiter.tool import Tool
 from orbiter.types import Message, OrbiterError
 
 
+class Members(Protocol):
+    """A swarm, which stands above the loop that runs it."""
+
+    @property
+    def agents(self) -> Sequence[Agent]:
+        """The members, in order."""
+        ...
+
+    @property
+    def mode(self) -> str:
+        """How they work together."""
+        ...
+
+    @property
+    def flow(self) -> Flow | None:
+        """The way through them; None outside of a workflow."""
+        ...
+
+    def agent(self, name: str) -> Agent:
+        """Return the member of that name."""
+        ...
+
+
 async def run_target(
-    target: Agent | Swarm, input: str, history: list[Message], state: RunState
+    target: Agent | Members, input: str, history: list[Message], state: RunState
 ) -> Outcome:
     """Run an agent or a swarm on an input, after a valid history."""
     if isinstance(target, Agent):
@@ -37,7 +59,7 @@ async def run_target(
 class _FlowRun:
     """One run along a flow. The conversation is told in the order of the flow's text."""
 
-    def __init__(self, swarm: Swarm, flow: Flow, history: list[Message], state: RunState) -> None:
+    def __init__(self, swarm: Members, flow: Flow, history: list[Message], state: RunState) -> None:
         self.swarm = swarm
         self.flow = flow
         self.state = state

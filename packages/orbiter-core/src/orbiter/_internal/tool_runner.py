@@ -4,10 +4,10 @@ import asyncio
 import logging
 from typing import Any
 
-from orbiter._internal.protocols import ContextEngine
-from orbiter._internal.text import as_text
 from orbiter._internal.turn import Turn
+from orbiter._schema.text import as_text
 from orbiter.hooks import HookPoint
+from orbiter.protocols import ContextEngine
 from orbiter.tool import ToolArgumentsError
 from orbiter.types import OrbiterError, ToolCall, ToolExecutionError, ToolResult, ToolResultEvent
 

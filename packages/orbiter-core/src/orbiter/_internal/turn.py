@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from orbiter._internal.plan import Plan
-from orbiter._internal.protocols import Provider
 from orbiter._internal.state import RunState
 from orbiter.agent import Agent
 from orbiter.hooks import HookEvent, HookPoint
+from orbiter.protocols import Provider
 from orbiter.types import Message, RunContext, StopReason
 
 

@@ -1,7 +1,6 @@
 """How good an agent is, measured: datasets, scorers, comparisons, reports."""
 
-from orbiter.eval.case import Case, ExpectedCall
-from orbiter.eval.compare import Comparison, Difference, compare, comparison_lines, difference
+from orbiter.eval.compare import Comparison, compare, comparison_lines, difference
 from orbiter.eval.dataset import DatasetError, load_dataset, save_dataset
 from orbiter.eval.evaluator import Evaluator
 from orbiter.eval.gate import ExitCode, Gate, Threshold, check
@@ -9,13 +8,14 @@ from orbiter.eval.journal import JournalError
 from orbiter.eval.judge import Judge
 from orbiter.eval.limits import CostLimit, LatencyLimit
 from orbiter.eval.progress import Progress, ProgressBar
-from orbiter.eval.record import CaseResult, RunInfo, Score
+from orbiter.eval.record import RunInfo
 from orbiter.eval.report import html_report, markdown_report
 from orbiter.eval.result import EvalResult, ScoreSummary
 from orbiter.eval.scorer import FunctionScorer, Scorer, ScorerError, make_scorer, scorer_registry
 from orbiter.eval.structure import JsonMatch, JsonSchema
 from orbiter.eval.text import ExactMatch, RegexMatch, Similarity
 from orbiter.eval.tool_use import ToolUse
+from orbiter.evaluation import Case, CaseResult, Difference, ExpectedCall, Score
 
 __all__ = [
     "Case",

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from orbiter.eval.case import Case
+from orbiter.evaluation import Case
 from orbiter.types import OrbiterError
 
 # cells that hold more than text; everything else in a CSV file is text

@@ -15,13 +15,13 @@ from pydantic_core import to_jsonable_python
 from orbiter.agent import Agent, Provider
 from orbiter.config import TaskConfig
 from orbiter.eval._internal.prices import price_of
-from orbiter.eval.case import Case
 from orbiter.eval.dataset import check_cases, fingerprint, load_dataset
 from orbiter.eval.journal import Journal, open_journal
 from orbiter.eval.progress import Progress, ProgressBar, ProgressListener
-from orbiter.eval.record import CaseResult, RunInfo
+from orbiter.eval.record import RunInfo
 from orbiter.eval.result import EvalResult
 from orbiter.eval.scorer import ScoreFunction, Scorer, as_scorers, score_run
+from orbiter.evaluation import Case, CaseResult
 from orbiter.runner import run
 from orbiter.swarm import Swarm
 from orbiter.types import OrbiterError, RunResult

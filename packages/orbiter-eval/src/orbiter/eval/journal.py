@@ -13,7 +13,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from orbiter.eval.record import CaseResult, RunInfo
+from orbiter.eval.record import RunInfo
+from orbiter.evaluation import CaseResult
 from orbiter.types import OrbiterError
 
 Key = tuple[str, int]

@@ -11,9 +11,8 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 
 from orbiter.agent import Agent, Provider
 from orbiter.config import DEFAULT_MODEL
-from orbiter.eval.case import Case
-from orbiter.eval.record import CaseResult, Score
 from orbiter.eval.scorer import Scorer, ScorerError, scorer_registry, text_of
+from orbiter.evaluation import Case, CaseResult, Score
 from orbiter.runner import run
 
 BEST = 5

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from orbiter.eval.case import Case
-from orbiter.eval.record import CaseResult, Score
 from orbiter.eval.scorer import Scorer, scorer_registry
+from orbiter.evaluation import Case, CaseResult, Score
 
 
 @dataclass(frozen=True)

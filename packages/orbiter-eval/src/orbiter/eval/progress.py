@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
-from orbiter.eval.record import CaseResult
+from orbiter.evaluation import CaseResult
 
 
 class Progress(NamedTuple):

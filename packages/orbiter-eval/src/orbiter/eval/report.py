@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from orbiter.eval._internal.page import page
 from orbiter.eval.compare import Comparison, comparison_lines
 from orbiter.eval.gate import Gate
-from orbiter.eval.record import CaseResult
 from orbiter.eval.result import EvalResult, ScoreSummary
 from orbiter.eval.scorer import text_of
+from orbiter.evaluation import CaseResult
 from orbiter.types import AssistantMessage
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from orbiter.eval._internal.statistics import Interval, interval_of_mean, mean
+from orbiter.eval._internal.statistics import interval_of_mean, mean
 from orbiter.eval.journal import read_journal
-from orbiter.eval.record import CaseResult, RunInfo
+from orbiter.eval.record import RunInfo
+from orbiter.evaluation import CaseResult, Interval
 from orbiter.types import Usage
 
 

@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from orbiter.eval.case import Case
-from orbiter.eval.record import CaseResult, Score
+from orbiter.evaluation import Case, CaseResult, Score
 from orbiter.registry import Registry
 from orbiter.types import OrbiterError
 

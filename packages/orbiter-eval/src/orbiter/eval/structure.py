@@ -8,9 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from orbiter.eval.case import Case
-from orbiter.eval.record import CaseResult, Score
 from orbiter.eval.scorer import Scorer, ScorerError, scorer_registry
+from orbiter.evaluation import Case, CaseResult, Score
 
 _FENCED = re.compile(r"\s*```[a-z]*\n(.*)\n```\s*", re.DOTALL)
 _MISSING = object()

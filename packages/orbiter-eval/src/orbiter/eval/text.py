@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from orbiter.eval.case import Case
-from orbiter.eval.record import CaseResult, Score
 from orbiter.eval.scorer import Scorer, ScorerError, scorer_registry, text_of
+from orbiter.evaluation import Case, CaseResult, Score
 
 Measure = Callable[[str, str], float | Awaitable[float]]
 

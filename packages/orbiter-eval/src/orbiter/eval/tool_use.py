@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orbiter.eval.case import Case, ExpectedCall
-from orbiter.eval.record import CaseResult, Score
 from orbiter.eval.scorer import Scorer, scorer_registry
+from orbiter.evaluation import Case, CaseResult, ExpectedCall, Score
 from orbiter.types import AssistantMessage, ToolCall
 
 

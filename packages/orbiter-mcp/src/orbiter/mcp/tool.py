@@ -1,12 +1,22 @@
 """MCPTool: a tool of an MCP server, as an Orbiter tool."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from orbiter.tool import Tool
-from orbiter.types import OrbiterError, ToolExecutionError
+from orbiter.types import OrbiterError, ToolExecutionError, ToolResult
 
-if TYPE_CHECKING:
-    from orbiter.mcp.client import MCPClient
+
+class Caller(Protocol):
+    """What a tool needs of its server's client; `MCPClient` is one."""
+
+    name: str
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, tool_call_id: str = ""
+    ) -> ToolResult:
+        """Call a tool by the name the server knows."""
+        ...
 
 
 class MCPTool(Tool):
@@ -20,7 +30,7 @@ class MCPTool(Tool):
 
     description = "A tool of an MCP server."
 
-    def __init__(self, client: "MCPClient", server_name: str, name: str, definition: Any) -> None:
+    def __init__(self, client: Caller, server_name: str, name: str, definition: Any) -> None:
         """Wrap a tool that the server listed.
 
         Args:

@@ -10,6 +10,7 @@ import sqlite3
 from array import array
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from orbiter.memory._internal.turns import Turns
 from orbiter.memory.embedding import dot
 from orbiter.memory.text import terms
 from orbiter.memory.types import MemoryHit, MemoryRecord, MemoryStorageError, RecordFilter
+from orbiter.sqlite_file import open_file
 
 if TYPE_CHECKING:
     import aiosqlite
@@ -178,14 +180,12 @@ class SqliteStorage:
 async def _connect(path: Path) -> "aiosqlite.Connection":
     import aiosqlite
 
-    connecting = aiosqlite.connect(path, isolation_level=None)
+    opened = partial(open_file, path, patience=BUSY_TIMEOUT_MS / 1000)
+    connecting = aiosqlite.Connection(opened, iter_chunk_size=64)
     # A forgotten close() must not keep the interpreter from ending.
     connecting._thread.daemon = True
     try:
         db = await connecting
-        await db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
-        await db.execute("PRAGMA journal_mode = WAL")
-        await db.execute("PRAGMA synchronous = NORMAL")
         await db.executescript(SCHEMA)
         await db.create_function("dot", 2, _dot, deterministic=True)
     except sqlite3.Error as error:

@@ -7,7 +7,7 @@ from typing import Any
 from orbiter.config import ModelConfig
 from orbiter.models._internal.counter import Counter
 from orbiter.models._internal.sdk import Clock, SdkClient
-from orbiter.models.provider import ModelProvider
+from orbiter.models.provider import ModelProvider, model_registry
 from orbiter.models.types import FinishReason, ModelResponse, StreamChunk, ToolCallDelta
 from orbiter.types import (
     AssistantMessage,
@@ -142,6 +142,9 @@ class AnthropicProvider(ModelProvider):
             # 1 is what the API takes itself; newer models refuse the field and newer SDKs lack it
             request["extra_body"] = {"temperature": temperature}
         return request
+
+
+model_registry.register("anthropic", AnthropicProvider)
 
 
 def _to_wire(messages: list[Message]) -> tuple[str, list[dict[str, Any]]]:

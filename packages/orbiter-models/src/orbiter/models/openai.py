@@ -5,7 +5,7 @@ from typing import Any
 
 from orbiter.config import ModelConfig
 from orbiter.models._internal.sdk import Clock, SdkClient
-from orbiter.models.provider import ModelProvider
+from orbiter.models.provider import ModelProvider, model_registry
 from orbiter.models.types import FinishReason, ModelResponse, StreamChunk, ToolCallDelta
 from orbiter.types import AssistantMessage, Message, ToolCall, ToolResult, Usage
 
@@ -133,6 +133,9 @@ class OpenAIProvider(ModelProvider):
                 "json_schema": {"name": name, "schema": output_schema},
             }
         return request
+
+
+model_registry.register("openai", OpenAIProvider)
 
 
 def _to_wire(message: Message) -> dict[str, Any]:

@@ -75,21 +75,8 @@ class ModelProvider(ABC):
 
 
 ProviderFactory = Callable[[ModelConfig], ModelProvider]
+# openai and anthropic, which stand on this module, enter themselves when the package is loaded
 model_registry: Registry[ProviderFactory] = Registry("model provider")
-
-
-@model_registry.register("openai")
-def _openai(config: ModelConfig) -> ModelProvider:
-    from orbiter.models.openai import OpenAIProvider
-
-    return OpenAIProvider(config)
-
-
-@model_registry.register("anthropic")
-def _anthropic(config: ModelConfig) -> ModelProvider:
-    from orbiter.models.anthropic import AnthropicProvider
-
-    return AnthropicProvider(config)
 
 
 def get_provider(

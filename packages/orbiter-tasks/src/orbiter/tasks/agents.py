@@ -5,17 +5,19 @@ They are found by the task's `config_name`; the task's `system_prompt` outranks 
 
 import inspect
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from orbiter import Agent, Swarm, Tool, tool
 from orbiter.config import DEFAULT_MAX_STEPS
-from orbiter.tasks._internal.asking import can_ask
 from orbiter.tasks.models import Task
 from orbiter.tasks.state import TaskError
 
 DEFAULT_SYSTEM_PROMPT = "You are a helpful assistant."
+# whether the agent that runs in this context can be put aside to wait for an answer
+can_ask: ContextVar[bool] = ContextVar("orbiter_tasks_can_ask", default=False)
 
 
 class InputRequiredError(TaskError):

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from orbiter.tasks._internal.keepable import moment, plain, text
+from orbiter.tasks._keepable import moment, plain, text
 from orbiter.tasks.state import TERMINAL_STATES, TaskState
 
 

@@ -9,9 +9,11 @@ import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orbiter.sqlite_file import open_file
 from orbiter.tasks._internal import sqlite_rows as _rows_of
 from orbiter.tasks._internal.changes import over
 from orbiter.tasks._internal.sqlite_rows import (
@@ -228,14 +230,12 @@ class TaskStoreSqlite(VersionedStore):
 async def _connect(path: Path) -> "aiosqlite.Connection":
     import aiosqlite
 
-    connecting = aiosqlite.connect(path, isolation_level=None)
+    opened = partial(open_file, path, patience=BUSY_TIMEOUT_MS / 1000)
+    connecting = aiosqlite.Connection(opened, iter_chunk_size=64)
     # A forgotten close() must not keep the interpreter from ending.
     connecting._thread.daemon = True
     try:
         db = await connecting
-        await db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
-        await db.execute("PRAGMA journal_mode = WAL")
-        await db.execute("PRAGMA synchronous = NORMAL")
         await db.executescript(SCHEMA)
         await db.executescript(_rows_of.SET_ASIDE)
     except sqlite3.Error as error:

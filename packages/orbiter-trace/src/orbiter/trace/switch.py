@@ -26,7 +26,7 @@ def configure(config: TraceConfig | None = None) -> RunTracer:
 
 def shutdown() -> None:
     """Stop tracing all runs; returns when the exporters have what was traced."""
-    tracer = EVERYWHERE[0] if EVERYWHERE else None
+    tracer = _installed()
     _install(None)
     if tracer is not None:
         tracer.shutdown()
@@ -42,13 +42,18 @@ def tracing(config: TraceConfig | None = None) -> Iterator[RunTracer]:
         OrbiterError: An exporter's package is not installed.
     """
     tracer = RunTracer(config)
-    before = EVERYWHERE[0] if EVERYWHERE else None
+    before = _installed()
     _install(tracer)
     try:
         yield tracer
     finally:
         _install(before)
         tracer.shutdown()
+
+
+def _installed() -> RunTracer | None:
+    tracer = EVERYWHERE[0] if EVERYWHERE else None
+    return tracer if isinstance(tracer, RunTracer) else None
 
 
 def _install(tracer: RunTracer | None) -> None:

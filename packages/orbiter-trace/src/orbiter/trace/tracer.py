@@ -4,17 +4,13 @@ OpenTelemetry is imported when the first tracer is made, not before.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from orbiter.observer import Observer, Scope
+from orbiter.observer import ObservedAgent, ObservedSwarm, Observer, Scope
+from orbiter.tool import Tool
 from orbiter.trace._internal.active import EVERYWHERE, OWN
 from orbiter.trace.config import TraceConfig
 from orbiter.types import Message, RunContext, ToolCall
-
-if TYPE_CHECKING:
-    from orbiter.agent import Agent
-    from orbiter.swarm import Swarm
-    from orbiter.tool import Tool
 
 
 class RunTracer(Observer):
@@ -45,31 +41,31 @@ class RunTracer(Observer):
         """Spans lost because more than `max_queue` of them waited for their export."""
         return self._pipeline.dropped if self._pipeline else 0
 
-    def run(self, target: "Agent | Swarm", input: str) -> Scope:
+    def run(self, target: ObservedAgent | ObservedSwarm, input: str) -> Scope:
         """Open the span of a run."""
         return self._open(self._pieces.RUN, (target, input if self._content else ""))
 
-    def agent(self, agent: "Agent", run: RunContext) -> Scope:
+    def agent(self, agent: ObservedAgent, run: RunContext) -> Scope:
         """Open the span of an agent."""
         scope = self._open(self._pieces.AGENT, agent)
         return scope if self in EVERYWHERE else _Own(self, scope)
 
-    def step(self, agent: "Agent", number: int) -> Scope:
+    def step(self, agent: ObservedAgent, number: int) -> Scope:
         """Open the span of a step."""
         return self._open(self._pieces.STEP, (agent, number))
 
     def model_call(
-        self, agent: "Agent", messages: Sequence[Message], provider: Any, *, streamed: bool
+        self, agent: ObservedAgent, messages: Sequence[Message], provider: Any, *, streamed: bool
     ) -> Scope:
         """Open the span of a model call."""
         shown = messages if self._content else ()
         return self._open(self._pieces.MODEL_CALL, (agent, shown, streamed))
 
-    def tool_call(self, agent: "Agent", call: ToolCall, tool: "Tool | None") -> Scope:
+    def tool_call(self, agent: ObservedAgent, call: ToolCall, tool: Tool | None) -> Scope:
         """Open the span of a tool call."""
         return self._open(self._pieces.TOOL_CALL, (agent, call, tool))
 
-    def handoff(self, agent: "Agent", target: "Agent", call: ToolCall) -> None:
+    def handoff(self, agent: ObservedAgent, target: ObservedAgent, call: ToolCall) -> None:
         """Make the span of a handoff; it takes no time."""
         with self._open(self._pieces.HANDOFF, (agent, target, call)):
             pass

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from orbiter.eval import Difference
+from orbiter.evaluation import Difference
 from orbiter.train.budget import Spent
 
 

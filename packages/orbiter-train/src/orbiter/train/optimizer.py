@@ -10,13 +10,7 @@ import random
 from collections.abc import Iterable, Sequence
 
 from orbiter.agent import Agent, Provider
-from orbiter.eval import (
-    Case,
-    EvalResult,
-    Evaluator,
-    Scorer,
-    compare,
-)
+from orbiter.evaluation import Case, Evaluation, RunScorer, compare, evaluate
 from orbiter.train.budget import Budget, Spent
 from orbiter.train.optimization import Attempt, Optimization
 from orbiter.train.proposer import Proposer, Tried
@@ -39,7 +33,7 @@ class InstructionOptimizer:
     def __init__(
         self,
         agent: Agent,
-        scorers: Sequence[Scorer],
+        scorers: Sequence[RunScorer],
         *,
         objective: str = "",
         proposer: Provider | Proposer | str,
@@ -169,7 +163,7 @@ class _Search:
         tried = [Tried(instructions=a.instructions, score=a.train) for a in self.attempts]
         found, usage = await job._proposer.propose(current, failures, tried, job._proposals)
         self.spent = self.spent.plus(usage=usage, rounds=1)
-        best: tuple[EvalResult, Attempt] | None = None
+        best: tuple[Evaluation, Attempt] | None = None
         for proposal in found:
             # what is tried on the train split is worth nothing if the other cannot decide
             needed = (len(self.train) + len(self.held)) * job._repeats
@@ -190,7 +184,7 @@ class _Search:
         await self._decide(best)
         return None
 
-    async def _decide(self, best: tuple[EvalResult, Attempt] | None) -> None:
+    async def _decide(self, best: tuple[Evaluation, Attempt] | None) -> None:
         """Try the best of a round on the held-out split and keep it if it wins there."""
         if best is None:
             return
@@ -208,8 +202,8 @@ class _Search:
         looks = max(1, sum(a.held_out is not None for a in self.attempts))
         # who looks often enough at the held-out split finds something there by chance
         confidence = 1 - (1 - job._confidence) / looks
-        compared = compare(self.first_held, self.on_held, confidence=confidence, seed=job._seed).of(
-            job.objective
+        compared = compare(
+            self.first_held, self.on_held, job.objective, confidence=confidence, seed=job._seed
         )
         return Optimization(
             original=job._original,
@@ -224,18 +218,18 @@ class _Search:
             stopped=stopped,
         )
 
-    def _mean(self, result: EvalResult) -> float:
+    def _mean(self, result: Evaluation) -> float:
         return result.mean(self.job.objective) or 0.0
 
-    async def _evaluate(self, instructions: str, cases: Sequence[Case]) -> EvalResult:
+    async def _evaluate(self, instructions: str, cases: Sequence[Case]) -> Evaluation:
         job = self.job
-        evaluator = Evaluator(
+        result = await evaluate(
             with_instructions(job.agent, instructions),
             job._scorers,
+            cases,
             provider=job._provider,
             repeats=job._repeats,
             concurrency=job._concurrency,
         )
-        result = await evaluator.run(cases)
         self.spent = self.spent.plus(runs=len(result.results), usage=result.usage)
         return result

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from orbiter.agent import Agent, Provider
 from orbiter.config import DEFAULT_MODEL
-from orbiter.eval import CaseResult
+from orbiter.evaluation import CaseResult
 from orbiter.runner import run
 from orbiter.types import Usage
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, ValidationError
 
 from orbiter.agent import Agent
-from orbiter.eval import CaseResult, EvalResult
+from orbiter.evaluation import CaseResult, Evaluation
 from orbiter.train._internal.canon import key_of
 from orbiter.types import (
     AssistantMessage,
@@ -62,11 +62,11 @@ class Trajectory(BaseModel):
         return isinstance(last, AssistantMessage) and not last.tool_calls
 
 
-def trajectories_of(result: EvalResult, agent: Agent) -> list[Trajectory]:
+def trajectories_of(result: Evaluation, agent: Agent) -> list[Trajectory]:
     """Return the completed runs of an evaluation, with their scores.
 
     Args:
-        result: Of an Evaluator whose target was `agent`.
+        result: Of an evaluation whose target was `agent`, such as an EvalResult.
         agent: Its instructions and tools are those the model saw.
 
     Raises:
@@ -99,7 +99,7 @@ def trajectories_of(result: EvalResult, agent: Agent) -> list[Trajectory]:
     return [trajectory for trajectory in found if trajectory.complete]
 
 
-def with_scores(trajectories: Iterable[Trajectory], result: EvalResult) -> list[Trajectory]:
+def with_scores(trajectories: Iterable[Trajectory], result: Evaluation) -> list[Trajectory]:
     """Return the trajectories that belong to runs of an evaluation, with the runs' scores.
 
     They are found by the conversation; those of other runs are left out.

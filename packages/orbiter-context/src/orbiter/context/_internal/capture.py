@@ -3,20 +3,48 @@
 import logging
 from copy import deepcopy
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from orbiter.context.checkpoint import Checkpoint, CheckpointContent
+from orbiter.context._internal.conversation import Ledger
+from orbiter.context._internal.knowledge import KnowledgeStore
+from orbiter.context._internal.run_record import RunRecord
+from orbiter.context._internal.saved import Checkpoint, CheckpointContent, CheckpointStore
+from orbiter.context._internal.seams import Clock
+from orbiter.context.config import ContextConfig
 from orbiter.context.errors import CheckpointError
 from orbiter.context.state import ContextState
 from orbiter.context.token_tracker import TokenTracker
-
-if TYPE_CHECKING:
-    from orbiter.context.context import Context
+from orbiter.context.workspace import Workspace
+from orbiter.types import Message
 
 log = logging.getLogger(__name__)
 
 
-async def save(ctx: "Context", *, automatic: bool = False) -> Checkpoint:
+class Captured(Protocol):
+    """What of a context is saved; the context itself stands above this module."""
+
+    task_id: str
+    config: ContextConfig
+    state: ContextState
+    workspace: Workspace
+    knowledge: KnowledgeStore
+    archive: KnowledgeStore
+    checkpoints: CheckpointStore
+    clock: Clock
+    tracker: TokenTracker
+    ledgers: dict[str, Ledger]
+    history: list[Message]
+    origin_user_input: str
+    task_output: str
+    run: RunRecord
+
+    @property
+    def task_input(self) -> str:
+        """What the newest run was started with."""
+        ...
+
+
+async def save(ctx: Captured, *, automatic: bool = False) -> Checkpoint:
     """Store a checkpoint of a context as it is now.
 
     Raises:
@@ -30,7 +58,7 @@ async def save(ctx: "Context", *, automatic: bool = False) -> Checkpoint:
     )
 
 
-async def save_automatic(ctx: "Context") -> None:
+async def save_automatic(ctx: Captured) -> None:
     """Store a checkpoint at the end of a run; one that cannot be taken must not fail the run."""
     try:
         await save(ctx, automatic=True)
@@ -38,7 +66,7 @@ async def save_automatic(ctx: "Context") -> None:
         log.warning("no automatic checkpoint: %s", error)
 
 
-async def _content(ctx: "Context") -> CheckpointContent:
+async def _content(ctx: Captured) -> CheckpointContent:
     inherited = ctx.state.parent
     directory = ctx.workspace.directory
     knowledge = await ctx.knowledge.snapshot()
@@ -61,7 +89,7 @@ async def _content(ctx: "Context") -> CheckpointContent:
     )
 
 
-async def refill(ctx: "Context", content: CheckpointContent) -> None:
+async def refill(ctx: Captured, content: CheckpointContent) -> None:
     """Put what a checkpoint holds into a new context."""
     if content.knowledge:
         await ctx.knowledge.restore(content.knowledge)

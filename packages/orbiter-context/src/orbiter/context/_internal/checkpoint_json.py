@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from orbiter.context._internal.conversation import Ledger
-from orbiter.context.checkpoint import CheckpointContent
+from orbiter.context._internal.saved import CheckpointContent
 from orbiter.context.config import ContextConfig
 from orbiter.context.errors import CheckpointError
 from orbiter.context.token_tracker import StepLog

@@ -1,13 +1,10 @@
-"""What a run costs, by the price table that the extra `prices` installs."""
-
-import importlib
-from functools import cache
-from typing import Any
+"""What a run costs, whose agents may have different models."""
 
 from orbiter.agent import Agent
 from orbiter.config import parse_model_string
+from orbiter.prices import price
 from orbiter.swarm import Swarm
-from orbiter.types import RunResult, Usage
+from orbiter.types import RunResult
 
 
 def models_of(target: Agent | Swarm) -> set[str]:
@@ -31,27 +28,4 @@ def price_of(target: Agent | Swarm, result: RunResult) -> float | None:
     if len(models) != 1:
         return None
     provider, name = parse_model_string(models.pop())
-    return _price(provider, name, result.usage)
-
-
-def _price(provider: str, model: str, usage: Usage) -> float | None:
-    table = _table()
-    if table is None or not (usage.input_tokens or usage.output_tokens):
-        return None
-    spent = table.Usage(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cached_tokens,
-    )
-    try:
-        return float(table.calc_price(spent, model, provider_id=provider).total_price)
-    except (LookupError, ValueError):
-        return None
-
-
-@cache
-def _table() -> Any:
-    try:
-        return importlib.import_module("genai_prices")
-    except ModuleNotFoundError:
-        return None
+    return price(provider, name, result.usage)

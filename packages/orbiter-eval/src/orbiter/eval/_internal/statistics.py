@@ -8,7 +8,8 @@ import math
 import random
 from collections.abc import Collection, Sequence
 from statistics import NormalDist, stdev
-from typing import NamedTuple
+
+from orbiter.evaluation import Interval
 
 RESAMPLES = 5_000
 # up to here every pattern of signs is tried: 2^14 of them
@@ -16,13 +17,6 @@ _EXACT_UP_TO = 14
 # from here on the mean is as good as normal, and resampling would only take long
 _NORMAL_FROM = 1_000
 _TOLERANCE = 1e-12
-
-
-class Interval(NamedTuple):
-    """From where to where."""
-
-    low: float
-    high: float
 
 
 def mean(values: Collection[float]) -> float:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from orbiter.sqlite_file import open_file
 from orbiter.types import OrbiterError
 
 T = TypeVar("T")
@@ -82,13 +83,12 @@ class Database:
 
 def _connect(path: Path) -> sqlite3.Connection:
     try:
-        db = sqlite3.connect(path, check_same_thread=False)
-        db.execute("PRAGMA journal_mode = WAL")
-        # what was committed survives the process, whatever kills it; a power failure may cost
-        # the last moments, and clients go on from what they have
-        db.execute("PRAGMA synchronous = NORMAL")
+        # a power failure may cost the last moments; clients go on from what they have
+        db = open_file(path)
         db.execute("PRAGMA foreign_keys = ON")
         db.executescript(SCHEMA)
+        # from here on a transaction begins with the first change, and `_run` ends it
+        db.isolation_level = "DEFERRED"
     except sqlite3.Error as error:
         raise OrbiterError(
             f"{path} cannot be opened: {error}; does its directory exist and may we write there?"

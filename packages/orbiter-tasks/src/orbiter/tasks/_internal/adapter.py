@@ -13,8 +13,8 @@ from typing import cast
 from weakref import WeakValueDictionary
 
 from orbiter.tasks._internal.changes import moved, numbered
-from orbiter.tasks._internal.keepable import shortened
 from orbiter.tasks._internal.watchers import Watchers
+from orbiter.tasks._keepable import shortened
 from orbiter.tasks.contract import (
     LEASE_SECONDS,
     UNGUARDED,

@@ -11,9 +11,8 @@ from orbiter.agent import Provider
 from orbiter.config import DEFAULT_MODEL
 from orbiter.hooks import Hook, HookEvent, HookManager, HookPoint
 from orbiter.registry import agent_registry
-from orbiter.tasks._internal.asking import can_ask
-from orbiter.tasks._internal.keepable import outcome
-from orbiter.tasks.agents import AgentSpec, InputRequiredError, TaskAgent, ask_user
+from orbiter.tasks._keepable import outcome
+from orbiter.tasks.agents import AgentSpec, InputRequiredError, TaskAgent, ask_user, can_ask
 from orbiter.tasks.models import EventType, Task
 from orbiter.tasks.state import TaskError
 from orbiter.types import Message, RunResult, StreamEvent, ToolResult

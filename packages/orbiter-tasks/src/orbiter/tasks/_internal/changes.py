@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from orbiter.tasks._internal.keepable import shortened
+from orbiter.tasks._keepable import shortened
 from orbiter.tasks.contract import LEASE_SECONDS, UNGUARDED, Guard
 from orbiter.tasks.models import EventType, Task, TaskEvent
 from orbiter.tasks.state import TERMINAL_STATES, TaskState, TransitionError, refusal

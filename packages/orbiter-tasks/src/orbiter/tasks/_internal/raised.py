@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from orbiter.tasks._internal.keepable import shortened
+from orbiter.tasks._keepable import shortened
 
 
 class Boundary:

@@ -1,15 +1,22 @@
 """Which tracer is at work here: an agent's own inside of that agent, else the one of all runs."""
 
+from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from orbiter.trace.tracer import RunTracer
-
-OWN: ContextVar["RunTracer | None"] = ContextVar("orbiter_own_tracer", default=None)
-EVERYWHERE: list["RunTracer"] = []
+from typing import Any, Protocol
 
 
-def active_tracer() -> "RunTracer | None":
+class Tracer(Protocol):
+    """What spans are opened with: a RunTracer, which stands above this module."""
+
+    def span(self, name: str, attributes: Mapping[str, Any] | None = None) -> Any:
+        """Return the scope of a span of the user's own."""
+        ...
+
+
+OWN: ContextVar[Tracer | None] = ContextVar("orbiter_own_tracer", default=None)
+EVERYWHERE: list[Tracer] = []
+
+
+def active_tracer() -> Tracer | None:
     """Return the tracer that spans opened here belong to; None while tracing is off."""
     return OWN.get() or (EVERYWHERE[0] if EVERYWHERE else None)

@@ -1,27 +1,32 @@
 """Makes OpenTelemetry spans of notes."""
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode
 
 from orbiter.trace._internal.failure import Failure
+from orbiter.trace._internal.pieces import Settings
 from orbiter.trace._internal.sendable import sent, sent_text
 from orbiter.trace._internal.span import SAMPLED, NoteSpan
-
-if TYPE_CHECKING:
-    from orbiter.trace._internal.pipeline import Pipeline
 
 logger = logging.getLogger("orbiter.trace")
 SCOPE = InstrumentationScope("orbiter.trace", "0.1.0")
 _UNSET = Status()
 
 
-def readable(note: NoteSpan, pipeline: "Pipeline") -> ReadableSpan:
-    """Make the span of a note."""
-    attributes = described(note.piece.attributes, note.subject, note.outcome, pipeline.settings)
+def readable(note: NoteSpan, settings: Settings, resource: Resource) -> ReadableSpan:
+    """Make the span of a note.
+
+    Args:
+        note: An ended span.
+        settings: What it tells.
+        resource: What all spans of this process say of it.
+    """
+    attributes = described(note.piece.attributes, note.subject, note.outcome, settings)
     noted = note.events or ()
     events = [Event(sent_text(name), sent(given or {}), at) for name, given, at in noted]
     status = note.status or _UNSET
@@ -38,7 +43,7 @@ def readable(note: NoteSpan, pipeline: "Pipeline") -> ReadableSpan:
         name=sent_text(note.name or note.piece.name(note.subject)),
         context=SpanContext(note.trace_id, note.span_id, False, SAMPLED),
         parent=parent,
-        resource=pipeline.resource,
+        resource=resource,
         attributes=sent(attributes),
         events=events,
         kind=SpanKind.CLIENT if note.piece.client else SpanKind.INTERNAL,

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from orbiter.config import parse_model_string
+from orbiter.prices import price
 from orbiter.swarm import Swarm
 from orbiter.trace._internal.content import input_attributes, output_attributes, redacted
-from orbiter.trace._internal.prices import cost
 
 Attributes = dict[str, Any]
 
@@ -105,7 +105,7 @@ def _model_call(subject: Any, reply: Any, settings: Settings) -> Attributes:
         "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens or None,
     }
     if settings.costs:
-        found["operation.cost"] = cost(provider, answered or model, usage)
+        found["operation.cost"] = price(provider, answered or model, usage)
     if settings.content:
         found |= output_attributes(reply)
     return found

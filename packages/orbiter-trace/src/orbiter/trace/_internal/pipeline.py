@@ -113,7 +113,7 @@ class Pipeline:
         characters = 0
         for note in iter(self._next, None):
             try:
-                span = readable(note, self)
+                span = readable(note, self.settings, self._resource)
             except Exception:
                 logger.exception("a span could not be made")
                 continue
@@ -125,11 +125,6 @@ class Pipeline:
             characters += size
         if batch:
             yield batch
-
-    @property
-    def resource(self) -> Resource:
-        """What all spans of this process say of it."""
-        return self._resource
 
     def _next(self) -> NoteSpan | None:
         # not only one thread takes spans when a program ends

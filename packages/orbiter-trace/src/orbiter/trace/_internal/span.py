@@ -7,7 +7,7 @@ current span: other instrumentation nests under it, and it under theirs.
 
 import time
 from random import Random
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -15,10 +15,7 @@ from opentelemetry.context import Context
 from orbiter.observer import Scope
 from orbiter.trace._internal.current import KEY, get_context, reset_context, set_context
 from orbiter.trace._internal.failure import Failure, failure_of
-from orbiter.trace._internal.pieces import Piece
-
-if TYPE_CHECKING:
-    from orbiter.trace._internal.pipeline import Pipeline
+from orbiter.trace._internal.pieces import Piece, Settings
 
 _now = time.time_ns
 SAMPLED = trace.TraceFlags(trace.TraceFlags.SAMPLED)
@@ -26,6 +23,23 @@ UNSAMPLED = trace.TraceFlags(trace.TraceFlags.DEFAULT)
 # not the module's functions: a program that seeds those would make the same ids again
 ids = Random()  # noqa: S311
 new_id = ids.getrandbits
+
+
+class Sink(Protocol):
+    """Where spans go: the pipeline, which makes OpenTelemetry spans of them and so knows them."""
+
+    @property
+    def settings(self) -> Settings:
+        """What spans tell."""
+        ...
+
+    def sample(self) -> bool:
+        """Decide on a new trace."""
+        ...
+
+    def add(self, span: "NoteSpan") -> None:
+        """Take an ended span; never waits."""
+        ...
 
 
 class NoteSpan(trace.Span, Scope):
@@ -46,7 +60,7 @@ class NoteSpan(trace.Span, Scope):
     extra: dict[str, Any] | None = None
     events: list[tuple[str, Any, int]] | None = None
 
-    def __init__(self, pipeline: "Pipeline", piece: Piece, subject: Any) -> None:
+    def __init__(self, pipeline: Sink, piece: Piece, subject: Any) -> None:
         self.pipeline = pipeline
         self.piece = piece
         self.subject = subject

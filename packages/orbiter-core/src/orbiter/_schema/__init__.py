@@ -1,0 +1,1 @@
+"""How Python looks to a model: signatures as JSON schemas, values as text."""

@@ -1,0 +1,44 @@
+"""What model calls cost, by the table of the package `genai-prices`, if that is installed."""
+
+import importlib
+from functools import cache, lru_cache
+from typing import Any
+
+from orbiter.types import Usage
+
+
+def price(provider: str, model: str, usage: Usage) -> float | None:
+    """Return what tokens cost.
+
+    Args:
+        provider: For example "openai".
+        model: The name the provider knows the model by.
+        usage: The tokens; cached ones are among the input and cost what they cost.
+
+    Returns:
+        US dollars; None without the table, for a model it does not know, and for no tokens.
+    """
+    if not (usage.input_tokens or usage.output_tokens):
+        return None
+    return _price(provider, model, usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+
+
+@lru_cache(maxsize=1024)
+def _price(provider: str, model: str, sent: int, received: int, cached: int) -> float | None:
+    table = _table()
+    if table is None:
+        return None
+    usage = table.Usage(input_tokens=sent, output_tokens=received, cache_read_tokens=cached)
+    try:
+        return float(table.calc_price(usage, model, provider_id=provider).total_price)
+    except (LookupError, ValueError):
+        return None
+
+
+@cache
+def _table() -> Any:
+    # the table comes with the package; nothing is fetched unless a program asks that of it
+    try:
+        return importlib.import_module("genai_prices")
+    except ModuleNotFoundError:
+        return None

@@ -1,0 +1,45 @@
+import sys
+
+import pytest
+
+from orbiter import prices
+from orbiter.types import Usage
+
+
+@pytest.fixture
+def no_table(monkeypatch):
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    forget()
+    yield
+    forget()
+
+
+def forget():
+    prices._table.cache_clear()
+    prices._price.cache_clear()
+
+
+def test_a_call_costs_what_the_table_says():
+    usage = Usage(input_tokens=1000, output_tokens=100)
+    assert prices.price("openai", "gpt-4o", usage) == pytest.approx(0.0035)
+
+
+def test_cached_tokens_are_cheaper():
+    cached = Usage(input_tokens=1000, output_tokens=100, cached_tokens=1000)
+    assert prices.price("openai", "gpt-4o", cached) == pytest.approx(0.00225)
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "usage"),
+    [
+        ("openai", "made-up", Usage(input_tokens=1)),
+        ("nobody", "gpt-4o", Usage(input_tokens=1)),
+        ("openai", "gpt-4o", Usage()),
+    ],
+)
+def test_what_the_table_does_not_know_has_no_price(provider, model, usage):
+    assert prices.price(provider, model, usage) is None
+
+
+def test_without_the_table_nothing_has_a_price(no_table):
+    assert prices.price("openai", "gpt-4o", Usage(input_tokens=1)) is None

@@ -1,0 +1,1 @@
+"""What the worker does with a message, of each kind."""

@@ -1,0 +1,144 @@
+"""One message, from `busy` to its one published outcome: what developers and PO have in common.
+
+The work itself (workspace, agent, conversation) comes as a function from developer.py or po.py.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from orbiter_contracts import WorkerOutput
+from worker_wrapper.logging import Log
+from worker_wrapper.queue.claims import Claim
+from worker_wrapper.queue.connection import RedisConnection, RedisUnavailableError
+from worker_wrapper.queue.heartbeat import keep_claim, obey_shutdown
+from worker_wrapper.queue.lifecycle import Details, Lifecycle, event_for
+from worker_wrapper.queue.streams import Entry, InputStream
+from worker_wrapper.redact import Redactor
+from worker_wrapper.session.snapshot import SnapshotStore
+from worker_wrapper.settings import Settings
+from worker_wrapper.shutdown import Shutdown, StopTurn
+from worker_wrapper.turn.publishing import publishable
+
+POISONED_DELIVERIES = 3
+"""A message delivered so often, each time to a worker that died of it, is not tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What this worker is made of; worker.py makes it, everything below is given it."""
+
+    settings: Settings
+    environ: Mapping[str, str]
+    redis: RedisConnection
+    lifecycle: Lifecycle
+    shutdown: Shutdown
+    redactor: Redactor
+    clock: Callable[[], datetime]
+    log: Log
+
+    @property
+    def home(self) -> Path:
+        """Where the agent keeps its conversations."""
+        return Path(self.environ.get("HOME") or self.settings.spill_dir)
+
+    def snapshots(self) -> SnapshotStore | None:
+        """What stores and restores the agent's memory; None without SNAPSHOT_KEY."""
+        settings = self.settings
+        if settings.snapshot is None:
+            return None
+        return SnapshotStore(
+            self.redis, settings.snapshot, settings.agent, self.environ, self.home, self.log
+        )
+
+
+async def begin(
+    worker: Worker, stream: InputStream, prepare: Callable[[], Awaitable[None]] | None = None
+) -> bool:
+    """Publish that we are there, prepare and join the stream's group; True once that is done."""
+    await worker.lifecycle.publish("started")
+    if prepare is not None:
+        await prepare()
+    await stream.join()
+    await worker.lifecycle.publish("ready")
+    return True
+
+
+def poisoned(entry: Entry) -> str:
+    """Say why an entry is not tried again."""
+    return (
+        f"the message was delivered {entry.deliveries} times and never answered: "
+        "each worker that had it crashed or was lost"
+    )
+
+
+async def answer(
+    worker: Worker,
+    claim: Claim,
+    work: Callable[[StopTurn], Awaitable[WorkerOutput]],
+    *,
+    renew_seconds: float,
+    details: Details,
+    dead_reason: str = "",
+    take_up: Callable[[], Awaitable[None]] | None = None,
+) -> WorkerOutput | None:
+    """Do the work for one claimed entry and publish what came of it.
+
+    Args:
+        worker: This worker.
+        claim: The entry's claim; it is kept while the work goes on.
+        work: What to do. Told to stop, it ends early and still says what came of it.
+        renew_seconds: How often to renew the claim.
+        details: What the lifecycle events say about it.
+        dead_reason: Why the entry goes to the dead-letter stream as well, if it does.
+        take_up: Publishes that we are busy, for a worker that has more to say then.
+
+    Returns:
+        What was published; None when nobody wants an answer from us any more.
+
+    Raises:
+        RedisUnavailableError: The outcome could not be published; it is in the log instead.
+    """
+    stop = StopTurn()
+    if worker.shutdown.requested.is_set():
+        stop.set("terminated")
+    await (take_up() if take_up else worker.lifecycle.publish("busy", details))
+    async with _beside(
+        keep_claim(claim, stop, worker.shutdown, every_seconds=renew_seconds, log=worker.log),
+        obey_shutdown(stop, worker.shutdown, grace_seconds=worker.settings.grace_seconds),
+    ):
+        output = await work(stop)
+    if stop.reason == "cancelled":
+        worker.log.warning("superseded", entry=claim.entry.id)
+        return None
+    event = worker.lifecycle.event(event_for(output.status), {**details, "status": output.status})
+    published = publishable(output, worker.redactor).model_dump_json()
+    try:
+        settled = await claim.settle(published, event.model_dump_json(), dead_reason=dead_reason)
+    except RedisUnavailableError:
+        worker.log.error("outcome_not_published", entry=claim.entry.id, output=published)
+        raise
+    worker.log.info(
+        "answered" if settled else "superseded",
+        entry=claim.entry.id,
+        status=output.status,
+        reason=output.reason,
+        duration_ms=output.duration_ms,
+    )
+    return output if settled else None
+
+
+@asynccontextmanager
+async def _beside(*watchers: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run watchers while the body runs."""
+    tasks = [asyncio.create_task(watcher) for watcher in watchers]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,206 @@
+"""One turn of a PO conversation: what the agent is told, what is heard meanwhile, what is kept."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from pydantic import ValidationError
+
+from orbiter_contracts import POTurn, POWorkerInput, POWorkerOutput, WorkerOutput
+from orbiter_contracts.queues import po_output, po_state, po_turns
+from worker_wrapper.agents.base import Session, Turn
+from worker_wrapper.handlers.message_handler import Worker
+from worker_wrapper.queue import session_state
+from worker_wrapper.queue.claims import Bookkeeping, POClaim
+from worker_wrapper.queue.lua import OUTPUTS_KEPT, PIECE
+from worker_wrapper.session.conversations import Conversations
+from worker_wrapper.session.embedding import Embedder
+from worker_wrapper.session.recap import recap, thread_of
+from worker_wrapper.session.snapshot import SnapshotStore, not_stored
+from worker_wrapper.shutdown import StopTurn
+from worker_wrapper.turn import outputs
+from worker_wrapper.turn.outputs import without_turn
+from worker_wrapper.turn.streaming import Streamer
+from worker_wrapper.turn.turn import TurnReport, take_turn
+
+NEW_SESSION_TEXT = "A new session has started."
+_RECENT_TURNS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message with all that was decided about it.
+
+    Attributes:
+        input: The message.
+        prompt: What of it the agent is told; "" when it was only a command.
+        session_id: The session it belongs to.
+        poison: Why it is answered without asking the agent, if it is.
+    """
+
+    input: POWorkerInput
+    prompt: str
+    session_id: str
+    poison: str | None
+
+
+class POTurns:
+    """Takes turns of the conversations of one worker."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        conversations: Conversations,
+        snapshots: SnapshotStore | None,
+        embedder: Embedder,
+    ) -> None:
+        self.conversations = conversations
+        self._worker = worker
+        self._snapshots = snapshots
+        self._embedder = embedder
+
+    async def kept(self, *, last: int = session_state.KEPT_TURNS) -> list[POTurn]:
+        """The last turns of all sessions, the oldest first."""
+        key, turns = po_turns(self._worker.settings.worker_id), []
+        for text in await self._worker.redis.call("LRANGE", key, -last, -1):
+            with suppress(ValidationError):
+                turns.append(POTurn.model_validate_json(text))
+        return turns
+
+    def work(
+        self, claim: POClaim, message: Message
+    ) -> Callable[[StopTurn], Awaitable[WorkerOutput]]:
+        """Answer a message; the claim is given what has to be stored with the answer."""
+
+        async def work(stop: StopTurn) -> WorkerOutput:
+            worker = self._worker
+            if message.poison:
+                report = without_turn(worker.clock(), reason="WorkerCrashed", error=message.poison)
+            elif not message.prompt:
+                report = without_turn(worker.clock(), text=NEW_SESSION_TEXT)
+            else:
+                return await self._asked(claim, message, stop)
+            output = outputs.po_output(message.input, report, session_id=message.session_id)
+            changes = session_state.answered(
+                output, turn=False, context_tokens=None, snapshot=None, now=worker.clock()
+            )
+            claim.books = Bookkeeping(changes)
+            return output
+
+        return work
+
+    async def _asked(self, claim: POClaim, message: Message, stop: StopTurn) -> POWorkerOutput:
+        """Ask the agent."""
+        worker = self._worker
+        prompt, thread = await self._prompt(message)
+        report, sequence = await self._streamed(message, prompt, stop)
+        output = outputs.po_output(
+            message.input, report, session_id=message.session_id, sequence=sequence
+        )
+        session = replace(report.session or Session(message.session_id), id=message.session_id)
+        if report.session is not None:
+            self.conversations.keep(session)
+        snapshot = (
+            await self._snapshots.take(session, self.conversations) if self._snapshots else None
+        )
+        if snapshot and not snapshot.report.stored:
+            warnings = [*output.warnings, not_stored(snapshot)]
+            output = output.model_copy(update={"warnings": warnings})
+        now = worker.clock()
+        kept = session_state.turn_of(message.input, message.prompt, output, thread=thread, now=now)
+        claim.books = Bookkeeping(
+            session_state.answered(
+                output,
+                turn=True,
+                context_tokens=session.context_tokens,
+                snapshot=snapshot.report if snapshot else None,
+                now=now,
+            ),
+            self._scrubbed(kept).model_dump_json(),
+            snapshot,
+        )
+        return output
+
+    def _scrubbed(self, turn: POTurn) -> POTurn:
+        scrub = self._worker.redactor.scrub
+        return turn.model_copy(update={"prompt": scrub(turn.prompt), "text": scrub(turn.text)})
+
+    async def _prompt(self, message: Message) -> tuple[str, str]:
+        """What the agent is told, and the conversation this belongs to.
+
+        A session that continues one that grew too large begins with a recap of that one, also when
+        its first try came to nothing.
+        """
+        session_id = message.session_id
+        turns = await self.kept(last=_RECENT_TURNS)
+        if any(t.session_id == session_id and t.status == "success" for t in turns):
+            return message.prompt, thread_of(turns, session_id)
+        state = await self._worker.redis.call(
+            "HGET", po_state(self._worker.settings.worker_id), "rotation"
+        )
+        continued = session_state.continues(state, session_id)
+        if continued is None:
+            return message.prompt, session_id
+        turns = await self.kept()
+        thread = thread_of(turns, continued)
+        before = await recap(
+            turns,
+            thread=thread,
+            user_id=message.input.user_id,
+            message=message.prompt,
+            embedder=self._embedder,
+        )
+        return before + message.prompt, thread
+
+    async def _streamed(
+        self, message: Message, prompt: str, stop: StopTurn
+    ) -> tuple[TurnReport, int]:
+        """Run the agent; return what came of it and how many pieces of it were sent before."""
+        worker, settings = self._worker, self._worker.settings
+        session = self.conversations.session(message.session_id)
+        begun = settings.agent.conversation_id(session)
+        if self._snapshots:
+            self.conversations.begin(None if session.resumed else begun)
+        turn = Turn(
+            prompt=prompt,
+            timeout_seconds=message.input.timeout,
+            session=session,
+            workdir=settings.workspace_dir,
+            options=settings.options,
+        )
+
+        async def send(text: str, part: int, sequence: int) -> None:
+            await self._send(message, text, part, sequence)
+
+        async with Streamer(send, worker.redactor) as streamer:
+            report = await take_turn(
+                settings.agent,
+                turn,
+                developer=False,
+                environ=worker.environ,
+                stop=stop,
+                spill_dir=settings.spill_dir,
+                clock=worker.clock,
+                listener=streamer.take if settings.streaming else None,
+            )
+            if stop.reason != "cancelled":
+                await streamer.finish()
+            return report, streamer.next_sequence
+
+    async def _send(self, message: Message, text: str, part: int, sequence: int) -> None:
+        worker_id, now = self._worker.settings.worker_id, self._worker.clock()
+        piece = POWorkerOutput(
+            request_id=message.input.request_id,
+            user_id=message.input.user_id,
+            session_id=message.session_id,
+            text=text,
+            is_final=False,
+            part=part,
+            sequence=sequence,
+            timestamp=now,
+        )
+        await self._worker.redis.call(
+            *("EVAL", PIECE, 2, po_output(worker_id), po_state(worker_id)),
+            *(piece.model_dump_json(), OUTPUTS_KEPT, now.isoformat()),
+            tries=1,
+        )

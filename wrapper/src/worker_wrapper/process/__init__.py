@@ -1,0 +1,1 @@
+"""Runs one program under supervision, and leaves nothing of it behind."""

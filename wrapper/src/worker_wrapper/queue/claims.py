@@ -1,0 +1,219 @@
+"""An entry that is ours to answer: keeping the claim while the agent runs, and settling it once.
+
+Three kinds. `QueueClaim` is held by the consumer group alone (standalone developers). `POClaim` is
+one whose answer, state, turn and snapshot become true in one step, or none of them does.
+`AttemptClaim` belongs to an attempt of an AgentTask, whose record operator and worker share.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
+
+from redis.exceptions import OutOfMemoryError, ResponseError
+
+from orbiter_contracts import SnapshotReport
+from orbiter_contracts.bounds import DEAD_LETTERS_KEPT
+from orbiter_contracts.dead_letters import letter
+from orbiter_contracts.queues import (
+    ATTEMPT_FIELD,
+    DEVELOPER_OUTPUT,
+    LIFECYCLE,
+    TASK_FIELD,
+    dead_letter,
+    po_output,
+    po_state,
+    po_turns,
+)
+from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
+from worker_wrapper.queue.connection import TRIES, RedisUnavailableError
+from worker_wrapper.queue.lua import RENEW, SETTLE, SETTLE_TURN, Changes, flat
+from worker_wrapper.queue.session_state import KEPT_TURNS, Snapshot
+from worker_wrapper.queue.streams import Entry, InputStream
+
+ClaimState = Literal["held", "taken", "gone", "lost"]
+"""`held`: ours. `taken`: another consumer has it. `gone`: settled or withdrawn. `lost`: Redis lost
+its data, so that nobody else knows of the entry; it is still ours to answer."""
+
+
+class Claim(Protocol):
+    """What developer.py, po.py and heartbeat.py do with an entry."""
+
+    @property
+    def entry(self) -> Entry:
+        """The entry."""
+
+    async def renew(self, *, tries: int = TRIES) -> ClaimState:
+        """Say where the claim stands; renew it when it is held."""
+
+    async def settle(self, output: str, event: str, *, dead_reason: str = "") -> bool:
+        """Publish the outcome and take the entry off the queue.
+
+        Args:
+            output: The output's JSON; "" for none.
+            event: The lifecycle event's JSON; "" for none.
+            dead_reason: Also put the entry on the dead-letter stream, for this reason.
+
+        Returns:
+            False when nothing was done, because the entry was settled or withdrawn already, or
+            another worker has it by now.
+        """
+
+
+class QueueClaim:
+    """A claim that the consumer group keeps.
+
+    Args:
+        stream: The stream it came from.
+        entry: The entry.
+        output: The stream outputs go to.
+        firm: The entry is ours whoever was handed it meanwhile.
+    """
+
+    def __init__(
+        self, stream: InputStream, entry: Entry, *, output: str, firm: bool = False
+    ) -> None:
+        self.entry = entry
+        self._stream = stream
+        self._output = output
+        self._who = (stream.group, stream.consumer, entry.id, "1" if firm else "0")
+
+    async def renew(self, *, tries: int = TRIES) -> ClaimState:
+        """See `Claim`."""
+        state: ClaimState = await self._stream.redis.call(
+            "EVAL", RENEW, 1, self._stream.key, *self._who, tries=tries
+        )
+        return state
+
+    async def settle(self, output: str, event: str, *, dead_reason: str = "") -> bool:
+        """See `Claim`."""
+        key, dead = self._stream.key, dead_letter(self._stream.key)
+        routing = [
+            text
+            for name in (TASK_FIELD, ATTEMPT_FIELD)
+            if name in self.entry.fields
+            for text in (name, self.entry.fields[name])
+        ]
+        settled = await self._stream.redis.call(
+            *("EVAL", SETTLE, 4, key, self._output, LIFECYCLE, dead),
+            *(*self._who, output, event, dead_reason, *routing),
+        )
+        return bool(settled)
+
+
+class AttemptClaim:
+    """The claim of an attempt of an AgentTask, which has a record of its own.
+
+    Args:
+        stream: The developer input stream.
+        entry: The attempt's entry.
+        record: Key of the attempt's record.
+        task: `<namespace>/<name>` of the AgentTask.
+        attempt: The attempt's number.
+    """
+
+    def __init__(
+        self, stream: InputStream, entry: Entry, *, record: str, task: str, attempt: int
+    ) -> None:
+        self.entry = entry
+        self._stream = stream
+        self._record = record
+        self._task = task
+        self._attempt = attempt
+        self.snapshot: Snapshot | None = None
+        """What is stored in the step that publishes the outcome, for the next attempt."""
+
+    async def renew(self, *, tries: int = TRIES) -> ClaimState:
+        """See `Claim`. Never `taken`: an attempt's entry is run by its own Job alone."""
+        redis, stream = self._stream.redis, self._stream
+        try:
+            held = await redis.call(
+                *("XCLAIM", stream.key, stream.group, stream.consumer, 0, self.entry.id),
+                *("FORCE", "JUSTID"),
+                tries=tries,
+            )
+        except ResponseError as error:
+            if not str(error).startswith("NOGROUP"):
+                raise
+            held = []
+        if held:
+            return "held"
+        return "gone" if await redis.call("EXISTS", self._record, tries=tries) else "lost"
+
+    async def settle(self, output: str, event: str, *, dead_reason: str = "") -> bool:
+        """See `Claim`."""
+        redis, stream = self._stream.redis, self._stream
+        if dead_reason:
+            flat = [t for pair in letter(self.entry.fields, dead_reason).items() for t in pair]
+            most = ("MAXLEN", DEAD_LETTERS_KEPT)
+            await redis.call("XADD", dead_letter(stream.key), *most, "*", *flat)
+        keys = [self._record, stream.key, DEVELOPER_OUTPUT, LIFECYCLE]
+        words: list[str | int | bytes] = [ATTEMPT_TTL_SECONDS, self.entry.id, stream.group]
+        words += [output, event, self._task, self._attempt]
+        if self.snapshot is not None and self.snapshot.data is not None:
+            keys.append(self.snapshot.key)
+            words.append(self.snapshot.data)
+        published = await redis.call("EVAL", PUBLISH_ATTEMPT, len(keys), *keys, *words)
+        return published is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Bookkeeping:
+    """What is stored with an answer.
+
+    Attributes:
+        changes: Of the state.
+        turn: The turn's JSON; "" when the agent was not asked.
+        snapshot: What the agent remembers.
+    """
+
+    changes: Changes = field(default_factory=dict)
+    turn: str = ""
+    snapshot: Snapshot | None = None
+
+
+class POClaim(QueueClaim):
+    """A claim with the bookkeeping of its answer, which is set when the work is done."""
+
+    def __init__(self, stream: InputStream, entry: Entry, worker_id: str) -> None:
+        super().__init__(stream, entry, output=po_output(worker_id))
+        self.books = Bookkeeping()
+        self._books_keys = (po_state(worker_id), po_turns(worker_id))
+
+    async def settle(self, output: str, event: str, *, dead_reason: str = "") -> bool:
+        """See `Claim`. A Redis without room for the snapshot gets the answer without it."""
+        published = (output, event, dead_reason)
+        try:
+            return await self._settle_turn(self.books, *published, tries=1)
+        except RedisUnavailableError as error:
+            kept = self.books.snapshot
+            if isinstance(error.__cause__, OutOfMemoryError) and kept and kept.data:
+                self.books = _without_snapshot(self.books, len(kept.data))
+        return await self._settle_turn(self.books, *published, tries=TRIES)
+
+    async def put_aside(self, reason: str, output: str) -> bool:
+        """Put a message that nobody can read on the dead-letter stream; it says nothing of us.
+
+        Args:
+            reason: Why.
+            output: What its sender is told, as JSON; "" when nobody knows who that is.
+        """
+        return await super().settle(output, "", dead_reason=reason)
+
+    async def _settle_turn(
+        self, books: Bookkeeping, output: str, event: str, dead_reason: str, *, tries: int
+    ) -> bool:
+        key, snapshot = self._stream.key, books.snapshot
+        keys = [key, self._output, LIFECYCLE, dead_letter(key), *self._books_keys]
+        data: bytes | str = ""
+        if snapshot is not None and snapshot.data is not None:
+            keys.append(snapshot.key)
+            data = snapshot.data
+        command: list[str | int | bytes] = ["EVAL", SETTLE_TURN, len(keys), *keys]
+        command += [*self._who, output, event, dead_reason, books.turn, KEPT_TURNS, data]
+        command += flat(books.changes)
+        return bool(await self._stream.redis.call(*command, tries=tries))
+
+
+def _without_snapshot(books: Bookkeeping, size: int) -> Bookkeeping:
+    report = SnapshotReport(stored=False, bytes=size, reason="NoMemory")
+    changes = {**books.changes, "snapshot": report.model_dump_json(exclude_none=True)}
+    return replace(books, changes=changes, snapshot=None)

@@ -1,0 +1,224 @@
+"""The wrapper's one connection to Redis, which outlives Redis restarts and frozen containers.
+
+Everything that talks to Redis (streams.py, claims.py, lifecycle.py, session/record.py) does it
+through `RedisConnection.call`. It retries with exponential backoff and jitter and gives up after
+five failed tries in a row; so every caller must be content with "at least once".
+"""
+
+import asyncio
+import math
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from redis.asyncio.connection import AbstractConnection, Connection, parse_url
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    ClusterDownError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+    TryAgainError,
+)
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from worker_wrapper.logging import Log
+from worker_wrapper.queue.replies import BoundedParser
+
+TRIES: Final = 5
+"""Failed tries in a row after which Redis counts as gone."""
+FIRST_DELAY_SECONDS: Final = 0.5
+DELAY_GROWTH: Final = 3.0
+"""Delays of 0.5, 1.5, 4.5 and 13.5 s, give or take a fifth: a restart of 15 s is survived."""
+JITTER: Final = 0.2
+CONNECT_SECONDS: Final = 5.0
+REPLY_SECONDS: Final = 10.0
+
+_PASSING: Final = (ReadOnlyError, OutOfMemoryError, ClusterDownError, TryAgainError)
+_PASSING_CODES: Final = ("MISCONF", "NOREPLICAS", "BUSY ")
+_OUT_OF_IDS: Final = "exhausted the last possible ID"
+"""Somebody has used up a stream's ids; the operator mends that within seconds."""
+_TROUBLE: Final = (OSError, EOFError, TimeoutError, RedisConnectionError, RedisTimeoutError)
+_POOL_OPTIONS: Final = ("max_connections", "timeout")
+
+
+class RedisUnavailableError(Exception):
+    """Redis cannot be used; the text says which, why and what to do."""
+
+
+def explain(error: Exception) -> str:
+    """Say in words what an error of Redis means for the person who runs this worker."""
+    text = str(error) or type(error).__name__
+    match error:
+        case ReadOnlyError():
+            return f"it is a read-only replica, REDIS_URL must name the primary ({text})"
+        case BusyLoadingError():
+            return f"it is still loading its data ({text})"
+        case AuthenticationError():
+            return f"it refused the user or password in REDIS_URL ({text})"
+        case NoPermissionError():
+            return f"the user in REDIS_URL may not do that, see the server's ACL ({text})"
+        case OutOfMemoryError():
+            return f"it is out of memory, see its maxmemory ({text})"
+        case TimeoutError() | RedisTimeoutError():
+            return "it does not answer in time"
+        case _:
+            return text
+
+
+def delay_after(failures: int, luck: float) -> float:
+    """Seconds to wait after that many failures in a row; `luck` in [0, 1) spreads them."""
+    delay = FIRST_DELAY_SECONDS * DELAY_GROWTH ** (failures - 1)
+    return float(delay * (1 - JITTER + 2 * JITTER * luck))
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether trying again later, unchanged, can mend it."""
+    text = str(error)
+    return isinstance(error, _PASSING) or text.startswith(_PASSING_CODES) or _OUT_OF_IDS in text
+
+
+class RedisConnection:
+    """One connection, made when first needed and made anew when lost.
+
+    Attributes:
+        generation: How many connections there have been. A change means that an answer may have
+            been lost on the way, so what was delivered has to be looked up.
+        where: The server as logs may show it, without user and password.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        log: Log,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        luck: Callable[[], float] = random.random,
+    ) -> None:
+        options: dict[str, Any] = dict(parse_url(url))
+        for name in _POOL_OPTIONS:
+            options.pop(name, None)
+        self._class: Callable[..., AbstractConnection] = options.pop("connection_class", Connection)
+        self._options = options | {
+            "protocol": 2,
+            "driver_info": None,
+            "decode_responses": True,
+            "encoding_errors": "replace",
+            "parser_class": BoundedParser,
+            "socket_timeout": None,
+            "socket_connect_timeout": CONNECT_SECONDS,
+        }
+        self.where = options.get("path") or (
+            f"{options.get('host', 'localhost')}:{options.get('port', 6379)}/{options.get('db', 0)}"
+        )
+        self.generation = 0
+        self._log = log
+        self._sleep = sleep
+        self._luck = luck
+        self._lock = asyncio.Lock()
+        self._connection: AbstractConnection | None = None
+
+    async def call(
+        self,
+        *command: str | int | bytes,
+        block_seconds: float = 0,
+        generation: int | None = None,
+        tries: int = TRIES,
+        decode: bool = True,
+    ) -> Any:
+        """Run one command.
+
+        Args:
+            *command: Its name and arguments.
+            block_seconds: How long the server itself may take, for blocking reads.
+            generation: Send it on this connection only; on a newer one the reply is None.
+            tries: After how many failures in a row to give up.
+            decode: Whether the reply is text.
+
+        Returns:
+            The reply as RESP2 has it, with text instead of bytes unless told otherwise; what is in
+            an entry is always bytes (replies.py).
+
+        Raises:
+            RedisUnavailableError: So many tries failed, or the user may not do this.
+            ResponseError: Redis answered with an error that trying again does not mend.
+        """
+        failures = 0
+        while True:
+            try:
+                return await self._once(command, block_seconds, generation, decode)
+            except NoPermissionError as error:
+                raise RedisUnavailableError(f"Redis at {self.where}: {explain(error)}") from error
+            except (*_TROUBLE, ResponseError) as error:
+                if isinstance(error, ResponseError) and not _may_pass(error):
+                    raise
+                failures += 1
+                if failures >= tries:
+                    raise RedisUnavailableError(
+                        f"Redis at {self.where} cannot be used, {failures} tries in a row failed: "
+                        f"{explain(error)}"
+                    ) from error
+                delay = delay_after(failures, self._luck())
+                self._log.warning(
+                    "redis_retry",
+                    redis=self.where,
+                    error=explain(error),
+                    failures=failures,
+                    of=tries,
+                    delay_seconds=round(delay, 2),
+                )
+            await self._sleep(delay)
+
+    async def close(self) -> None:
+        """Close the connection; the next call opens one again."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.disconnect(nowait=True)
+
+    async def _once(
+        self,
+        command: tuple[str | int | bytes, ...],
+        block_seconds: float,
+        generation: int | None,
+        decode: bool,
+    ) -> Any:
+        async with self._lock:
+            try:
+                connection = self._connection
+                if connection is not None and await connection.can_read():
+                    # Nobody has asked, so it is the end: the server closes what is idle for long.
+                    await self.close()
+                    connection = None
+                connection = connection or await self._connect()
+                if generation is not None and generation != self.generation:
+                    return None
+                async with asyncio.timeout(REPLY_SECONDS + block_seconds):
+                    await connection.send_command(*command, check_health=False)
+                    return await connection.read_response(
+                        timeout=math.inf, disable_decoding=not decode
+                    )
+            except ResponseError as error:
+                if _may_pass(error):
+                    await self.close()  # another server may answer to the same name by now
+                raise
+            except BaseException:
+                # Cancelled, too: the reply that is still to come must not answer the next command.
+                await self.close()
+                raise
+
+    async def _connect(self) -> AbstractConnection:
+        connection = self._class(**self._options)
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await connection.connect()  # type: ignore[no-untyped-call]
+                await connection.send_command("PING", check_health=False)
+                await connection.read_response(timeout=math.inf)
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        self.generation += 1
+        self._connection = connection
+        return connection

@@ -1,0 +1,1 @@
+"""One turn of the agent: from a prompt to what is published of it."""

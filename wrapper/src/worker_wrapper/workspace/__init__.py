@@ -1,0 +1,1 @@
+"""The agent's workspace: a directory, or a repository cloned into it."""
