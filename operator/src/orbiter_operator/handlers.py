@@ -3,8 +3,8 @@
 kopf runs with its side effects off: no annotations or finalizers (only `on.event` handlers), no
 peering, no scanning of the cluster, no log messages as Events. Its own retries never give up,
 because an API server that is away is no reason to end. Start it last: when it ends, it cancels
-every task of the event loop that was created after it. What becomes of its requests,
-`kube/watch_state` sees, and what it reads, `kube/kopf_wire` bounds.
+every task of the event loop that was created after it. What becomes of its requests, `watch_state`
+sees, and what it reads, `kopf_wire` bounds.
 """
 
 import asyncio

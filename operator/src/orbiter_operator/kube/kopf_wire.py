@@ -1,4 +1,4 @@
-"""What kopf reads of the API server, bounded before kopf decodes it. Used by `handlers`.
+"""What kopf reads of the API server, bounded before kopf decodes it. Used by `watch`.
 
 kopf decodes with Python's own json, which gives up from a thousand levels on; that ends kopf, and
 the next one reads the same object. It is given an HTTP session of ours, so its responses are ours.

@@ -93,7 +93,7 @@ class Intake:
             try:
                 await step()
             except (RedisError, ApiError, NotLeadingError, *TRANSPORT_ERRORS) as error:
-                log.warning("dispatcher interrupted", error=f"{type(error).__name__}: {error}")
+                log.warning("intake interrupted", error=f"{type(error).__name__}: {error}")
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _dispatch(self) -> None:

@@ -57,7 +57,7 @@ async def _is_orphan(
     try:
         route = read_route(fields)
     except InvalidMessageError:
-        # No Job can come for it, and other workers leave it alone. A dispatcher makes a dead letter
+        # No Job can come for it, and other workers leave it alone. The intake makes a dead letter
         # of it; without one it would stay for ever.
         return True
     if route is None:
