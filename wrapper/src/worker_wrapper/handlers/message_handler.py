@@ -80,6 +80,7 @@ async def begin(
     if prepare is not None:
         await prepare()
     await stream.join()
+    worker.log.info("listening", stream=stream.key, group=stream.group, consumer=stream.consumer)
     await worker.lifecycle.publish("ready")
     return True
 

@@ -15,7 +15,7 @@ from typing import Final
 from orbiter_contracts import PORotation, POTurn, POWorkerInput, RotationReason, SessionRecord
 from worker_wrapper.agents.base import Session
 from worker_wrapper.session.embedding import Embedder, long_words, similarities
-from worker_wrapper.session_settings import RotationRules
+from worker_wrapper.settings import RotationRules
 
 COMPARED_TURNS: Final = 6
 """How many of the last turns a message is compared with."""
