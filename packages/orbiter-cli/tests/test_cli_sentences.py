@@ -97,7 +97,7 @@ def orbiter(tmp_path, monkeypatch):
         (
             "chat calc.yaml --session talk.json",
             2,
-            "talk.json holds no conversation: messages.0: Input tag 'x'",
+            "talk.json holds no conversation: messages.0: Input",
         ),
         ("chat calc.yaml --session .", 2, "Is a directory"),
         ("tools calc.yaml --args {}", 2, "--args is for --call: name the tool with --call TOOL"),

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from orbiter import Agent, Swarm, Tool, tool
 from orbiter.config import DEFAULT_MAX_STEPS
-from orbiter.tasks._internal.shown import shown
+from orbiter.tasks._shown import shown
 from orbiter.tasks.models import Task
 from orbiter.tasks.state import TaskError
 

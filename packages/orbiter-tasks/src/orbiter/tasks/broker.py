@@ -14,7 +14,7 @@ from orbiter.tasks._internal.background import Background
 from orbiter.tasks._internal.dispatcher import Dispatcher, Rules
 from orbiter.tasks._internal.idle import Idle
 from orbiter.tasks._internal.notifications import Callback, Callbacks, Readers, Signals
-from orbiter.tasks._internal.shown import shown
+from orbiter.tasks._shown import shown
 from orbiter.tasks.agents import TaskAgent
 from orbiter.tasks.contract import LEASE_SECONDS, Change, TaskStore
 from orbiter.tasks.models import EventType, Task, TaskEvent

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from orbiter.train._internal.given import check_files
+from orbiter.train._given import check_files
 from orbiter.train.dataset import DatasetFile
 from orbiter.train.trainer import JobState, TrainingJob
 from orbiter.train.trajectory import TrainingError

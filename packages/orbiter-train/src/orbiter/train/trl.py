@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from orbiter.train._internal.given import check_files
+from orbiter.train._given import check_files
 from orbiter.train.dataset import DatasetFile
 from orbiter.train.trainer import TrainingJob
 from orbiter.train.trajectory import TrainingError

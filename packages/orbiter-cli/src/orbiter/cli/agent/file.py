@@ -17,7 +17,6 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from orbiter.cli.agent.objects import AgentFileError
-from orbiter.cli.agent.yaml_lines import line_of
 from orbiter.cli.ui.sentences import mistake
 from orbiter.config import DEFAULT_MAX_STEPS, DEFAULT_MODEL
 
@@ -68,6 +67,8 @@ def read_agent_file(file: Path) -> AgentFile | SwarmFile:
     try:
         return kind.model_validate(data)
     except ValidationError as error:
+        from orbiter.cli.agent.yaml_lines import line_of
+
         # of a member that is neither, what speaks of a field says more
         first = max(error.errors(), key=lambda one: len(one["loc"]))
         # A swarm's own names for its kinds of members are no keys of the file.

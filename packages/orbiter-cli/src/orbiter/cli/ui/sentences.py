@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 import orbiter
 from orbiter.cli.ui.text import one_line
@@ -83,14 +84,13 @@ def validation_sentence(
     return "; ".join(told) + (f"; and {more} more" if more > 0 else "")
 
 
-def mistake(one: object) -> str:
+def mistake(one: ErrorDetails) -> str:
     """What is wrong with one field, in the words of pydantic, with the value."""
-    assert isinstance(one, dict)  # noqa: S101 - pydantic's ErrorDetails
     if one["type"] == "missing":
         return "it is missing"
     if one["type"] == "extra_forbidden":
         return "there is no such field"
-    message = str(one["msg"]).removeprefix("Value error, ")
+    message = one["msg"].removeprefix("Value error, ")
     # pydantic quotes what tells the kinds of a union apart
     return message if "tag" in one["type"] else f"{message}, not {shown(one['input'])}"
 
@@ -109,8 +109,8 @@ def _of_ours(error: OrbiterError) -> str:
     text = str(error)
     for cause in _causes(error):
         if isinstance(cause, ValidationError):
-            text = text.replace(str(cause), validation_sentence(cause))
-            text = text.replace(str(cause).partition("\n")[0], validation_sentence(cause))
+            for raw in (str(cause), str(cause).partition("\n")[0]):
+                text = text.replace(raw, validation_sentence(cause))
         elif isinstance(cause, OSError) and cause.strerror:
             text = text.replace(str(cause), cause.strerror)
     return text
