@@ -175,7 +175,7 @@ def test_what_the_agent_left_behind_does_not_run_when_the_container_starts_again
     done = container.run(*container.entrypoint, **env)
     assert not container.marks.exists()
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "worker-wrapper: WORKER_ID is missing\n"
+    assert done.stderr == "worker-wrapper: WORKER_ID is missing: set it to a name without spaces\n"
 
 
 def test_the_agent_cannot_write_to_any_place_the_wrapper_is_imported_from(

@@ -9,6 +9,7 @@ import pytest
 from support.wrapper import FakeClaude, Wrappers
 
 from orbiter_contracts.queues import DEVELOPER_INPUT, po_input
+from worker_wrapper import preflight
 
 BASE = {
     "WORKER_ID": "w-1",
@@ -57,10 +58,11 @@ def test_an_agent_that_is_not_on_path_is_named_with_the_next_step(
 
 
 @pytest.mark.parametrize("worker_type", ["developer", "po"])
-def test_a_workspace_that_is_not_there_is_named_with_the_next_step(
+def test_a_workspace_that_cannot_be_made_is_named_with_the_next_step(
     tmp_path: Path, fake_claude: FakeClaude, worker_type: str
 ) -> None:
-    missing = tmp_path / "missing"
+    missing = tmp_path / "file" / "missing"
+    missing.parent.touch()
 
     said = refused(
         {
@@ -71,10 +73,15 @@ def test_a_workspace_that_is_not_there_is_named_with_the_next_step(
     )
 
     assert said == (
-        f"worker-wrapper: WORKSPACE_DIR is {missing}, and there is no such directory: "
+        f"worker-wrapper: WORKSPACE_DIR is {missing}, which cannot be made (Not a directory): "
         "make it, or name another one"
     )
-    assert not missing.exists()
+
+
+def test_a_workspace_that_is_not_there_is_made(tmp_path: Path) -> None:
+    preflight.check_workspace(tmp_path / "not" / "there")
+
+    assert (tmp_path / "not" / "there").is_dir()
 
 
 def test_a_workspace_that_is_a_file_is_named_with_the_next_step(

@@ -41,16 +41,20 @@ def check_program(agent: Agent, path: str) -> None:
 
 
 def check_workspace(directory: Path) -> None:
-    """See that the workspace is a directory that this user may write to.
+    """See that the workspace is a directory that this user may write to; make it if it is not there.
 
     Raises:
         UnfitError: It is not.
     """
     where = f"WORKSPACE_DIR is {directory}"
-    if not directory.exists():
-        raise UnfitError(f"{where}, and there is no such directory: make it, or name another one")
-    if not directory.is_dir():
-        raise UnfitError(f"{where}, and that is no directory: name one")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise UnfitError(f"{where}, and that is no directory: name one") from None
+    except OSError as error:
+        raise UnfitError(
+            f"{where}, which cannot be made ({error.strerror}): make it, or name another one"
+        ) from None
     if not os.access(directory, os.W_OK | os.X_OK):
         raise UnfitError(
             f"{where}, and user {os.geteuid()} may not write there: let that user write (in "
