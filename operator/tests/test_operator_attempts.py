@@ -12,10 +12,10 @@ from orbiter_contracts.queues import (
     DEVELOPER_OUTPUT,
     LIFECYCLE,
 )
-from orbiter_operator.kube.cache import Key
+from orbiter_operator.kube.names import Key
 from orbiter_operator.streams.attempts import CONSUMER, Attempt, Attempts
-from orbiter_operator.streams.retention import lag, sweep
-from orbiter_operator.tasks.cache import Store
+from orbiter_operator.streams.retention import lag, trim_streams
+from orbiter_operator.tasks.cache import TaskCache
 
 
 def now_ms():
@@ -127,7 +127,7 @@ async def test_an_entry_that_is_bound_to_another_task_is_nobody_elses(redis, att
 
 def known(phase="Running"):
     """A store with the task that the attempts here belong to."""
-    store = Store(lambda key: None)
+    store = TaskCache(lambda key: None)
     meta = {"namespace": "team", "name": "fix", "uid": UID, "resourceVersion": "1"}
     store.put({"metadata": meta, "spec": {}, "status": {"phase": phase}})
     assert store.get(Key("team", "fix"))
@@ -136,22 +136,22 @@ def known(phase="Running"):
 
 @pytest.mark.parametrize(
     ("store", "left"),
-    [(known(), 1), (known("Completed"), 0), (Store(lambda key: None), 0)],
+    [(known(), 1), (known("Completed"), 0), (TaskCache(lambda key: None), 0)],
 )
 async def test_entries_whose_task_is_gone_or_done_are_swept(redis, attempts, store, left):
     await attempts.admit(FIRST, MESSAGE)
-    assert await sweep(redis, store, now_ms) == 1 - left
+    assert await trim_streams(redis, store.unfinished, now_ms) == 1 - left
     assert await redis.xlen(DEVELOPER_INPUT) == left
 
 
 async def test_entries_of_an_earlier_task_of_the_same_name_are_swept(redis, attempts):
     await attempts.admit(Attempt("team/fix", "earlier", 1), MESSAGE)
-    assert await sweep(redis, known(), now_ms) == 1
+    assert await trim_streams(redis, known().unfinished, now_ms) == 1
 
 
 async def test_entries_from_outside_are_not_swept(redis, attempts):
     await foreign(redis)
-    assert await sweep(redis, known(), now_ms) == 0
+    assert await trim_streams(redis, known().unfinished, now_ms) == 0
 
 
 async def test_old_answers_go_and_recent_ones_stay(redis, attempts):
@@ -159,7 +159,7 @@ async def test_old_answers_go_and_recent_ones_stay(redis, attempts):
     for number in range(300):
         await redis.xadd(DEVELOPER_OUTPUT, {"data": "x"}, id=f"{number + 1}-0")
     await redis.xadd(DEVELOPER_OUTPUT, {"data": "x"}, id=f"{9 * day}-0")
-    await sweep(redis, known(), lambda: 10 * day)
+    await trim_streams(redis, known().unfinished, lambda: 10 * day)
     left = await redis.xrange(DEVELOPER_OUTPUT)
     assert left[-1][0] == f"{9 * day}-0"
     assert len(left) <= 101

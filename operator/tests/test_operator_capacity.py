@@ -13,23 +13,29 @@ def capacity() -> Capacity:
 
 
 def test_there_is_room_until_the_limit_is_reached(capacity):
-    assert capacity.room("team", "a", 1.0).free
+    assert capacity.slots("team", "a", 1.0).free
     capacity.take("team", "a")
     capacity.take("team", "b")
-    room = capacity.room("team", "c", 3.0)
-    assert (room.free, room.place, room.waiting, room.running, room.limit) == (False, 1, 1, 2, 2)
+    slots = capacity.slots("team", "c", 3.0)
+    assert (slots.free, slots.position, slots.waiting, slots.running, slots.limit) == (
+        False,
+        1,
+        1,
+        2,
+        2,
+    )
 
 
 def test_who_has_a_place_keeps_it(capacity):
     capacity.take("team", "a")
     capacity.take("team", "b")
-    assert capacity.room("team", "a", 1.0).free
+    assert capacity.slots("team", "a", 1.0).free
 
 
 def test_other_namespaces_have_places_of_their_own(capacity):
     capacity.take("team", "a")
     capacity.take("team", "b")
-    assert capacity.room("other", "c", 3.0).free
+    assert capacity.slots("other", "c", 3.0).free
 
 
 def test_the_oldest_is_next_whoever_came_first(capacity):
@@ -37,24 +43,24 @@ def test_the_oldest_is_next_whoever_came_first(capacity):
     capacity.take("team", "b")
     capacity.wait("team", "late", 9.0)
     capacity.wait("team", "early", 5.0)
-    assert capacity.room("team", "late", 9.0).place == 2
+    assert capacity.slots("team", "late", 9.0).position == 2
     capacity.leave("team", "a")
     assert capacity.next_up("team") == ["early"]
-    assert not capacity.room("team", "late", 9.0).free
-    assert capacity.room("team", "early", 5.0).free
+    assert not capacity.slots("team", "late", 9.0).free
+    assert capacity.slots("team", "early", 5.0).free
 
 
 def test_a_newcomer_does_not_overtake_those_in_line(capacity):
     capacity.take("team", "a")
     capacity.wait("team", "early", 5.0)
-    assert not capacity.room("team", "newcomer", 6.0).free
+    assert not capacity.slots("team", "newcomer", 6.0).free
 
 
-def test_what_waits_is_not_spare(capacity):
-    assert capacity.spare("team") == 2
+def test_what_waits_is_not_free_slots(capacity):
+    assert capacity.free_slots("team") == 2
     capacity.take("team", "a")
     capacity.wait("team", "b", 1.0)
-    assert capacity.spare("team") == 0
+    assert capacity.free_slots("team") == 0
 
 
 def test_the_totals_count_all_namespaces(capacity):
@@ -71,7 +77,7 @@ def test_whoever_asks_before_taking_never_exceeds_the_limit(moves):
         name = f"t{number}"
         if move == "leave":
             capacity.leave("team", name)
-        elif capacity.room("team", name, float(number)).free:
+        elif capacity.slots("team", name, float(number)).free:
             capacity.take("team", name)
         else:
             capacity.wait("team", name, float(number))

@@ -15,13 +15,13 @@ from orbiter_contracts import (
     encode,
 )
 from orbiter_contracts.queues import DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE, OPERATOR_GROUP
-from orbiter_operator.kube.cache import Key
-from orbiter_operator.runtime.together import end
+from orbiter_operator.kube.names import Key
+from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.streams import intake as dispatching
 from orbiter_operator.streams.attempts import Attempts
-from orbiter_operator.streams.intake import Dispatcher, build_task, task_name
+from orbiter_operator.streams.intake import Intake, build_task, task_name
 from orbiter_operator.streams.outputs import Consumer
-from orbiter_operator.streams.pending_outputs import News
+from orbiter_operator.streams.pending_outputs import PendingOutputs
 
 pytestmark = pytest.mark.integration
 TASK = Key("team", "fix")
@@ -33,7 +33,7 @@ class Bench:
 
     def __init__(self, redis, reader):
         self.redis = redis
-        self.news = News()
+        self.pending = PendingOutputs()
         self.keys = []
         self.dead = []
         self.connections = []
@@ -41,7 +41,7 @@ class Bench:
             redis=redis,
             reader=reader,
             attempts=Attempts(redis),
-            news=self.news,
+            pending=self.pending,
             enqueue=self.keys.append,
             connected=lambda: self.connections.append(1),
             dead=self.dead.append,
@@ -66,24 +66,24 @@ async def bench(redis_server, redis):
 
 async def test_an_output_is_a_letter_and_is_acknowledged_when_it_is_settled(bench):
     await bench.redis.xadd(DEVELOPER_OUTPUT, encode(output(), **BOUND))
-    (letter,) = await eventually(lambda: bench.news.letters(TASK))
-    assert letter.output.request_id == output().request_id
+    (pending,) = await eventually(lambda: bench.pending.of(TASK))
+    assert pending.output.request_id == output().request_id
     assert bench.keys == [TASK]
     assert await bench.pending(DEVELOPER_OUTPUT) == 1
-    bench.news.settle(TASK, (letter,))
-    bench.consumer.settled((letter,))
+    bench.pending.settle(TASK, (pending,))
+    bench.consumer.settled((pending,))
 
     async def nothing_is_pending():
         return await bench.pending(DEVELOPER_OUTPUT) == 0
 
     await eventually(nothing_is_pending)
-    assert bench.news.letters(TASK) == ()
+    assert bench.pending.of(TASK) == ()
 
 
 async def test_an_output_of_a_standalone_worker_is_not_our_business(bench):
     await bench.redis.xadd(DEVELOPER_OUTPUT, encode(output()))
     await bench.redis.xadd(DEVELOPER_OUTPUT, encode(output(), **BOUND))
-    await eventually(lambda: bench.news.letters(TASK))
+    await eventually(lambda: bench.pending.of(TASK))
 
     async def only_ours_is_pending():
         return await bench.pending(DEVELOPER_OUTPUT) == 1
@@ -93,8 +93,8 @@ async def test_an_output_of_a_standalone_worker_is_not_our_business(bench):
 
 async def test_an_output_that_cannot_be_read_still_has_its_task_looked_at(bench):
     await bench.redis.xadd(DEVELOPER_OUTPUT, {"data": "nonsense", **BOUND})
-    (letter,) = await eventually(lambda: bench.news.letters(TASK))
-    assert letter.output is None
+    (pending,) = await eventually(lambda: bench.pending.of(TASK))
+    assert pending.output is None
     assert bench.dead == [DEVELOPER_OUTPUT]
 
 
@@ -102,8 +102,8 @@ async def test_a_worker_that_says_it_is_busy_is_a_hint(bench):
     event = WorkerLifecycleEvent(worker_id="team.fix-1", event="busy", timestamp=NOW)
     await bench.redis.xadd(LIFECYCLE, encode(event, **BOUND))
     await eventually(lambda: bench.keys)
-    assert bench.news.busy_since(TASK, 1, NOW) == NOW
-    assert bench.news.busy_since(TASK, 2, NOW) is None
+    assert bench.pending.busy_since(TASK, 1, NOW) == NOW
+    assert bench.pending.busy_since(TASK, 2, NOW) is None
 
 
 async def test_a_lifecycle_event_that_cannot_be_read_is_a_dead_letter(bench):
@@ -123,7 +123,7 @@ async def test_what_an_earlier_leader_left_unacknowledged_is_read_first(redis_se
     async with client_of(redis_server) as reader:
         made = Bench(redis, reader)
         part = asyncio.create_task(made.consumer.run())
-        await eventually(lambda: made.news.letters(TASK))
+        await eventually(lambda: made.pending.of(TASK))
         await end([part])
 
 
@@ -131,7 +131,7 @@ async def test_the_groups_are_made_anew_when_redis_has_lost_them(bench):
     await bench.redis.flushall()
     await eventually(lambda: len(bench.connections) > 1)
     await bench.redis.xadd(DEVELOPER_OUTPUT, encode(output(), **BOUND))
-    await eventually(lambda: bench.news.letters(TASK))
+    await eventually(lambda: bench.pending.of(TASK))
 
 
 async def test_the_claim_on_an_adopted_entry_is_renewed_and_only_while_it_is_ours(
@@ -150,13 +150,13 @@ async def test_the_claim_on_an_adopted_entry_is_renewed_and_only_while_it_is_our
         renewals.append(1)
 
     async with client_of(redis_server) as reader:
-        dispatcher = Dispatcher(
+        dispatcher = Intake(
             redis=redis,
             reader=reader,
             kube=None,
             namespace="team",
             agent={},
-            spare=lambda: 0,
+            free_slots=lambda: 0,
             allowed=may_act,
             dead=renewals.append,
         )

@@ -10,7 +10,7 @@ from support.eventually import eventually
 
 from orbiter_operator.kube.client import AGENT_TASKS, JOBS, PO_SESSIONS
 from orbiter_operator.kube.informer import Informer
-from orbiter_operator.tasks.cache import Store
+from orbiter_operator.tasks.cache import TaskCache
 
 MARK = "the-overlay"
 STRANGE = {
@@ -73,7 +73,7 @@ async def test_a_session_with_a_strange_overlay_is_refused_and_all_others_are_se
 @pytest.mark.parametrize("resource", [AGENT_TASKS, PO_SESSIONS, JOBS], ids=lambda kind: kind.plural)
 async def test_the_changes_of_a_deep_object_are_followed_and_its_end_is_too(api, kube, resource):
     write_as(api, STRANGE["1100 nested objects"])
-    store = Store(lambda key: None)
+    store = TaskCache(lambda key: None)
     informer = Informer(kube, resource, store, namespaces=())
     await informer.compare()
     follower = asyncio.create_task(informer.follow())
@@ -89,7 +89,7 @@ async def test_the_changes_of_a_deep_object_are_followed_and_its_end_is_too(api,
 
 async def test_a_line_of_a_watch_that_is_no_json_is_passed_over(api, kube):
     write_as(api, b"{")
-    store = Store(lambda key: None)
+    store = TaskCache(lambda key: None)
     informer = Informer(kube, AGENT_TASKS, store, namespaces=())
     await informer.compare()
     follower = asyncio.create_task(informer.follow())

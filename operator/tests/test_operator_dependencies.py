@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orbiter_operator.tasks.observed import Dependencies
-from orbiter_operator.tasks.plan.dependencies import find_cycle, list_names, resolve
+from orbiter_operator.tasks.plan.waiting import find_cycle, list_names, resolve
 
 
 def judge(graph, phases, name="a"):

@@ -17,9 +17,9 @@ from orbiter_operator.kube.kopf_wire import (
     responses,
 )
 from orbiter_operator.kube.watch_state import NotFollowedError, WatchState
-from orbiter_operator.runtime.together import end
-from orbiter_operator.sessions.cache import SessionStore
-from orbiter_operator.tasks.cache import Store
+from orbiter_operator.runtime.supervisor import end
+from orbiter_operator.sessions.cache import SessionCache
+from orbiter_operator.tasks.cache import TaskCache
 
 
 class Noted:
@@ -46,8 +46,8 @@ class Running:
     def __init__(self, api):
         self._api = api
         self.caches = {
-            "agenttasks": Noted(Store(lambda key: None)),
-            "posessions": Noted(SessionStore(lambda key: None)),
+            "agenttasks": Noted(TaskCache(lambda key: None)),
+            "posessions": Noted(SessionCache(lambda key: None)),
         }
         self.state = WatchState(*self.caches, patience=2.0)
         kinds = (

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from support.observed import NOW, PATIENCE, job, observed, output, pod, spec
 
 from orbiter_contracts import DeveloperWorkerOutput
+from orbiter_operator.kube.models import patch
+from orbiter_operator.pods.state import JobState, PodState
+from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.tasks.models import FINAL, Answer, TaskStatus
-from orbiter_operator.tasks.observed import AttemptRecord, JobFacts, Observed, PodFacts, Room
+from orbiter_operator.tasks.observed import Observed, Slots
 from orbiter_operator.tasks.plan import plan
 from orbiter_operator.tasks.plan.actions import DeleteJob, ForgetSession, Publish, StartAttempt
 from orbiter_operator.tasks.plan.naming import current_attempt, message_id
-from orbiter_operator.tasks.plan.status import patch
 
 LIMIT = 2
 EVENTS = [
@@ -40,7 +42,7 @@ EVENTS = [
     "redis up",
     "redis flushed",
     "no room",
-    "room",
+    "slots",
     "cancel",
 ]
 
@@ -52,13 +54,13 @@ class Model:
         self.now: datetime = NOW
         self.status = TaskStatus()
         self.spec = spec(retry={"limit": LIMIT, "backoffSeconds": 10})
-        self.jobs: dict[int, JobFacts] = {}
-        self.pods: dict[int, PodFacts] = {}
+        self.jobs: dict[int, JobState] = {}
+        self.pods: dict[int, PodState] = {}
         self.entries: set[int] = set()
         self.outputs: dict[int, DeveloperWorkerOutput] = {}
         self.published: list[int] = []
         self.redis_up = True
-        self.room = Room()
+        self.slots = Slots()
         self.started: list[int] = []
         self.written: list[TaskStatus] = []
 
@@ -68,7 +70,7 @@ class Model:
             status=self.status,
             jobs=tuple(self.jobs[number] for number in sorted(self.jobs)),
             pods=tuple(self.pods[number] for number in sorted(self.pods)),
-            room=self.room,
+            slots=self.slots,
         )
         attempt = current_attempt(facts)
         if attempt + 1 in self.outputs and attempt + 1 not in self.jobs:
@@ -89,7 +91,7 @@ class Model:
         for _ in range(8):
             facts = self.observe()
             decision = plan(facts, self.now, image_patience=PATIENCE)
-            for done, step in enumerate(decision.steps):
+            for done, step in enumerate(decision.actions):
                 if steps_before_crash is not None and done >= steps_before_crash:
                     return
                 self.act(step)
@@ -98,7 +100,7 @@ class Model:
             if decision.status is not None and patch(self.status, decision.status):
                 self.check_write(decision.status)
                 self.status = decision.status
-            if not decision.again:
+            if not decision.reobserve:
                 self.check_quiet()
                 return
         raise AssertionError("the plan goes in circles")
@@ -155,7 +157,7 @@ class Model:
         decision = plan(self.observe(), self.now, image_patience=PATIENCE)
         if decision.status is not None:
             assert patch(self.status, decision.status) == {}
-        assert not any(isinstance(step, StartAttempt | Publish) for step in decision.steps)
+        assert not any(isinstance(step, StartAttempt | Publish) for step in decision.actions)
 
     def happen(self, event: str) -> None:
         live = [number for number, seen in self.pods.items() if not seen.over]
@@ -203,9 +205,9 @@ class Model:
                 self.published = [n for n in self.published if n not in self.outputs]
                 self.outputs.clear()
             case "no room":
-                self.room = Room(free=False, place=1, waiting=1, running=1, limit=1)
-            case "room":
-                self.room = Room()
+                self.slots = Slots(free=False, position=1, waiting=1, running=1, limit=1)
+            case "slots":
+                self.slots = Slots()
             case "cancel":
                 self.spec = self.spec.model_copy(update={"desired_state": "Cancelled"})
 
@@ -238,7 +240,7 @@ def test_every_history_comes_to_an_end_when_the_world_is_well_again(events):
     for event in events:
         model.happen(event)
     model.happen("redis up")
-    model.happen("room")
+    model.happen("slots")
     for _ in range(60):
         model.happen("look")
         model.happen("answer")

@@ -1,177 +1,220 @@
-"""While an agent's question waits for its answer, and what follows the answer."""
+"""Before an attempt: what a task waits for, and when it begins."""
 
+from datetime import timedelta
+
+import pytest
 from support.observed import NOW, decide, ended, job, observed, output, pod, record, running, spec
 
-from orbiter_contracts import AgentVerdict
-from orbiter_operator.tasks.models import Answer
-from orbiter_operator.tasks.plan.actions import DeleteJob, StartAttempt
-from orbiter_operator.tasks.plan.naming import message_id
+from orbiter_operator.kube.models import Refusal
+from orbiter_operator.tasks.models import Result, TaskStatus
+from orbiter_operator.tasks.observed import Adopted, Dependencies, Slots
+from orbiter_operator.tasks.plan.actions import DeleteJob, Plan, Publish, StartAttempt
 
-DAY = 24 * 3600
-QUESTION = AgentVerdict(status="input_required", question="which branch?", summary="looked around")
-
-
-def question(attempt=1):
-    """What a worker publishes whose agent asks something."""
-    return output("input_required", verdict=QUESTION, request_id=message_id(observed(), attempt))
+START = (StartAttempt(attempt=1, prompt="do it"),)
+FULL = Slots(free=False, position=3, waiting=12, running=5, limit=5)
 
 
-def asking(**changes):
-    """The task whose first attempt has asked something, and whose pod is gone."""
-    return ended(running(**record(question())), jobs=(), pods=(), **changes)
+def test_a_new_task_with_room_starts_at_once():
+    decision = decide(observed())
+    assert decision.actions == START
+    assert decision.slot == "take"
+    assert (decision.status.phase, decision.status.reason) == ("Pending", "Starting")
+    assert decision.status.job_name == "fix-1"
+    assert decision.status.worker_id == "team.fix-1"
+    assert decision.status.attempts == 1
 
 
-def answered(facts, *texts, **changes):
-    """The task with an answer to the question of each attempt so far."""
-    given = tuple(
-        Answer(id=message_id(observed(), number), text=text) for number, text in enumerate(texts, 1)
-    )
-    wish = facts.spec.model_copy(update={"input": given, **changes})
-    return facts.model_copy(update={"spec": wish, "record": None})
+def test_a_task_that_another_program_manages_is_left_alone():
+    theirs = observed(spec=spec(managedBy="orbiter.dev/task-broker"))
+    assert decide(theirs) == Plan()
+    assert decide(observed(spec=spec(managedBy="orbiter.dev/operator"))).actions == START
 
 
-def attempt(facts, number, out=None):
-    """The task while this attempt runs, or once it has published."""
-    begun = facts.model_copy(
-        update={
-            "jobs": (job(number),),
-            "pods": (pod(number, phase="Running", running_since=NOW),),
-            **record(out, attempt=number),
-        }
-    )
-    return ended(begun)
+def test_a_task_without_room_waits_in_line_and_says_its_place():
+    decision = decide(observed(slots=FULL))
+    assert decision.actions == ()
+    assert decision.slot == "wait"
+    assert decision.status.reason == "ConcurrencyLimit"
+    assert decision.status.message == "place 3 of 12, 5 of 5 jobs running in this namespace"
+    assert decision.status.condition("Admitted").status == "False"
 
 
-def test_a_question_makes_the_task_wait_and_says_what_is_asked():
-    status = asking().status
-    assert (status.phase, status.reason, status.message) == (
-        "InputRequired",
-        "InputRequired",
-        "which branch?",
-    )
-    assert status.input_request.id == message_id(observed(), 1)
-    assert status.input_request.question == "which branch?"
-    assert status.input_request.asked_at == NOW
-    assert status.progress == "looked around"
-    assert status.condition("Finished").status == "False"
+def test_a_place_that_is_shown_already_is_not_written_again():
+    waiting = ended(observed(slots=FULL))
+    moved_up = FULL.model_copy(update={"position": 2, "shown": True})
+    assert decide(waiting.model_copy(update={"slots": moved_up})).status is None
 
 
-def test_nothing_runs_and_nothing_is_written_while_it_waits():
-    decision = decide(asking(), after=60)
-    assert (decision.steps, decision.status, decision.place) == ((), None, "leave")
-    assert decision.due == 3 * DAY - 60
+def test_a_place_that_was_shown_long_ago_is_written_anew():
+    waiting = ended(observed(slots=FULL))
+    moved_up = FULL.model_copy(update={"position": 2})
+    assert "place 2 of 12" in decide(waiting.model_copy(update={"slots": moved_up})).status.message
 
 
-def test_the_answer_begins_the_next_attempt_with_what_was_said():
-    decision = decide(answered(asking(), "main"), after=5)
-    (start,) = decision.steps
-    assert (start.attempt, start.prompt) == (2, "main")
-    assert decision.status is None, "the next line of kubectl get -w is Running"
-    assert decision.place == "take"
+def test_a_task_that_has_waited_starts_without_another_line_in_its_status():
+    decision = decide(ended(observed(slots=FULL), slots=Slots()))
+    assert decision.actions == START
+    assert decision.status is None
 
 
-def test_an_agent_whose_session_is_lost_is_told_everything_anew():
-    (start,) = decide(answered(asking(), "main")).steps
-    assert start.anew.startswith("do it\n")
-    assert start.anew.endswith("You asked: which branch?\nAnswer 1: main")
+def test_a_task_waits_for_its_dependencies_by_name():
+    decision = decide(observed(dependencies=Dependencies(waiting=("a", "b", "c", "d"))))
+    assert decision.slot == "leave"
+    assert decision.status.reason == "WaitingForDependencies"
+    assert decision.status.message == "waits for a, b, c and 1 more"
 
 
-def test_an_answer_to_another_question_changes_nothing():
-    facts = asking(spec=spec(input=[{"id": "another", "text": "main"}]))
-    assert decide(facts).steps == ()
+def test_a_missing_dependency_is_named():
+    decision = decide(observed(dependencies=Dependencies(missing=("build",))))
+    assert (decision.status.phase, decision.status.reason) == ("Pending", "DependencyMissing")
+    assert "build" in decision.status.message
 
 
-def test_the_question_leaves_the_status_when_the_next_attempt_runs():
-    status = attempt(answered(asking(), "main"), 2).status
-    assert (status.phase, status.attempts) == ("Running", 2)
-    assert (status.input_request, status.result) == (None, None)
+def test_a_failed_dependency_fails_the_task():
+    decision = decide(observed(dependencies=Dependencies(failed="build")))
+    assert (decision.status.phase, decision.status.reason) == ("Failed", "DependencyFailed")
+    assert decision.event.kind == "Warning"
 
 
-def test_several_rounds_are_told_their_own_answers():
-    second = attempt(answered(asking(), "main"), 2, question(2))
-    second = second.model_copy(update={"jobs": (), "pods": ()})
-    assert second.status.phase == "InputRequired"
-    assert decide(answered(second, "main")).steps == ()
-    (start,) = decide(answered(second, "main", "squash")).steps
-    assert (start.attempt, start.prompt) == (3, "squash")
-    assert "Answer 1: main\nYou asked: which branch?\nAnswer 2: squash" in start.anew
+def test_a_cycle_fails_the_task_and_names_the_cycle():
+    decision = decide(observed(dependencies=Dependencies(cycle=("fix", "b", "fix"))))
+    assert (decision.status.phase, decision.status.reason) == ("Failed", "DependencyCycle")
+    assert "fix → b → fix" in decision.status.message
 
 
-def test_rounds_are_no_failures():
-    facts = attempt(answered(asking(), "main"), 2, output("failed"))
-    assert (facts.status.phase, facts.status.reason) == ("Failed", "AgentError")
-    retrying = answered(asking(spec=spec(retry={"limit": 1})), "main")
-    facts = attempt(retrying, 2, output("failed"))
-    assert (facts.status.phase, facts.status.reason) == ("Pending", "Retrying")
-    assert "attempt 2 of 3" in facts.status.message
-    facts = facts.model_copy(update={"jobs": (), "pods": ()})
-    assert decide(facts, after=9).steps == (), "the first failure is followed by one backoff"
-    (start,) = decide(facts, after=10).steps
-    assert (start.attempt, start.prompt) == (3, "main"), "it goes on from the question again"
-    last = attempt(facts, 3, output("failed"))
-    assert last.status.phase == "Failed"
+def test_dependencies_that_were_complete_once_are_not_asked_again():
+    waited = ended(observed(slots=FULL), slots=Slots(), dependencies=Dependencies(missing=("a",)))
+    assert decide(waited).actions == START
 
 
-def test_nobody_answers_in_time():
-    decision = decide(asking(), after=3 * DAY)
-    assert (decision.status.phase, decision.status.reason) == ("Failed", "InputTimeout")
-    assert decision.status.message == "nobody answered within 72h00m: which branch?"
-    assert decision.status.duration == "72h00m"
-    assert decision.event.reason == "Failed"
+def test_a_prompt_that_is_not_there_yet_is_waited_for():
+    decision = decide(observed(prompt=None, prompt_error="ConfigMap p does not exist"))
+    assert (decision.status.phase, decision.status.reason) == ("Pending", "PromptMissing")
+    assert decision.requeue_after == 30
 
 
-def test_the_time_to_answer_can_be_changed_while_it_waits():
-    hasty = asking(spec=spec(inputTimeoutSeconds=60))
-    assert decide(hasty, after=59).due == 1
-    assert decide(hasty, after=60).status.reason == "InputTimeout"
+def test_a_spec_that_cannot_be_read_fails_the_task_and_says_where():
+    decision = decide(observed(spec_error="spec.retry.limit: not a number"))
+    assert (decision.status.phase, decision.status.reason) == ("Failed", "InvalidSpec")
 
 
-def test_an_answer_counts_however_late_the_operator_sees_it():
-    facts = answered(asking(spec=spec(inputTimeoutSeconds=60)), "main")
-    assert isinstance(decide(facts, after=DAY).steps[0], StartAttempt)
+def test_redis_being_away_is_a_reason_and_no_phase_of_its_own():
+    decision = decide(observed(queue_error="Redis at redis://r:6379/0 does not answer"))
+    assert (decision.status.phase, decision.status.reason) == ("Pending", "QueueUnavailable")
+    assert decision.actions == ()
 
 
-def test_a_task_that_waits_for_an_answer_can_be_cancelled():
-    for texts in ((), ("main",)):
-        facts = answered(asking(), *texts, desired_state="Cancelled")
-        decision = decide(facts)
-        assert decision.status.phase == "Cancelled"
-        assert decision.status.message == "cancelled by spec.desiredState"
-        assert decision.event.reason == "Cancelled"
-        assert decision.steps == ()
+@pytest.mark.parametrize("status", [403, 409])
+def test_a_refusal_that_may_pass_is_shown_and_tried_again(status):
+    refusal = Refusal(status=status, reason="QuotaExceeded", message="exceeded quota: jobs")
+    decision = decide(observed(refusal=refusal))
+    assert (decision.status.phase, decision.status.reason) == ("Pending", "QuotaExceeded")
+    assert decision.requeue_after == 15
+    assert decision.slot == "leave"
 
 
-def test_the_answer_waits_until_the_pod_that_asked_has_gone():
-    alive = asking().model_copy(update={"jobs": (job(),), "pods": (pod(phase="Running"),)})
-    facts = answered(alive, "main")
-    assert decide(facts).steps == ()
-    assert decide(facts).place == "take"
-    assert decide(facts, after=121).steps == (DeleteJob(name="fix-1"),)
+def test_a_job_the_api_server_finds_invalid_is_answered_for_its_worker():
+    refusal = Refusal(status=422, reason="Invalid", message="spec.template: nonsense")
+    (step,) = decide(observed(refusal=refusal)).actions
+    assert isinstance(step, Publish)
+    assert step.output.reason == "JobRejected"
+    assert "nonsense" in step.output.error
 
 
-def test_a_worker_that_does_not_leave_is_stopped_although_nobody_answers():
-    alive = asking().model_copy(update={"jobs": (job(),), "pods": (pod(phase="Running"),)})
-    assert decide(alive, after=1).due == 119
-    assert decide(alive, after=121).steps == (DeleteJob(name="fix-1"),)
+def test_a_rejected_job_fails_the_task_whatever_the_retry_limit():
+    told = output("failed", reason="JobRejected", error="the API server refused it")
+    decision = decide(observed(spec=spec(retry={"limit": 3}), **record(told)))
+    assert (decision.status.phase, decision.status.reason) == ("Failed", "JobRejected")
 
 
-def test_an_answered_task_stands_in_line_like_any_other():
-    facts = answered(asking(), "main").model_copy(
-        update={"room": observed().room.model_copy(update={"free": False, "limit": 1})}
-    )
-    waiting = ended(facts)
-    assert (waiting.status.phase, waiting.status.reason) == ("Pending", "ConcurrencyLimit")
-    free = waiting.model_copy(update={"room": observed().room})
-    (start,) = decide(free).steps
-    assert (start.attempt, start.prompt) == (2, "main")
+def test_a_task_cancelled_before_it_ran_is_cancelled():
+    decision = decide(observed(spec=spec(desiredState="Cancelled")))
+    assert (decision.status.phase, decision.status.reason) == ("Cancelled", "Cancelled")
+    assert decision.actions == ()
 
 
-def test_an_answer_needs_no_prompt_any_more():
-    facts = answered(asking(), "main").model_copy(update={"prompt": None, "prompt_error": "gone"})
-    assert isinstance(decide(facts).steps[0], StartAttempt)
+def test_an_adopted_task_cancelled_before_it_ran_answers_whoever_asked():
+    adopted = Adopted(entry="1-0", request_id="theirs")
+    facts = observed(adopted=adopted, spec=spec(desiredState="Cancelled"))
+    (step,) = decide(facts).actions
+    assert (step.output.status, step.output.request_id) == ("cancelled", "theirs")
 
 
-def test_a_question_that_comes_too_late_is_not_asked():
-    wish = spec(desiredState="Cancelled")
-    facts = ended(running(**record(question()), spec=wish))
-    assert (facts.status.phase, facts.status.reason) == ("Cancelled", "Cancelled")
+def test_an_adopted_task_whose_entry_another_worker_has_is_cancelled():
+    adopted = Adopted(entry="1-0", request_id="theirs")
+    decision = decide(observed(adopted=adopted, taken_by="entry 1-0 is worked on by w"))
+    assert (decision.status.phase, decision.status.reason) == ("Cancelled", "TakenElsewhere")
+
+
+def test_a_failed_attempt_with_retries_left_waits_for_its_backoff():
+    facts = running(spec=spec(retry={"limit": 1, "backoffSeconds": 10}), **record(output("failed")))
+    decision = decide(facts)
+    assert (decision.status.phase, decision.status.reason) == ("Pending", "Retrying")
+    assert decision.status.attempts == 1
+    assert decision.requeue_after == 10
+    assert decide(ended(facts), after=4).actions == ()
+    assert decide(ended(facts), after=4).requeue_after == 6
+
+
+def test_the_next_attempt_starts_when_the_backoff_is_over():
+    facts = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))))
+    over = facts.model_copy(update={"jobs": (job(state="complete"),), "pods": ()})
+    assert decide(over, after=11).actions == (StartAttempt(attempt=2, prompt="do it"),)
+
+
+def test_the_next_attempt_waits_until_the_pod_of_the_last_is_gone():
+    facts = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))))
+    decision = decide(facts, after=11)
+    assert (decision.actions, decision.slot) == ((), "take")
+    assert decide(facts, after=121).actions == (DeleteJob(name="fix-1"),)
+
+
+def test_waiting_for_room_before_a_retry_does_not_forget_that_the_last_attempt_is_over():
+    facts = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))), pods=())
+    waiting = facts.model_copy(update={"slots": FULL})
+    status = decide(waiting, after=11).status
+    assert status.reason == "ConcurrencyLimit"
+    again = waiting.model_copy(update={"status": status, "slots": Slots()})
+    assert decide(again, after=12).actions == (StartAttempt(attempt=2, prompt="do it"),)
+
+
+def test_redis_away_before_a_retry_neither_counts_the_last_attempt_twice():
+    facts = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))), pods=())
+    away = facts.model_copy(update={"queue_error": "away"})
+    status = decide(away, after=11).status
+    back = away.model_copy(update={"status": status, "queue_error": None})
+    assert decide(back, after=12).actions == (StartAttempt(attempt=2, prompt="do it"),)
+    assert status.usage == facts.status.usage
+
+
+def test_an_attempt_whose_job_exists_has_begun_though_the_status_does_not_know():
+    decision = decide(observed(jobs=(job(created=NOW - timedelta(seconds=3)),), pods=(pod(),)))
+    assert decision.actions == ()
+    assert decision.status.attempts == 1
+
+
+def test_an_attempt_that_was_over_before_its_job_was_seen_is_not_run_again():
+    decision = decide(observed(**record(output())))
+    assert decision.actions == ()
+    assert decision.status.phase == "Completed"
+
+
+def test_a_task_that_is_being_deleted_is_left_alone():
+    assert decide(observed(deleting=True)).actions == ()
+
+
+def test_a_result_of_the_last_attempt_does_not_outlive_the_start_of_the_next():
+    status = TaskStatus(phase="Pending", attempts=1, result=Result(status="failed"))
+    facts = observed(status=status, jobs=(job(2),), pods=(pod(2, running_since=NOW),))
+    assert decide(facts).status.result is None
+
+
+def test_what_keeps_a_task_from_starting_is_announced_once():
+    facts = observed(prompt=None, prompt_error="ConfigMap p does not exist")
+    assert decide(facts).event.reason == "PromptMissing"
+    assert decide(ended(facts)).event is None
+
+
+def test_waiting_in_line_or_for_others_is_nothing_to_announce():
+    assert decide(observed(slots=FULL)).event is None
+    assert decide(observed(dependencies=Dependencies(waiting=("a",)))).event is None

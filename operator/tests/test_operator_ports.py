@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
+from orbiter_operator.app import OperatorMetrics
 from orbiter_operator.runtime.health import Health, HealthServer
-from orbiter_operator.runtime.metrics import Metrics
 from orbiter_operator.runtime.port import LONGEST_HEAD, MOST, WORD_SECONDS, Answer, Port
 
 HALF = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
@@ -160,7 +160,7 @@ async def test_malformed_requests_are_one_line_a_minute_with_their_number(port, 
 
 
 async def test_prometheus_reads_the_metrics_over_http():
-    async with HealthServer(Health(), Metrics().registry, 0, 0) as server:
+    async with HealthServer(Health(), OperatorMetrics().registry, 0, 0) as server:
         text = await asyncio.to_thread(scraped, server.metrics_port)
     names = {family.name for family in text_string_to_metric_families(text)}
     assert "orbiter_tasks_finished" in names

@@ -30,15 +30,15 @@ from orbiter_contracts.queues import (
     po_state,
 )
 from orbiter_operator.kube.names import ENTRY
-from orbiter_operator.runtime.together import end
+from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.streams import Record, SessionQueues, registry_key
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.client import blocking_client, redis_client
-from orbiter_operator.streams.intake import Dispatcher
+from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.outputs import Consumer
-from orbiter_operator.streams.pending_outputs import News
-from orbiter_operator.streams.retention import sweep
-from orbiter_operator.tasks.cache import Store
+from orbiter_operator.streams.pending_outputs import PendingOutputs
+from orbiter_operator.streams.retention import trim_streams
+from orbiter_operator.tasks.cache import TaskCache
 
 pytestmark = pytest.mark.integration
 KINDS = {
@@ -70,34 +70,34 @@ class Readers:
 
     def __init__(self, server, kube):
         self.redis, self.reader = redis_client(server.url), blocking_client(server.url)
-        self.news, self.dead, self.heard = News(), [], []
+        self.pending, self.dead, self.heard = PendingOutputs(), [], []
         self.consumer = Consumer(
             redis=self.redis,
             reader=self.reader,
             attempts=Attempts(self.redis),
-            news=self.news,
+            pending=self.pending,
             enqueue=self._settle,
             connected=lambda: None,
             dead=self.dead.append,
             heard=lambda event: self.heard.append(event.worker_id),
         )
-        self.dispatcher = Dispatcher(
+        self.dispatcher = Intake(
             redis=self.redis,
             reader=self.reader,
             kube=kube,
             namespace="team",
             agent={},
-            spare=lambda: 100,
+            free_slots=lambda: 100,
             allowed=lambda: None,
             dead=self.dead.append,
         )
         self.delivered = []
 
     def _settle(self, key):
-        letters = self.news.letters(key)
-        self.delivered += [letter.output.request_id for letter in letters if letter.output]
-        self.news.settle(key, letters)
-        self.consumer.settled(letters)
+        outputs = self.pending.of(key)
+        self.delivered += [output.output.request_id for output in outputs if output.output]
+        self.pending.settle(key, outputs)
+        self.consumer.settled(outputs)
 
     async def __aenter__(self):
         parts = (self.consumer.run(), self.consumer.run_acknowledger(), self.dispatcher.run())
@@ -145,7 +145,7 @@ async def test_every_good_entry_among_strange_ones_is_answered(readers, redis, a
 
     await eventually(all_outputs_and_events_are_acknowledged)
     assert not any(part.done() for part in readers.parts)
-    await sweep(readers.redis, Store(lambda key: None), lambda: 10**12)
+    await trim_streams(readers.redis, TaskCache(lambda key: None).unfinished, lambda: 10**12)
     # What is held became a task, or is bound to one and belongs to its Job.
     made = {
         task["metadata"].get("annotations", {}).get(ENTRY)

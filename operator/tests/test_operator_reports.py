@@ -8,11 +8,10 @@ import pytest
 from prometheus_client import generate_latest
 from support.observed import NOW, UID, decide, observed, output, record, running, spec
 
+from orbiter_operator.app import GAUGES, OperatorMetrics
 from orbiter_operator.kube.events import build_event
+from orbiter_operator.kube.models import Event, TaskUsage
 from orbiter_operator.runtime.health import Health, HealthServer
-from orbiter_operator.runtime.metrics import GAUGES, Metrics
-from orbiter_operator.tasks.models import TaskUsage
-from orbiter_operator.tasks.plan.actions import Announce
 
 
 def shown(metrics):
@@ -20,47 +19,47 @@ def shown(metrics):
 
 
 def test_a_finished_task_is_counted_by_phase_and_reason():
-    metrics = Metrics()
+    metrics = OperatorMetrics()
     facts = running(**record(output("failed", reason="OOMKilled")))
-    metrics.changed(facts, decide(facts).status)
+    metrics.tasks.changed(facts, decide(facts).status)
     text = shown(metrics)
     assert 'orbiter_tasks_finished_total{phase="Failed",reason="OOMKilled"} 1.0' in text
     assert "orbiter_task_duration_seconds_sum 72.0" in text
 
 
 def test_the_way_to_running_is_measured():
-    metrics = Metrics()
+    metrics = OperatorMetrics()
     facts = running(created=NOW - timedelta(seconds=3))
-    metrics.changed(observed(created=facts.created), facts.status)
+    metrics.tasks.changed(observed(created=facts.created), facts.status)
     assert "orbiter_task_start_seconds_sum 3.0" in shown(metrics)
 
 
 def test_the_cost_of_every_attempt_is_counted_once():
-    metrics = Metrics()
+    metrics = OperatorMetrics()
     wish = spec(retry={"limit": 1})
     first = running(spec=wish, **record(output("failed")))
     between = decide(first).status
-    metrics.changed(first, between)
+    metrics.tasks.changed(first, between)
     assert "orbiter_cost_usd_total 0.25" in shown(metrics)
     assert 'orbiter_tokens_total{direction="input"} 10.0' in shown(metrics)
     assert 'orbiter_task_retries_total{status="failed"} 1.0' in shown(metrics)
     again = between.model_copy(update={"usage": TaskUsage(cost_usd=0.75, input_tokens=10)})
-    metrics.changed(first.model_copy(update={"status": between}), again)
+    metrics.tasks.changed(first.model_copy(update={"status": between}), again)
     assert "orbiter_cost_usd_total 0.75" in shown(metrics)
 
 
 def test_gauges_are_read_when_they_are_asked_for():
-    metrics = Metrics()
+    metrics = OperatorMetrics()
     values = dict.fromkeys(GAUGES, 1.0)
-    metrics.gauges(lambda: values)
+    metrics.gauges(GAUGES, lambda: values)
     values["orbiter_tasks"] = 7.0
     assert "orbiter_tasks 7.0" in shown(metrics)
 
 
 def test_everything_is_in_the_readme():
     text = (Path(__file__).parents[1] / "README.md").read_text()
-    metrics = Metrics()
-    metrics.gauges(lambda: dict.fromkeys(GAUGES, 0.0))
+    metrics = OperatorMetrics()
+    metrics.gauges(GAUGES, lambda: dict.fromkeys(GAUGES, 0.0))
     names = {family.name for family in metrics.registry.collect()}
     for name in sorted(name for name in names if name.startswith("orbiter_")):
         assert name in text, f"{name} is not in operator/README.md"
@@ -68,7 +67,7 @@ def test_everything_is_in_the_readme():
 
 @pytest.fixture
 async def server():
-    health, metrics = Health(), Metrics()
+    health, metrics = Health(), OperatorMetrics()
     async with HealthServer(health, metrics.registry, 0, 0) as made:
         made.health = health
         yield made
@@ -99,7 +98,7 @@ async def test_the_metrics_are_served_beside(server):
 
 def test_an_event_says_whom_it_is_about_and_has_one_name():
     task = {"metadata": {"name": "fix", "namespace": "team", "uid": UID}}
-    told = Announce(kind="Warning", reason="Failed", message="because", attempt=1)
+    told = Event(kind="Warning", reason="Failed", message="because", attempt=1)
     first, second = (build_event(task, told, NOW, "operator-0") for _ in range(2))
     assert first["metadata"]["name"] == second["metadata"]["name"]
     assert first["involvedObject"]["uid"] == UID

@@ -6,17 +6,11 @@ import pytest
 
 from orbiter_contracts import POState
 from orbiter_contracts.endings import name_in_use
-from orbiter_operator.sessions.actions import Apply, SetReplicas
+from orbiter_operator.kube.models import Refusal
+from orbiter_operator.pods.state import PodState
 from orbiter_operator.sessions.models import SessionSpec, SessionStatus
-from orbiter_operator.sessions.observed import (
-    DeploymentFacts,
-    ObservedSession,
-    QueueFacts,
-    Rival,
-    SessionPodFacts,
-)
-from orbiter_operator.sessions.plan import plan_session
-from orbiter_operator.tasks.observed import Refusal
+from orbiter_operator.sessions.observed import DeploymentState, ObservedSession, QueueState, Rival
+from orbiter_operator.sessions.plan import Apply, SetReplicas, plan_session
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 UID = "9f1c"
@@ -30,16 +24,16 @@ def ago(seconds):
 
 
 def queue(**facts):
-    return QueueFacts(**{"message_at": ago(10), **facts})
+    return QueueState(**{"message_at": ago(10), **facts})
 
 
 def pod(**facts):
     base = {"name": "alice-x", "owner": UID, "created": ago(60), "node": "n", "phase": "Running"}
-    return SessionPodFacts(**base | facts)
+    return PodState(**base | facts)
 
 
 def deployment(replicas):
-    return DeploymentFacts(name="alice", uid="d", owner=UID, replicas=replicas, template="t")
+    return DeploymentState(name="alice", uid="d", owner=UID, replicas=replicas, template="t")
 
 
 def session(replicas=0, *pods, spec=None, status=None, **facts):
@@ -80,8 +74,8 @@ def available(plan):
 
 
 def test_a_new_session_gets_a_deployment_without_a_pod():
-    plan = decide(session(deployment=None, queue=QueueFacts()))
-    assert plan.step == Apply(replicas=0, create=True)
+    plan = decide(session(deployment=None, queue=QueueState()))
+    assert plan.action == Apply(replicas=0, create=True)
     assert plan.status.phase == "Asleep"
     assert plan.watch == "input"
     assert plan.status.input_stream == "worker:po:team.alice:input"
@@ -89,7 +83,7 @@ def test_a_new_session_gets_a_deployment_without_a_pod():
 
 def test_a_new_session_for_which_a_message_waits_begins_awake():
     plan = decide(session(deployment=None, queue=queue(undelivered=1)))
-    assert plan.step == Apply(replicas=1, create=True)
+    assert plan.action == Apply(replicas=1, create=True)
     assert plan.status.phase == "Waking"
 
 
@@ -100,38 +94,38 @@ def test_a_new_session_for_which_a_message_waits_begins_awake():
 )
 def test_a_sleeping_session_wakes_for_any_message_that_is_not_answered(waiting):
     plan = decide(session(queue=queue(**waiting)))
-    assert plan.step == SetReplicas(replicas=1)
+    assert plan.action == SetReplicas(replicas=1)
     assert plan.status.phase == "Waking"
     assert plan.watch == "nothing"
 
 
 def test_it_is_scaled_at_once_and_its_status_is_written_after_others_have_been_woken_too():
     plan = decide(session(status={"phase": "Asleep"}, queue=queue(undelivered=1)))
-    assert plan.step == SetReplicas(replicas=1)
+    assert plan.action == SetReplicas(replicas=1)
     assert plan.status is None
-    assert plan.later
+    assert plan.requeue
 
 
 def test_it_is_not_woken_while_the_last_pod_still_ends():
     leaving = running(deleted_at=ago(1))
     plan = decide(session(0, leaving, queue=queue(undelivered=1)))
-    assert plan.step is None
+    assert plan.action is None
     assert plan.status.phase == "Waking"
-    assert plan.due is not None
+    assert plan.requeue_after is not None
 
 
 def test_it_is_woken_beside_a_pod_whose_node_is_lost():
     plan = decide(session(0, running(deleted_at=ago(600)), queue=queue(undelivered=1)))
-    assert plan.step == SetReplicas(replicas=1)
+    assert plan.action == SetReplicas(replicas=1)
 
 
 QUIET = {"message_at": ago(IDLE + 1), "answered_at": ago(IDLE + 1)}
 
 
 def test_it_sleeps_when_it_was_idle_for_long_enough_and_is_looked_at_again():
-    plan = decide(session(1, running(), queue=QueueFacts(**QUIET, state=said())))
-    assert plan.step == SetReplicas(replicas=0)
-    assert plan.again
+    plan = decide(session(1, running(), queue=QueueState(**QUIET, state=said())))
+    assert plan.action == SetReplicas(replicas=0)
+    assert plan.reobserve
     assert plan.status is None
 
 
@@ -148,16 +142,16 @@ def test_it_sleeps_when_it_was_idle_for_long_enough_and_is_looked_at_again():
     ids=["undelivered", "pending", "busy", "message", "answer", "activity"],
 )
 def test_each_of_the_four_conditions_keeps_it_awake(still):
-    plan = decide(session(1, running(), queue=QueueFacts(**QUIET | {"state": said()} | still)))
-    assert plan.step is None
+    plan = decide(session(1, running(), queue=QueueState(**QUIET | {"state": said()} | still)))
+    assert plan.action is None
     assert plan.status.phase in ("Ready", "Busy")
 
 
 @pytest.mark.parametrize(
     "future",
     [
-        {"queue": QueueFacts(message_at=datetime(2286, 11, 20, tzinfo=UTC))},
-        {"queue": QueueFacts(answered_at=datetime(2286, 11, 20, tzinfo=UTC))},
+        {"queue": QueueState(message_at=datetime(2286, 11, 20, tzinfo=UTC))},
+        {"queue": QueueState(answered_at=datetime(2286, 11, 20, tzinfo=UTC))},
         {"queue": queue(message_at=ago(4000), state=said(last_activity=ago(-9000)))},
         {"queue": queue(message_at=ago(4000)), "status": {"lastActivityTime": ago(-9000)}},
     ],
@@ -165,20 +159,20 @@ def test_each_of_the_four_conditions_keeps_it_awake(still):
 )
 def test_a_time_that_is_still_to_come_keeps_no_session_awake(future):
     observed = session(1, running(), **future)
-    assert decide(observed).step == SetReplicas(replicas=0)
+    assert decide(observed).action == SetReplicas(replicas=0)
     known = decide(observed.model_copy(update={"deployment": deployment(0), "pods": ()})).status
     assert known.last_activity_time is None or known.last_activity_time <= NOW
 
 
 def test_the_last_event_keeps_a_worker_awake_that_keeps_no_state():
-    asleep = session(1, running(), queue=QueueFacts(**QUIET), heard="ready")
-    assert decide(asleep).step == SetReplicas(replicas=0)
-    assert decide(asleep.model_copy(update={"heard": "busy"})).step is None
+    asleep = session(1, running(), queue=QueueState(**QUIET), heard="ready")
+    assert decide(asleep).action == SetReplicas(replicas=0)
+    assert decide(asleep.model_copy(update={"heard": "busy"})).action is None
 
 
 def test_it_is_looked_at_again_when_it_may_sleep():
     plan = decide(session(1, running(), queue=queue(state=said(), message_at=ago(100))))
-    assert plan.due == pytest.approx(IDLE - 100)
+    assert plan.requeue_after == pytest.approx(IDLE - 100)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +205,7 @@ SUSPENDED = {"operatingMode": "Suspended"}
 def test_a_suspended_session_ends_its_turn_first():
     busy = queue(pending=1, state=said("busy"))
     plan = decide(session(1, running(), spec=SUSPENDED, queue=busy))
-    assert plan.step is None
+    assert plan.action is None
     assert plan.status.phase == "Busy"
     assert available(plan) == ("False", "Suspended")
 
@@ -219,17 +213,17 @@ def test_a_suspended_session_ends_its_turn_first():
 def test_a_suspended_session_ends_its_turn_however_many_messages_wait():
     busy = queue(pending=1, undelivered=1, state=said("busy"))
     plan = decide(session(1, running(), spec=SUSPENDED, queue=busy))
-    assert plan.step is None
+    assert plan.action is None
 
 
 def test_a_suspended_session_sleeps_after_its_turn_though_messages_wait():
     plan = decide(session(1, running(), spec=SUSPENDED, queue=queue(undelivered=1, state=said())))
-    assert plan.step == SetReplicas(replicas=0)
+    assert plan.action == SetReplicas(replicas=0)
 
 
 def test_a_suspended_session_keeps_its_messages():
     plan = decide(session(0, spec=SUSPENDED, queue=queue(undelivered=3)))
-    assert plan.step is None
+    assert plan.action is None
     assert plan.status.phase == "Suspended"
     assert plan.status.pending_messages == 3
     assert plan.watch == "input"
@@ -244,7 +238,7 @@ def test_a_suspended_session_is_busy_until_its_pod_has_ended_its_turn():
 def test_the_newer_session_of_a_user_stays_asleep_and_says_whose_it_is():
     rival = Rival(name="team/older", reason="DuplicateUser", shared="user 7")
     plan = decide(session(queue=queue(undelivered=1), rival=rival))
-    assert plan.step is None
+    assert plan.action is None
     assert plan.status.phase == "Asleep"
     assert available(plan) == ("False", "DuplicateUser")
     assert "team/older" in plan.status.condition("Available").message
@@ -261,14 +255,14 @@ def test_without_redis_nothing_is_changed():
                 queue_error="Redis at redis://x cannot be used: refused",
             )
         )
-        assert plan.step is None
+        assert plan.action is None
         assert available(plan) == ("False", "QueueUnavailable")
         assert plan.status.phase == ("Ready" if replicas else "Asleep")
 
 
 def test_a_spec_that_cannot_be_run_is_failed():
     plan = decide(session(deployment=None, spec_error="no worker image for 'x'"))
-    assert plan.step is None
+    assert plan.action is None
     assert plan.status.phase == "Failed"
     assert available(plan) == ("False", "InvalidSpec")
 
@@ -338,16 +332,16 @@ def test_a_pod_that_cannot_start_is_explained(facts, phase, reason):
     assert plan.status.phase == phase
     assert available(plan) == ("False", reason)
     assert [event.reason for event in plan.events] == [reason]
-    assert plan.step is None
+    assert plan.action is None
 
 
 def test_a_new_template_is_applied_when_the_turn_is_over():
     stale = {"template": "other"}
     busy = session(1, running(), queue=queue(pending=1), **stale)
-    assert decide(busy).step is None
+    assert decide(busy).action is None
     ready = session(1, running(), queue=queue(state=said()), **stale)
-    assert decide(ready).step == Apply(replicas=1, create=False)
-    assert decide(session(0, **stale)).step == Apply(replicas=0, create=False)
+    assert decide(ready).action == Apply(replicas=1, create=False)
+    assert decide(session(0, **stale)).action == Apply(replicas=0, create=False)
 
 
 def test_a_rotation_is_told_once_with_its_reason():

@@ -6,16 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orbiter_contracts import POState
-from orbiter_operator.sessions.actions import Apply, SetReplicas
+from orbiter_operator.pods.state import PodState
 from orbiter_operator.sessions.models import SessionSpec, SessionStatus
-from orbiter_operator.sessions.observed import (
-    DeploymentFacts,
-    ObservedSession,
-    QueueFacts,
-    Rival,
-    SessionPodFacts,
-)
-from orbiter_operator.sessions.plan import is_busy, plan_session
+from orbiter_operator.sessions.observed import DeploymentState, ObservedSession, QueueState, Rival
+from orbiter_operator.sessions.plan import Apply, SetReplicas, is_busy, plan_session
 from orbiter_operator.sessions.status import last_activity
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -32,7 +26,7 @@ states = st.builds(
     rotations=st.integers(0, 2),
 )
 queues = st.builds(
-    QueueFacts,
+    QueueState,
     undelivered=st.integers(0, 2),
     pending=st.integers(0, 1),
     message_at=maybe,
@@ -41,7 +35,7 @@ queues = st.builds(
     state=st.one_of(st.none(), states),
 )
 pods = st.builds(
-    SessionPodFacts,
+    PodState,
     name=st.just("alice-x"),
     owner=st.just("uid"),
     created=times,
@@ -53,7 +47,7 @@ pods = st.builds(
     unschedulable=st.one_of(st.none(), st.just("0/1 nodes")),
 )
 deployments = st.builds(
-    DeploymentFacts,
+    DeploymentState,
     name=st.just("alice"),
     uid=st.just("d"),
     owner=st.just("uid"),
@@ -101,10 +95,10 @@ def blocked(observed):
 
 def carried_out(observed):
     """The session after its plan's step, as the cluster would show it."""
-    step = decide(observed).step
+    step = decide(observed).action
     if step is None:
         return observed
-    old = observed.deployment or DeploymentFacts(name="alice", uid="d", owner="uid", replicas=0)
+    old = observed.deployment or DeploymentState(name="alice", uid="d", owner="uid", replicas=0)
     template = observed.template if isinstance(step, Apply) else old.template
     new = old.model_copy(update={"replicas": step.replicas, "template": template})
     return observed.model_copy(update={"deployment": new})
@@ -112,7 +106,7 @@ def carried_out(observed):
 
 @given(sessions)
 def test_no_session_with_work_or_recent_activity_is_put_to_sleep(observed):
-    step = decide(observed).step
+    step = decide(observed).action
     if blocked(observed) or not observed.replicas or step is None or step.replicas:
         return
     assert observed.queue is not None, "put to sleep without knowing its streams"
@@ -127,23 +121,23 @@ def test_every_message_leads_to_a_worker_or_to_a_reason_why_not(observed):
     plan = decide(observed)
     if observed.queue is None or not observed.queue.waiting or observed.replicas:
         return
-    if plan.step is not None and plan.step.replicas == 1:
+    if plan.action is not None and plan.action.replicas == 1:
         return
-    assert blocked(observed) or any(pod.in_the_way(NOW) for pod in observed.pods)
+    assert blocked(observed) or any(pod.alive(NOW) for pod in observed.pods)
     if not blocked(observed):
-        assert plan.due is not None
+        assert plan.requeue_after is not None
 
 
 @given(sessions)
 def test_no_worker_is_started_beside_one_that_still_ends(observed):
-    step = decide(observed).step
+    step = decide(observed).action
     if step is not None and step.replicas and not observed.replicas:
-        assert not any(pod.in_the_way(NOW) for pod in observed.pods)
+        assert not any(pod.alive(NOW) for pod in observed.pods)
 
 
 @given(sessions)
 def test_a_turn_is_left_to_end(observed):
-    step = decide(observed).step
+    step = decide(observed).action
     if observed.replicas and is_busy(observed):
         assert step is None
 
@@ -152,7 +146,7 @@ def test_a_turn_is_left_to_end(observed):
 def test_a_sleeping_session_is_watched_and_an_awake_one_has_a_pod(observed):
     plan = decide(observed)
     if plan.status is None:
-        assert plan.again or plan.later
+        assert plan.reobserve or plan.requeue
         return
     assert (plan.watch == "input") == (plan.status.replicas == 0)
 
@@ -161,7 +155,7 @@ def test_a_sleeping_session_is_watched_and_an_awake_one_has_a_pod(observed):
 def test_a_plan_carried_out_leads_to_rest(observed):
     for _ in range(4):
         observed = carried_out(observed)
-    assert decide(observed).step is None
+    assert decide(observed).action is None
 
 
 @given(sessions)
@@ -172,7 +166,7 @@ def test_the_same_facts_give_the_same_status_again(observed):
     again = decide(observed.model_copy(update={"status": plan.status}))
     assert again.events == ()
     if again.status is None:
-        assert again.later  # whoever else has a message comes first
+        assert again.requeue  # whoever else has a message comes first
     elif observed.queue is not None:
         assert again.status == plan.status
 
@@ -189,6 +183,6 @@ def test_all_conditions_are_always_there_with_a_reason(observed):
 
 @given(sessions)
 def test_replicas_are_never_anything_but_0_and_1(observed):
-    step = decide(observed).step
+    step = decide(observed).action
     if isinstance(step, SetReplicas | Apply):
         assert step.replicas in (0, 1)

@@ -7,8 +7,9 @@ import pytest
 import yaml
 from support.observed import NOW, observed
 
-from orbiter_operator.tasks.models import Agent, Result, TaskSpec, TaskStatus, TaskUsage, timestamp
-from orbiter_operator.tasks.plan.status import patch, readable, write
+from orbiter_operator.kube.models import Agent, TaskUsage, patch, timestamp
+from orbiter_operator.tasks.models import Result, TaskSpec, TaskStatus
+from orbiter_operator.tasks.plan.status import readable, write
 
 
 def written(facts, phase, reason, at=NOW, **flags):

@@ -9,12 +9,12 @@ from support.observed import observed, spec
 from support.running_sessions import running_sessions
 from support.talks import Talks
 
-from orbiter_operator.kube.cache import Children, Key
-from orbiter_operator.sessions.parse import deployment_facts, session_pod_facts
-from orbiter_operator.streams.pending_outputs import News
-from orbiter_operator.tasks.observed import AttemptRecord
-from orbiter_operator.tasks.parse import job_facts, pod_facts
-from orbiter_operator.tasks.plan import answers
+from orbiter_operator.kube.cache import Children
+from orbiter_operator.kube.names import Key
+from orbiter_operator.sessions.observed import deployment_of_session, pod_of_session
+from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
+from orbiter_operator.tasks.observed import job_of_attempt, pod_of_attempt
+from orbiter_operator.tasks.plan import naming
 
 MANAGED = {"app.kubernetes.io/managed-by": "orbiter"}
 TASK = Key("team", "fix")
@@ -48,11 +48,11 @@ def owned(kind: str, name: str, **reference: Any) -> dict[str, Any]:
 
 OF_SESSION = {"orbiter.dev/posession": "alice", "orbiter.dev/posession-uid": "s"}
 OURS = {
-    "job": (job_facts, child(owned("AgentTask", "fix"), "fix-2", of_task())),
-    "pod": (pod_facts, child(owned("Job", "fix-2"), "fix-2-abcde", of_task())),
-    "deployment": (deployment_facts, child(owned("POSession", "alice"), "alice", OF_SESSION)),
+    "job": (job_of_attempt, child(owned("AgentTask", "fix"), "fix-2", of_task())),
+    "pod": (pod_of_attempt, child(owned("Job", "fix-2"), "fix-2-abcde", of_task())),
+    "deployment": (deployment_of_session, child(owned("POSession", "alice"), "alice", OF_SESSION)),
     "session pod": (
-        session_pod_facts,
+        pod_of_session,
         child(owned("ReplicaSet", "alice-5d4f8c7b9"), "alice-5d4f8c7b9-x", OF_SESSION),
     ),
 }
@@ -91,40 +91,40 @@ def test_what_does_not_name_its_object_is_not_ours(kind):
 )
 def test_an_attempt_is_a_number_from_1_to_999999(attempt):
     job = child(owned("AgentTask", "fix"), f"fix-{attempt}", of_task(attempt))
-    assert job_facts(job) is None
+    assert job_of_attempt(job) is None
     pod = child(owned("Job", f"fix-{attempt}"), "p", of_task(attempt))
-    assert pod_facts(pod) is None
+    assert pod_of_attempt(pod) is None
 
 
 def test_an_object_without_the_label_that_names_its_task_is_no_child():
     told: list[Key] = []
-    children = Children(lambda obj: pod_facts(OURS["pod"][1]), told.append)
+    children = Children(lambda obj: pod_of_attempt(OURS["pod"][1]), told.append)
     children.put(child(owned("Job", "fix-2"), "fix-2-abcde", {"orbiter.dev/attempt": "2"}))
     assert told == []
 
 
 def test_what_is_known_of_a_task_at_its_end_is_forgotten_however_many_attempts_it_had():
-    news = News()
+    pending = PendingOutputs()
     for attempt in (1, 2, 999_999):
-        news.learn("u", attempt, AttemptRecord(entry="1-0"))
-        news.busy(TASK, attempt, NOW)
-    news.forget(TASK, "u")
-    assert [news.record("u", attempt) for attempt in (1, 2, 999_999)] == [None] * 3
-    assert news.busy_since(TASK, 2, NOW) is None
+        pending.learn("u", attempt, AttemptRecord(entry="1-0"))
+        pending.busy(TASK, attempt, NOW)
+    pending.forget(TASK, "u")
+    assert [pending.record("u", attempt) for attempt in (1, 2, 999_999)] == [None] * 3
+    assert pending.busy_since(TASK, 2, NOW) is None
 
 
 def test_of_few_attempts_is_kept_that_their_workers_are_busy():
-    news = News()
+    pending = PendingOutputs()
     for attempt in range(1, 101):
-        news.busy(TASK, attempt, NOW)
-    assert [n for n in range(1, 101) if news.busy_since(TASK, n, NOW)] == list(range(93, 101))
+        pending.busy(TASK, attempt, NOW)
+    assert [n for n in range(1, 101) if pending.busy_since(TASK, n, NOW)] == list(range(93, 101))
 
 
 def test_what_is_said_of_a_task_that_does_not_exist_is_not_kept():
-    news = News()
-    news.busy(TASK, 1, NOW)
-    news.nobody(TASK)
-    assert news.busy_since(TASK, 1, NOW) is None
+    pending = PendingOutputs()
+    pending.busy(TASK, 1, NOW)
+    pending.nobody(TASK)
+    assert pending.busy_since(TASK, 1, NOW) is None
 
 
 @pytest.mark.integration
@@ -187,7 +187,7 @@ async def test_a_template_with_a_label_of_ours_is_refused(world, label):
 
 def test_answers_are_looked_for_among_the_attempts_there_can_be_whatever_the_number(monkeypatch):
     asked = []
-    monkeypatch.setattr(answers, "message_id", lambda seen, number: asked.append(number) or "no")
+    monkeypatch.setattr(naming, "message_id", lambda seen, number: asked.append(number) or "no")
     seen = observed(spec=spec(input=[{"id": "x", "text": "main"}], retry={"limit": 2}))
-    assert answers.failures_before(seen, 999_999) == 999_998
+    assert naming.failures_before(seen, 999_999) == 999_998
     assert asked == [1, 2, 3, 4]

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 from support.eventually import eventually
 
-from orbiter_operator.runtime.supervisor import STEADY_SECONDS, Supervisor
-from orbiter_operator.runtime.together import end
+from orbiter_operator.runtime.supervisor import STEADY_SECONDS, Supervisor, end
 
 
 class FatalError(Exception):

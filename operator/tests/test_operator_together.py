@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from support.eventually import eventually
 
-from orbiter_operator.runtime.together import run_together
+from orbiter_operator.runtime.supervisor import run_together
 
 
 async def forever():

@@ -7,7 +7,7 @@ from redis.exceptions import ResponseError
 from support.eventually import eventually
 
 from orbiter_contracts.queues import po_input
-from orbiter_operator.runtime.together import end
+from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.wake import Waker
 from orbiter_operator.streams.client import blocking_client, redis_client
 

@@ -33,7 +33,7 @@ from orbiter_contracts.queues import (
     attempt_record,
 )
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
-from orbiter_operator.runtime.together import end
+from orbiter_operator.runtime.supervisor import end
 
 _WAITING = {
     "noimage": ("ImagePullBackOff", "Back-off pulling image"),

@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 from support.fake_api import FakeApi, Object
 from support.fake_session_worker import FakeSessionWorkers, WorkerCrashError
 
-from orbiter_operator.runtime.together import end
+from orbiter_operator.runtime.supervisor import end
 
 _PROBLEMS = {
     "noimage": ("ImagePullBackOff", "Back-off pulling image"),

@@ -5,8 +5,10 @@ from typing import Any
 
 from orbiter_contracts import AgentVerdict, DeveloperWorkerOutput, Usage
 from orbiter_operator.kube.names import job_name
+from orbiter_operator.pods.state import JobState, PodState
+from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.tasks.models import TaskSpec, TaskStatus
-from orbiter_operator.tasks.observed import AttemptRecord, JobFacts, Observed, PodFacts
+from orbiter_operator.tasks.observed import Observed
 from orbiter_operator.tasks.plan import plan
 from orbiter_operator.tasks.plan.actions import Plan
 from orbiter_operator.tasks.plan.naming import message_id
@@ -36,7 +38,7 @@ def spec(**changes: Any) -> TaskSpec:
     return TaskSpec.model_validate({"prompt": "do it"} | changes)
 
 
-def job(attempt: int = 1, **changes: Any) -> JobFacts:
+def job(attempt: int = 1, **changes: Any) -> JobState:
     """A Job that runs."""
     facts: dict[str, Any] = {
         "name": job_name("fix", attempt),
@@ -45,16 +47,21 @@ def job(attempt: int = 1, **changes: Any) -> JobFacts:
         "attempt": attempt,
         "created": NOW,
     }
-    return JobFacts(**facts | changes)
+    return JobState(**facts | changes)
 
 
-def pod(attempt: int = 1, **changes: Any) -> PodFacts:
+def pod(attempt: int = 1, **changes: Any) -> PodState:
     """A Pod that starts."""
-    facts: dict[str, Any] = {"name": f"fix-{attempt}-x", "owner": UID, "attempt": attempt}
-    return PodFacts(**facts | changes)
+    facts: dict[str, Any] = {
+        "name": f"fix-{attempt}-x",
+        "owner": UID,
+        "attempt": attempt,
+        "created": NOW,
+    }
+    return PodState(**facts | changes)
 
 
-def running_pod(attempt: int = 1, **changes: Any) -> PodFacts:
+def running_pod(attempt: int = 1, **changes: Any) -> PodState:
     """A Pod whose worker runs."""
     return pod(attempt, **{"phase": "Running", "running_since": NOW} | changes)
 

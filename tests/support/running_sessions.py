@@ -16,19 +16,19 @@ from redis.asyncio import Redis
 from support.fake_api import FakeApi
 from support.redis_server import RedisServer
 
+from orbiter_operator.app import OperatorMetrics
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.credentials import Credentials
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.pods.template import WorkerDefaults
-from orbiter_operator.runtime.metrics import Metrics
-from orbiter_operator.runtime.together import end
+from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.parts import Sessions
 from orbiter_operator.sessions.resync import EVERY_SECONDS
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.client import blocking_client, redis_client
 from orbiter_operator.streams.outputs import Consumer
-from orbiter_operator.streams.pending_outputs import News
+from orbiter_operator.streams.pending_outputs import PendingOutputs
 
 DEFAULTS = WorkerDefaults(
     images={"claude": "worker-claude:1"},
@@ -44,7 +44,7 @@ DEFAULTS = WorkerDefaults(
 class RunningSessions:
     """What a test may ask of the running parts."""
 
-    def __init__(self, sessions: Sessions, metrics: Metrics) -> None:
+    def __init__(self, sessions: Sessions, metrics: OperatorMetrics) -> None:
         self.sessions = sessions
         self._metrics = metrics
 
@@ -63,7 +63,7 @@ async def running_sessions(
         lease_namespace="orbiter-system",
         **{"image_pull_timeout_seconds": 300} | settings,
     )
-    metrics = Metrics()
+    metrics = OperatorMetrics()
     redis, reader = redis_client(server.url), blocking_client(server.url)
     async with Kube(Credentials(lambda: kopf.ConnectionInfo(server=api.url))) as kube:
         sessions = Sessions(
@@ -100,7 +100,7 @@ def _consumer(redis: Redis, reader: Redis, sessions: Sessions) -> Consumer:
         redis=redis,
         reader=reader,
         attempts=Attempts(redis),
-        news=News(),
+        pending=PendingOutputs(),
         enqueue=lambda key: None,
         connected=sessions.queue.retry_now,
         dead=lambda stream: None,

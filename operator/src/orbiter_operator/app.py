@@ -1,10 +1,11 @@
 """The active operator: all parts put together and run side by side.
 
-Built by `runtime` once this replica holds the Lease. The order matters only at the start:
-everything is listed before anything is decided, and kopf begins last (see `watch`).
+Built by `replica` once this replica holds the Lease. The order matters only at the start:
+everything is listed before anything is decided, and kopf begins last (see `handlers`).
 """
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -15,38 +16,59 @@ import structlog
 from redis.asyncio import Redis
 
 from orbiter_operator.handlers import run_kopf
-from orbiter_operator.kube.cache import Key
 from orbiter_operator.kube.client import AGENT_TASKS, JOBS, PO_SESSIONS, PODS, Kube
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.kopf_wire import Followed
 from orbiter_operator.kube.leader_election import Leader, LeaseLostError
-from orbiter_operator.kube.names import SELECTOR
+from orbiter_operator.kube.names import SELECTOR, Key
 from orbiter_operator.kube.watch_state import WatchState
 from orbiter_operator.pods.template import WorkerDefaults
-from orbiter_operator.runtime.gc_tuning import spare_the_collector
 from orbiter_operator.runtime.health import Health
 from orbiter_operator.runtime.metrics import Metrics
 from orbiter_operator.runtime.supervisor import Part, Supervisor, every
-from orbiter_operator.runtime.throttle import UNHURRIED_SECONDS, Pauses
+from orbiter_operator.runtime.throttle import UNHURRIED_SECONDS, Throttle
 from orbiter_operator.runtime.workqueue import WorkQueue
 from orbiter_operator.sessions.cache import KIND as SESSION
+from orbiter_operator.sessions.metrics import GAUGES as SESSION_GAUGES
+from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.parts import Sessions
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.attempts import Attempts
-from orbiter_operator.streams.intake import Dispatcher
+from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.outputs import Consumer
-from orbiter_operator.streams.pending_outputs import News
-from orbiter_operator.tasks.cache import Store
+from orbiter_operator.streams.pending_outputs import PendingOutputs
+from orbiter_operator.tasks.cache import KIND as TASK
+from orbiter_operator.tasks.cache import TaskCache
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.executor import Executor
+from orbiter_operator.tasks.metrics import TaskMetrics
 from orbiter_operator.tasks.observe import Observer
-from orbiter_operator.tasks.reconcile import Reconciler
-from orbiter_operator.tasks.resync import Housekeeping
+from orbiter_operator.tasks.reconcile import TaskReconciler
+from orbiter_operator.tasks.resync import TaskResync
 
 log = structlog.get_logger(__name__)
 WORKERS = 16
 _STUCK_SECONDS = 120.0
+GAUGES = {
+    "orbiter_leader": "1 when this replica is the active one",
+    "orbiter_tasks": "AgentTasks known",
+    "orbiter_jobs_active": "AgentTasks with a Job that runs or starts",
+    "orbiter_tasks_waiting": "AgentTasks that wait for a slot",
+    "orbiter_workqueue_depth": "Keys that wait for a reconcile worker",
+    "orbiter_redis_up": "1 when Redis answered last",
+    "orbiter_outputs_lag": "Outputs and lifecycle events not yet read",
+    **SESSION_GAUGES,
+}
+
+
+class OperatorMetrics(Metrics):
+    """The metrics of the process and of both kinds of objects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tasks = TaskMetrics(self.registry)
+        self.sessions = SessionMetrics(self.registry)
 
 
 class Operator:
@@ -70,17 +92,17 @@ class Operator:
         redis: Redis,
         reader: Redis,
         leader: Leader,
-        metrics: Metrics,
+        metrics: OperatorMetrics,
         health: Health,
     ) -> None:
         self._settings = settings
         self._leader = leader
         self.queue: WorkQueue[Key] = WorkQueue(time.monotonic)
-        self.store = Store(self.queue.add)
+        self.store = TaskCache(self.queue.add)
         self.capacity = Capacity(settings.job_limit)
-        news, attempts = News(), Attempts(redis)
-        # News of Jobs and Pods are many; what is urgent of them the workers tell by the queue.
-        pauses = Pauses(UNHURRIED_SECONDS)
+        pending, attempts = PendingOutputs(), Attempts(redis)
+        # Events of Jobs and Pods are many; what is urgent of them the workers tell by the queue.
+        throttle = Throttle(UNHURRIED_SECONDS)
         events = EventPoster(kube, settings.identity)
         self.sessions = Sessions(
             settings=settings,
@@ -98,7 +120,7 @@ class Operator:
             redis=redis,
             reader=reader,
             attempts=attempts,
-            news=news,
+            pending=pending,
             enqueue=self.queue.add,
             connected=self._connected,
             dead=metrics.dead_letter,
@@ -106,7 +128,7 @@ class Operator:
         )
         observer = Observer(
             store=self.store,
-            news=news,
+            pending=pending,
             attempts=attempts,
             capacity=self.capacity,
             kube=kube,
@@ -116,19 +138,19 @@ class Operator:
             kube=kube,
             attempts=attempts,
             store=self.store,
-            news=news,
+            pending=pending,
             events=events,
             defaults=_worker_defaults(settings),
             allowed=leader.check,
-            started=pauses.expect,
-            changed=metrics.changed,
+            started=throttle.expect,
+            changed=metrics.tasks.changed,
             wrote=observer.wrote,
             clock=_now,
         )
-        self._reconcile = Reconciler(
+        self._reconcile = TaskReconciler(
             queue=self.queue,
             store=self.store,
-            news=news,
+            pending=pending,
             capacity=self.capacity,
             observer=observer,
             executor=executor,
@@ -140,22 +162,22 @@ class Operator:
             queue_address=settings.redis_address,
             clock=_now,
         )
-        self._dispatcher = Dispatcher(
+        self._intake = Intake(
             redis=redis,
             reader=reader,
             kube=kube,
             namespace=settings.adopt_namespace,
             agent=settings.adopt_agent,
-            spare=lambda: self.capacity.spare(settings.adopt_namespace),
+            free_slots=lambda: self.capacity.free_slots(settings.adopt_namespace),
             allowed=leader.check,
             dead=metrics.dead_letter,
         )
         where = settings.watch_namespaces
         tasks = Informer(kube, AGENT_TASKS, self.store, namespaces=where)
-        children = partial(Informer, kube, namespaces=where, selector=SELECTOR, pauses=pauses)
+        children = partial(Informer, kube, namespaces=where, selector=SELECTOR, throttle=throttle)
         self._jobs = children(JOBS, self.store.jobs)
         self._pods = children(PODS, self.store.pods)
-        self._housekeeping = Housekeeping(
+        self._resync = TaskResync(
             informers=(tasks, self._jobs, self._pods, *self.sessions.informers),
             store=self.store,
             capacity=self.capacity,
@@ -169,11 +191,11 @@ class Operator:
         self._metrics = metrics
         self._last_pass = time.monotonic()
         health.alive_if("work queue", self._stuck)
-        health.ready_if("lists", lambda: self._housekeeping.missing)
+        health.ready_if("lists", lambda: self._resync.missing)
         health.ready_if("watches", self._out_of_step)
         health.ready_if("redis", self._redis_away)
         health.ready_if("parts", self._supervisor.trouble)
-        metrics.gauges(self._gauges)
+        metrics.gauges(GAUGES, self._gauges)
 
     async def run(self, take_signals: Callable[[], None]) -> None:
         """Run until cancelled.
@@ -185,30 +207,30 @@ class Operator:
             LeaseLostError: Another replica is the active one now.
             kopf.LoginError: There is no way to the API server any more.
         """
-        await self._housekeeping.list_everything()
-        spare_the_collector()
+        await self._resync.list_everything()
+        _tune_gc()
         parts: dict[str, Part] = {
             "lease": self._leader.keep,
             "consumer": self.consumer.run,
             "acknowledger": self.consumer.run_acknowledger,
             "jobs": self._jobs.follow,
             "pods": self._pods.follow,
-            "housekeeping": self._housekeeping.run,
-            "lag": self._housekeeping.watch_lag,
-            "mending": self._housekeeping.mend_streams,
+            "resync": self._resync.run,
+            "lag": self._resync.watch_lag,
+            "mending": self._resync.mend_streams,
             "kopf": partial(self._follow_own_kinds, take_signals),
             **self.sessions.parts(),
             **every(WORKERS, "reconcile", partial(self.queue.work, self._reconcile)),
         }
         if self._settings.adopt_namespace:
-            parts["dispatcher"] = self._dispatcher.run
+            parts["intake"] = self._intake.run
         await self._supervisor.run(parts)
 
     async def _follow_own_kinds(self, take_signals: Callable[[], None]) -> None:
         # Give the other parts a turn first, so that kopf does not take them for its own.
         await asyncio.sleep(0)
         kinds = (
-            Followed(AGENT_TASKS, "AgentTask", self.store),
+            Followed(AGENT_TASKS, TASK, self.store),
             Followed(PO_SESSIONS, SESSION, self.sessions.store),
         )
         await run_kopf(kinds, self._settings.watch_namespaces, take_signals, self._watches)
@@ -247,7 +269,7 @@ class Operator:
             "orbiter_tasks_waiting": float(waiting),
             "orbiter_workqueue_depth": float(len(self.queue) + len(self.sessions.queue)),
             "orbiter_redis_up": float(self.consumer.reachable),
-            "orbiter_outputs_lag": self._housekeeping.lag,
+            "orbiter_outputs_lag": self._resync.lag,
             **self.sessions.gauges(),
         }
 
@@ -269,3 +291,10 @@ def _worker_defaults(settings: Settings) -> WorkerDefaults:
         protected_secrets=settings.protected_secrets,
         allowed_service_accounts=settings.allowed_service_accounts,
     )
+
+
+def _tune_gc() -> None:
+    """Collect garbage less often: what is here now stays, and decoded JSON has no cycles."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000)

@@ -1,7 +1,7 @@
 """Entry point: the command line, the settings, signals and exit codes.
 
-Reading order from here: runtime, operator, then the way of a task: watch and consumer bring news,
-reconcile looks (observe), decides (plan) and acts (executor).
+Reading order from here: `replica`, `app`, then the way of a task: informers and `streams/outputs`
+see a change, `tasks/reconcile` observes, decides (`plan`) and acts (`executor`).
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """From settings to a running process: health first, then the Lease, then the operator.
 
-Between `main`, which knows about the command line and signals, and `operator`, which does the work.
+Between `main`, which knows about the command line and signals, and `app`, which does the work.
 """
 
 import asyncio
@@ -9,13 +9,12 @@ from collections.abc import Callable
 
 import structlog
 
-from orbiter_operator.app import Operator
+from orbiter_operator.app import Operator, OperatorMetrics
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.credentials import Credentials, load_connection
 from orbiter_operator.kube.leader_election import Leader
 from orbiter_operator.runtime.health import Health, HealthServer
-from orbiter_operator.runtime.metrics import Metrics
-from orbiter_operator.runtime.together import end
+from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.client import blocking_client, redis_client
 
@@ -36,7 +35,7 @@ async def run(
         LeaseLostError: Another replica is the active one now.
         kopf.LoginError: There is no way to the API server.
     """
-    metrics, health = Metrics(), Health()
+    metrics, health = OperatorMetrics(), Health()
     servers = HealthServer(health, metrics.registry, settings.health_port, settings.metrics_port)
     async with servers, Kube(Credentials(load_connection), count=metrics.request) as kube:
         log.info("serving", health_port=servers.health_port, metrics_port=servers.metrics_port)
@@ -66,7 +65,7 @@ async def _lead(
     settings: Settings,
     kube: Kube,
     leader: Leader,
-    metrics: Metrics,
+    metrics: OperatorMetrics,
     health: Health,
     take_signals: Callable[[], None],
 ) -> None:

@@ -15,8 +15,9 @@ import orjson
 
 from orbiter_operator.kube.codec import LIST, OBJECT, events, read
 from orbiter_operator.kube.credentials import Credentials
+from orbiter_operator.kube.models import Refusal
 from orbiter_operator.kube.watch_stream import chunks
-from orbiter_operator.runtime.throttle import Pauses
+from orbiter_operator.runtime.throttle import Throttle
 
 Object = dict[str, Any]
 MERGE_PATCH = "application/merge-patch+json"
@@ -54,6 +55,10 @@ class ApiError(Exception):
         self.status = status
         self.reason = reason
         self.message = message
+
+    def refusal(self, *, holder: str = "") -> Refusal:
+        """The same as something a plan can go by."""
+        return Refusal(status=self.status, reason=self.reason, message=self.message, holder=holder)
 
 
 class Kube:
@@ -163,7 +168,7 @@ class Kube:
         since: str,
         seconds: int = 300,
         silence: float = 75.0,
-        pauses: Pauses | None = None,
+        throttle: Throttle | None = None,
     ) -> AsyncIterator[Object]:
         """Follow a collection until the server ends the stream.
 
@@ -174,8 +179,8 @@ class Kube:
             since: resourceVersion after which to begin.
             seconds: How long the server keeps the stream open.
             silence: Seconds without an event, bookmarks included, that mean it is dead.
-            pauses: When to read nothing: what comes meanwhile is read, decrypted and handed out at
-                once. None for never.
+            throttle: When to read nothing: what comes meanwhile is read, decrypted and handed out
+                at once. None for never.
 
         Yields:
             `{"type": …, "object": …}`, bookmarks and errors too.
@@ -190,7 +195,10 @@ class Kube:
             params["labelSelector"] = selector
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0)
         response = await self._send("GET", resource.path(namespace), params=params, timeout=timeout)
-        async with response, aclosing(chunks(response, silence=silence, pauses=pauses)) as parts:
+        async with (
+            response,
+            aclosing(chunks(response, silence=silence, throttle=throttle)) as parts,
+        ):
             await _check(response)
             async with aclosing(events(parts)) as found:
                 async for event in found:
@@ -270,3 +278,17 @@ async def _body(response: aiohttp.ClientResponse, root: int) -> Object:
     if not isinstance(found, dict):
         raise ApiError(502, "BadGateway", "the answer is no JSON object")
     return found
+
+
+class RefusedError(Exception):
+    """The API server would not create a Job, for a reason that trying again does not mend."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+def too_large(error: ApiError) -> bool:
+    """Whether an object is larger than the API server or its database can store."""
+    large = "too large" in error.message or "larger than max" in error.message
+    return error.status == 413 or (error.status >= 500 and large)

@@ -1,7 +1,7 @@
 """How to reach the API server: the pod's service account, or the current kubeconfig context.
 
-kopf reads both kinds; using its readers means that the watch it runs and the client in `kube` talk
-to the same server as the same user.
+kopf reads both kinds; using its readers means that the watch it runs and the client in `client`
+talk to the same server as the same user.
 """
 
 import os

@@ -10,8 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from orbiter_operator.kube.client import EVENTS, ApiError, Kube
-from orbiter_operator.tasks.models import timestamp
-from orbiter_operator.tasks.plan.actions import Announce
+from orbiter_operator.kube.models import Event, timestamp
 
 _COMPONENT = "orbiter-operator"
 _REMEMBERED = 2000
@@ -31,7 +30,7 @@ class EventPoster:
         self._identity = identity
         self._posted: OrderedDict[str, None] = OrderedDict()
 
-    async def post(self, subject: dict[str, Any], event: Announce, now: datetime) -> None:
+    async def post(self, subject: dict[str, Any], event: Event, now: datetime) -> None:
         """Post an Event about one of our objects unless it was posted before."""
         body = build_event(subject, event, now, self._identity)
         name = body["metadata"]["name"]
@@ -49,7 +48,7 @@ class EventPoster:
 
 
 def build_event(
-    subject: dict[str, Any], event: Announce, now: datetime, identity: str
+    subject: dict[str, Any], event: Event, now: datetime, identity: str
 ) -> dict[str, Any]:
     """The Event as the API server takes it."""
     meta = subject["metadata"]

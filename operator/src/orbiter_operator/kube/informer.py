@@ -1,7 +1,7 @@
 """Keep a cache equal to a collection of the API server: list once, then follow the changes.
 
-Used for Jobs, Pods and Deployments, whose labels say which are ours, and for the full comparison of every kind
-at start and now and then: what a list does not have any more was deleted unnoticed.
+Used for Jobs, Pods and Deployments, whose labels say which are ours, and for the full comparison of
+every kind at start and now and then: what a list does not have any more was deleted unnoticed.
 """
 
 import asyncio
@@ -11,10 +11,11 @@ from typing import Any
 import aiohttp
 import structlog
 
-from orbiter_operator.kube.cache import Cache
+from orbiter_operator.kube.cache import Cache, ObjectCache
 from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube, Resource
-from orbiter_operator.runtime.throttle import Pauses
-from orbiter_operator.runtime.together import run_together
+from orbiter_operator.kube.names import Key
+from orbiter_operator.runtime.supervisor import run_together
+from orbiter_operator.runtime.throttle import Throttle
 
 log = structlog.get_logger(__name__)
 _PAUSE_SECONDS = 0.2
@@ -31,7 +32,7 @@ class Informer:
         cache: Where the objects go.
         namespaces: Which namespaces; empty for all.
         selector: Label selector.
-        pauses: When not to listen; None for never.
+        throttle: When not to listen; None for never.
     """
 
     def __init__(
@@ -42,14 +43,14 @@ class Informer:
         *,
         namespaces: Sequence[str],
         selector: str = "",
-        pauses: Pauses | None = None,
+        throttle: Throttle | None = None,
     ) -> None:
         self._kube = kube
         self._resource = resource
         self._cache = cache
         self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self._selector = selector
-        self._pauses = pauses
+        self._throttle = throttle
         self._versions: dict[str | None, str] = {}
         self._in_step: dict[str | None, bool] = dict.fromkeys(self._namespaces, False)
 
@@ -121,7 +122,7 @@ class Informer:
             namespace,
             selector=self._selector,
             since=self._versions[namespace],
-            pauses=self._pauses,
+            throttle=self._throttle,
         )
         async for event in events:
             kind, obj = event["type"], event["object"]
@@ -146,3 +147,19 @@ def apply_event(cache: Cache, kind: str | None, obj: dict[str, Any]) -> None:
         meta = obj.get("metadata") or {}
         name = f"{meta.get('namespace')}/{meta.get('name')}"
         log.exception("an object is left out", kind=obj.get("kind"), object=name)
+
+
+async def refresh(kube: Kube, resource: Resource, cache: ObjectCache, key: Key) -> None:
+    """Somebody else has changed or deleted the object: have it in the cache as it is now.
+
+    Raises:
+        ApiError: The API server could not answer.
+    """
+    obj = cache.get(key)
+    try:
+        cache.put(await kube.get(resource, key.namespace, key.name))
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        if obj is not None:
+            cache.remove(obj)

@@ -16,9 +16,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import aiohttp
 import orjson
 
-from orbiter_operator.kube.cache import Cache, Key, Object, version_of
+from orbiter_operator.kube.cache import Cache, Object, version_of
 from orbiter_operator.kube.client import Resource
 from orbiter_operator.kube.codec import LIST, events, read
+from orbiter_operator.kube.names import Key
 
 MISSING = "Missing"
 """The `kind` under which a list names an object that it does not have and the cache has."""

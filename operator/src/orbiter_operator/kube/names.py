@@ -1,8 +1,9 @@
 """The one vocabulary of labels, annotations and names on the objects the operator makes."""
 
 import hashlib
+from datetime import datetime
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
 from orbiter_contracts.queues import DEVELOPER_INPUT
@@ -61,3 +62,35 @@ def worker_id(namespace: str, job: str) -> str:
 def request_id(uid: str, attempt: int) -> str:
     """Id of an attempt's message; the same however often it is computed."""
     return str(uuid5(NAMESPACE_URL, f"orbiter:{uid}:{attempt}"))
+
+
+class Key(NamedTuple):
+    """What the work queue holds: the name of one reconciled object."""
+
+    namespace: str
+    name: str
+    kind: str = "AgentTask"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """Read a time as the API server writes it."""
+    return datetime.fromisoformat(text) if text else None
+
+
+def owner_of(obj: dict[str, Any], kind: str) -> tuple[str, str] | None:
+    """(name, uid) of the controller if it is of this kind, or None.
+
+    Any object may name another as an owner beside its controller.
+    """
+    for reference in obj["metadata"].get("ownerReferences") or ():
+        if reference.get("kind") == kind and reference.get("controller") is True:
+            return reference["name"], reference["uid"]
+    return None
+
+
+def label_of(obj: dict[str, Any], name: str) -> str:
+    """The value of a label; empty when there is none."""
+    return str((obj["metadata"].get("labels") or {}).get(name) or "")

@@ -1,4 +1,4 @@
-"""How the stream of a watch is read: much at once, and with an ear for silence. Used by `kube`.
+"""How the stream of a watch is read: much at once, and with an ear for silence. Used by `client`.
 
 A watch of a busy cluster is many small packets, and each costs a decryption, a wake-up and a timer.
 """
@@ -9,21 +9,21 @@ from typing import cast
 
 import aiohttp
 
-from orbiter_operator.runtime.throttle import Pauses
+from orbiter_operator.runtime.throttle import Throttle
 
 _MUCH = 65536
 
 
 async def chunks(
-    response: aiohttp.ClientResponse, *, silence: float, pauses: Pauses | None
+    response: aiohttp.ClientResponse, *, silence: float, throttle: Throttle | None
 ) -> AsyncGenerator[bytes, None]:
     """Read a response that does not end by itself.
 
     Args:
         response: The response.
         silence: Seconds without a byte that mean that the connection is dead.
-        pauses: When to read nothing; None for never. What comes meanwhile stays in the socket, and
-            all of it is read before the next pause.
+        throttle: When to read nothing; None for never. What comes meanwhile stays in the socket,
+            and all of it is read before the next pause.
 
     Yields:
         What has come.
@@ -38,8 +38,8 @@ async def chunks(
             alarm.heard()
             yield chunk
             taken += len(chunk)
-            if pauses is not None and len(chunk) < _MUCH:
-                await _deaf(response, pauses, taken)
+            if throttle is not None and len(chunk) < _MUCH:
+                await _deaf(response, throttle, taken)
                 taken = 0
     finally:
         alarm.stop()
@@ -76,7 +76,7 @@ class _Alarm:
             self._response.content.set_exception(aiohttp.SocketTimeoutError(text))
 
 
-async def _deaf(response: aiohttp.ClientResponse, pauses: Pauses, taken: int) -> None:
+async def _deaf(response: aiohttp.ClientResponse, throttle: Throttle, taken: int) -> None:
     connection = response.connection
     if connection is None or connection.transport is None or connection.transport.is_closing():
         return
@@ -88,7 +88,7 @@ async def _deaf(response: aiohttp.ClientResponse, pauses: Pauses, taken: int) ->
     if limit is not None:
         limit(0)
     try:
-        await pauses.wait(taken)
+        await throttle.wait(taken)
     finally:
         if not transport.is_closing():
             if limit is not None:

@@ -1,7 +1,7 @@
 """Lay a user's partial pod template over ours, the way `kubectl patch` merges strategically.
 
 Objects are merged key by key, lists of named things item by item, everything else is replaced, null
-removes. Pure; used by `manifests`. The merge keys are those the Kubernetes API marks with
+removes. Pure; used by `template`. The merge keys are those the Kubernetes API marks with
 `patchMergeKey` in PodSpec.
 """
 

@@ -1,4 +1,4 @@
-"""Why an attempt does not start, and why it ended without an answer: facts to reason and sentence.
+"""Why a worker does not start, and why it ended without an answer: the state of its pod, explained.
 
 Pure. `plan` calls it; the reasons are the ones the README lists. A reason is one CamelCase word for
 programs, the message one line for people that names the thing and the next step.
@@ -7,8 +7,9 @@ programs, the message one line for people that names the thing and the next step
 from datetime import datetime, timedelta
 
 from orbiter_contracts.endings import UNUSABLE, says_name_in_use
-from orbiter_operator.tasks.models import KubeModel
-from orbiter_operator.tasks.observed import AttemptRecord, JobFacts, PodFacts
+from orbiter_operator.kube.models import KubeModel, one_line
+from orbiter_operator.pods.state import JobState, PodState
+from orbiter_operator.streams.pending_outputs import AttemptRecord
 
 IMAGE_NEVER_COMES = frozenset({"InvalidImageName", "ErrImageNeverPull"})
 IMAGE_PROBLEMS = IMAGE_NEVER_COMES | {
@@ -20,7 +21,8 @@ IMAGE_PROBLEMS = IMAGE_NEVER_COMES | {
 }
 CONFIG_PROBLEMS = frozenset({"CreateContainerConfigError", "CreateContainerError"})
 NO_POD_AFTER = timedelta(seconds=10)
-LINE = 140
+CRASHES_BEFORE_FAILED = 3
+"""Restarts after which a worker that waits to be restarted again counts as failed."""
 _SIGKILL = 137
 
 
@@ -32,13 +34,16 @@ class Explanation(KubeModel):
     detail: str = ""
 
 
-def one_line(text: str, longest: int = LINE) -> str:
-    """The text as one line of at most `longest` characters, cut with an ellipsis."""
-    line = " ".join(text.split())
-    return line if len(line) <= longest else line[: longest - 1] + "…"
+class Problem(Explanation):
+    """Why a session's worker does not run.
+
+    A `lasting` one makes the session Failed; it recovers by itself when the cause goes away.
+    """
+
+    lasting: bool = False
 
 
-def why_not_running(job: JobFacts, pods: tuple[PodFacts, ...], now: datetime) -> Explanation | None:
+def why_not_running(job: JobState, pods: tuple[PodState, ...], now: datetime) -> Explanation | None:
     """Explain an attempt whose worker has not started; None when all is as usual."""
     if job.state == "suspended":
         return Explanation(
@@ -53,6 +58,30 @@ def why_not_running(job: JobFacts, pods: tuple[PodFacts, ...], now: datetime) ->
             reason="PodNotCreated",
             message=f"Job {job.name} has no pod yet; kubectl describe job {job.name} says why",
         )
+    return _why_waiting(pod)
+
+
+def why_not_ready(pod: PodState, now: datetime, patience: timedelta) -> Problem | None:
+    """Explain a session's pod whose worker does not run; None when all is as usual.
+
+    Args:
+        pod: The pod.
+        now: The time.
+        patience: How long an image may fail to be pulled before that is a lasting problem.
+    """
+    if pod.waiting_reason == "CrashLoopBackOff":
+        return _crash_loop(pod)
+    why = _why_waiting(pod)
+    if why is None:
+        return None
+    lasting = pod.waiting_reason in IMAGE_NEVER_COMES
+    if pod.waiting_reason in IMAGE_PROBLEMS:
+        lasting = lasting or now - pod.created >= patience
+    return Problem(reason=why.reason, message=why.message, lasting=lasting)
+
+
+def _why_waiting(pod: PodState) -> Explanation | None:
+    """What keeps a container from being started."""
     if pod.waiting_reason in IMAGE_PROBLEMS:
         return Explanation(
             reason="ImagePullFailed",
@@ -60,7 +89,12 @@ def why_not_running(job: JobFacts, pods: tuple[PodFacts, ...], now: datetime) ->
             detail=pod.waiting_message,
         )
     if pod.waiting_reason in CONFIG_PROBLEMS:
-        return _config_problem(pod)
+        missing = "secret" in pod.waiting_message.lower()
+        return Explanation(
+            reason="SecretMissing" if missing else "ConfigError",
+            message=one_line(f"pod {pod.name} cannot start: {pod.waiting_message}"),
+            detail=pod.waiting_message,
+        )
     if pod.waiting_reason:
         return Explanation(
             reason=pod.waiting_reason,
@@ -76,17 +110,7 @@ def why_not_running(job: JobFacts, pods: tuple[PodFacts, ...], now: datetime) ->
     return None
 
 
-def _config_problem(pod: PodFacts) -> Explanation:
-    message = pod.waiting_message
-    reason = "SecretMissing" if "secret" in message.lower() else "ConfigError"
-    return Explanation(
-        reason=reason,
-        message=one_line(f"pod {pod.name} cannot start: {message}"),
-        detail=message,
-    )
-
-
-def image_is_hopeless(pods: tuple[PodFacts, ...], now: datetime, patience: timedelta) -> bool:
+def image_is_hopeless(pods: tuple[PodState, ...], now: datetime, patience: timedelta) -> bool:
     """Whether the image will not come: a name that cannot work, or too long a wait."""
     pod = pods[-1] if pods else None
     if pod is None or pod.waiting_reason not in IMAGE_PROBLEMS:
@@ -97,7 +121,7 @@ def image_is_hopeless(pods: tuple[PodFacts, ...], now: datetime, patience: timed
 
 
 def why_ended_silently(
-    job: JobFacts | None, pods: tuple[PodFacts, ...], record: AttemptRecord
+    job: JobState | None, pods: tuple[PodState, ...], record: AttemptRecord
 ) -> Explanation:
     """Explain an attempt that is over without having published an output."""
     pod = pods[-1] if pods else None
@@ -126,7 +150,7 @@ def why_ended_silently(
     return Explanation(reason="WorkerCrashed", message=one_line(text), detail=text)
 
 
-def _from_pod(pod: PodFacts) -> Explanation | None:
+def _from_pod(pod: PodState) -> Explanation | None:
     detail = pod.exit_message
     if pod.exit_reason == "OOMKilled":
         return Explanation(
@@ -156,9 +180,28 @@ def _from_pod(pod: PodFacts) -> Explanation | None:
     return None
 
 
-def node_lost(pod: PodFacts) -> Explanation:
+def node_lost(pod: PodState) -> Explanation:
     """Explain a pod whose node no longer answers."""
     where = f"node {pod.node}" if pod.node else "its node"
     return Explanation(
         reason="NodeLost", message=one_line(f"pod {pod.name} is lost: {where} does not answer")
     )
+
+
+def _crash_loop(pod: PodState) -> Problem:
+    lines = pod.exit_message.strip().splitlines()
+    last = lines[-1] if lines else pod.exit_reason or "nothing says why"
+    lasting = pod.restarts >= CRASHES_BEFORE_FAILED
+    if says_name_in_use(pod.exit_code, pod.exit_message):
+        # The other process may end at any moment, and the container is started again until then.
+        return Problem(reason="WorkerNameInUse", message=one_line(last), lasting=lasting)
+    if pod.exit_code == UNUSABLE:
+        return Problem(reason="WorkerMisconfigured", message=one_line(last), lasting=True)
+    if pod.exit_reason == "OOMKilled":
+        text = "the worker used more memory than its limit; raise it in spec.podTemplate"
+        return Problem(reason="OOMKilled", message=text, lasting=lasting)
+    text = (
+        f"the worker has crashed {pod.restarts + 1} times, last with exit code "
+        f"{pod.exit_code}: {last}"
+    )
+    return Problem(reason="WorkerCrashed", message=one_line(text), lasting=lasting)

@@ -2,18 +2,17 @@
 
 Looked at is the pod as it would be made, without what the operator itself adds. Some of it the
 resource definitions refuse before; here nothing gets through, whichever version of them is
-installed. Pure, and total: an overlay that makes no pod is explained too. Used by `parse` and
-`session_parse`.
+installed. Pure, and total: an overlay that makes no pod is explained too. Used where
+specs are read (`tasks/observed`, `sessions/observed`).
 """
 
 from collections.abc import Iterator
 from typing import Any
 
+from orbiter_operator.kube.models import Agent, Workspace, one_line
 from orbiter_operator.kube.names import MANAGED_BY, OWN_LABELS, WORKER
 from orbiter_operator.pods.overlay import MERGE_KEYS
-from orbiter_operator.pods.reasons import one_line
 from orbiter_operator.pods.template import IDENTITY, Object, WorkerDefaults, lay_over
-from orbiter_operator.tasks.models import Agent, Workspace
 
 DEEPEST = 64
 """Levels of an overlay; the API has none that needs so many."""
@@ -23,6 +22,17 @@ _HOST = ("hostPID", "shareProcessNamespace")
 _COMMANDS = ("command", "args", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 _TOKENS = ("serviceAccountToken", "podCertificate")
 _ALWAYS_LISTS = ("containers", "volumes")
+
+
+def image_error(agent: Agent, images: dict[str, str]) -> str | None:
+    """Why no worker can run this agent; None when there is an image."""
+    if agent.type in images:
+        return None
+    known = ", ".join(sorted(images))
+    return (
+        f"no worker image for agent type {agent.type!r}; this operator has: {known} "
+        "(ORBITER_WORKER_IMAGES)"
+    )
 
 
 def pod_error(

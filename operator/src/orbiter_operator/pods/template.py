@@ -2,16 +2,16 @@
 
 What makes a worker safe (no root, no capabilities, read-only root file system, no service account
 token) is the default here; the user's template is laid over it, and the restricted Pod Security
-Standard of the namespace and `pod_rules` decide how far that may go. What identifies the worker is
+Standard of the namespace and `rules` decide how far that may go. What identifies the worker is
 set last.
 """
 
 from typing import Any, NamedTuple
 
 from orbiter_contracts.variables import SECRET_ENV
+from orbiter_operator.kube.models import Agent, Workspace
 from orbiter_operator.kube.names import WORKER
 from orbiter_operator.pods.overlay import merge
-from orbiter_operator.tasks.models import Agent, Workspace
 
 Object = dict[str, Any]
 DEVELOPER_KEY = "developer-url"

@@ -7,13 +7,13 @@ process all the same is named in `fatal`.
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 import structlog
 
-from orbiter_operator.runtime.together import end, run_together
+_AGAIN_SECONDS = 0.25
 
 log = structlog.get_logger(__name__)
 Part = Callable[[], Coroutine[Any, Any, None]]
@@ -99,3 +99,35 @@ async def _outcome(name: str, part: Part) -> BaseException:
 def every(number: int, name: str, part: Part) -> dict[str, Part]:
     """So many equal parts."""
     return {f"{name} {index}": partial(part) for index in range(number)}
+
+
+async def run_together(parts: Mapping[str, Coroutine[Any, Any, None]]) -> None:
+    """Run until the first part ends, which none should, or until cancelled; then end the others.
+
+    Args:
+        parts: What to run, by name.
+
+    Raises:
+        Exception: What the first part that ended raised.
+        RuntimeError: It ended without a reason.
+    """
+    tasks = {asyncio.create_task(part, name=name) for name, part in parts.items()}
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await end(tasks)
+    for task in done:
+        task.result()
+        raise RuntimeError(f"{task.get_name()} has ended")
+
+
+async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks until they are gone, even if whoever waits for that is cancelled too."""
+    pending = {task for task in tasks if not task.done()}
+    while pending:
+        for task in pending:
+            task.cancel()
+        try:
+            _, pending = await asyncio.wait(pending, timeout=_AGAIN_SECONDS)
+        except asyncio.CancelledError:
+            pending = {task for task in pending if not task.done()}

@@ -1,7 +1,7 @@
 """When to read again what is not urgent: all at the same moments, so that one wake-up serves all.
 
-News of Jobs, of Pods and of what workers do come in crowds. On a busy machine each wake-up of an
-idle process costs more than what it then reads, and what comes together is looked at together.
+Events of Jobs, of Pods and of what workers do come in crowds. On a busy machine each wake-up of an
+idle process costs more than what it then reads, and what comes together is handled together.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ async def next_moment(period: float) -> None:
     await asyncio.sleep(_left(period))
 
 
-class Pauses:
+class Throttle:
     """The pauses of watches that bring much of which little is urgent.
 
     The API server ends a watch that does not take what it has to say, and until then others wait

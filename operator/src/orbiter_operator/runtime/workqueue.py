@@ -1,8 +1,8 @@
-"""The work queue: which keys to look at, each at most once at a time, now or later.
+"""The work queue: which keys to reconcile, each at most once at a time, now or later.
 
-Between whoever has news (informers, consumers, due times) and the reconcile workers. A key that is
-added while it is being worked on is worked on again afterwards; a failed one comes back with
-growing pauses. One heap holds all due times.
+Between whoever sees a change (informers, stream readers, due times) and the reconcile workers. A
+key that is added while it is being worked on is worked on again afterwards; a failed one is
+requeued after a backoff that grows. One heap holds all due times.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class WorkQueue(Generic[K]):
         return not self._ready and not self._working
 
     def add(self, key: K) -> None:
-        """Have the key looked at as soon as possible."""
+        """Have the key reconciled as soon as possible."""
         if key in self._working:
             self._again.add(key)
         elif key not in self._queued:
@@ -55,7 +55,7 @@ class WorkQueue(Generic[K]):
             self._wake()
 
     def add_at(self, key: K, due: float | None) -> None:
-        """Have the key looked at when the clock says `due`; None forgets its due time."""
+        """Have the key reconciled when the clock says `due`; None forgets its due time."""
         if due is None:
             self._due.pop(key, None)
             return
@@ -65,7 +65,7 @@ class WorkQueue(Generic[K]):
         self._set_timer()
 
     def failed(self, key: K) -> float:
-        """Have the key looked at again after a pause that doubles; returns the seconds."""
+        """Requeue the key after a backoff that doubles; returns its seconds."""
         count = self._failures[key] = self._failures.get(key, 0) + 1
         doubled = float(FIRST_PAUSE_SECONDS * 2 ** min(count - 1, _DOUBLINGS))
         pause = min(doubled, LONGEST_PAUSE_SECONDS)
@@ -77,12 +77,12 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
 
     def retry_now(self) -> None:
-        """Look at every failed key at once: what they failed for is back."""
+        """Requeue every failed key at once: what they failed for is back."""
         for key in list(self._failures):
             self._failures[key] = 0
             self.add(key)
 
-    async def work(self, handle: Callable[[K], Awaitable[None]]) -> None:
+    async def work(self, handle: Callable[[K], Awaitable[object]]) -> None:
         """Hand out keys for ever; run several of these for several at a time."""
         while True:
             while not self._ready:

@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 from orbiter_contracts.queues import SESSION_RECORDS, po_snapshot, session_records
+from orbiter_operator.kube.models import Workspace
 from orbiter_operator.kube.names import (
     APP_NAME,
     MANAGED_BY,
@@ -16,7 +17,6 @@ from orbiter_operator.kube.names import (
 )
 from orbiter_operator.pods.template import PO_KEY, WorkerDefaults, worker_template
 from orbiter_operator.sessions.models import SessionSpec
-from orbiter_operator.tasks.models import Workspace
 
 Object = dict[str, Any]
 _DIGEST = 16

@@ -1,6 +1,6 @@
 """Carry a session's plan out: thin and boring, one method per step.
 
-As `executor` for AgentTasks. Every write goes through `allowed` first: a replica that has lost its
+Every write goes through `allowed` first: a replica that has lost its
 Lease acts no more.
 """
 
@@ -10,21 +10,17 @@ from typing import Any
 
 import structlog
 
-from orbiter_operator.kube.cache import Key
-from orbiter_operator.kube.client import DEPLOYMENTS, PO_SESSIONS, ApiError, Kube
+from orbiter_operator.kube.client import DEPLOYMENTS, PO_SESSIONS, ApiError, Kube, RefusedError
 from orbiter_operator.kube.events import EventPoster
+from orbiter_operator.kube.models import patch
+from orbiter_operator.kube.names import Key, owner_of
 from orbiter_operator.pods.template import WorkerDefaults
-from orbiter_operator.sessions.actions import Apply, SessionPlan, SetReplicas
-from orbiter_operator.sessions.cache import SessionStore
+from orbiter_operator.sessions.cache import SessionCache
 from orbiter_operator.sessions.deployment import build_deployment, build_template
 from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.models import SessionStatus
-from orbiter_operator.sessions.observed import ObservedSession
-from orbiter_operator.sessions.parse import deployment_facts
-from orbiter_operator.tasks.executor import RefusedError
-from orbiter_operator.tasks.observed import Refusal
-from orbiter_operator.tasks.parse import owner_of
-from orbiter_operator.tasks.plan.status import patch
+from orbiter_operator.sessions.observed import ObservedSession, deployment_of_session
+from orbiter_operator.sessions.plan import Apply, SessionPlan, SetReplicas
 
 log = structlog.get_logger(__name__)
 Object = dict[str, Any]
@@ -47,7 +43,7 @@ class SessionExecutor:
         self,
         *,
         kube: Kube,
-        store: SessionStore,
+        store: SessionCache,
         events: EventPoster,
         metrics: SessionMetrics,
         defaults: WorkerDefaults,
@@ -71,12 +67,12 @@ class SessionExecutor:
             RefusedError: The Deployment was refused.
             ApiError: The API server refused something else; 409 when `obj` is out of date.
         """
-        self._metrics.looked(key, observed)
-        match plan.step:
+        self._metrics.observed(key, observed)
+        match plan.action:
             case SetReplicas():
-                await self._scale(key, plan.step.replicas)
+                await self._scale(key, plan.action.replicas)
             case Apply():
-                await self._apply(key, observed, plan.step)
+                await self._apply(key, observed, plan.action)
         for event in plan.events:
             self._allowed()
             await self._events.post(obj, event, self._clock())
@@ -122,29 +118,23 @@ class SessionExecutor:
             await self._forget_deployment(key)
             raise error
         if error.status != 409:
-            raise RefusedError(
-                Refusal(status=error.status, reason=error.reason, message=error.message)
-            )
+            raise RefusedError(error.refusal())
         found = await self._kube.get(DEPLOYMENTS, key.namespace, key.name)
-        owner, facts = owner_of(found, "POSession"), deployment_facts(found)
-        if facts is not None and facts.owner == observed.uid:
+        owner, state = owner_of(found, "POSession"), deployment_of_session(found)
+        if state is not None and state.owner == observed.uid:
             self._store.deployments.put(found)
             return
         if owner and owner[0] == observed.name and owner[1] != observed.uid:
             raise error  # of an earlier session of this name; Kubernetes is about to remove it
-        text = (
-            f"Deployment {key.name} exists and is not this session's; delete it or choose "
-            "another name for the session"
-        )
-        raise RefusedError(Refusal(status=409, reason="NameConflict", message=text))
+        raise RefusedError(error.refusal(holder="not this session's"))
 
     async def _forget_deployment(self, key: Key) -> None:
-        """A Deployment that somebody has deleted is made anew at the next look."""
+        """A Deployment that somebody has deleted is made anew by the next pass."""
         session = self._store.get(key)
-        for facts in self._store.deployments.of(
+        for state in self._store.deployments.of(
             key, (session or {"metadata": {"uid": ""}})["metadata"]["uid"]
         ):
-            meta = {"namespace": key.namespace, "name": facts.name, "uid": facts.uid}
+            meta = {"namespace": key.namespace, "name": state.name, "uid": state.uid}
             self._store.deployments.remove({"metadata": meta})
 
     async def _write(

@@ -12,11 +12,10 @@ from datetime import UTC, datetime
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from orbiter_contracts import POState
-from orbiter_operator.kube.cache import Key
+from orbiter_operator.kube.models import TaskUsage
+from orbiter_operator.kube.names import Key
 from orbiter_operator.sessions.models import SessionStatus
-from orbiter_operator.sessions.observed import ObservedSession
-from orbiter_operator.sessions.parse import entry_time
-from orbiter_operator.tasks.models import TaskUsage
+from orbiter_operator.sessions.observed import ObservedSession, entry_time
 
 STAGES = ("seen", "scaled", "scheduled", "started", "ready", "first_output")
 """What each stage ends with; it begins where the one before has ended, the first with the XADD."""
@@ -39,7 +38,7 @@ _BUCKETS = (
     60.0,
 )
 GAUGES = {
-    "orbiter_sessions": "POSessions looked at",
+    "orbiter_sessions": "POSessions reconciled",
     "orbiter_sessions_awake": "POSessions with a pod",
     "orbiter_sessions_asleep": "POSessions without one, suspended ones among them",
     "orbiter_sessions_failed": "POSessions whose worker cannot run",
@@ -110,8 +109,8 @@ class SessionMetrics:
         else:
             self._wakes.pop(key, None)
 
-    def looked(self, key: Key, observed: ObservedSession) -> None:
-        """A session was looked at: how far has its wake-up come?"""
+    def observed(self, key: Key, observed: ObservedSession) -> None:
+        """A session was observed: how far has its wake-up come?"""
         wake, pod = self._wakes.get(key), observed.pod
         if wake is None:
             return

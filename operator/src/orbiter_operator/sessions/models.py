@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from orbiter_operator.tasks.models import Agent, Condition, KubeModel, TaskUsage, Time
+from orbiter_operator.kube.models import Agent, KubeModel, Status, TaskUsage, Time
 
 SessionPhase = Literal["Asleep", "Waking", "Ready", "Busy", "Suspended", "Failed"]
 
@@ -57,12 +57,10 @@ class SessionSpec(KubeModel):
     pod_template: dict[str, Any] | None = None
 
 
-class SessionStatus(KubeModel):
+class SessionStatus(Status):
     """What the session is doing. `phase` is None until the operator has seen it."""
 
     phase: SessionPhase | None = None
-    observed_generation: int | None = None
-    conditions: tuple[Condition, ...] = ()
     worker_id: str | None = None
     session_id: str | None = None
     input_stream: str | None = None
@@ -74,11 +72,3 @@ class SessionStatus(KubeModel):
     dead_letters: int | None = None
     last_activity_time: Time | None = None
     usage: TaskUsage | None = Field(None)
-
-    def condition(self, kind: str) -> Condition | None:
-        """The condition of one type, or None."""
-        return next((item for item in self.conditions if item.type == kind), None)
-
-    def to_api(self) -> dict[str, Any]:
-        """The dict the API server takes; fields without a value are left out."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,6 +1,6 @@
-"""Collect what is known about one POSession into `ObservedSession`, the input of `session_plan`.
+"""Collect what is known about one POSession into `ObservedSession`, the input of `plan`.
 
-The cluster's side is in memory. Redis is asked at every look, by one script: whether a session may
+The cluster's side is in memory. Redis is asked in every pass, by one script: whether a session may
 sleep depends on what its streams hold at this very moment.
 """
 
@@ -9,28 +9,27 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from orbiter_operator.kube.cache import Key
-from orbiter_operator.pods.reasons import one_line
+from orbiter_operator.kube.models import Refusal, one_line
+from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.template import WorkerDefaults
-from orbiter_operator.sessions.cache import SessionStore, worker_id_of
+from orbiter_operator.sessions.cache import SessionCache, worker_id_of
 from orbiter_operator.sessions.deployment import build_template, fingerprint
 from orbiter_operator.sessions.models import SessionSpec, SessionStatus
 from orbiter_operator.sessions.observed import (
     DUPLICATE_WORKER,
     ObservedSession,
-    QueueFacts,
+    QueueState,
+    read_session_spec,
     why_held,
 )
-from orbiter_operator.sessions.parse import read_session_spec
 from orbiter_operator.sessions.streams import Record, SessionQueues
-from orbiter_operator.tasks.observed import Refusal
 
 Object = dict[str, Any]
 _SHOWN = 80
 
 
 class SessionObserver:
-    """Reads the facts of one session at a time.
+    """Observes one session at a time.
 
     Args:
         store: POSessions, Deployments and Pods.
@@ -42,7 +41,7 @@ class SessionObserver:
     def __init__(
         self,
         *,
-        store: SessionStore,
+        store: SessionCache,
         queues: SessionQueues,
         defaults: WorkerDefaults,
         queue_address: str,
@@ -103,7 +102,7 @@ class SessionObserver:
             refusal=refusal,
         )
 
-    async def _look(self, record: Record, hold: str | None) -> tuple[QueueFacts | None, str | None]:
+    async def _look(self, record: Record, hold: str | None) -> tuple[QueueState | None, str | None]:
         try:
             return await self._queues.look(record, hold=hold), None
         except (RedisError, OSError) as error:

@@ -1,4 +1,4 @@
-"""All parts that look after POSessions, put together. Used by `operator`, beside those of tasks.
+"""All parts that serve POSessions, put together. Used by `app`, beside those of tasks.
 
 They have a work queue of their own, so that a burst of tasks does not keep a session from waking.
 """
@@ -11,15 +11,14 @@ from functools import partial
 from redis.asyncio import Redis
 
 from orbiter_contracts import WorkerLifecycleEvent
-from orbiter_operator.kube.cache import Key
 from orbiter_operator.kube.client import DEPLOYMENTS, PO_SESSIONS, PODS, Kube
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.informer import Informer
-from orbiter_operator.kube.names import SELECTOR, SESSION_UID
+from orbiter_operator.kube.names import SELECTOR, SESSION_UID, Key
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.runtime.supervisor import Part, every
 from orbiter_operator.runtime.workqueue import WorkQueue
-from orbiter_operator.sessions.cache import SessionStore
+from orbiter_operator.sessions.cache import SessionCache
 from orbiter_operator.sessions.executor import SessionExecutor
 from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.observe import SessionObserver
@@ -66,7 +65,7 @@ class Sessions:
         resync: float = EVERY_SECONDS,
     ) -> None:
         self.queue: WorkQueue[Key] = WorkQueue(time.monotonic)
-        self.store = SessionStore(self.queue.add)
+        self.store = SessionCache(self.queue.add)
         self._metrics = metrics
         registry = registry_key(settings.lease_namespace, settings.lease_name)
         queues = SessionQueues(redis, registry)
@@ -129,7 +128,7 @@ class Sessions:
         }
 
     def heard(self, event: WorkerLifecycleEvent) -> None:
-        """A worker has said something about itself: look at its session."""
+        """A worker has said something about itself: reconcile its session."""
         for key in self.store.with_worker(event.worker_id):
             self._observer.hear(event.worker_id, event.event)
             self.queue.add(key)

@@ -6,22 +6,58 @@ end. A session whose last pod has not ended is not woken yet: two workers would 
 """
 
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from orbiter_operator.pods.session_problems import Problem, why_not_ready
-from orbiter_operator.sessions.actions import Apply, SessionPlan, SetReplicas
-from orbiter_operator.sessions.events import events
+from orbiter_operator.kube.models import Event, Frozen
+from orbiter_operator.pods.reasons import Problem, why_not_ready
+from orbiter_operator.sessions.models import SessionStatus
 from orbiter_operator.sessions.observed import ObservedSession, why_held
-from orbiter_operator.sessions.status import View, last_activity, write
+from orbiter_operator.sessions.status import View, events, last_activity, write
 
 _LOOK_FOR_LOST_POD = 5.0
+REFUSED_AGAIN_SECONDS = 15.0
+
+
+class SetReplicas(Frozen):
+    """Have the Deployment ask for so many pods."""
+
+    replicas: int
+
+
+class Apply(Frozen):
+    """Create the Deployment, or give it the pod template it should have."""
+
+    replicas: int
+    create: bool
+
+
+class SessionPlan(Frozen):
+    """What to do now, in this order: the action, the Events, the status.
+
+    Attributes:
+        action: What to do with the Deployment.
+        status: The whole status the session should have; None leaves it alone.
+        events: What a person would want to know.
+        watch: Requeue as soon as a message comes, because nobody else would notice.
+        reobserve: Observe again at once, because the action has changed what is known.
+        requeue: Reconcile again when the others in the queue have had their turn.
+        requeue_after: Reconcile again after so many seconds even if nothing happens.
+    """
+
+    action: SetReplicas | Apply | None = None
+    status: SessionStatus | None = None
+    events: tuple[Event, ...] = ()
+    watch: Literal["input", "nothing"] = "nothing"
+    reobserve: bool = False
+    requeue: bool = False
+    requeue_after: float | None = None
 
 
 class Wanted(NamedTuple):
     """How many pods there should be, and when to think again."""
 
     replicas: int
-    due: float | None = None
+    requeue_after: float | None = None
 
 
 def plan_session(
@@ -35,30 +71,32 @@ def plan_session(
         image_patience: How long an image may fail to be pulled before the session is Failed.
 
     Returns:
-        At most one step, the status it should have, and when to look again.
+        At most one action, the status it should have, and when to requeue it.
     """
     if observed.deleting:
         return SessionPlan()
     wanted = _wanted(observed, now)
-    step = _step(observed, wanted.replicas)
-    if isinstance(step, SetReplicas) and step.replicas == 0:
+    action = None if observed.refusal else _action(observed, wanted.replicas)
+    if isinstance(action, SetReplicas) and action.replicas == 0:
         # A message may have come meanwhile: the status is written after another look.
-        return SessionPlan(step=step, again=True)
-    if isinstance(step, SetReplicas) and observed.status.phase is not None:
+        return SessionPlan(action=action, reobserve=True)
+    if isinstance(action, SetReplicas) and observed.status.phase is not None:
         # Whoever else has a message is woken before this one's status is written.
-        return SessionPlan(step=step, later=True)
+        return SessionPlan(action=action, requeue=True)
     problem = _problem(observed, now, image_patience)
     status = write(observed, now, _view(observed, wanted, problem, now), wanted.replicas)
-    due = wanted.due
+    due = wanted.requeue_after
     if problem is not None and not problem.lasting and observed.pod is not None:
         left = (observed.pod.created + image_patience - now).total_seconds()
         due = min(due or left, left) if left > 0 else due
+    if observed.refusal is not None:
+        due = REFUSED_AGAIN_SECONDS
     return SessionPlan(
-        step=step,
+        action=action,
         status=status,
         events=events(observed, status),
         watch="nothing" if wanted.replicas else "input",
-        due=due,
+        requeue_after=due,
     )
 
 
@@ -87,7 +125,7 @@ def is_ready(observed: ObservedSession) -> bool:
 def _wanted(observed: ObservedSession, now: datetime) -> Wanted:
     queue, awake = observed.queue, observed.replicas > 0
     if why_held(observed.spec, observed.spec_error, observed.rival):
-        # The worker takes no further message (the look at its streams said so), so it is left alone
+        # The worker takes no further message (observing its streams said so), so it is left alone
         # however long its turn takes.
         return Wanted(1 if awake and (queue is None or is_busy(observed)) else 0)
     if queue is None:
@@ -95,7 +133,7 @@ def _wanted(observed: ObservedSession, now: datetime) -> Wanted:
     if not awake:
         if not queue.waiting:
             return Wanted(0)
-        if any(pod.in_the_way(now) for pod in observed.pods):
+        if any(pod.alive(now) for pod in observed.pods):
             return Wanted(0, _LOOK_FOR_LOST_POD)
         return Wanted(1)
     if queue.waiting or is_busy(observed):
@@ -106,7 +144,7 @@ def _wanted(observed: ObservedSession, now: datetime) -> Wanted:
     return Wanted(1, left) if left > 0 else Wanted(0)
 
 
-def _step(observed: ObservedSession, replicas: int) -> SetReplicas | Apply | None:
+def _action(observed: ObservedSession, replicas: int) -> SetReplicas | Apply | None:
     deployment = observed.deployment
     if deployment is None:
         if observed.spec_error or (observed.rival and not replicas):
@@ -131,11 +169,16 @@ def _view(
 ) -> View:
     """The phase, and why messages are not answered if they are not."""
     queue = observed.queue
-    working = is_busy(observed) and any(pod.in_the_way(now) for pod in observed.pods)
+    working = is_busy(observed) and any(pod.alive(now) for pod in observed.pods)
     if observed.spec_error:
         return View("Failed", "InvalidSpec", observed.spec_error)
-    if observed.refusal is not None:
-        return View("Failed", observed.refusal.reason, observed.refusal.message)
+    if (refusal := observed.refusal) is not None:
+        text = (
+            f"Deployment {observed.name} exists and is {refusal.holder}; delete it or choose "
+            "another name for the session"
+        )
+        conflict = View("Failed", "NameConflict", text)
+        return conflict if refusal.holder else View("Failed", refusal.reason, refusal.message)
     if queue is None:
         phase = observed.status.phase or "Asleep"
         return View(phase, "QueueUnavailable", observed.queue_error or "Redis does not answer")

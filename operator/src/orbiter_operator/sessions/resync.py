@@ -9,10 +9,10 @@ import asyncio
 import structlog
 from redis.exceptions import RedisError
 
-from orbiter_operator.kube.cache import Key
 from orbiter_operator.kube.client import PO_SESSIONS, TRANSPORT_ERRORS, ApiError, Kube
+from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.workqueue import WorkQueue
-from orbiter_operator.sessions.cache import SessionStore, session_key, worker_id_of
+from orbiter_operator.sessions.cache import SessionCache, session_key, worker_id_of
 from orbiter_operator.sessions.streams import Record, SessionQueues
 
 log = structlog.get_logger(__name__)
@@ -28,7 +28,7 @@ class SessionResync:
     Args:
         store: POSessions, complete from the start.
         queues: The sessions' keys in Redis.
-        queue: Where keys go that should be looked at.
+        queue: Where keys go that should be reconciled.
         kube: The API client, to make sure that a session is gone.
         namespaces: Namespaces the operator serves; empty for all.
         every: Seconds between two comparisons.
@@ -37,7 +37,7 @@ class SessionResync:
     def __init__(
         self,
         *,
-        store: SessionStore,
+        store: SessionCache,
         queues: SessionQueues,
         queue: WorkQueue[Key],
         kube: Kube,
@@ -66,7 +66,7 @@ class SessionResync:
             await asyncio.sleep(self._every)
 
     async def compare_streams(self) -> None:
-        """Have every session looked at that is awake, or whose stream is not as its status says."""
+        """Requeue every session that is awake, or whose stream is not as its status says."""
         asleep: dict[str, tuple[Key, int]] = {}
         for key in self._store:
             obj = self._store.get(key) or {}

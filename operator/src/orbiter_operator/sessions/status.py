@@ -13,17 +13,26 @@ from typing import NamedTuple
 
 from orbiter_contracts import POState
 from orbiter_contracts.queues import dead_letter, po_input, po_output
-from orbiter_operator.pods.reasons import one_line
+from orbiter_operator.kube.models import Condition, ConditionStatus, Event, TaskUsage, one_line
 from orbiter_operator.sessions.models import SessionPhase, SessionStatus
 from orbiter_operator.sessions.observed import ObservedSession
-from orbiter_operator.tasks.models import Condition, ConditionStatus, TaskUsage
+
+_QUIET = ("Suspended", "QueueUnavailable")
+_WHY = {
+    "Idle": "nothing was said for longer than spec.rotation.afterIdleSeconds",
+    "Tokens": "the conversation has used more than spec.rotation.maxTokens",
+    "Topic": "the message is about something else",
+    "Command": "the user asked for it with a command",
+    "Requested": "the message asked for it",
+    "Record": "the user's session record names another session",
+}
 
 AS_EXPECTED = "AsExpected"
 _CLOCKS_DIFFER = timedelta(minutes=1)
 
 
 class View(NamedTuple):
-    """What a look at a session comes to; `reason` says why it is not available, if it is not."""
+    """What a pass over a session comes to; `reason` says why it is not available, if it is not."""
 
     phase: SessionPhase
     reason: str = ""
@@ -180,3 +189,54 @@ def _condition(observed: ObservedSession, now: datetime, fact: Fact) -> Conditio
         last_transition_time=old.last_transition_time if old is not None and same else now,
         observed_generation=observed.generation,
     )
+
+
+def events(observed: ObservedSession, status: SessionStatus) -> tuple[Event, ...]:
+    """The Events that go with the change to this status."""
+    return tuple(
+        event
+        for event in (
+            _rotated(observed, status),
+            _given_up(observed, status),
+            _turned(observed, status, "Available"),
+            _turned(observed, status, "Persisted"),
+        )
+        if event is not None
+    )
+
+
+def _rotated(observed: ObservedSession, status: SessionStatus) -> Event | None:
+    state = observed.queue.state if observed.queue else None
+    count = status.rotations or 0
+    if state is None or count <= (observed.status.rotations or 0):
+        return None
+    news = state.rotation
+    message = f"session {status.session_id} begins"
+    if news is not None:
+        before = f"follows {news.from_session}" if news.from_session else "begins"
+        why = _WHY.get(news.reason, "the worker says no more")
+        message = f"{news.reason}: session {news.to} {before}; {why}"
+    return Event(kind="Normal", reason="SessionRotated", message=message, attempt=count)
+
+
+def _given_up(observed: ObservedSession, status: SessionStatus) -> Event | None:
+    count = status.dead_letters or 0
+    if count <= (observed.status.dead_letters or 0):
+        return None
+    condition = status.condition("DeadLetters")
+    return Event(
+        kind="Warning",
+        reason="MessageGivenUp",
+        message=condition.message if condition else "",
+        attempt=count,
+    )
+
+
+def _turned(observed: ObservedSession, status: SessionStatus, kind: str) -> Event | None:
+    """A condition that should hold has stopped to, or has another reason now."""
+    new, old = status.condition(kind), observed.status.condition(kind)
+    if new is None or new.status != "False" or new.reason in (*_QUIET, "Disabled"):
+        return None
+    if old is not None and old.status == "False" and old.reason == new.reason:
+        return None
+    return Event(kind="Warning", reason=new.reason, message=new.message, attempt=status.turns or 0)

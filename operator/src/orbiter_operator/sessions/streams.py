@@ -1,4 +1,4 @@
-"""The sessions' keys in Redis: one look at everything, many looked over at once, wiped at the end.
+"""The sessions' keys in Redis: one observed at once, many counted at once, wiped at the end.
 
 Each method is one Lua script, so what it reads is of one moment and what it changes is all or
 nothing. Whether a message is undelivered is seen in the stream itself: Redis' own lag is NULL after
@@ -27,8 +27,7 @@ from orbiter_contracts.queues import (
     po_output,
     po_state,
 )
-from orbiter_operator.sessions.observed import QueueFacts
-from orbiter_operator.sessions.parse import queue_facts
+from orbiter_operator.sessions.observed import QueueState, queue_state
 from orbiter_operator.streams.id_repair import AHEAD_SECONDS, Mender, is_ahead
 
 log = structlog.get_logger(__name__)
@@ -185,7 +184,7 @@ class SessionQueues:
         self._mender = Mender(redis)
         self._wipe = redis.register_script(_WIPE)
 
-    async def look(self, record: Record, *, hold: str | None = "") -> QueueFacts:
+    async def look(self, record: Record, *, hold: str | None = "") -> QueueState:
         """Everything about one session's streams; they exist afterwards.
 
         Args:
@@ -212,7 +211,7 @@ class SessionQueues:
         odd = [name for name, entry in newest.items() if is_ahead(entry, time.time())]
         if any([await self._mender.mend(name) for name in odd]):
             found = await look()
-        return queue_facts(found)
+        return queue_state(found)
 
     async def waiting(self, worker_ids: Sequence[str]) -> dict[str, int]:
         """How many messages wait for each worker or are held by it; -1: look at it."""

@@ -1,8 +1,8 @@
 """Notice a message for a sleeping session at once, without asking about each session.
 
 A few connections block in XREAD, each over the input streams of a few hundred sessions. A session
-is watched from the newest message of the last look at it, so nothing between look and watch is
-missed. When it has a message it is handed over and no longer watched, until the next look.
+is watched from the newest message of the last pass over it, so nothing between pass and watch is
+missed. When it has a message it is handed over and no longer watched, until the next pass.
 
 A blocked connection learns of added and removed sessions through CLIENT UNBLOCK. What is missed
 all the same (a lost connection, a clock of Redis that went back) the resync repairs.
@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from orbiter_contracts.queues import po_input
-from orbiter_operator.runtime.together import end
+from orbiter_operator.runtime.supervisor import end
 
 log = structlog.get_logger(__name__)
 K = TypeVar("K")
@@ -30,7 +30,7 @@ _LONGEST_PAUSE_SECONDS = 5.0
 
 
 class Watched(NamedTuple):
-    """One stream, and the id of the last message that is no news."""
+    """One stream, and the id of the last message that is known."""
 
     stream: str
     after: str

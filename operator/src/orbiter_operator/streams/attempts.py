@@ -1,7 +1,8 @@
 """The attempts of AgentTasks in Redis: put on the queue once, published once, withdrawn.
 
 Each method is one Lua script or one atomic pipeline, so a crash leaves either all of it or nothing.
-Who calls: `executor` and `observe`. The scripts shared with the workers are in orbiter_contracts.
+Who calls: `tasks/executor` and `tasks/observe`. The scripts shared with the workers are in
+orbiter_contracts.
 """
 
 from typing import Any, NamedTuple, cast
@@ -31,8 +32,8 @@ from orbiter_contracts.queues import (
     task_snapshot,
 )
 from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
+from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.streams.reader import read_entry
-from orbiter_operator.tasks.observed import AttemptRecord
 
 CONSUMER = "operator"
 """The one consumer name of whichever replica is active: what one held is the next one's."""

@@ -19,7 +19,7 @@ class DeadLetters:
     """The dead letters of the streams that the operator reads.
 
     Args:
-        redis: A client whose texts carry any bytes (`connect`).
+        redis: A client whose texts carry any bytes (`client`).
         count: Called with the stream for each of them.
     """
 

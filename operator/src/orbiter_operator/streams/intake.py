@@ -19,12 +19,11 @@ from redis.exceptions import RedisError
 
 from orbiter_contracts import DeveloperWorkerInput, InvalidMessageError, decode, read_route
 from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT, TASK_FIELD
-from orbiter_operator.kube.client import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube
+from orbiter_operator.kube.client import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube, too_large
 from orbiter_operator.kube.leader_election import NotLeadingError
 from orbiter_operator.kube.names import ENTRY, MANAGED_BY, MANAGER, REQUEST, task_name
-from orbiter_operator.kube.refusals import too_large
+from orbiter_operator.runtime.supervisor import run_together
 from orbiter_operator.runtime.throttle import UNHURRIED_SECONDS, next_moment
-from orbiter_operator.runtime.together import run_together
 from orbiter_operator.streams.attempts import CONSUMER
 from orbiter_operator.streams.dead_letters import DeadLetters
 from orbiter_operator.streams.reader import Entry, Inbox, id_before
@@ -43,16 +42,16 @@ ASIDE_SECONDS = 15.0
 _NOT_THE_TASKS_FAULT = (401, 404, 408, 409, 429)
 
 
-class Dispatcher:
+class Intake:
     """Adopts entries for ever.
 
     Args:
         redis: A client for short commands.
-        reader: A client for blocking reads (`connect.blocking_client`).
+        reader: A client for blocking reads (`client.blocking_client`).
         kube: The API client.
         namespace: Where adopted entries become AgentTasks.
         agent: `spec.agent` of those tasks.
-        spare: How many more Jobs could start there.
+        free_slots: How many more Jobs could start there.
         allowed: Raises unless this replica is the active one.
         dead: Called for every entry that cannot be read.
     """
@@ -65,7 +64,7 @@ class Dispatcher:
         kube: Kube,
         namespace: str,
         agent: dict[str, Any],
-        spare: Callable[[], int],
+        free_slots: Callable[[], int],
         allowed: Callable[[], None],
         dead: Callable[[str], None],
     ) -> None:
@@ -74,7 +73,7 @@ class Dispatcher:
         self._kube = kube
         self._namespace = namespace
         self._agent = agent
-        self._spare = spare
+        self._free_slots = free_slots
         self._allowed = allowed
         self._dead_letters = DeadLetters(redis, dead)
         self._failures: dict[str, int] = {}
@@ -94,20 +93,20 @@ class Dispatcher:
             try:
                 await step()
             except (RedisError, ApiError, NotLeadingError, *TRANSPORT_ERRORS) as error:
-                log.warning("dispatcher interrupted", error=f"{type(error).__name__}: {error}")
+                log.warning("intake interrupted", error=f"{type(error).__name__}: {error}")
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _dispatch(self) -> None:
         await self._again()
         while True:
-            spare = self._spare()
-            if spare == 0:
+            free_slots = self._free_slots()
+            if free_slots == 0:
                 await asyncio.sleep(_FULL_SECONDS)
                 continue
-            found = await self._inbox.wait(min(spare, _BATCH), _BLOCK_MS)
+            found = await self._inbox.wait(min(free_slots, _BATCH), _BLOCK_MS)
             adopted = [await self._take(entry) for entry in found]
             if any(adopted):
-                # The new tasks take their places meanwhile; there may be more to adopt.
+                # The new tasks take their slots meanwhile; there may be more to adopt.
                 await asyncio.sleep(_GATHER_SECONDS)
             elif found:
                 # All were bound, the operator's own: one read for all of a burst.
@@ -127,7 +126,7 @@ class Dispatcher:
         while True:
             await asyncio.sleep(ASIDE_SECONDS)
             for name in filter(self._is_aside, tuple(self._failures)):
-                if self._spare() == 0:
+                if self._free_slots() == 0:
                     break
                 # One at a time: what is held of others may be large.
                 found = await self._inbox.held(id_before(name), 1)

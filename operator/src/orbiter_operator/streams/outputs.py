@@ -1,6 +1,6 @@
 """Read what the workers say: their outputs and their lifecycle, each once and none lost.
 
-An output becomes a letter in `news` and a key on the work queue; it is acknowledged after the
+An output becomes a pending one and a key on the work queue; it is acknowledged after the
 status has it. A lifecycle event is only a hint and acknowledged at once. What the previous leader
 had not acknowledged is read first: all leaders are one consumer. Whatever is wrong with an entry
 costs that entry: it is a dead letter, and the next is read.
@@ -23,12 +23,12 @@ from orbiter_contracts import (
     read_route,
 )
 from orbiter_contracts.queues import DEVELOPER_OUTPUT, LIFECYCLE, OPERATOR_GROUP
-from orbiter_operator.kube.cache import Key
+from orbiter_operator.kube.names import Key
+from orbiter_operator.runtime.supervisor import run_together
 from orbiter_operator.runtime.throttle import HINTS_SECONDS, UNHURRIED_SECONDS, next_moment
-from orbiter_operator.runtime.together import run_together
 from orbiter_operator.streams.attempts import CONSUMER, Attempts
 from orbiter_operator.streams.dead_letters import DeadLetters
-from orbiter_operator.streams.pending_outputs import Letter, News
+from orbiter_operator.streams.pending_outputs import PendingOutput, PendingOutputs
 from orbiter_operator.streams.reader import Entry, Inbox
 
 log = structlog.get_logger(__name__)
@@ -43,10 +43,10 @@ class Consumer:
 
     Args:
         redis: A client for short commands.
-        reader: A client for blocking reads (`connect.blocking_client`).
+        reader: A client for blocking reads (`client.blocking_client`).
         attempts: Creates the groups where they are missing.
-        news: Where letters and hints go.
-        enqueue: Has a task looked at.
+        pending: Where outputs and hints go.
+        enqueue: Has a task reconciled.
         connected: Called when Redis answers (again).
         dead: Called for every entry that cannot be read.
         heard: Called with the lifecycle events of workers that run no attempt of a task.
@@ -58,7 +58,7 @@ class Consumer:
         redis: Redis,
         reader: Redis,
         attempts: Attempts,
-        news: News,
+        pending: PendingOutputs,
         enqueue: Callable[[Key], None],
         connected: Callable[[], None],
         dead: Callable[[str], None],
@@ -70,7 +70,7 @@ class Consumer:
             for stream in (DEVELOPER_OUTPUT, LIFECYCLE)
         )
         self._attempts = attempts
-        self._news = news
+        self._pending = pending
         self._enqueue = enqueue
         self._connected = connected
         self._dead_letters = DeadLetters(redis, dead)
@@ -104,10 +104,10 @@ class Consumer:
                 else:
                     log.warning("redis has lost its data; the consumer groups are made anew")
 
-    def settled(self, letters: tuple[Letter, ...]) -> None:
+    def settled(self, outputs: tuple[PendingOutput, ...]) -> None:
         """The status has these: they may be acknowledged."""
-        for letter in letters:
-            self._acknowledge(DEVELOPER_OUTPUT, letter.entry)
+        for output in outputs:
+            self._acknowledge(DEVELOPER_OUTPUT, output.entry)
 
     async def run_acknowledger(self) -> None:
         """Acknowledge what is done for ever, many at a time.
@@ -178,7 +178,7 @@ class Consumer:
         if route is None:
             return False
         key = Key(route.namespace, route.name)
-        self._news.deliver(key, Letter(entry.id, route.attempt, output, entry.size))
+        self._pending.deliver(key, PendingOutput(entry.id, route.attempt, output, entry.size))
         self._enqueue(key)
         return True
 
@@ -187,15 +187,15 @@ class Consumer:
             self._heard(event)
         elif event.event == "busy":
             key = Key(route.namespace, route.name)
-            self._news.busy(key, route.attempt, event.timestamp)
+            self._pending.busy(key, route.attempt, event.timestamp)
             self._enqueue(key)
 
     def _tell_of_unreadable(self, entry: Entry) -> None:
-        """Have the task looked at: the attempt's record leads to the entry, it will say so."""
+        """Have the task reconciled: the attempt's record leads to the entry, it will say so."""
         with suppress(InvalidMessageError):
             if route := read_route(entry.fields):
                 key = Key(route.namespace, route.name)
-                self._news.deliver(key, Letter(entry.id, route.attempt, None))
+                self._pending.deliver(key, PendingOutput(entry.id, route.attempt, None))
                 self._enqueue(key)
 
 

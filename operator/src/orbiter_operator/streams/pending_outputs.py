@@ -1,7 +1,7 @@
-"""What the queues have told and the cluster does not know yet, until the status has it.
+"""Outputs that are received and not acknowledged: what the status does not have yet.
 
-The consumer writes it, `observe` reads it, and what `reconcile` has dealt with is handed back for
-the acknowledgement. Everything here may be lost at any time: outputs are read again from Redis.
+`outputs` writes it, `tasks/observe` reads it, and what `tasks/reconcile` has dealt with goes back
+for the acknowledgement. Everything here may be lost at any time: outputs are read again from Redis.
 """
 
 from collections import defaultdict
@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from orbiter_contracts import DeveloperWorkerOutput
-from orbiter_operator.kube.cache import Key
-from orbiter_operator.tasks.observed import AttemptRecord
+from orbiter_operator.kube.models import Frozen
+from orbiter_operator.kube.names import Key
 
 HELD_BYTES = 64 * 1024 * 1024
 """How much of outputs is kept here. Beyond it a task is only told that there is one: Redis has it.
@@ -21,7 +21,15 @@ _HINTS = 8
 """Of how many attempts of a task it is kept that their workers said they are busy."""
 
 
-class Letter(NamedTuple):
+class AttemptRecord(Frozen):
+    """Where one attempt stands in Redis. All None: Redis knows nothing of it."""
+
+    entry: str | None = None
+    output_id: str | None = None
+    output: DeveloperWorkerOutput | None = None
+
+
+class PendingOutput(NamedTuple):
     """An output that was received and not yet acknowledged; None when it is to be had of Redis."""
 
     entry: str
@@ -30,35 +38,35 @@ class Letter(NamedTuple):
     size: int = 0
 
 
-class News:
+class PendingOutputs:
     """Outputs not acknowledged, workers that said they are busy, and records known to be true."""
 
     def __init__(self) -> None:
-        self._letters: dict[Key, list[Letter]] = defaultdict(list)
+        self._outputs: dict[Key, list[PendingOutput]] = defaultdict(list)
         self._busy: dict[Key, dict[int, datetime]] = defaultdict(dict)
         self._records: dict[str, dict[int, AttemptRecord]] = defaultdict(dict)
         self._held = 0
 
-    def deliver(self, key: Key, letter: Letter) -> None:
+    def deliver(self, key: Key, output: PendingOutput) -> None:
         """An output has been received for the task."""
-        if self._held + letter.size > HELD_BYTES:
-            letter = Letter(letter.entry, letter.attempt, None)
-        self._held += letter.size
-        self._letters[key].append(letter)
+        if self._held + output.size > HELD_BYTES:
+            output = PendingOutput(output.entry, output.attempt, None)
+        self._held += output.size
+        self._outputs[key].append(output)
 
-    def letters(self, key: Key) -> tuple[Letter, ...]:
+    def of(self, key: Key) -> tuple[PendingOutput, ...]:
         """Outputs of the task that nobody has dealt with."""
-        return tuple(self._letters.get(key, ()))
+        return tuple(self._outputs.get(key, ()))
 
-    def settle(self, key: Key, letters: tuple[Letter, ...]) -> None:
-        """These have been dealt with; they are not news any more."""
-        before = self._letters.get(key, [])
-        left = [letter for letter in before if letter not in letters]
-        self._held -= sum(letter.size for letter in before) - sum(letter.size for letter in left)
+    def settle(self, key: Key, outputs: tuple[PendingOutput, ...]) -> None:
+        """These have been dealt with; they are not pending any more."""
+        before = self._outputs.get(key, [])
+        left = [output for output in before if output not in outputs]
+        self._held -= sum(output.size for output in before) - sum(output.size for output in left)
         if left:
-            self._letters[key] = left
+            self._outputs[key] = left
         else:
-            self._letters.pop(key, None)
+            self._outputs.pop(key, None)
 
     def busy(self, key: Key, attempt: int, since: datetime) -> None:
         """A worker says that it has begun."""

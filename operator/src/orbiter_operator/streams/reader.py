@@ -123,7 +123,7 @@ class Inbox:
 
     Args:
         redis: A client for short commands.
-        reader: A client that blocks (`connect.blocking_client`).
+        reader: A client that blocks (`client.blocking_client`).
         stream: The stream.
         group: The group; who reads from it creates it.
         consumer: Name of the consumer.

@@ -19,21 +19,20 @@ from orbiter_contracts.queues import (
     attempt_record,
 )
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS
-from orbiter_operator.kube.cache import Key
 from orbiter_operator.streams.reader import LAST_ID, read_routes
-from orbiter_operator.tasks.cache import Store, phase_of
-from orbiter_operator.tasks.models import FINAL
 
+Unfinished = Callable[[str, str], str | None]
+"""The uid of the AgentTask of this namespace and name; None when it is over or not there."""
 _BATCH = 500
 _DAY_SECONDS = 24 * 60 * 60
 
 
-async def sweep(redis: Redis, store: Store, now_ms: Callable[[], int]) -> int:
+async def trim_streams(redis: Redis, unfinished: Unfinished, now_ms: Callable[[], int]) -> int:
     """Tidy the streams once. Returns how many orphaned entries were taken off the queue.
 
     Args:
         redis: A client that reads replies as text.
-        store: The AgentTasks, complete.
+        unfinished: Asked about the AgentTask an entry is bound to; knows all of them.
         now_ms: Wall clock in milliseconds, as in the ids of entries.
     """
     taken = 0
@@ -41,7 +40,7 @@ async def sweep(redis: Redis, store: Store, now_ms: Callable[[], int]) -> int:
     while True:
         entries = await read_routes(redis, DEVELOPER_INPUT, position, _BATCH)
         for entry, fields in entries:
-            if await _is_orphan(redis, store, entry, fields):
+            if await _is_orphan(redis, unfinished, entry, fields):
                 await redis.xack(DEVELOPER_INPUT, DEVELOPER_GROUP, entry)
                 taken += int(await redis.xdel(DEVELOPER_INPUT, entry))
         if len(entries) < _BATCH or entries[-1][0] == LAST_ID:
@@ -52,19 +51,21 @@ async def sweep(redis: Redis, store: Store, now_ms: Callable[[], int]) -> int:
     return taken
 
 
-async def _is_orphan(redis: Redis, store: Store, entry: str, fields: dict[str, str]) -> bool:
+async def _is_orphan(
+    redis: Redis, unfinished: Unfinished, entry: str, fields: dict[str, str]
+) -> bool:
     try:
         route = read_route(fields)
     except InvalidMessageError:
-        # No Job can come for it, and other workers leave it alone. A dispatcher makes a dead letter
+        # No Job can come for it, and other workers leave it alone. The intake makes a dead letter
         # of it; without one it would stay for ever.
         return True
     if route is None:
         return TASK_FIELD in fields
-    obj = store.get(Key(route.namespace, route.name))
-    if obj is None or phase_of(obj) in FINAL:
+    uid = unfinished(route.namespace, route.name)
+    if uid is None:
         return True
-    record = attempt_record(obj["metadata"]["uid"], route.attempt)
+    record = attempt_record(uid, route.attempt)
     return bool(await redis.hget(record, "entry") != entry)
 
 

@@ -1,15 +1,15 @@
-"""Who may run a Job in a namespace, and who waits in which place.
+"""Slots for Jobs: who may run one in a namespace under its limit, and who waits in which place.
 
-One instance per operator, changed only between two awaits: `room` and the `take`, `wait` or `leave`
-that follows from it happen in the same step of the event loop, so two tasks never get one place.
-The oldest task goes first, whoever asks.
+One instance per operator, changed only between two awaits: `slots` and the `take`, `wait` or
+`leave` that follows from it happen in the same step of the event loop, so two tasks never get one
+slot. The oldest task goes first, whoever asks.
 """
 
 from bisect import bisect_left, insort
 from collections.abc import Callable
 from typing import NamedTuple
 
-from orbiter_operator.tasks.observed import Room
+from orbiter_operator.tasks.observed import Slots
 
 
 class Turn(NamedTuple):
@@ -20,7 +20,7 @@ class Turn(NamedTuple):
 
 
 class Capacity:
-    """Places by namespace.
+    """Slots by namespace.
 
     Args:
         limit: How many Jobs a namespace may run.
@@ -32,23 +32,23 @@ class Capacity:
         self._waiting: dict[str, list[Turn]] = {}
         self._turns: dict[tuple[str, str], Turn] = {}
 
-    def room(self, namespace: str, name: str, created: float) -> Room:
+    def slots(self, namespace: str, name: str, created: float) -> Slots:
         """How things stand for one task that would run."""
         running = self._running.get(namespace, set())
         waiting = self._waiting.get(namespace, [])
         limit = self._limit(namespace)
         ahead = bisect_left(waiting, Turn(created, name))
         known = (namespace, name) in self._turns
-        return Room(
+        return Slots(
             free=name in running or len(running) + ahead < limit,
-            place=ahead + 1,
+            position=ahead + 1,
             waiting=len(waiting) + (0 if known else 1),
             running=len(running),
             limit=limit,
         )
 
     def take(self, namespace: str, name: str) -> None:
-        """Give the task a place."""
+        """Give the task a slot."""
         self._forget_turn(namespace, name)
         self._running.setdefault(namespace, set()).add(name)
 
@@ -65,11 +65,11 @@ class Capacity:
         self._running.get(namespace, set()).discard(name)
 
     def next_up(self, namespace: str) -> list[str]:
-        """Names of the waiting tasks for which there is a place now."""
+        """Names of the waiting tasks for which there is a slot now."""
         free = self._limit(namespace) - len(self._running.get(namespace, ()))
         return [turn.name for turn in self._waiting.get(namespace, ())[: max(free, 0)]]
 
-    def spare(self, namespace: str) -> int:
+    def free_slots(self, namespace: str) -> int:
         """How many more Jobs could start in the namespace, after all that wait."""
         taken = len(self._running.get(namespace, ())) + len(self._waiting.get(namespace, ()))
         return max(self._limit(namespace) - taken, 0)

@@ -1,4 +1,4 @@
-"""Carry a plan out: thin and boring, one method per step.
+"""Carry a plan out: thin and boring, one method per action.
 
 Every write goes through `allowed` first: a replica that has lost its Lease acts no more. Raises
 what the API server or Redis raise; `reconcile` knows what to do about each.
@@ -12,23 +12,18 @@ from typing import Any
 import structlog
 
 from orbiter_contracts import LifecycleEventName, WorkerLifecycleEvent, excerpt
-from orbiter_operator.kube.cache import Key
-from orbiter_operator.kube.client import AGENT_TASKS, JOBS, ApiError, Kube
+from orbiter_operator.kube.client import AGENT_TASKS, JOBS, ApiError, Kube, RefusedError, too_large
 from orbiter_operator.kube.events import EventPoster
-from orbiter_operator.kube.names import job_name, worker_id
-from orbiter_operator.kube.refusals import too_large
-from orbiter_operator.pods.reasons import LINE
+from orbiter_operator.kube.models import LINE, Event, Refusal, patch
+from orbiter_operator.kube.names import Key, job_name, worker_id
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempt, Attempts
-from orbiter_operator.streams.pending_outputs import News
-from orbiter_operator.tasks.cache import Store
-from orbiter_operator.tasks.job import build_job
-from orbiter_operator.tasks.message import build_message
+from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
+from orbiter_operator.tasks.cache import TaskCache
+from orbiter_operator.tasks.job import build_job, build_message
 from orbiter_operator.tasks.models import FINAL, TaskStatus
-from orbiter_operator.tasks.observed import AttemptRecord, Observed, Refusal
-from orbiter_operator.tasks.parse import job_facts
+from orbiter_operator.tasks.observed import Observed, job_of_attempt
 from orbiter_operator.tasks.plan.actions import (
-    Announce,
     DeleteJob,
     DeleteTask,
     ForgetSession,
@@ -37,18 +32,10 @@ from orbiter_operator.tasks.plan.actions import (
     StartAttempt,
 )
 from orbiter_operator.tasks.plan.naming import current_attempt
-from orbiter_operator.tasks.plan.status import patch, smallest, without_result
+from orbiter_operator.tasks.plan.status import smallest, too_large_event, without_result
 
 log = structlog.get_logger(__name__)
 Object = dict[str, Any]
-
-
-class RefusedError(Exception):
-    """The API server would not create a Job, for a reason that trying again does not mend."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
 
 
 class TakenError(Exception):
@@ -62,7 +49,7 @@ class Executor:
         kube: The API client.
         attempts: Attempts in Redis.
         store: Told at once what our own writes returned.
-        news: Told at once what Redis said.
+        pending: Told at once what Redis said.
         events: Posts Kubernetes Events.
         defaults: What is the same for all workers.
         allowed: Raises unless this replica is the active one.
@@ -77,8 +64,8 @@ class Executor:
         *,
         kube: Kube,
         attempts: Attempts,
-        store: Store,
-        news: News,
+        store: TaskCache,
+        pending: PendingOutputs,
         events: EventPoster,
         defaults: WorkerDefaults,
         allowed: Callable[[], None],
@@ -90,7 +77,7 @@ class Executor:
         self._kube = kube
         self._attempts = attempts
         self._store = store
-        self._news = news
+        self._pending = pending
         self._events = events
         self._defaults = defaults
         self._allowed = allowed
@@ -100,10 +87,10 @@ class Executor:
         self._clock = clock
 
     async def run(self, key: Key, obj: Object, observed: Observed, plan: Plan) -> bool:
-        """Carry out the steps in order, then the Event and the status.
+        """Carry out the actions in order, then the Event and the status.
 
         Returns:
-            Whether the task has to be looked at again at once.
+            Whether the task has to be observed again at once.
 
         Raises:
             RefusedError: The Job was refused.
@@ -111,33 +98,33 @@ class Executor:
             ApiError: The API server refused something else; 409 when `obj` is out of date.
             RedisError: Redis did not answer.
         """
-        for step in plan.steps:
+        for action in plan.actions:
             self._allowed()
-            match step:
+            match action:
                 case StartAttempt():
-                    if await self._start(key, observed, step):
+                    if await self._start(key, observed, action):
                         return True
                 case Publish():
-                    await self._publish(key, observed, step)
+                    await self._publish(key, observed, action)
                 case DeleteJob():
-                    await self._kube.delete(JOBS, key.namespace, step.name)
+                    await self._kube.delete(JOBS, key.namespace, action.name)
                 case ForgetSession():
                     await self._attempts.forget_session(observed.uid)
                 case DeleteTask():
                     await self._kube.delete(AGENT_TASKS, key.namespace, key.name, uid=observed.uid)
-        if plan.event is not None and observed.news:
+        if plan.event is not None and observed.unacknowledged:
             # The unacknowledged output brings both back if only one of them gets through.
             # The status goes first: somebody waits for it.
             written = self._write(key, obj, observed, plan.status)
-            told = self._announce(obj, plan.event)
-            for result in await asyncio.gather(written, told, return_exceptions=True):
+            posted = self._post(obj, plan.event)
+            for result in await asyncio.gather(written, posted, return_exceptions=True):
                 if isinstance(result, BaseException):
                     raise result
-            return plan.again
+            return plan.reobserve
         if plan.event is not None:
-            await self._announce(obj, plan.event)
+            await self._post(obj, plan.event)
         await self._write(key, obj, observed, plan.status)
-        return plan.again
+        return plan.reobserve
 
     async def _start(self, key: Key, observed: Observed, step: StartAttempt) -> bool:
         """Put the entry on the queue and create the Job. Returns whether it was all over before."""
@@ -159,7 +146,7 @@ class Executor:
             except ValueError as error:
                 # A message beyond its bounds (contracts) stays so, however often it is tried.
                 raise RefusedError(_no_message(error)) from None
-        self._news.learn(observed.uid, step.attempt, record)
+        self._pending.learn(observed.uid, step.attempt, record)
         if record.output is not None:
             return True
         body = build_job(observed, step.attempt, record.entry or "", self._defaults)
@@ -177,20 +164,17 @@ class Executor:
             raise error
         if error.status == 409:
             found = await self._kube.get(JOBS, key.namespace, name)
-            facts = job_facts(found)
-            if facts is not None and facts.owner == observed.uid:
+            state = job_of_attempt(found)
+            if state is not None and state.owner == observed.uid:
                 self._store.jobs.put(found)
                 return
-            whose = "another AgentTask's" if facts is not None else "not ours"
-            text = f"Job {name} exists and is {whose}; delete it or choose another task name"
-            raise RefusedError(Refusal(status=409, reason="NameConflict", message=text))
-        quota = "exceeded quota" in error.message
-        reason = "QuotaExceeded" if quota else error.reason
-        raise RefusedError(Refusal(status=error.status, reason=reason, message=error.message))
+            whose = "another AgentTask's" if state is not None else "not ours"
+            raise RefusedError(error.refusal(holder=whose))
+        raise RefusedError(error.refusal())
 
     async def _publish(self, key: Key, observed: Observed, step: Publish) -> None:
         attempt = Attempt(str(key), observed.uid, step.attempt)
-        known = self._news.record(observed.uid, step.attempt)
+        known = self._pending.record(observed.uid, step.attempt)
         if known is None or known.entry is None:
             known = await self._attempts.read(attempt)
         entry = known.entry
@@ -219,9 +203,9 @@ class Executor:
                 attempt=step.attempt,
                 reason=step.output.reason,
             )
-        self._news.learn(observed.uid, step.attempt, record)
+        self._pending.learn(observed.uid, step.attempt, record)
 
-    async def _announce(self, obj: Object, event: Announce) -> None:
+    async def _post(self, obj: Object, event: Event) -> None:
         self._allowed()
         await self._events.post(obj, event, self._clock())
 
@@ -286,11 +270,7 @@ class Executor:
                 error = again
         if not too_large(error):
             raise error
-        text = f"its status cannot be stored, the object is too large: {status.message}"
-        event = Announce(
-            kind="Warning", reason="StatusTooLarge", message=text, attempt=status.attempts
-        )
-        await self._announce(obj, event)
+        await self._post(obj, too_large_event(status))
         return None
 
 

@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from orbiter_contracts import DeveloperWorkerInput, GitWorkspace, Workspace
 from orbiter_contracts.queues import attempt_record, task_snapshot
+from orbiter_operator.kube.client import CONFIG_MAPS, ApiError, Kube
 from orbiter_operator.kube.names import (
     APP_NAME,
     ATTEMPT,
@@ -18,7 +20,9 @@ from orbiter_operator.kube.names import (
 from orbiter_operator.pods.template import WorkerDefaults, worker_template
 from orbiter_operator.tasks.models import TaskSpec
 from orbiter_operator.tasks.observed import Observed
-from orbiter_operator.tasks.plan.answers import session_of
+from orbiter_operator.tasks.plan.naming import message_id, session_of
+
+_REFUSED = (403, 404)
 
 Object = dict[str, Any]
 _DEADLINE_MARGIN_SECONDS = 600
@@ -88,12 +92,51 @@ def build_job(observed: Observed, attempt: int, entry: str, defaults: WorkerDefa
     return body
 
 
-def task_spec_error(spec: TaskSpec, images: dict[str, str]) -> str | None:
-    """Why no Job can be made of the spec; None when one can."""
-    if spec.agent.type not in images:
-        known = ", ".join(sorted(images))
-        return (
-            f"no worker image for agent type {spec.agent.type!r}; this operator has: {known} "
-            "(ORBITER_WORKER_IMAGES)"
+def build_message(observed: Observed, attempt: int, prompt: str) -> DeveloperWorkerInput:
+    """The message of an attempt, with what its agent is told."""
+    spec = observed.spec
+    git = spec.workspace.git
+    workspace = None
+    if git is not None:
+        workspace = Workspace(
+            git=GitWorkspace(url=git.url, ref=git.ref, branch=git.branch, push=git.push)
         )
-    return None
+    return DeveloperWorkerInput(
+        request_id=message_id(observed, attempt),
+        task_id=spec.task_id or f"{observed.namespace}/{observed.name}",
+        project_id=spec.project_id,
+        prompt=prompt,
+        timeout=spec.timeout_seconds,
+        workspace=workspace,
+    )
+
+
+async def read_prompt(kube: Kube, namespace: str, spec: TaskSpec) -> tuple[str | None, str | None]:
+    """The prompt of a task.
+
+    Args:
+        kube: The API client.
+        namespace: The task's namespace.
+        spec: What it says about its prompt.
+
+    Returns:
+        The prompt and None, or None and why there is none.
+
+    Raises:
+        ApiError: The API server could not answer.
+    """
+    if spec.prompt_from is None:
+        return spec.prompt, None
+    reference = spec.prompt_from.config_map_key_ref
+    where = f"ConfigMap {reference.name}"
+    try:
+        found = await kube.get(CONFIG_MAPS, namespace, reference.name)
+    except ApiError as error:
+        if error.status not in _REFUSED:
+            raise
+        why = "does not exist" if error.status == 404 else "may not be read by the operator"
+        return None, f"{where} with the prompt {why}"
+    prompt = (found.get("data") or {}).get(reference.key, "")
+    if not prompt.strip():
+        return None, f"{where} has no prompt under key {reference.key!r}"
+    return prompt, None

@@ -1,6 +1,6 @@
 """Collect what is known about one AgentTask into `Observed`, the input of `plan`.
 
-Most facts are in memory already. The API server and Redis are asked only where a decision hangs on
+Most of it is in memory already. The API server and Redis are asked only where a decision hangs on
 the answer: before a worker is declared dead, and for a prompt that is kept in a ConfigMap.
 """
 
@@ -9,29 +9,21 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from orbiter_operator.kube.cache import Key
 from orbiter_operator.kube.client import JOBS, PODS, ApiError, Kube
-from orbiter_operator.kube.names import ATTEMPT, TASK_UID, job_name
+from orbiter_operator.kube.models import Refusal
+from orbiter_operator.kube.names import ATTEMPT, TASK_UID, Key, job_name
+from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempt, Attempts
-from orbiter_operator.streams.pending_outputs import News
-from orbiter_operator.tasks.cache import Store, phase_of
+from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
+from orbiter_operator.tasks.cache import TaskCache, phase_of
 from orbiter_operator.tasks.capacity import Capacity
-from orbiter_operator.tasks.models import FINAL, TaskSpec, TaskStatus
-from orbiter_operator.tasks.observed import (
-    AttemptRecord,
-    Dependencies,
-    JobFacts,
-    Observed,
-    PodFacts,
-    Refusal,
-)
-from orbiter_operator.tasks.parse import read_adoption, read_spec
-from orbiter_operator.tasks.plan.answers import answer_given
-from orbiter_operator.tasks.plan.dependencies import resolve
+from orbiter_operator.tasks.job import read_prompt
+from orbiter_operator.tasks.models import TaskSpec, TaskStatus
+from orbiter_operator.tasks.observed import Dependencies, Observed, read_adoption, read_spec
 from orbiter_operator.tasks.plan.naming import current_attempt, message_id
-from orbiter_operator.tasks.plan.status import ended_at
-from orbiter_operator.tasks.prompts import read_prompt
+from orbiter_operator.tasks.plan.status import stage
+from orbiter_operator.tasks.plan.waiting import resolve
 
 Object = dict[str, Any]
 PLACE_SHOWN_SECONDS = 60.0
@@ -39,11 +31,11 @@ PLACE_SHOWN_SECONDS = 60.0
 
 
 class Observer:
-    """Reads the facts of one task at a time.
+    """Observes one task at a time.
 
     Args:
         store: AgentTasks, Jobs and Pods.
-        news: What the queues have told.
+        pending: Outputs that are not acknowledged.
         attempts: Attempts in Redis.
         capacity: Who runs and who waits.
         kube: The API client.
@@ -54,8 +46,8 @@ class Observer:
     def __init__(
         self,
         *,
-        store: Store,
-        news: News,
+        store: TaskCache,
+        pending: PendingOutputs,
         attempts: Attempts,
         capacity: Capacity,
         kube: Kube,
@@ -63,7 +55,7 @@ class Observer:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
-        self._news = news
+        self._pending = pending
         self._attempts = attempts
         self._capacity = capacity
         self._kube = kube
@@ -77,7 +69,7 @@ class Observer:
         self._place_shown[key] = self._clock()
 
     def wrote(self, key: Key, obj: Object, status: TaskStatus) -> None:
-        """The task was stored with this status, and with the spec of the last look at it."""
+        """The task was stored with this status, and with the spec that was observed last."""
         known = self._parsed.get(key)
         if known is not None and known[0] != obj["metadata"]["resourceVersion"]:
             spec, error, _ = known[1]
@@ -113,9 +105,7 @@ class Observer:
             ApiError: The API server was needed and refused.
         """
         base = self._base(key, obj)
-        waits = base.asks and answer_given(base) is None
-        at_work = base.status.phase not in FINAL and not waits
-        if at_work:
+        if stage(base) == "in an attempt":
             base = await self._with_record(key, base, queue_error)
         update: dict[str, Any] = {
             "refusal": refusal,
@@ -123,14 +113,14 @@ class Observer:
             "taken_by": taken_by,
         }
         attempt = current_attempt(base)
-        update["busy_since"] = self._news.busy_since(key, attempt, base.created)
-        if at_work and (attempt == 0 or ended_at(base.status)):
+        update["busy_since"] = self._pending.busy_since(key, attempt, base.created)
+        if stage(base) == "between attempts":
             prompt, error = await read_prompt(self._kube, base.namespace, base.spec)
             update |= {"prompt": prompt, "prompt_error": error}
             update["dependencies"] = self._dependencies(key)
-            room = self._capacity.room(key.namespace, key.name, base.created.timestamp())
+            slots = self._capacity.slots(key.namespace, key.name, base.created.timestamp())
             shown = self._clock() - self._place_shown.get(key, -PLACE_SHOWN_SECONDS)
-            update["room"] = room.model_copy(update={"shown": shown < PLACE_SHOWN_SECONDS})
+            update["slots"] = slots.model_copy(update={"shown": shown < PLACE_SHOWN_SECONDS})
         return base.model_copy(update=update)
 
     def _base(self, key: Key, obj: Object) -> Observed:
@@ -155,8 +145,8 @@ class Observer:
         return base.model_copy(update=self._known_record(key, base))
 
     def _children(self, key: Key, uid: str) -> dict[str, Any]:
-        jobs: list[JobFacts] = self._store.jobs.of(key, uid)
-        pods: list[PodFacts] = self._store.pods.of(key, uid)
+        jobs: list[JobState] = self._store.jobs.of(key, uid)
+        pods: list[PodState] = self._store.pods.of(key, uid)
         # The pod of a Job that is gone may still work. One of another Job is none of ours.
         uids = {job.attempt: job.uid for job in jobs}
         return {
@@ -180,29 +170,27 @@ class Observer:
         return known[1]
 
     def _known_record(self, key: Key, base: Observed) -> dict[str, Any]:
-        """The record of the attempt at hand as far as it is in memory, and whether it is news."""
+        """The record of the attempt at hand if it is in memory, and whether it is acknowledged."""
         latest = current_attempt(base)
-        news = False
-        for letter in self._news.letters(key):
-            output = letter.output
-            if output is None or output.request_id != message_id(base, letter.attempt):
+        found = False
+        for pending in self._pending.of(key):
+            output = pending.output
+            if output is None or output.request_id != message_id(base, pending.attempt):
                 continue  # of an earlier task of the same name, or unreadable: Redis will tell
-            news = True
-            known = self._news.record(base.uid, letter.attempt) or AttemptRecord()
-            record = known.model_copy(update={"output_id": letter.entry, "output": output})
-            self._news.learn(base.uid, letter.attempt, record)
+            found = True
+            known = self._pending.record(base.uid, pending.attempt) or AttemptRecord()
+            record = known.model_copy(update={"output_id": pending.entry, "output": output})
+            self._pending.learn(base.uid, pending.attempt, record)
         for attempt in (latest + 1, latest):
-            known_record = self._news.record(base.uid, attempt)
+            known_record = self._pending.record(base.uid, attempt)
             if known_record is not None and (attempt == latest or known_record.output):
-                return {"record": known_record, "record_attempt": attempt, "news": news}
-        return {"news": news}
+                return {"record": known_record, "record_attempt": attempt, "unacknowledged": found}
+        return {"unacknowledged": found}
 
     async def _with_record(self, key: Key, base: Observed, queue_error: str | None) -> Observed:
-        """Look closely before an attempt without an output is taken for dead."""
+        """Ask for certain before an attempt without an output is taken for dead."""
         attempt = current_attempt(base)
         record = base.record_of(attempt)
-        if attempt == 0 or (ended_at(base.status) and base.status.attempts == attempt):
-            return base
         if record is not None and record.output is not None:
             return base
         job = base.job(attempt)
@@ -216,7 +204,7 @@ class Observer:
         job = base.job(attempt)
         if queue_error is None and (job is None or job.over):
             record = await self._attempts.read(Attempt(str(key), base.uid, attempt))
-            self._news.learn(base.uid, attempt, record)
+            self._pending.learn(base.uid, attempt, record)
             base = base.model_copy(update={"record": record, "record_attempt": attempt})
         return base
 

@@ -1,50 +1,49 @@
-"""One pass over one AgentTask: observe, plan, execute; again while a step has changed the facts.
+"""AgentTasks, reconciled: the slot of each, what a failure teaches, and what a deleted one leaves.
 
-Called by the work queue with a key. Decides nothing about the task itself, only what to do when the
-API server or Redis do not play along.
+The loop is in `runtime/reconciler`; what to do about a task, `plan` decides.
 """
 
-import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-import structlog
 from redis.exceptions import RedisError
 
-from orbiter_operator.kube.cache import Key
-from orbiter_operator.kube.client import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube
+from orbiter_operator.kube.client import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube, RefusedError
+from orbiter_operator.kube.informer import refresh
 from orbiter_operator.kube.leader_election import NotLeadingError
-from orbiter_operator.pods.reasons import one_line
+from orbiter_operator.kube.models import one_line
+from orbiter_operator.kube.names import Key
+from orbiter_operator.runtime.reconciler import Reconciler
 from orbiter_operator.runtime.workqueue import WorkQueue
 from orbiter_operator.streams.attempts import Attempt, Attempts
-from orbiter_operator.streams.pending_outputs import Letter, News
-from orbiter_operator.tasks.cache import Store, phase_of
+from orbiter_operator.streams.pending_outputs import PendingOutput, PendingOutputs
+from orbiter_operator.tasks.cache import TaskCache, phase_of
 from orbiter_operator.tasks.capacity import Capacity
-from orbiter_operator.tasks.executor import Executor, RefusedError, TakenError
+from orbiter_operator.tasks.executor import Executor, TakenError
 from orbiter_operator.tasks.models import FINAL, TaskStatus
 from orbiter_operator.tasks.observe import Observer
+from orbiter_operator.tasks.observed import Observed
 from orbiter_operator.tasks.plan import plan
 from orbiter_operator.tasks.plan.actions import Plan
 
-log = structlog.get_logger(__name__)
-_LOOKS = 8
+Object = dict[str, Any]
 _SHOWN = 80
 
 
-class Reconciler:
+class TaskReconciler(Reconciler[Key, Observed, Plan]):
     """Brings one task at a time to where it should be.
 
     Args:
         queue: Where keys come back to.
         store: AgentTasks, Jobs and Pods.
-        news: What the queues have told.
+        pending: Outputs that are not acknowledged.
         capacity: Who runs and who waits.
-        observer: Collects the facts.
+        observer: Collects what a decision depends on.
         executor: Carries plans out.
         attempts: Attempts in Redis, for tasks that were deleted.
         kube: The API client, for a task that turns out to be out of date.
-        settled: Takes the letters that have been dealt with, for their acknowledgement.
+        settled: Takes the outputs that have been dealt with, for their acknowledgement.
         measure: Called with the seconds a pass took and whether it succeeded.
         image_patience: How long an image may fail to be pulled.
         queue_address: Where Redis is, without a password.
@@ -55,103 +54,91 @@ class Reconciler:
         self,
         *,
         queue: WorkQueue[Key],
-        store: Store,
-        news: News,
+        store: TaskCache,
+        pending: PendingOutputs,
         capacity: Capacity,
         observer: Observer,
         executor: Executor,
         attempts: Attempts,
         kube: Kube,
-        settled: Callable[[tuple[Letter, ...]], None],
+        settled: Callable[[tuple[PendingOutput, ...]], None],
         measure: Callable[[float, bool], None],
         image_patience: timedelta,
         queue_address: str,
         clock: Callable[[], datetime],
     ) -> None:
-        self._queue = queue
+        super().__init__(
+            queue=queue,
+            retried=(ApiError, RedisError, NotLeadingError, *TRANSPORT_ERRORS),
+            measure=measure,
+        )
         self._store = store
-        self._news = news
+        self._pending = pending
         self._capacity = capacity
         self._observer = observer
         self._executor = executor
         self._attempts = attempts
         self._kube = kube
         self._settled = settled
-        self._measure = measure
         self._image_patience = image_patience
         self._queue_address = queue_address
         self._clock = clock
 
-    async def __call__(self, key: Key) -> None:
-        """Reconcile one key; never raises but when the process ends."""
-        began = time.perf_counter()
-        letters = self._news.letters(key)
-        trouble: str | None = None
-        try:
-            await self._clean_up(key)
-            trouble = await self._bring_forward(key)
-        except (ApiError, RedisError, NotLeadingError, *TRANSPORT_ERRORS) as error:
-            trouble = f"{type(error).__name__}: {error}"
-        except Exception:
-            # A bug must not end the operator, nor the other tasks: this key comes back later.
-            log.exception("reconcile failed", task=str(key))
-            trouble = "bug"
-        if trouble is None:
-            self._queue.succeeded(key)
-            self._news.settle(key, letters)
-            self._settled(letters)
-        else:
-            pause = self._queue.failed(key)
-            log.warning("will try again", task=str(key), seconds=pause, error=trouble)
-        self._measure(time.perf_counter() - began, trouble is None)
+    async def __call__(self, key: Key) -> bool:
+        """Reconcile one task; outputs it had before are dealt with afterwards."""
+        outputs = self._pending.of(key)
+        done = await super().__call__(key)
+        if done:
+            self._pending.settle(key, outputs)
+            self._settled(outputs)
+        return done
 
-    async def _bring_forward(self, key: Key) -> str | None:
-        """Look and act until nothing more can be done now. Returns what stands in the way."""
-        facts: dict[str, Any] = {}
-        trouble: str | None = None
-        for _ in range(_LOOKS):
-            obj = self._store.get(key)
-            if obj is None:
-                self._leave(key)
-                self._news.nobody(key)
-                return None
-            try:
-                observed = await self._observer.observe(key, obj, **facts)
-                decision = plan(observed, self._clock(), image_patience=self._image_patience)
-                self._apply_place(key, decision, observed.created)
-                self._queue.add_at(key, self._due(decision))
-                again = await self._executor.run(key, obj, observed, decision)
-            except RefusedError as refused:
-                facts["refusal"] = refused.refusal
-                continue
-            except TakenError as taken:
-                facts["taken_by"] = str(taken)
-                continue
-            except RedisError as error:
-                if "queue_error" in facts:
-                    raise
-                trouble = f"{type(error).__name__}: {error}"
-                facts["queue_error"] = self._queue_error(error)
-                continue
-            except ApiError as error:
-                if error.status not in (404, 409):
-                    raise
-                await self._refresh(key)
-                continue
-            self._after(key, decision)
-            if not again:
-                return trouble
-        return trouble or f"still not settled after {_LOOKS} looks"
+    async def tidy_up(self, key: Key) -> bool:
+        """Take what deleted tasks of this name left on the queue off it."""
+        for obj in self._store.removed(key):
+            await self._withdraw(key, obj)
+            self._store.tidied(key, obj["metadata"]["uid"])
+        return True
 
-    def _queue_error(self, error: RedisError) -> str:
-        why = one_line(str(error), _SHOWN) or type(error).__name__
-        return f"Redis at {self._queue_address} cannot be used: {why}"
+    async def observe(self, key: Key, learned: dict[str, Any]) -> tuple[Object, Observed] | None:
+        """The task as it is now."""
+        obj = self._store.get(key)
+        if obj is None:
+            self._leave(key)
+            self._pending.nobody(key)
+            return None
+        return obj, await self._observer.observe(key, obj, **learned)
 
-    def _due(self, decision: Plan) -> float | None:
-        return None if decision.due is None else time.monotonic() + decision.due
+    def plan(self, observed: Observed) -> Plan:
+        """Decide what to do about it."""
+        return plan(observed, self._clock(), image_patience=self._image_patience)
 
-    def _apply_place(self, key: Key, decision: Plan, created: datetime) -> None:
-        match decision.place:
+    async def execute(self, key: Key, obj: Object, observed: Observed, decision: Plan) -> bool:
+        """Take or leave the slot, then act."""
+        self._apply_slot(key, decision, observed.created)
+        again = await self._executor.run(key, obj, observed, decision)
+        self._after(key, decision)
+        return again
+
+    async def learn(
+        self, key: Key, error: Exception, learned: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        """A refused Job, an entry of another's, Redis away: the plan says what to do about each."""
+        match error:
+            case RefusedError():
+                return {"refusal": error.refusal}
+            case TakenError():
+                return {"taken_by": str(error)}
+            case RedisError() if "queue_error" not in learned:
+                why = one_line(str(error), _SHOWN) or type(error).__name__
+                return {"queue_error": f"Redis at {self._queue_address} cannot be used: {why}"}
+            case ApiError(status=404 | 409):
+                await refresh(self._kube, AGENT_TASKS, self._store, key)
+                return {}
+        return None
+
+    def _apply_slot(self, key: Key, decision: Plan, created: datetime) -> None:
+        match decision.slot:
             case "take":
                 self._capacity.take(key.namespace, key.name)
             case "wait":
@@ -171,34 +158,12 @@ class Reconciler:
         obj = self._store.get(key)
         if obj is not None and phase_of(obj) in FINAL:
             self._observer.forget(key)
-            self._news.forget(key, obj["metadata"]["uid"])
-
-    async def _refresh(self, key: Key) -> None:
-        """Somebody else has changed or deleted the task: look at it as it is now."""
-        obj = self._store.get(key)
-        try:
-            self._store.put(await self._kube.get(AGENT_TASKS, key.namespace, key.name))
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            if obj is not None:
-                self._store.remove(obj)
-
-    async def _clean_up(self, key: Key) -> None:
-        """Take what deleted tasks of this name left on the queue off it."""
-        removed = self._store.take_removed(key)
-        try:
-            while removed:
-                await self._withdraw(key, removed[-1])
-                removed.pop()
-        except RedisError:
-            self._store.put_back_removed(key, removed)
-            raise
+            self._pending.forget(key, obj["metadata"]["uid"])
 
     async def _withdraw(self, key: Key, obj: dict[str, Any]) -> None:
         uid = obj["metadata"]["uid"]
         status = TaskStatus.model_validate(obj.get("status") or {})
-        self._news.forget(key, uid)
+        self._pending.forget(key, uid)
         self._observer.forget(key)
         if status.input_request is not None or (obj.get("spec") or {}).get("input"):
             await self._attempts.forget_session(uid)

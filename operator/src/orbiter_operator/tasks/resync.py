@@ -12,13 +12,13 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from orbiter_operator.kube.cache import Key
 from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError
 from orbiter_operator.kube.informer import Informer
+from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.workqueue import WorkQueue
 from orbiter_operator.streams.id_repair import Mender
-from orbiter_operator.streams.retention import lag, sweep
-from orbiter_operator.tasks.cache import Store, phase_of
+from orbiter_operator.streams.retention import lag, trim_streams
+from orbiter_operator.tasks.cache import TaskCache, phase_of
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.models import FINAL
 
@@ -28,14 +28,14 @@ _LAG_SECONDS = 15.0
 _MEND_SECONDS = 5.0
 
 
-class Housekeeping:
+class TaskResync:
     """The slow, thorough part of the operator.
 
     Args:
         informers: One for each kind.
         store: AgentTasks, Jobs and Pods.
         capacity: Who runs and who waits.
-        queue: Where keys go that should be looked at.
+        queue: Where keys go that should be reconciled.
         redis: A client for short commands.
         every: Seconds between two comparisons.
         dead: Called for every entry that became a dead letter.
@@ -45,7 +45,7 @@ class Housekeeping:
         self,
         *,
         informers: Sequence[Informer],
-        store: Store,
+        store: TaskCache,
         capacity: Capacity,
         queue: WorkQueue[Key],
         redis: Redis,
@@ -63,7 +63,7 @@ class Housekeeping:
         self.missing: str | None = "nothing has been listed yet"
 
     async def list_everything(self) -> None:
-        """Know everything before deciding anything; who has a Job has its place."""
+        """Know everything before deciding anything; who has a Job has its slot."""
         while self.missing is not None:
             try:
                 for informer in self._informers:
@@ -115,7 +115,9 @@ class Housekeeping:
 
     async def _sweep(self) -> None:
         try:
-            taken = await sweep(self._redis, self._store, lambda: time.time_ns() // 1_000_000)
+            taken = await trim_streams(
+                self._redis, self._store.unfinished, lambda: time.time_ns() // 1_000_000
+            )
         except (RedisError, OSError) as error:
             log.info("streams not swept", error=str(error))
             return

@@ -1,23 +1,23 @@
-"""What a plan may ask for: the words between `plan`, which decides, and `executor`, which acts.
+"""What a plan may ask for: the actions between `plan`, which decides, and `executor`, which acts.
 
-Every step can be repeated after a crash at any point and then changes nothing more.
+Every action can be repeated after a crash at any point and then changes nothing more.
 """
 
+from datetime import datetime, timedelta
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from orbiter_contracts import DeveloperWorkerOutput
+from orbiter_operator.kube.models import Event, Frozen
 from orbiter_operator.tasks.models import TaskStatus
+from orbiter_operator.tasks.observed import Observed
+
+LINGERING = timedelta(seconds=120)
+"""A worker that has published leaves within seconds; after so long its Job is deleted."""
+STOPPED_BY_US = ("Cancelled", "ImagePullFailed", "NodeLost")
+"""Reasons of outputs whose worker may still be there: its Job has to be deleted."""
 
 
-class Step(BaseModel):
-    """Base of all steps."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class StartAttempt(Step):
+class StartAttempt(Frozen):
     """Put the attempt's entry on the queue and create its Job."""
 
     attempt: int
@@ -26,51 +26,54 @@ class StartAttempt(Step):
     """What to say instead of `prompt` when the session that it continues is lost."""
 
 
-class Publish(Step):
+class Publish(Frozen):
     """Publish an output for an attempt whose worker cannot, unless it has one already."""
 
     attempt: int
     output: DeveloperWorkerOutput
 
 
-class DeleteJob(Step):
+class DeleteJob(Frozen):
     """Delete an attempt's Job; Kubernetes stops its pod."""
 
     name: str
 
 
-class ForgetSession(Step):
+class ForgetSession(Frozen):
     """Delete what was kept of the agent's session: nobody will continue it."""
 
 
-class DeleteTask(Step):
+class DeleteTask(Frozen):
     """Delete the AgentTask itself: its time to live is over."""
 
 
-class Announce(Step):
-    """Post a Kubernetes Event. Two with the same reason and attempt are one."""
-
-    kind: Literal["Normal", "Warning"]
-    reason: str
-    message: str
-    attempt: int
-
-
-class Plan(Step):
-    """What to do now, in this order: steps, event and status, then look again.
+class Plan(Frozen):
+    """What to do now, in this order: actions, event and status, then observe again or requeue.
 
     Attributes:
-        steps: Actions, in order. The first that fails ends the plan.
+        actions: What to do, in order. The first that fails ends the plan.
         status: The whole status the task should have; None leaves it alone.
         event: What a person would want to know.
-        place: Whether the task runs a Job, waits for one, or neither.
-        again: Look again at once, because a step changed what is known.
-        due: Look again after so many seconds even if nothing happens.
+        slot: Whether the task runs a Job, waits for one, or neither.
+        reobserve: Observe again at once, because an action changed what is known.
+        requeue_after: Reconcile again after so many seconds even if nothing happens.
     """
 
-    steps: tuple[StartAttempt | Publish | DeleteJob | DeleteTask | ForgetSession, ...] = ()
+    actions: tuple[StartAttempt | Publish | DeleteJob | DeleteTask | ForgetSession, ...] = ()
     status: TaskStatus | None = None
-    event: Announce | None = None
-    place: Literal["take", "wait", "leave"] = "leave"
-    again: bool = False
-    due: float | None = None
+    event: Event | None = None
+    slot: Literal["take", "wait", "leave"] = "leave"
+    reobserve: bool = False
+    requeue_after: float | None = None
+
+
+def leftovers(observed: Observed) -> tuple[DeleteJob, ...]:
+    """The deletion of every Job that may still run."""
+    return tuple(
+        DeleteJob(name=job.name) for job in observed.jobs if not job.over and not job.deleting
+    )
+
+
+def left(since: datetime | None, span: timedelta, now: datetime) -> float:
+    """Seconds until `span` has passed since then; all of it when the time is not known."""
+    return ((since or now) + span - now).total_seconds()

@@ -3,15 +3,19 @@
 from datetime import datetime, timedelta
 
 from orbiter_operator.tasks.models import TaskStatus
-from orbiter_operator.tasks.observed import Observed
-from orbiter_operator.tasks.plan.actions import DeleteJob, DeleteTask, ForgetSession, Plan
-from orbiter_operator.tasks.plan.result import announcement
-from orbiter_operator.tasks.plan.slots import place_after
+from orbiter_operator.tasks.observed import Observed, slot_after
+from orbiter_operator.tasks.plan.actions import (
+    LINGERING,
+    STOPPED_BY_US,
+    DeleteJob,
+    DeleteTask,
+    ForgetSession,
+    Plan,
+    left,
+    leftovers,
+)
+from orbiter_operator.tasks.plan.result import end_event
 
-LINGERING = timedelta(seconds=120)
-"""A worker that has published leaves within seconds; after so long its Job is deleted."""
-STOPPED_BY_US = ("Cancelled", "ImagePullFailed", "NodeLost")
-"""Reasons of outputs whose worker may still be there: its Job has to be deleted."""
 _FOR_DEPENDENTS_SECONDS = 60.0
 
 
@@ -38,14 +42,14 @@ def at_the_end(observed: Observed, now: datetime) -> Plan:
             dues.append(_FOR_DEPENDENTS_SECONDS)
         else:
             steps = (*steps, DeleteTask())
-    event = announcement(status) if observed.news else None
-    place = place_after(observed, now)
+    event = end_event(status) if observed.unacknowledged else None
+    slot = slot_after(observed, now)
     return Plan(
-        steps=steps,
+        actions=steps,
         status=_up_to_date(observed),
         event=event,
-        place=place,
-        due=min(dues, default=None),
+        slot=slot,
+        requeue_after=min(dues, default=None),
     )
 
 
@@ -59,15 +63,3 @@ def _up_to_date(observed: Observed) -> TaskStatus | None:
     if observed.status.observed_generation == observed.generation:
         return None
     return observed.status.model_copy(update={"observed_generation": observed.generation})
-
-
-def leftovers(observed: Observed) -> tuple[DeleteJob, ...]:
-    """The deletion of every Job that may still run."""
-    return tuple(
-        DeleteJob(name=job.name) for job in observed.jobs if not job.over and not job.deleting
-    )
-
-
-def left(since: datetime | None, span: timedelta, now: datetime) -> float:
-    """Seconds until `span` has passed since then; all of it when the time is not known."""
-    return ((since or now) + span - now).total_seconds()

@@ -6,23 +6,17 @@ none comes in time the task has failed, and a cancelled task waits no longer.
 
 from datetime import datetime, timedelta
 
-from orbiter_operator.tasks.observed import Observed
-from orbiter_operator.tasks.plan.actions import Plan
-from orbiter_operator.tasks.plan.answers import answer_given
-from orbiter_operator.tasks.plan.finished import LINGERING, left, leftovers
-from orbiter_operator.tasks.plan.result import announcement, give_up
-from orbiter_operator.tasks.plan.slots import place_after
+from orbiter_operator.tasks.observed import Observed, slot_after
+from orbiter_operator.tasks.plan.actions import LINGERING, Plan, left, leftovers
+from orbiter_operator.tasks.plan.result import end_event, give_up
 from orbiter_operator.tasks.plan.status import readable
-from orbiter_operator.tasks.plan.waiting import before_attempt
 
 
 def while_asking(observed: Observed, now: datetime) -> Plan:
-    """Go on with the answer, or wait for it, or give up."""
+    """Wait for the answer, or give up."""
     if observed.spec.desired_state == "Cancelled":
         end = give_up(observed, now, "Cancelled", "Cancelled", "cancelled by spec.desiredState")
-        return end.model_copy(update={"steps": leftovers(observed)})
-    if answer_given(observed) is not None:
-        return before_attempt(observed, now, observed.status.attempts + 1)
+        return end.model_copy(update={"actions": leftovers(observed)})
     asked = observed.status.input_request
     since = (asked.asked_at if asked else None) or now
     patience = timedelta(seconds=observed.spec.input_timeout_seconds)
@@ -32,13 +26,13 @@ def while_asking(observed: Observed, now: datetime) -> Plan:
         question = asked.question if asked else ""
         text = f"nobody answered within {waited}: {question}"
         end = give_up(observed, now, "Failed", "InputTimeout", text)
-        return end.model_copy(update={"steps": leftovers(observed)})
+        return end.model_copy(update={"actions": leftovers(observed)})
     stop = leftovers(observed)
     # It has published and leaves by itself; a worker that does not would work for nobody.
     lingers = left(since, LINGERING, now) if stop else 0.0
     return Plan(
-        steps=stop if lingers <= 0 else (),
-        event=announcement(observed.status) if observed.news else None,
-        place=place_after(observed, now),
-        due=min(rest, lingers) if lingers > 0 else rest,
+        actions=stop if lingers <= 0 else (),
+        event=end_event(observed.status) if observed.unacknowledged else None,
+        slot=slot_after(observed, now),
+        requeue_after=min(rest, lingers) if lingers > 0 else rest,
     )

@@ -9,14 +9,14 @@ from typing import Any
 
 from orbiter_contracts import DeveloperWorkerOutput, Usage
 from orbiter_contracts.bounds import MAX_COUNT, MAX_ID_CHARACTERS
+from orbiter_operator.kube.models import LINE, Event, TaskUsage, one_line
 from orbiter_operator.kube.names import request_id
-from orbiter_operator.pods.reasons import LINE, Explanation, one_line
-from orbiter_operator.tasks.models import InputRequest, Phase, Result, TaskStatus, TaskUsage
-from orbiter_operator.tasks.observed import Observed
-from orbiter_operator.tasks.plan.actions import Announce, Plan
-from orbiter_operator.tasks.plan.answers import failures_before
+from orbiter_operator.pods.reasons import Explanation
+from orbiter_operator.tasks.models import InputRequest, Phase, Result, TaskStatus
+from orbiter_operator.tasks.observed import Observed, slot_after
+from orbiter_operator.tasks.plan.actions import Plan
+from orbiter_operator.tasks.plan.naming import failures_before
 from orbiter_operator.tasks.plan.retry import attempts_allowed, backoff
-from orbiter_operator.tasks.plan.slots import place_after
 from orbiter_operator.tasks.plan.status import RETRYING, readable, write
 
 _NOT_REPEATED = ("JobRejected", "InvalidMessage", "Cancelled")
@@ -133,15 +133,15 @@ def give_up(observed: Observed, now: datetime, phase: Phase, reason: str, messag
         duration=None if took is None else readable(took),
         progress=None,
     )
-    return Plan(status=status, event=announcement(status), place="leave")
+    return Plan(status=status, event=end_event(status), slot="leave")
 
 
-def announcement(status: TaskStatus) -> Announce:
+def end_event(status: TaskStatus) -> Event:
     """The Event that tells how a task ended, or that it asks something."""
     good = status.phase in ("Completed", "InputRequired")
     took = f" after {status.duration}" if status.duration else ""
     reason = f"{status.reason}: " if not good and status.reason != status.phase else ""
-    return Announce(
+    return Event(
         kind="Normal" if good or status.phase == "Cancelled" else "Warning",
         reason=status.phase or "",
         message=f"{status.phase}{took}: {reason}{status.message}",
@@ -149,11 +149,11 @@ def announcement(status: TaskStatus) -> Announce:
     )
 
 
-def trouble(observed: Observed, reason: str, message: str, attempt: int) -> Announce | None:
+def waiting_event(observed: Observed, reason: str, message: str, attempt: int) -> Event | None:
     """The Event of something that keeps a task from starting; None when it was told before."""
     if observed.status.reason == reason or reason in _ORDINARY:
         return None
-    return Announce(kind="Warning", reason=reason, message=message, attempt=attempt)
+    return Event(kind="Warning", reason=reason, message=message, attempt=attempt)
 
 
 def _finish(
@@ -187,7 +187,7 @@ def _finish(
         duration=None if took is None else readable(took),
         **facts | {"progress": None},
     )
-    return Plan(status=status, event=announcement(status), place=place_after(observed, now))
+    return Plan(status=status, event=end_event(status), slot=slot_after(observed, now))
 
 
 def _again(
@@ -208,13 +208,13 @@ def _again(
         detail=why.detail,
         **facts,
     )
-    event = Announce(
+    event = Event(
         kind="Warning",
         reason="AttemptFailed",
         message=f"attempt {attempt}: {why.reason}: {why.message}",
         attempt=attempt,
     )
-    return Plan(status=status, event=event, place=place_after(observed, now), due=wait)
+    return Plan(status=status, event=event, slot=slot_after(observed, now), requeue_after=wait)
 
 
 def _ask(
@@ -233,7 +233,7 @@ def _ask(
         started=True,
         **facts | {"input_request": asked},
     )
-    return Plan(status=status, event=announcement(status), place=place_after(observed, now))
+    return Plan(status=status, event=end_event(status), slot=slot_after(observed, now))
 
 
 def _within(moment: datetime, earliest: datetime, latest: datetime) -> datetime:

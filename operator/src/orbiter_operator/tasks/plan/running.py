@@ -6,7 +6,6 @@ the user's wish; then what Kubernetes says of the Job and its Pod.
 
 from datetime import datetime, timedelta
 
-from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.reasons import (
     NO_POD_AFTER,
     Explanation,
@@ -15,17 +14,16 @@ from orbiter_operator.pods.reasons import (
     why_ended_silently,
     why_not_running,
 )
-from orbiter_operator.tasks.models import TaskStatus
-from orbiter_operator.tasks.observed import JobFacts, Observed, PodFacts
-from orbiter_operator.tasks.plan.actions import DeleteJob, Plan, Publish
-from orbiter_operator.tasks.plan.finished import STOPPED_BY_US, leftovers
+from orbiter_operator.pods.state import JobState, PodState
+from orbiter_operator.tasks.observed import Observed
+from orbiter_operator.tasks.plan.actions import STOPPED_BY_US, DeleteJob, Plan, Publish, leftovers
 from orbiter_operator.tasks.plan.naming import identity
-from orbiter_operator.tasks.plan.result import settle, substitute, trouble
-from orbiter_operator.tasks.plan.status import write
+from orbiter_operator.tasks.plan.result import settle, substitute, waiting_event
+from orbiter_operator.tasks.plan.status import pending_status, write
 
 SETTLING = timedelta(seconds=15)
 """How long a new Job may be silent before the status of a task that waited says that it starts."""
-LOOK_AGAIN_SECONDS = 30.0
+REQUEUE_SECONDS = 30.0
 
 
 def during_attempt(
@@ -40,7 +38,7 @@ def during_attempt(
     if record is not None and record.output is not None:
         settled = settle(observed, now, attempt, record.output, identity(observed, attempt))
         stop = leftovers(observed) if record.output.reason in STOPPED_BY_US else ()
-        return settled.model_copy(update={"steps": stop})
+        return settled.model_copy(update={"actions": stop})
     stop = leftovers(observed)
     if observed.queue_error:
         return _queue_away(observed, now, stop)
@@ -51,31 +49,14 @@ def during_attempt(
         return _end(observed, now, attempt, node_lost(gone[-1]), stop)
     if job is None or job.over:
         if any(pod.alive(now) for pod in pods):
-            return Plan(place="take", due=LOOK_AGAIN_SECONDS)
+            return Plan(slot="take", requeue_after=REQUEUE_SECONDS)
         if record is None:
-            return Plan(place="take", again=True)
+            return Plan(slot="take", reobserve=True)
         return _end(observed, now, attempt, why_ended_silently(job, pods, record), ())
     if image_is_hopeless(pods, now, image_patience):
         why = why_not_running(job, pods, now) or Explanation(reason="ImagePullFailed", message="")
         return _end(observed, now, attempt, why, stop)
     return _on_its_way(observed, now, attempt, job, pods, image_patience)
-
-
-def pending_status(
-    observed: Observed, now: datetime, attempt: int, why: Explanation | None
-) -> TaskStatus:
-    """The status of an attempt whose worker has not begun, and why if it takes unusually long."""
-    return write(
-        observed,
-        now,
-        "Pending",
-        why.reason if why else "Starting",
-        why.message if why else f"job {job_name(observed.name, attempt)} is starting",
-        admitted=True,
-        started=False,
-        detail=why.detail if why else "",
-        **identity(observed, attempt),
-    )
 
 
 def _end(
@@ -86,9 +67,11 @@ def _end(
     stop: tuple[DeleteJob, ...],
     status: str = "failed",
 ) -> Plan:
-    """Publish what the worker cannot; the next look finds that output, or the worker's own."""
+    """Publish what the worker cannot; the next pass finds that output, or the worker's own."""
     output = substitute(observed, now, attempt, why, status)
-    return Plan(steps=(Publish(attempt=attempt, output=output), *stop), place="take", again=True)
+    return Plan(
+        actions=(Publish(attempt=attempt, output=output), *stop), slot="take", reobserve=True
+    )
 
 
 def _queue_away(observed: Observed, now: datetime, stop: tuple[DeleteJob, ...]) -> Plan:
@@ -104,19 +87,19 @@ def _queue_away(observed: Observed, now: datetime, stop: tuple[DeleteJob, ...]) 
         started=running,
     )
     cancelled = observed.spec.desired_state == "Cancelled"
-    return Plan(steps=stop if cancelled else (), status=status, place="take")
+    return Plan(actions=stop if cancelled else (), status=status, slot="take")
 
 
 def _on_its_way(
     observed: Observed,
     now: datetime,
     attempt: int,
-    job: JobFacts,
-    pods: tuple[PodFacts, ...],
+    job: JobState,
+    pods: tuple[PodState, ...],
     image_patience: timedelta,
 ) -> Plan:
     pod = pods[-1] if pods else None
-    since = observed.busy_since or (pod.running_since if pod else None)
+    since = observed.busy_since or (pod.began if pod else None)
     if since is not None:
         since = min(since, now)  # a worker's word, and its clock may be anything
         status = write(
@@ -130,17 +113,19 @@ def _on_its_way(
             **identity(observed, attempt) | {"start_time": observed.status.start_time or since},
         )
         dying = any(pod.deleted_at and not pod.over for pod in pods)
-        return Plan(status=status, place="take", due=LOOK_AGAIN_SECONDS if dying else None)
+        return Plan(status=status, slot="take", requeue_after=REQUEUE_SECONDS if dying else None)
     why = why_not_running(job, pods, now)
     if why is None and observed.status.phase and now - job.created < SETTLING:
         patience = SETTLING if pod else NO_POD_AFTER
-        return Plan(place="take", due=max((job.created + patience - now).total_seconds(), 1.0))
-    due = NO_POD_AFTER.total_seconds() if pod is None else None
+        return Plan(
+            slot="take", requeue_after=max((job.created + patience - now).total_seconds(), 1.0)
+        )
+    requeue_after = NO_POD_AFTER.total_seconds() if pod is None else None
     if pod and pod.waiting_since:
-        due = max((pod.waiting_since + image_patience - now).total_seconds(), 1.0)
+        requeue_after = max((pod.waiting_since + image_patience - now).total_seconds(), 1.0)
     if why is None and observed.status.reason == "Starting":
         # Said already; a line in `kubectl get -w` only to add the pod's name would look the same.
-        return Plan(place="take", due=due)
+        return Plan(slot="take", requeue_after=requeue_after)
     status = pending_status(observed, now, attempt, why)
-    event = trouble(observed, why.reason, why.message, attempt) if why else None
-    return Plan(status=status, event=event, place="take", due=due)
+    event = waiting_event(observed, why.reason, why.message, attempt) if why else None
+    return Plan(status=status, event=event, slot="take", requeue_after=requeue_after)

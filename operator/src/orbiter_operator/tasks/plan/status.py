@@ -1,4 +1,4 @@
-"""How a state of affairs is written down: phase, reason, message and the four conditions.
+"""Where a task stands, and how that is written down: phase, reason, message, four conditions.
 
 Pure. Conditions, always present, each with a reason:
 
@@ -9,27 +9,21 @@ Pure. Conditions, always present, each with a reason:
 """
 
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Literal
 
 from orbiter_contracts.bounds import shortened
-from orbiter_operator.pods.reasons import LINE, one_line
-from orbiter_operator.tasks.models import (
-    FINAL,
-    Condition,
-    ConditionStatus,
-    Phase,
-    Result,
-    TaskStatus,
-)
+from orbiter_operator.kube.models import LINE, Condition, ConditionStatus, Event, one_line
+from orbiter_operator.kube.names import job_name
+from orbiter_operator.pods.reasons import Explanation
+from orbiter_operator.tasks.models import FINAL, Phase, Result, TaskStatus
 from orbiter_operator.tasks.observed import Observed
+from orbiter_operator.tasks.plan.naming import answer_given, current_attempt, identity
+
+Stage = Literal["ignored", "between attempts", "in an attempt", "asking", "finished"]
+OURS = "orbiter.dev/operator"
+"""The value of `spec.managedBy` that means this program, as its absence does."""
 
 DETAIL = 1024
-
-
-class Written(Protocol):
-    """A status that can be written to the API server."""
-
-    def to_api(self) -> dict[str, Any]: ...  # noqa: D102
 
 
 RETRYING = "Retrying"
@@ -107,7 +101,7 @@ def asked_something(status: TaskStatus) -> bool:
 
 
 def dependencies_met(status: TaskStatus) -> bool:
-    """Whether the task has waited for a place before: its dependencies were complete then."""
+    """Whether the task has waited for a slot before: its dependencies were complete then."""
     condition = status.condition("Admitted")
     return condition is not None and condition.reason == "ConcurrencyLimit"
 
@@ -122,14 +116,6 @@ def readable(milliseconds: int) -> str:
     if hours:
         return f"{hours}h{minutes:02d}m"
     return f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"
-
-
-def patch(old: Written, new: Written) -> dict[str, Any]:
-    """The merge patch that turns one status into the other; empty when they are equal."""
-    before, after = old.to_api(), new.to_api()
-    changes = {key: value for key, value in after.items() if before.get(key) != value}
-    changes.update({key: None for key in before if key not in after})
-    return {key: _nulls(before.get(key), value) for key, value in changes.items()}
 
 
 def without_result(status: TaskStatus, why: str) -> TaskStatus:
@@ -166,12 +152,10 @@ def smallest(status: TaskStatus, now: datetime) -> TaskStatus:
     )
 
 
-def _nulls(old: Any, new: Any) -> Any:
-    """In a merge patch a key that should vanish must be named."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        gone = {key: None for key in old if key not in new}
-        return gone | {key: _nulls(old.get(key), value) for key, value in new.items()}
-    return new
+def too_large_event(status: TaskStatus) -> Event:
+    """The Event of a status for which the object has no room at all."""
+    text = f"its status cannot be stored, the object is too large: {status.message}"
+    return Event(kind="Warning", reason="StatusTooLarge", message=text, attempt=status.attempts)
 
 
 def _why(holds: bool, reason: str, message: str) -> tuple[str, str]:
@@ -200,4 +184,36 @@ def _condition(
         message=message,
         last_transition_time=old.last_transition_time if old is not None and keep else now,
         observed_generation=observed.generation,
+    )
+
+
+def stage(observed: Observed) -> Stage:
+    """Where the task stands: what is asked about it follows from that, and what is decided."""
+    if observed.deleting or observed.spec.managed_by not in (None, OURS):
+        return "ignored"
+    if observed.status.phase in FINAL:
+        return "finished"
+    if observed.asks:
+        answered = answer_given(observed) is not None
+        goes_on = answered and observed.spec.desired_state != "Cancelled"
+        return "between attempts" if goes_on else "asking"
+    attempt = current_attempt(observed)
+    over = ended_at(observed.status) is not None and observed.status.attempts == attempt
+    return "between attempts" if attempt == 0 or over else "in an attempt"
+
+
+def pending_status(
+    observed: Observed, now: datetime, attempt: int, why: Explanation | None
+) -> TaskStatus:
+    """The status of an attempt whose worker has not begun, and why if it takes unusually long."""
+    return write(
+        observed,
+        now,
+        "Pending",
+        why.reason if why else "Starting",
+        why.message if why else f"job {job_name(observed.name, attempt)} is starting",
+        admitted=True,
+        started=False,
+        detail=why.detail if why else "",
+        **identity(observed, attempt),
     )

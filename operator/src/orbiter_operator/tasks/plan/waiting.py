@@ -1,23 +1,36 @@
-"""Before an attempt: what it waits for, or that it may begin. Pure; part of `plan`."""
+"""Before an attempt: what it waits for (dependencies, a slot), or that it may begin. Pure."""
 
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Literal
 
+from orbiter_operator.kube.models import Event, Refusal, one_line
 from orbiter_operator.kube.names import job_name
-from orbiter_operator.pods.reasons import NO_POD_AFTER, Explanation, one_line
-from orbiter_operator.tasks.observed import Observed, Refusal
-from orbiter_operator.tasks.plan.actions import Announce, Plan, Publish, StartAttempt
-from orbiter_operator.tasks.plan.answers import Told, failures_before, told
-from orbiter_operator.tasks.plan.dependencies import list_names
-from orbiter_operator.tasks.plan.finished import LINGERING, leftovers
-from orbiter_operator.tasks.plan.result import give_up, substitute, trouble
+from orbiter_operator.pods.reasons import NO_POD_AFTER, Explanation
+from orbiter_operator.tasks.observed import Dependencies, Observed, slot_after
+from orbiter_operator.tasks.plan.actions import LINGERING, Plan, Publish, StartAttempt, leftovers
+from orbiter_operator.tasks.plan.naming import Continuation, continuation, failures_before
+from orbiter_operator.tasks.plan.result import give_up, substitute, waiting_event
 from orbiter_operator.tasks.plan.retry import backoff
-from orbiter_operator.tasks.plan.running import pending_status
-from orbiter_operator.tasks.plan.slots import place_after
-from orbiter_operator.tasks.plan.status import asked_something, dependencies_met, ended_at, write
+from orbiter_operator.tasks.plan.status import (
+    asked_something,
+    dependencies_met,
+    ended_at,
+    pending_status,
+    write,
+)
+
+Lookup = Callable[[str], str | None]
+"""Phase of a task in the same namespace: None when there is no such task, "" before its first."""
+Edges = Callable[[str], Sequence[str]]
+"""Names a task depends on; empty when there is no such task."""
+_NEVER = ("Failed", "Cancelled")
+_SHOWN = 3
+_MOST_EDGES = 20_000
+"""How far a cycle is looked for: some milliseconds. Tasks on a longer one wait and say for what."""
 
 REFUSED_AGAIN_SECONDS = 15.0
-LOOK_AGAIN_SECONDS = 30.0
+REQUEUE_SECONDS = 30.0
 _TRY_LATER = (403, 409)
 """Refusals that pass: a quota, a missing permission, a name that an old Job still holds."""
 
@@ -34,36 +47,36 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
         return blocked
     if observed.taken_by:
         return give_up(observed, now, "Cancelled", "TakenElsewhere", observed.taken_by)
-    spoken = told(observed, attempt)
+    spoken = continuation(observed, attempt)
     if observed.prompt is None and spoken is None:
         text = observed.prompt_error or "the prompt is not known yet"
-        return _wait(observed, now, "PromptMissing", text, due=LOOK_AGAIN_SECONDS)
-    if not observed.room.free:
+        return _wait(observed, now, "PromptMissing", text, requeue_after=REQUEUE_SECONDS)
+    if not observed.slots.free:
         return _in_line(observed, now)
     if observed.queue_error:
         return _wait(observed, now, "QueueUnavailable", observed.queue_error)
     if observed.refusal:
         return _refused(observed, now, attempt, observed.refusal)
     return Plan(
-        steps=(_start(attempt, observed.prompt or "", spoken),),
+        actions=(_start(attempt, observed.prompt or "", spoken),),
         # A task that has shown a phase before is left alone: if all goes well, Running is its next
-        # line, and if not, `progress` says what is wrong.
+        # line, and if not, `running` says what is wrong.
         status=None if observed.status.phase else pending_status(observed, now, attempt, None),
         event=_entry_ignored(observed, attempt),
-        place="take",
-        due=NO_POD_AFTER.total_seconds(),
+        slot="take",
+        requeue_after=NO_POD_AFTER.total_seconds(),
     )
 
 
-def _entry_ignored(observed: Observed, attempt: int) -> Announce | None:
+def _entry_ignored(observed: Observed, attempt: int) -> Event | None:
     if attempt > 1 or not observed.entry_ignored:
         return None
-    return Announce(
+    return Event(
         kind="Warning", reason="EntryIgnored", message=observed.entry_ignored, attempt=attempt
     )
 
 
-def _start(attempt: int, prompt: str, spoken: Told | None) -> StartAttempt:
+def _start(attempt: int, prompt: str, spoken: Continuation | None) -> StartAttempt:
     if spoken is None:
         return StartAttempt(attempt=attempt, prompt=prompt)
     return StartAttempt(attempt=attempt, prompt=spoken.answer, anew=spoken.anew)
@@ -76,9 +89,9 @@ def _cancel(observed: Observed, now: datetime, attempt: int) -> Plan:
             return _wait(observed, now, "QueueUnavailable", observed.queue_error)
         why = Explanation(reason="Cancelled", message="cancelled before it ran")
         output = substitute(observed, now, attempt, why, "cancelled")
-        return Plan(steps=(Publish(attempt=attempt, output=output),), again=True)
+        return Plan(actions=(Publish(attempt=attempt, output=output),), reobserve=True)
     end = give_up(observed, now, "Cancelled", "Cancelled", "cancelled before it ran")
-    return end.model_copy(update={"steps": leftovers(observed)})
+    return end.model_copy(update={"actions": leftovers(observed)})
 
 
 def _previous_holds(observed: Observed, now: datetime, previous: int) -> Plan | None:
@@ -86,16 +99,16 @@ def _previous_holds(observed: Observed, now: datetime, previous: int) -> Plan | 
     if previous == 0:
         return None
     ended = ended_at(observed.status) or now
-    place = place_after(observed, now)
+    slot = slot_after(observed, now)
     failures = failures_before(observed, previous + 1)
     wait = (ended + backoff(observed.spec.retry, failures) - now).total_seconds()
     if wait > 0 and not asked_something(observed.status):
-        return Plan(place=place, due=wait)
+        return Plan(slot=slot, requeue_after=wait)
     if any(pod.alive(now) for pod in observed.pods_of(previous)):
         # It has answered and will leave by itself; its log stays readable as long as its Job does.
         lingers = now - ended >= LINGERING
         steps = leftovers(observed) if lingers else ()
-        return Plan(steps=steps, place=place, due=LOOK_AGAIN_SECONDS)
+        return Plan(actions=steps, slot=slot, requeue_after=REQUEUE_SECONDS)
     return None
 
 
@@ -119,25 +132,34 @@ def _dependencies_hold(observed: Observed, now: datetime) -> Plan | None:
 
 
 def _in_line(observed: Observed, now: datetime) -> Plan:
-    room = observed.room
-    if room.shown and observed.status.reason == "ConcurrencyLimit":
-        return Plan(place="wait", due=LOOK_AGAIN_SECONDS)
+    slots = observed.slots
+    if slots.shown and observed.status.reason == "ConcurrencyLimit":
+        return Plan(slot="wait", requeue_after=REQUEUE_SECONDS)
     text = (
-        f"place {room.place} of {room.waiting}, "
-        f"{room.running} of {room.limit} jobs running in this namespace"
+        f"place {slots.position} of {slots.waiting}, "
+        f"{slots.running} of {slots.limit} jobs running in this namespace"
     )
-    return _wait(observed, now, "ConcurrencyLimit", text, place="wait", due=LOOK_AGAIN_SECONDS)
+    return _wait(
+        observed, now, "ConcurrencyLimit", text, slot="wait", requeue_after=REQUEUE_SECONDS
+    )
 
 
 def _refused(observed: Observed, now: datetime, attempt: int, refusal: Refusal) -> Plan:
+    if refusal.holder:
+        text = (
+            f"Job {job_name(observed.name, attempt)} exists and is {refusal.holder}; delete it or "
+            "choose another task name"
+        )
+        return _wait(observed, now, "NameConflict", text, requeue_after=REFUSED_AGAIN_SECONDS)
     if refusal.status in _TRY_LATER:
-        return _wait(observed, now, refusal.reason, refusal.message, due=REFUSED_AGAIN_SECONDS)
+        reason = "QuotaExceeded" if "exceeded quota" in refusal.message else refusal.reason
+        return _wait(observed, now, reason, refusal.message, requeue_after=REFUSED_AGAIN_SECONDS)
     # "Job.batch "x" is invalid: spec…" says nothing before the colon that the reason does not.
     what = refusal.message.partition(" is invalid: ")[2] or refusal.message
     text = f"the API server refused Job {job_name(observed.name, attempt)}: {refusal.message}"
     why = Explanation(reason="JobRejected", message=one_line(what), detail=text)
     output = substitute(observed, now, attempt, why)
-    return Plan(steps=(Publish(attempt=attempt, output=output),), place="take", again=True)
+    return Plan(actions=(Publish(attempt=attempt, output=output),), slot="take", reobserve=True)
 
 
 def _wait(
@@ -146,11 +168,78 @@ def _wait(
     reason: str,
     message: str,
     *,
-    place: Literal["wait", "leave"] = "leave",
-    due: float | None = None,
+    slot: Literal["wait", "leave"] = "leave",
+    requeue_after: float | None = None,
 ) -> Plan:
     status = write(
         observed, now, "Pending", reason, message, admitted=False, started=False, detail=message
     )
-    event = trouble(observed, reason, message, observed.status.attempts)
-    return Plan(status=status, event=event, place=place, due=due)
+    event = waiting_event(observed, reason, message, observed.status.attempts)
+    return Plan(status=status, event=event, slot=slot, requeue_after=requeue_after)
+
+
+def resolve(name: str, phase_of: Lookup, edges: Edges) -> Dependencies:
+    """Judge the dependencies of one task.
+
+    Args:
+        name: The task.
+        phase_of: Phase of any task.
+        edges: Dependencies of any task.
+
+    Returns:
+        The first of cycle, failed, missing and waiting that applies, or nothing to wait for.
+    """
+    wanted = edges(name)
+    if not wanted:
+        return Dependencies()
+    phases = {dependency: phase_of(dependency) for dependency in wanted}
+    if all(phase == "Completed" for phase in phases.values()):
+        return Dependencies()
+    if cycle := find_cycle(name, edges):
+        return Dependencies(cycle=cycle)
+    for dependency, phase in phases.items():
+        if phase in _NEVER:
+            return Dependencies(failed=dependency)
+    if missing := tuple(item for item, phase in phases.items() if phase is None):
+        return Dependencies(missing=missing)
+    waiting = tuple(item for item, phase in phases.items() if phase != "Completed")
+    return Dependencies(waiting=waiting)
+
+
+def find_cycle(name: str, edges: Edges) -> tuple[str, ...]:
+    """The shortest way from `name` back to itself, both ends included; empty when there is none.
+
+    Looked for in every pass over a task that waits, so never in the whole of a large graph.
+    """
+    came_from: dict[str, str] = {}
+    frontier, seen = [name], 0
+    while frontier and seen < _MOST_EDGES:
+        following: list[str] = []
+        for current in frontier:
+            if seen >= _MOST_EDGES:
+                break
+            for dependency in edges(current):
+                seen += 1
+                if dependency == name:
+                    return _path(name, current, came_from)
+                if dependency not in came_from:
+                    came_from[dependency] = current
+                    following.append(dependency)
+        frontier = following
+    return ()
+
+
+def _path(name: str, last: str, came_from: dict[str, str]) -> tuple[str, ...]:
+    path = [name, last] if last != name else [name]
+    while path[-1] != name:
+        path.append(came_from[path[-1]])
+    if len(path) == 1:
+        path.append(name)
+    return tuple(reversed(path))
+
+
+def list_names(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    shown = ", ".join(names[:_SHOWN])
+    more = len(names) - _SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,177 @@
+"""What AgentTask and POSession have in common: agent, workspace, conditions, usage, Events."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
+from pydantic.alias_generators import to_camel
+
+LINE = 140
+
+ConditionStatus = Literal["True", "False", "Unknown"]
+
+
+def timestamp(moment: datetime) -> str:
+    """Write a time as the API server reads it, in UTC and with milliseconds."""
+    text = moment.astimezone(UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
+
+
+Time = Annotated[datetime, PlainSerializer(timestamp, return_type=str)]
+
+
+class KubeModel(BaseModel):
+    """Base: frozen, camelCase outside and snake_case inside, unknown fields ignored."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True
+    )
+
+
+class SecretRef(KubeModel):
+    """Name of a Secret in the task's namespace. The operator never reads it."""
+
+    name: str
+
+
+class ConfigMapKey(KubeModel):
+    """A key of a ConfigMap in the task's namespace."""
+
+    name: str
+    key: str
+
+
+class FileSource(KubeModel):
+    """Where the agent file of an Orbiter agent is."""
+
+    config_map_key_ref: ConfigMapKey
+
+
+class Agent(KubeModel):
+    """Which agent works, and how. `env` stays as the API has it: it is copied into the pod."""
+
+    type: str = "claude"
+    model: str | None = None
+    max_turns: int | None = None
+    max_cost_usd: float | None = Field(None, alias="maxCostUSD")
+    credentials_secret_ref: SecretRef | None = None
+    env: tuple[dict[str, Any], ...] = ()
+    system_prompt: str | None = None
+    file_from: FileSource | None = None
+
+
+class Git(KubeModel):
+    """A repository to clone before the agent starts."""
+
+    url: str
+    ref: str | None = None
+    branch: str | None = None
+    push: Literal["Never", "Always"] = "Never"
+    credentials_secret_ref: SecretRef | None = None
+
+
+class Workspace(KubeModel):
+    """The directory the agent works in. Volumes stay as the API has them."""
+
+    git: Git | None = None
+    persistent_volume_claim: dict[str, Any] | None = None
+    empty_dir: dict[str, Any] | None = None
+
+
+class Condition(KubeModel):
+    """One fact for programs."""
+
+    type: str
+    status: ConditionStatus
+    reason: str
+    message: str = ""
+    last_transition_time: Time
+    observed_generation: int | None = None
+
+
+class TaskUsage(KubeModel):
+    """What all attempts so far have cost."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_usd: float | None = Field(None, alias="costUSD")
+    turns: int = 0
+
+
+class Frozen(BaseModel):
+    """Base: frozen, so that it can be compared and never changes under a decision."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Refusal(Frozen):
+    """The API server would not create a Job or a Deployment.
+
+    `holder` says whose the object is that has its name already.
+    """
+
+    status: int
+    reason: str
+    message: str
+    holder: str = ""
+
+
+class Event(Frozen):
+    """Post a Kubernetes Event. Two with the same reason and attempt are one."""
+
+    kind: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+    attempt: int
+
+
+class Status(KubeModel):
+    """What both kinds' status have: conditions, and a way to be written."""
+
+    observed_generation: int | None = None
+    conditions: tuple[Condition, ...] = ()
+
+    def condition(self, kind: str) -> Condition | None:
+        """The condition of one type, or None."""
+        return next((item for item in self.conditions if item.type == kind), None)
+
+    def to_api(self) -> dict[str, Any]:
+        """The dict the API server takes; fields without a value are left out."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+M = TypeVar("M", bound=KubeModel)
+
+
+def read_model(model: type[M], raw: Any) -> tuple[M, str | None]:
+    """Read a spec; an empty one and why, when it cannot be read."""
+    try:
+        return model.model_validate(raw), None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return model(), f"spec.{where}: {first['msg']}"
+
+
+def patch(old: Status, new: Status) -> dict[str, Any]:
+    """The merge patch that turns one status into the other; empty when they are equal."""
+    before, after = old.to_api(), new.to_api()
+    changes = {key: value for key, value in after.items() if before.get(key) != value}
+    changes.update({key: None for key in before if key not in after})
+    return {key: _nulls(before.get(key), value) for key, value in changes.items()}
+
+
+def _nulls(old: Any, new: Any) -> Any:
+    """In a merge patch a key that should vanish must be named."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        gone = {key: None for key in old if key not in new}
+        return gone | {key: _nulls(old.get(key), value) for key, value in new.items()}
+    return new
+
+
+def one_line(text: str, longest: int = LINE) -> str:
+    """The text as one line of at most `longest` characters, cut with an ellipsis."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"

@@ -1,0 +1,175 @@
+"""What a Job and a pod say of a worker: one reading of both, for tasks and for sessions.
+
+Whose they are, each kind finds out by itself: `job_of_attempt`, `pod_of_attempt`, `pod_of_session`.
+"""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from orbiter_operator.kube.models import Frozen
+from orbiter_operator.kube.names import WORKER, parse_time
+
+LOST_AFTER_SECONDS = 30.0
+"""A pod that is still there so long after its grace period has a node that no longer answers."""
+_ORDINARY = ("PodInitializing", "ContainerCreating", None)
+"""What every container waits for at first."""
+
+
+class JobState(Frozen):
+    """One attempt's Job."""
+
+    name: str
+    uid: str
+    owner: str
+    attempt: int
+    created: datetime
+    state: Literal["suspended", "active", "complete", "failed"] = "active"
+    reason: str = ""
+    message: str = ""
+    deleting: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether no pod of this Job will ever run again."""
+        return self.state in ("complete", "failed")
+
+
+class PodState(Frozen):
+    """A worker's pod, as far as it explains why the worker does or does not run.
+
+    `waiting_*`, `exit_*`: of the worker's container or of another one that holds it up; `exit_*`
+    also of the run before the present one. `ran_since` is when a container began that has ended.
+    `owner` is the uid of the AgentTask or POSession, `job` that of the attempt's Job. Times are
+    those of the kubelet, in seconds.
+    """
+
+    name: str
+    owner: str
+    created: datetime
+    attempt: int = 0
+    job: str = ""
+    phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    deleted_at: datetime | None = None
+    node: str = ""
+    unschedulable: str | None = None
+    disruption: str = ""
+    image: str = ""
+    restarts: int = 0
+    waiting_reason: str = ""
+    waiting_message: str = ""
+    waiting_since: datetime | None = None
+    running_since: datetime | None = None
+    ran_since: datetime | None = None
+    exit_reason: str = ""
+    exit_code: int | None = None
+    exit_message: str = ""
+
+    @property
+    def over(self) -> bool:
+        """Whether its containers have ended for good."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def began(self) -> datetime | None:
+        """When its container has begun, whether it runs still or has ended."""
+        return self.running_since or self.ran_since
+
+    def lost(self, now: datetime) -> bool:
+        """Whether its node has stopped answering: deleted long ago and still there."""
+        if self.over or self.deleted_at is None:
+            return False
+        return (now - self.deleted_at).total_seconds() > LOST_AFTER_SECONDS
+
+    def alive(self, now: datetime) -> bool:
+        """Whether its worker may still be working, or holding a message."""
+        return not self.over and not self.lost(now)
+
+
+def job_state(obj: dict[str, Any], *, owner: str, attempt: int) -> JobState:
+    """Read the Job of an attempt."""
+    meta = obj["metadata"]
+    state: Literal["suspended", "active", "complete", "failed"] = "active"
+    if (obj.get("spec") or {}).get("suspend"):
+        state = "suspended"
+    reason = message = ""
+    for condition in (obj.get("status") or {}).get("conditions") or ():
+        if condition.get("status") == "True" and condition["type"] in ("Complete", "Failed"):
+            state = "complete" if condition["type"] == "Complete" else "failed"
+            reason, message = condition.get("reason", ""), condition.get("message", "")
+    return JobState(
+        name=meta["name"],
+        uid=meta["uid"],
+        owner=owner,
+        attempt=attempt,
+        created=datetime.fromisoformat(meta["creationTimestamp"]),
+        state=state,
+        reason=reason,
+        message=message,
+        deleting="deletionTimestamp" in meta,
+    )
+
+
+def pod_state(obj: dict[str, Any], *, owner: str, attempt: int = 0, job: str = "") -> PodState:
+    """Read the pod of a worker."""
+    meta, status = obj["metadata"], obj.get("status") or {}
+    found: dict[str, Any] = {}
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
+            found["unschedulable"] = condition.get("message", "")
+        if condition["type"] == "DisruptionTarget" and condition.get("status") == "True":
+            found["disruption"] = condition.get("reason", "")
+    for container in _containers(status):
+        found |= _container(container)
+    if found.get("waiting_reason"):
+        found["waiting_since"] = parse_time(status.get("startTime") or meta["creationTimestamp"])
+    return PodState(
+        name=meta["name"],
+        owner=owner,
+        created=datetime.fromisoformat(meta["creationTimestamp"]),
+        attempt=attempt,
+        job=job,
+        phase=status.get("phase", "Pending"),
+        reason=status.get("reason", ""),
+        message=status.get("message", ""),
+        deleted_at=parse_time(meta.get("deletionTimestamp")),
+        node=(obj.get("spec") or {}).get("nodeName", ""),
+        **found,
+    )
+
+
+def _containers(status: dict[str, Any]) -> list[dict[str, Any]]:
+    """The containers that matter: failed or waiting init containers, what waits, the worker's."""
+    found = []
+    for item in status.get("initContainerStatuses") or ():
+        state = item.get("state") or {}
+        if "running" not in state and (state.get("terminated") or {}).get("exitCode") != 0:
+            found.append(item)
+    return found + [
+        item
+        for item in status.get("containerStatuses") or ()
+        if item["name"] == WORKER or "waiting" in (item.get("state") or {})
+    ]
+
+
+def _container(item: dict[str, Any]) -> dict[str, Any]:
+    state = item.get("state") or {}
+    found: dict[str, Any] = {
+        "image": item.get("image", ""),
+        "restarts": item.get("restartCount", 0),
+    }
+    waiting, running = state.get("waiting") or {}, state.get("running")
+    ended = state.get("terminated")
+    if waiting.get("reason") not in _ORDINARY:
+        found["waiting_reason"] = waiting["reason"]
+        found["waiting_message"] = waiting.get("message", "")
+    if running is not None:
+        found["running_since"] = parse_time(running.get("startedAt"))
+    if ended:
+        found["ran_since"] = parse_time(ended.get("startedAt"))
+    if ended := ended or (item.get("lastState") or {}).get("terminated"):
+        found["exit_reason"] = ended.get("reason", "")
+        found["exit_code"] = ended.get("exitCode")
+        found["exit_message"] = ended.get("message", "")
+    return found

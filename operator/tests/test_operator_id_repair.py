@@ -1,0 +1,210 @@
+"""Ids of entries that no clock has made: what they break is mended, and nothing else suffers."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+from support.eventually import eventually
+from support.observed import NOW
+
+from orbiter_contracts.queues import (
+    DEVELOPER_GROUP,
+    DEVELOPER_INPUT,
+    DEVELOPER_OUTPUT,
+    LIFECYCLE,
+    OPERATOR_GROUP,
+    PO_GROUP,
+    dead_letter,
+    po_input,
+    po_output,
+)
+from orbiter_operator.sessions.observed import entry_time
+from orbiter_operator.sessions.streams import Record, SessionQueues, registry_key
+from orbiter_operator.streams.client import blocking_client, redis_client
+from orbiter_operator.streams.id_repair import SHARED, Mender
+from orbiter_operator.streams.reader import LAST_ID, Inbox, read_routes
+
+pytestmark = pytest.mark.integration
+FUTURE = "9999999999999-0"
+RECORD = Record("u", "team", "alice", "team.alice", retain=False)
+INPUT, OUTPUT = po_input("team.alice"), po_output("team.alice")
+GROUPS = dict(zip(SHARED, (DEVELOPER_GROUP, OPERATOR_GROUP, OPERATOR_GROUP), strict=True))
+
+
+@pytest.fixture
+async def client(redis_server, redis):
+    """The operator's own client, on an empty database."""
+    made = redis_client(redis_server.url)
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture
+def queues(client):
+    return SessionQueues(client, registry_key("ns", "lease"))
+
+
+async def newest(redis: Redis, stream: str) -> str:
+    return str((await redis.xinfo_stream(stream))["last-generated-id"])
+
+
+def sane(entry: str) -> bool:
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    return int(entry.partition("-")[0]) < tomorrow.timestamp() * 1000
+
+
+@pytest.mark.parametrize("stream", [INPUT, OUTPUT])
+async def test_a_session_whose_ids_have_run_out_is_mended_by_the_look_at_it(queues, redis, stream):
+    await queues.look(RECORD)
+    await redis.xadd(stream, {"data": "x"}, id=LAST_ID)
+    with pytest.raises(ResponseError):
+        await redis.xadd(stream, {"data": "{}"})
+    found = await queues.look(RECORD)
+    assert found.waiting == 0
+    assert sane(found.last_message)
+    assert sane(await redis.xadd(stream, {"data": "{}"}))
+    [(_, letter)] = await redis.xrange(dead_letter(stream))
+    assert letter["data"] == "x"
+    assert "out of range" in letter["reason"]
+
+
+async def test_what_else_waits_or_is_held_in_a_mended_stream_stays_so(queues, redis):
+    await queues.look(RECORD)
+    held = await redis.xadd(INPUT, {"data": "held"})
+    await redis.xreadgroup(PO_GROUP, "w", {INPUT: ">"})
+    unread = await redis.xadd(INPUT, {"data": "unread"})
+    await redis.xadd(INPUT, {"data": "x"}, id=LAST_ID)
+    found = await queues.look(RECORD)
+    assert (found.pending, found.undelivered) == (1, 1)
+    pending = await redis.xpending_range(INPUT, PO_GROUP, "-", "+", 10)
+    assert [item["message_id"] for item in pending] == [held]
+    later = await redis.xadd(INPUT, {"data": "later"})
+    [[_, read]] = await redis.xreadgroup(PO_GROUP, "w", {INPUT: ">"})
+    assert [entry for entry, _ in read] == [unread, later]
+
+
+async def test_a_message_with_the_last_id_that_a_worker_holds_is_mended_too(queues, redis):
+    await queues.look(RECORD)
+    await redis.xadd(INPUT, {"data": "x"}, id=LAST_ID)
+    await redis.xreadgroup(PO_GROUP, "w", {INPUT: ">"})
+    found = await queues.look(RECORD)
+    assert (found.pending, found.undelivered) == (0, 0)
+    later = await redis.xadd(INPUT, {"data": "later"})
+    [[_, read]] = await redis.xreadgroup(PO_GROUP, "w", {INPUT: ">"})
+    assert [entry for entry, _ in read] == [later]
+
+
+async def test_one_broken_stream_leaves_the_count_of_the_other_sessions_as_it_is(queues, redis):
+    names = [f"team.s{number}" for number in range(100)]
+    for name in names:
+        await redis.xgroup_create(po_input(name), PO_GROUP, id="0", mkstream=True)
+        await redis.xadd(po_input(name), {"data": "{}"})
+    broken = po_input(names[7])
+    await redis.xadd(broken, {"data": "x"}, id=LAST_ID)
+    await redis.xreadgroup(PO_GROUP, "w", {broken: ">"})
+    await redis.xdel(broken, LAST_ID)
+    await redis.delete(po_input(names[8]))
+    await redis.set(po_input(names[8]), "no stream")
+    waiting = await queues.waiting(names)
+    others = [name for name in names if name not in (names[7], names[8])]
+    assert {waiting[name] for name in others} == {1}
+    assert waiting[names[7]] == -1  # it has to be looked at, and that mends it
+    assert waiting[names[8]] == -1
+
+
+@pytest.mark.parametrize("stream", SHARED)
+async def test_a_shared_stream_whose_ids_have_run_out_takes_entries_again(client, redis, stream):
+    group, dead = GROUPS[stream], []
+    await redis.xgroup_create(stream, group, id="0", mkstream=True)
+    held = await redis.xadd(stream, {"data": "held"})
+    await redis.xreadgroup(group, "c", {stream: ">"})
+    await redis.xadd(stream, {"data": "x"}, id=LAST_ID)
+    await redis.xadd(dead_letter(stream), {"data": "x"}, id=LAST_ID)
+    await Mender(client, dead.append).mend_shared()
+    assert dead.count(stream) == 1
+    later = await redis.xadd(stream, {"data": "later"})
+    assert sane(later)
+    [[_, read]] = await redis.xreadgroup(group, "c", {stream: ">"})
+    assert [entry for entry, _ in read] == [later]
+    assert [entry for entry, _ in await redis.xrange(stream)] == [held, later]
+    [(_, letter)] = await redis.xrange(dead_letter(stream))
+    assert "out of range" in letter["reason"]
+
+
+async def test_entries_from_the_future_are_dealt_with_before_their_stream_is_mended(client, redis):
+    await redis.xgroup_create(LIFECYCLE, OPERATOR_GROUP, id="0", mkstream=True)
+    await redis.xadd(LIFECYCLE, {"data": "first"}, id=FUTURE)
+    behind = await redis.xadd(LIFECYCLE, {"data": "ours"})
+    mender = Mender(client)
+    assert not await mender.mend(LIFECYCLE)
+    await redis.xreadgroup(OPERATOR_GROUP, "c", {LIFECYCLE: ">"})
+    assert not await mender.mend(LIFECYCLE)
+    await redis.xack(LIFECYCLE, OPERATOR_GROUP, FUTURE, behind)
+    assert await mender.mend(LIFECYCLE)
+    assert sane(await redis.xadd(LIFECYCLE, {"data": "later"}))
+    assert not await redis.exists(dead_letter(LIFECYCLE))
+
+
+async def test_thousands_of_entries_without_a_place_are_mended_at_once(client, redis):
+    await redis.xgroup_create(DEVELOPER_INPUT, DEVELOPER_GROUP, id="0", mkstream=True)
+    async with redis.pipeline(transaction=False) as pipe:
+        for number in range(1, 1201):
+            pipe.xadd(DEVELOPER_INPUT, {"data": "x"}, id=f"18446744073709551615-{number}")
+        await pipe.execute()
+    await redis.xreadgroup(DEVELOPER_GROUP, "c", {DEVELOPER_INPUT: ">"})
+    await Mender(client).mend_shared()
+    assert await redis.xlen(DEVELOPER_INPUT) == 0
+    assert (await redis.xpending(DEVELOPER_INPUT, DEVELOPER_GROUP))["pending"] == 0
+    assert sane(await redis.xadd(DEVELOPER_INPUT, {"data": "later"}))
+
+
+async def test_a_stream_of_the_present_is_left_alone(client, redis):
+    await redis.xgroup_create(DEVELOPER_OUTPUT, OPERATOR_GROUP, id="0", mkstream=True)
+    entry = await redis.xadd(DEVELOPER_OUTPUT, {"data": "x"})
+    await Mender(client).mend_shared()
+    assert await newest(redis, DEVELOPER_OUTPUT) == entry
+    assert not await redis.exists(LIFECYCLE)
+
+
+async def test_what_is_held_is_read_once_also_with_the_last_id(client, redis_server, redis):
+    reader = blocking_client(redis_server.url)
+    inbox = Inbox(client, reader, LIFECYCLE, OPERATOR_GROUP, "c")
+    await redis.xgroup_create(LIFECYCLE, OPERATOR_GROUP, id="0", mkstream=True)
+    await redis.xadd(LIFECYCLE, {"data": "x"}, id=LAST_ID)
+    await redis.xreadgroup(OPERATOR_GROUP, "c", {LIFECYCLE: ">"})
+    held = await inbox.held("0", 10)
+    assert [entry.id for entry in held] == [LAST_ID]
+    assert await inbox.held(LAST_ID, 10) == []
+    assert [entry for entry, _ in await read_routes(client, LIFECYCLE, "-", 10)] == [LAST_ID]
+    await reader.aclose()
+
+
+@pytest.mark.parametrize(
+    ("entry", "time"),
+    [
+        ("0-0", None),
+        (f"{int(NOW.timestamp() * 1000)}-3", NOW),
+        ("9007199254740993000-0", None),
+        (LAST_ID, None),
+        ("no id", None),
+        ("", None),
+    ],
+)
+def test_every_id_has_a_time_or_none(entry, time):
+    assert entry_time(entry) == time
+
+
+async def test_tasks_are_done_again_seconds_after_somebody_has_used_up_the_shared_ids(world):
+    await world.start_operator()
+    world.apply("before")
+    await world.until("before", "Completed")
+    for stream in SHARED:
+        await world.redis.xadd(stream, {"data": "x"}, id=LAST_ID)
+
+    async def mended() -> bool:
+        return all([sane(await newest(world.redis, stream)) for stream in SHARED])
+
+    await eventually(mended)
+    world.apply("after")
+    await world.until("after", "Completed")

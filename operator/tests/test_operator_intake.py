@@ -1,0 +1,100 @@
+"""Entries from outside with which the API server fails: none of them holds up the others."""
+
+import asyncio
+
+import pytest
+from support.eventually import eventually
+from support.fake_api import RefusedRequestError
+
+from orbiter_contracts import DeveloperWorkerInput, encode
+from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT
+from orbiter_operator.runtime.supervisor import end
+from orbiter_operator.streams import intake as dispatching
+from orbiter_operator.streams.attempts import Attempts
+from orbiter_operator.streams.client import blocking_client, redis_client
+from orbiter_operator.streams.intake import Intake
+from orbiter_operator.streams.reader import id_before
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+async def poisoned(api):
+    """Set to have the API server no longer fail with the task of the entry `poison`."""
+    mended = asyncio.Event()
+
+    async def refuse(verb, plural, body):
+        poison = verb == "create" and plural == "agenttasks" and body["spec"]["taskId"] == "poison"
+        if poison and not mended.is_set():
+            raise RefusedRequestError(500, "InternalError", "admission webhook: EOF")
+
+    api.before = refuse
+    return mended
+
+
+@pytest.fixture
+async def dispatcher(redis_server, redis, kube, monkeypatch):
+    monkeypatch.setattr(dispatching, "ASIDE_SECONDS", 0.05)
+    monkeypatch.setattr(dispatching, "_PAUSE_SECONDS", 0.01)
+    await Attempts(redis).create_groups()
+    client, reader = redis_client(redis_server.url), blocking_client(redis_server.url)
+    made = Intake(
+        redis=client,
+        reader=reader,
+        kube=kube,
+        namespace="team",
+        agent={"type": "claude"},
+        free_slots=lambda: 100,
+        allowed=lambda: None,
+        dead=lambda stream: None,
+    )
+    yield made
+    await client.aclose()
+    await reader.aclose()
+
+
+def adopted(api):
+    return {obj["spec"]["taskId"] for obj in api.objects["agenttasks"].values()}
+
+
+async def test_an_entry_with_which_the_api_server_keeps_failing_holds_up_nobody(
+    api, redis, poisoned, dispatcher
+):
+    for name in ("poison", "good", "better"):
+        await redis.xadd(DEVELOPER_INPUT, encode(DeveloperWorkerInput(task_id=name, prompt="ok")))
+    part = asyncio.create_task(dispatcher.run())
+    await eventually(lambda: adopted(api) == {"good", "better"})
+    poisoned.set()
+    await eventually(lambda: "poison" in adopted(api))
+    await end([part])
+    assert await redis.exists(f"{DEVELOPER_INPUT}:dead") == 0
+
+
+async def test_what_another_worker_has_taken_meanwhile_is_left_to_it(
+    api, redis, poisoned, dispatcher
+):
+    poison = encode(DeveloperWorkerInput(task_id="poison", prompt="ok"))
+    theirs = await redis.xadd(DEVELOPER_INPUT, poison)
+    good = encode(DeveloperWorkerInput(task_id="good", prompt="ok"))
+    await redis.xadd(DEVELOPER_INPUT, good)
+    part = asyncio.create_task(dispatcher.run())
+    await eventually(lambda: adopted(api) == {"good"})
+    await redis.xack(DEVELOPER_INPUT, DEVELOPER_GROUP, theirs)
+    poisoned.set()
+    ours = await redis.xadd(DEVELOPER_INPUT, poison)
+    await eventually(lambda: adopted(api) == {"good", "poison"})
+    await end([part])
+    made = {obj["metadata"]["annotations"]["orbiter.dev/entry"] for obj in _tasks(api)}
+    assert ours in made
+    assert theirs not in made
+
+
+def _tasks(api):
+    return api.objects["agenttasks"].values()
+
+
+@pytest.mark.parametrize(
+    ("entry", "before"), [("5-3", "5-2"), ("5-0", f"4-{2**64 - 1}"), ("0-1", "0-0")]
+)
+def test_reading_after_the_id_before_an_entry_begins_with_it(entry, before):
+    assert id_before(entry) == before

@@ -1,0 +1,263 @@
+"""The Job of an attempt: safe by default, told who it is, and open to the user's template."""
+
+import pytest
+from support.observed import UID, observed, spec
+
+from orbiter_operator.kube.names import job_name, request_id
+from orbiter_operator.pods.rules import image_error
+from orbiter_operator.pods.template import CREDENTIALS, WorkerDefaults
+from orbiter_operator.tasks.job import build_job
+from orbiter_operator.tasks.observed import Adopted
+
+DEFAULTS = WorkerDefaults(
+    images=dict.fromkeys(CREDENTIALS, "worker:1"),
+    pull_policy="IfNotPresent",
+    redis_secret="orbiter-redis",
+    service_account="orbiter-worker",
+    resources={"limits": {"memory": "1Gi"}},
+    grace_seconds=60,
+    job_ttl_seconds=3600,
+)
+
+
+def built(attempt=1, **changes):
+    """The Job of a task whose spec has these fields."""
+    return build_job(observed(spec=spec(**changes)), attempt, "7-0", DEFAULTS)
+
+
+def pod_spec(**changes):
+    return built(**changes)["spec"]["template"]["spec"]
+
+
+def container(**changes):
+    return pod_spec(**changes)["containers"][0]
+
+
+def environment(**changes):
+    """The worker's variables by name: the value, or where it is kept."""
+    return {
+        item["name"]: item.get("value", item.get("valueFrom"))
+        for item in container(**changes)["env"]
+    }
+
+
+def test_the_job_runs_once_and_never_again():
+    job = built(timeoutSeconds=1800)["spec"]
+    assert job["backoffLimit"] == 0
+    assert job["podReplacementPolicy"] == "Failed"
+    assert job["template"]["spec"]["restartPolicy"] == "Never"
+    assert job["activeDeadlineSeconds"] == 2400
+    assert job["ttlSecondsAfterFinished"] == 3600
+
+
+def test_the_job_belongs_to_its_task():
+    meta = built()["metadata"]
+    (owner,) = meta["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("AgentTask", "fix", UID)
+    assert meta["labels"]["orbiter.dev/agenttask"] == "fix"
+    assert meta["labels"]["app.kubernetes.io/managed-by"] == "orbiter"
+
+
+def test_the_worker_meets_the_restricted_pod_security_standard():
+    pod = pod_spec()
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container()["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_the_worker_gets_no_token_and_no_service_variables():
+    assert pod_spec()["automountServiceAccountToken"] is False
+    assert pod_spec()["enableServiceLinks"] is False
+
+
+def test_the_worker_is_told_which_attempt_it_is():
+    told = environment()
+    assert told["WORKER_ID"] == "team.fix-1"
+    assert told["WORKER_TYPE"] == "developer"
+    assert told["TASK_ENTRY_ID"] == "7-0"
+    assert told["TASK_RECORD"] == f"agenttask:{UID}:1"
+    assert told["TASK_NAME"] == "team/fix"
+    assert told["TASK_ATTEMPT"] == "1"
+    assert told["TERMINATION_GRACE_SECONDS"] == "60"
+
+
+def test_redis_is_reached_through_the_secret_of_the_namespace():
+    reference = {"secretKeyRef": {"name": "orbiter-redis", "key": "developer-url"}}
+    assert environment()["REDIS_URL"] == reference
+
+
+def test_the_worker_is_told_which_variables_come_from_secrets():
+    dsn = {"name": "SHOP_DSN", "valueFrom": {"secretKeyRef": {"name": "shop", "key": "dsn"}}}
+    agent = {
+        "type": "codex",
+        "credentialsSecretRef": {"name": "keys"},
+        "env": [dsn, {"name": "MODE", "value": "test"}, {"name": "SECRET_ENV", "value": "none"}],
+    }
+    told = environment(agent=agent)["SECRET_ENV"].split(",")
+    assert told == ["OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL", "SHOP_DSN", "REDIS_URL"]
+
+
+def test_credentials_from_a_whole_secret_count_as_coming_from_one():
+    whole = {"name": "worker", "envFrom": [{"secretRef": {"name": "keys"}}]}
+    told = environment(podTemplate={"spec": {"containers": [whole]}})["SECRET_ENV"]
+    assert "ANTHROPIC_API_KEY" in told.split(",")
+    whole["envFrom"] = [{"configMapRef": {"name": "settings"}}]
+    assert environment(podTemplate={"spec": {"containers": [whole]}})["SECRET_ENV"] == "REDIS_URL"
+
+
+def test_the_agents_settings_become_variables_and_what_is_not_set_stays_away():
+    agent = {"type": "claude", "model": "m", "maxTurns": 9, "maxCostUSD": 1.5}
+    told = environment(agent=agent)
+    assert (told["AGENT_MODEL"], told["AGENT_MAX_TURNS"]) == ("m", "9")
+    assert told["AGENT_MAX_COST_USD"] == "1.5"
+    assert "AGENT_SYSTEM_PROMPT" not in told
+    assert "AGENT_ENV" not in told
+
+
+@pytest.mark.parametrize("kind", sorted(CREDENTIALS))
+def test_credentials_are_referred_to_by_name_and_may_be_missing(kind):
+    agent = {"type": kind, "credentialsSecretRef": {"name": "keys"}}
+    told = environment(agent=agent)
+    for name in CREDENTIALS[kind]:
+        assert told[name]["secretKeyRef"] == {"name": "keys", "key": name, "optional": True}
+
+
+def test_further_variables_reach_the_agent_and_are_listed_for_the_wrapper():
+    token = {"secretKeyRef": {"name": "s", "key": "k"}}
+    env = [{"name": "TEAM", "value": "blue"}, {"name": "TOKEN", "valueFrom": token}]
+    told = environment(agent={"env": env})
+    assert told["TEAM"] == "blue"
+    assert told["TOKEN"] == token
+    assert told["AGENT_ENV"] == "TEAM,TOKEN"
+
+
+def test_git_credentials_are_mounted_and_not_in_the_environment():
+    git = {"url": "https://example.com/r.git", "credentialsSecretRef": {"name": "git-key"}}
+    workspace = {"git": git}
+    assert environment(workspace=workspace)["GIT_CREDENTIALS_DIR"] == "/run/secrets/git"
+    volumes = {item["name"]: item for item in pod_spec(workspace=workspace)["volumes"]}
+    assert volumes["git-credentials"]["secret"]["secretName"] == "git-key"
+
+
+def test_an_agent_file_of_a_configmap_is_mounted_and_named():
+    source = {"configMapKeyRef": {"name": "agents", "key": "reviewer"}}
+    agent = {"agent": {"type": "orbiter", "fileFrom": source}}
+    assert environment(**agent)["AGENT_FILE"] == "/run/agent/agent.yaml"
+    mounts = {item["name"]: item for item in container(**agent)["volumeMounts"]}
+    assert mounts["agent"] == {"name": "agent", "mountPath": "/run/agent", "readOnly": True}
+    (volume,) = [item for item in pod_spec(**agent)["volumes"] if item["name"] == "agent"]
+    items = [{"key": "reviewer", "path": "agent.yaml"}]
+    assert volume["configMap"] == {"name": "agents", "items": items}
+
+
+def sessions_and_keys(**changes):
+    """What the first four attempts are told of their agent's session."""
+    for number in (1, 2, 3, 4):
+        pod = built(number, **changes)["spec"]["template"]["spec"]
+        told = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
+        yield told["SESSION_ID"], told["SNAPSHOT_KEY"]
+
+
+def test_an_attempt_after_a_failure_begins_a_session_of_its_own():
+    sessions, keys = zip(*sessions_and_keys(), strict=True)
+    assert sessions == tuple(request_id(UID, number) for number in (1, 2, 3, 4))
+    assert set(keys) == {f"agenttask:{UID}:snapshot"}
+
+
+def test_attempts_after_a_question_go_on_with_the_session_that_asked():
+    answers = [{"id": request_id(UID, 2), "text": "main"}]
+    sessions, _ = zip(*sessions_and_keys(input=answers), strict=True)
+    assert sessions == tuple(request_id(UID, number) for number in (1, 2, 2, 2))
+
+
+def test_a_workspace_can_be_a_volume_that_stays():
+    workspace = {"persistentVolumeClaim": {"claimName": "repo"}}
+    volumes = {item["name"]: item for item in pod_spec(workspace=workspace)["volumes"]}
+    assert volumes["workspace"]["persistentVolumeClaim"] == {"claimName": "repo"}
+
+
+def test_a_queue_of_kueue_lets_the_job_in():
+    job = built(queueName="team-queue")
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team-queue"
+    assert job["spec"]["suspend"] is True
+
+
+def test_the_users_template_is_laid_over_ours():
+    template = {
+        "metadata": {"labels": {"cost-center": "7"}, "annotations": {"note": "hi"}},
+        "spec": {
+            "nodeSelector": {"disk": "ssd"},
+            "tolerations": [{"key": "gpu", "operator": "Exists"}],
+            "volumes": [{"name": "cache", "emptyDir": {}}],
+            "containers": [
+                {
+                    "name": "worker",
+                    "resources": {"limits": {"memory": "4Gi"}},
+                    "volumeMounts": [{"name": "cache", "mountPath": "/cache"}],
+                },
+                {"name": "helper", "image": "helper:1"},
+            ],
+        },
+    }
+    made = built(podTemplate=template)["spec"]["template"]
+    worker, helper = made["spec"]["containers"]
+    assert worker["resources"]["limits"]["memory"] == "4Gi"
+    assert {mount["mountPath"] for mount in worker["volumeMounts"]} >= {"/tmp", "/cache"}
+    assert helper["name"] == "helper"
+    assert made["metadata"]["labels"]["cost-center"] == "7"
+    assert made["spec"]["nodeSelector"] == {"disk": "ssd"}
+
+
+def test_the_users_template_cannot_make_the_worker_somebody_else():
+    env = [{"name": "WORKER_ID", "value": "evil"}, {"name": "REDIS_URL", "value": "redis://x"}]
+    template = {
+        "metadata": {"labels": {"orbiter.dev/agenttask": "other"}},
+        "spec": {"restartPolicy": "Always", "containers": [{"name": "worker", "env": env}]},
+    }
+    made = built(podTemplate=template)["spec"]["template"]
+    told = {item["name"]: item for item in made["spec"]["containers"][0]["env"]}
+    assert told["WORKER_ID"]["value"] == "team.fix-1"
+    assert "value" not in told["REDIS_URL"]
+    assert made["metadata"]["labels"]["orbiter.dev/agenttask"] == "fix"
+    assert made["spec"]["restartPolicy"] == "Never"
+
+
+def test_a_longer_grace_period_is_told_to_the_worker():
+    template = {"spec": {"terminationGracePeriodSeconds": 300}}
+    assert environment(podTemplate=template)["TERMINATION_GRACE_SECONDS"] == "300"
+
+
+def test_null_in_the_users_template_removes_ours():
+    template = {"spec": {"securityContext": {"fsGroup": None}}}
+    assert "fsGroup" not in pod_spec(podTemplate=template)["securityContext"]
+
+
+def test_building_a_job_changes_neither_the_spec_nor_the_defaults():
+    before = spec(podTemplate={"spec": {"containers": [{"name": "worker", "env": []}]}})
+    copy = before.model_copy(deep=True)
+    build_job(observed(spec=before), 1, "7-0", DEFAULTS)
+    assert before == copy
+
+
+def test_job_names_are_short_enough_and_stay_different():
+    first, second = job_name("a" * 63, 1), job_name("a" * 62 + "b", 1)
+    assert len(first) == len(second) == 63
+    assert first != second
+    assert job_name("fix", 12) == "fix-12"
+
+
+def test_an_agent_without_an_image_is_explained():
+    told = image_error(spec(agent={"type": "gemini"}).agent, {"claude": "c:1"})
+    assert "'gemini'" in told
+    assert "claude" in told
+    assert "ORBITER_WORKER_IMAGES" in told
+
+
+def test_an_adopted_task_runs_its_own_entry():
+    facts = observed(adopted=Adopted(entry="9-9", request_id="theirs"))
+    env = build_job(facts, 1, "9-9", DEFAULTS)["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert {"name": "TASK_ENTRY_ID", "value": "9-9"} in env

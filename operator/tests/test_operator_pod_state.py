@@ -1,0 +1,156 @@
+"""Pods as the API server has them, and the facts they come to."""
+
+from typing import Any
+
+import pytest
+
+from orbiter_operator.kube.names import ENTRY, REQUEST, task_name
+from orbiter_operator.tasks.observed import Adopted, pod_of_attempt, read_adoption
+
+
+def pod(status: dict[str, Any], **meta: Any) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": "p",
+            "labels": {
+                "orbiter.dev/agenttask": "fix",
+                "orbiter.dev/agenttask-uid": "u",
+                "orbiter.dev/attempt": "2",
+            },
+            "ownerReferences": [{"kind": "Job", "name": "fix-2", "uid": "j", "controller": True}],
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            **meta,
+        },
+        "spec": {"nodeName": "n1"},
+        "status": status,
+    }
+
+
+def container(state: dict[str, Any], name: str = "worker") -> dict[str, Any]:
+    return {"name": name, "state": state}
+
+
+RUNNING = {"running": {"startedAt": "2026-01-01T00:00:05Z"}}
+
+
+def test_a_running_worker_has_a_time_since_when():
+    facts = pod_of_attempt(pod({"phase": "Running", "containerStatuses": [container(RUNNING)]}))
+    assert facts.running_since.second == 5
+    assert (facts.attempt, facts.owner, facts.node) == (2, "u", "n1")
+
+
+@pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
+def test_the_ordinary_course_of_things_is_no_waiting(reason):
+    state = {"waiting": {"reason": reason}}
+    facts = pod_of_attempt(pod({"phase": "Pending", "containerStatuses": [container(state)]}))
+    assert facts.waiting_reason == ""
+
+
+def test_what_a_container_waits_for_is_a_fact():
+    state = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
+    status = {
+        "phase": "Pending",
+        "startTime": "2026-01-01T00:00:01Z",
+        "containerStatuses": [container(state)],
+    }
+    facts = pod_of_attempt(pod(status))
+    assert (facts.waiting_reason, facts.waiting_message) == ("ErrImagePull", "not found")
+    assert facts.waiting_since.second == 1
+
+
+def test_a_helper_that_waits_is_a_fact_but_one_that_ends_is_not():
+    waits = container({"waiting": {"reason": "ErrImagePull"}}, "helper")
+    ended = container({"terminated": {"exitCode": 3, "reason": "Error"}}, "helper")
+    status = {"phase": "Running", "containerStatuses": [container(RUNNING), waits]}
+    assert pod_of_attempt(pod(status)).waiting_reason == "ErrImagePull"
+    status = {"phase": "Running", "containerStatuses": [ended, container(RUNNING)]}
+    assert pod_of_attempt(pod(status)).exit_code is None
+
+
+def test_how_the_worker_ended_is_a_fact():
+    ended = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "message": "last words"}}
+    facts = pod_of_attempt(pod({"phase": "Failed", "containerStatuses": [container(ended)]}))
+    assert (facts.exit_reason, facts.exit_code) == ("OOMKilled", 137)
+    assert facts.exit_message == "last words"
+    assert facts.over
+
+
+def test_an_init_container_that_failed_is_how_the_pod_ended():
+    ended = {"terminated": {"exitCode": 2, "reason": "Error"}}
+    status = {
+        "phase": "Failed",
+        "initContainerStatuses": [container(ended, "init")],
+        "containerStatuses": [container({"waiting": {"reason": "PodInitializing"}})],
+    }
+    assert pod_of_attempt(pod(status)).exit_code == 2
+
+
+def test_no_node_is_a_fact():
+    told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}
+    assert pod_of_attempt(pod({"phase": "Pending", "conditions": [told]})).unschedulable == "m"
+
+
+def test_a_disruption_is_a_fact():
+    told = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    facts = pod_of_attempt(pod({"phase": "Running", "conditions": [told]}))
+    assert facts.disruption == "EvictionByEvictionAPI"
+
+
+def test_a_pod_without_our_labels_is_not_ours():
+    assert pod_of_attempt({"metadata": {"name": "p", "labels": {}}, "status": {}}) is None
+
+
+def annotated(entry: str, **changes: Any) -> dict[str, Any]:
+    """Metadata of the task that the operator makes of an entry, but for what differs."""
+    meta = {"namespace": "team", "name": task_name(entry)}
+    return meta | {"annotations": {ENTRY: entry, REQUEST: "theirs"}} | changes
+
+
+def test_a_task_is_an_entrys_when_its_name_and_its_namespace_are_those_the_operator_gives():
+    adopted = Adopted(entry="17-0", request_id="theirs")
+    assert read_adoption(annotated("17-0"), "team") == (adopted, None)
+
+
+def test_a_task_without_the_annotation_is_an_ordinary_one():
+    assert read_adoption({"namespace": "team", "name": "fix"}, "team") == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("meta", "namespace"),
+    [
+        (annotated("17-0", name="fix"), "team"),
+        (annotated("17-0", namespace="other"), "team"),
+        (annotated("17-0"), "other"),
+        (annotated("17-0"), ""),
+        (annotated("17-0", annotations={ENTRY: "17-0"}), "team"),
+        (annotated("17-0", annotations={ENTRY: "17-0", REQUEST: ""}), "team"),
+    ],
+)
+def test_a_task_that_claims_an_entry_it_cannot_be_made_of_is_an_ordinary_one(meta, namespace):
+    adopted, why = read_adoption(meta, namespace)
+    assert adopted is None
+    assert "runs its own prompt" in why
+    assert "leave the annotation out" in why
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "",
+        "x",
+        "1",
+        "1-",
+        "-1",
+        "1-0-0",
+        "01-0",
+        "9" * 30 + "-0",
+        "+",
+        "\u0662-0",
+        "1-0\n",
+        "a" * 9999,
+    ],
+)
+def test_an_annotation_that_is_no_id_of_redis_is_ignored_and_quoted_in_brief(entry):
+    adopted, why = read_adoption(annotated(entry), "team")
+    assert adopted is None
+    assert len(why) < 300

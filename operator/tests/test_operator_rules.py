@@ -1,0 +1,246 @@
+"""What a spec may ask of the worker's pod, and the sentence when it may not."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.observed import observed, spec
+from support.running_sessions import DEFAULTS as PLAIN
+
+from orbiter_operator.pods.overlay import merge
+from orbiter_operator.pods.rules import DEEPEST
+from orbiter_operator.tasks.job import build_job
+from orbiter_operator.tasks.observed import read_spec
+
+DEFAULTS = PLAIN._replace(protected_secrets=("orbiter-redis-auth", "sh.helm.release.v1.orbiter.*"))
+OURS = "orbiter-redis"
+REFERENCE = {"secretKeyRef": {"name": OURS, "key": "po-url"}}
+TOKEN = {"serviceAccountToken": {"path": "token"}}
+
+
+def why(defaults: Any = DEFAULTS, **fields: Any) -> str | None:
+    """Why no pod is made of a spec with these fields."""
+    return read_spec({"prompt": "do it", **fields}, defaults)[1]
+
+
+def template(**pod: Any) -> dict[str, Any]:
+    return {"podTemplate": {"spec": pod}}
+
+
+def worker(**fields: Any) -> dict[str, Any]:
+    return template(containers=[{"name": "worker", **fields}])
+
+
+def volume(**source: Any) -> dict[str, Any]:
+    return template(volumes=[{"name": "v", **source}])
+
+
+def git(secret: str) -> dict[str, Any]:
+    where = {"url": "https://git.example.com/r.git", "credentialsSecretRef": {"name": secret}}
+    return {"workspace": {"git": where}}
+
+
+SECRETS: dict[str, dict[str, Any]] = {
+    "spec.agent.env[A].valueFrom.secretKeyRef.name": {
+        "agent": {"env": [{"name": "A", "valueFrom": REFERENCE}]}
+    },
+    "spec.agent.credentialsSecretRef.name": {"agent": {"credentialsSecretRef": {"name": OURS}}},
+    "spec.workspace.git.credentialsSecretRef.name": git(OURS),
+    "spec.podTemplate.spec.containers[worker].env[A].valueFrom.secretKeyRef.name": worker(
+        env=[{"name": "A", "valueFrom": REFERENCE}]
+    ),
+    "spec.podTemplate.spec.containers[worker].envFrom[0].secretRef.name": worker(
+        envFrom=[{"secretRef": {"name": OURS}}]
+    ),
+    "spec.podTemplate.spec.containers[helper].env[A].valueFrom.secretKeyRef.name": template(
+        containers=[{"name": "helper", "env": [{"name": "A", "valueFrom": REFERENCE}]}]
+    ),
+    "spec.podTemplate.spec.initContainers[first].envFrom[0].secretRef.name": template(
+        initContainers=[{"name": "first", "envFrom": [{"secretRef": {"name": OURS}}]}]
+    ),
+    "spec.podTemplate.spec.ephemeralContainers[late].envFrom[0].secretRef.name": template(
+        ephemeralContainers=[{"name": "late", "envFrom": [{"secretRef": {"name": OURS}}]}]
+    ),
+    "spec.podTemplate.spec.volumes[v].secret.secretName": volume(secret={"secretName": OURS}),
+    "spec.podTemplate.spec.volumes[v].projected.sources[0].secret.name": volume(
+        projected={"sources": [{"secret": {"name": OURS}}]}
+    ),
+    "spec.podTemplate.spec.volumes[v].csi.nodePublishSecretRef.name": volume(
+        csi={"driver": "d", "nodePublishSecretRef": {"name": OURS}}
+    ),
+    "spec.podTemplate.spec.volumes[v].csi.volumeAttributes.secretName": volume(
+        csi={"driver": "d", "volumeAttributes": {"secretName": OURS}}
+    ),
+    "spec.podTemplate.spec.volumes[v].azureFile.secretName": volume(azureFile={"secretName": OURS}),
+    "spec.podTemplate.spec.volumes[v].rbd.secretRef.name": volume(
+        rbd={"secretRef": {"name": OURS}}
+    ),
+    "spec.podTemplate.spec.imagePullSecrets[orbiter-redis].name": template(
+        imagePullSecrets=[{"name": OURS}]
+    ),
+}
+
+
+@pytest.mark.parametrize("field", SECRETS)
+def test_our_secret_is_refused_wherever_a_spec_names_it(field):
+    assert why(**SECRETS[field]) == (
+        f"{field} is 'orbiter-redis', a Secret of Orbiter itself; name one of your own"
+    )
+
+
+@pytest.mark.parametrize("name", ["orbiter-redis-auth", "sh.helm.release.v1.orbiter.v12"])
+def test_so_are_the_other_secrets_of_the_installation(name):
+    assert name in (why(**git(name)) or "")
+    assert name in (why(**volume(secret={"secretName": name})) or "")
+
+
+def test_the_name_of_our_secret_is_the_installations():
+    renamed = DEFAULTS._replace(redis_secret="queue")
+    assert why(renamed, **git(OURS)) is None
+    assert "'queue'" in (why(renamed, **git("queue")) or "")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        git("git-key"),
+        {"agent": {"credentialsSecretRef": {"name": "keys"}}},
+        volume(secret={"secretName": "mine"}),
+        volume(configMap={"name": OURS}),
+        worker(image="mine:1", env=[{"name": "A", "value": OURS}]),
+        worker(envFrom=[{"configMapRef": {"name": "settings"}}]),
+        template(nodeSelector={"env": "prod"}, serviceAccountName="orbiter-worker"),
+        template(containers=[{"name": "helper", "image": "h:1", "command": ["serve"]}]),
+        {"podTemplate": {"metadata": {"labels": {"env": "prod", "volumes": "none"}}}},
+        {"podTemplate": {}},
+    ],
+)
+def test_what_is_the_specs_own_is_taken(fields):
+    assert why(**fields) is None
+
+
+IDENTITIES: dict[str, dict[str, Any]] = {
+    "serviceAccountName is 'default'": {"serviceAccountName": "default"},
+    "serviceAccountName is None": {"serviceAccountName": None},
+    "serviceAccount is 'default'": {"serviceAccount": "default"},
+    "automountServiceAccountToken is True": {"automountServiceAccountToken": True},
+    "automountServiceAccountToken is None": {"automountServiceAccountToken": None},
+    "sources[0].serviceAccountToken is": {
+        "volumes": [{"name": "v", "projected": {"sources": [TOKEN]}}]
+    },
+    "sources[0].podCertificate is": {
+        "volumes": [{"name": "v", "projected": {"sources": [{"podCertificate": {}}]}}]
+    },
+}
+
+
+@pytest.mark.parametrize("field", IDENTITIES)
+def test_who_the_pod_is_in_the_cluster_is_not_the_specs_to_choose(field):
+    told = why(**template(**IDENTITIES[field])) or ""
+    assert field in told
+    assert told.startswith("spec.podTemplate.spec.")
+    assert "leave it out" in told
+    assert "workers.allowedServiceAccountNames" in told
+
+
+def test_a_service_account_that_the_installation_allows_may_have_its_token():
+    allows = DEFAULTS._replace(allowed_service_accounts=("builder",))
+    volumes = [{"name": "v", "projected": {"sources": [TOKEN]}}]
+    pod = {"automountServiceAccountToken": True, "volumes": volumes}
+    assert why(allows, **template(serviceAccountName="builder", **pod)) is None
+    assert why(allows, **template(**pod)) is not None
+    both = template(serviceAccountName="builder", serviceAccount="default")
+    assert "serviceAccount is 'default'" in (why(allows, **both) or "")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        worker(command=["sh", "-c", "echo $REDIS_URL"]),
+        worker(args=["-c"]),
+        worker(lifecycle={"postStart": {"exec": {"command": ["env"]}}}),
+        worker(livenessProbe={"exec": {"command": ["env"]}}),
+        worker(readinessProbe={"exec": {"command": ["env"]}}),
+        worker(startupProbe={"exec": {"command": ["env"]}}),
+        worker(env=[{"name": "REDIS_URL", "value": "redis://mine"}]),
+        worker(env=[{"name": "SNAPSHOT_KEY", "value": "worker:po:other.alice:snapshot"}]),
+        {"agent": {"env": [{"name": "SESSION_RECORD_PREFIX", "value": "session:user:other:"}]}},
+        worker(volumeMounts=[{"name": "tmp", "mountPath": "/x", "subPathExpr": "$(REDIS_URL)"}]),
+        template(hostPID=True),
+        template(shareProcessNamespace=True),
+        volume(hostPath={"path": "/var/lib/kubelet"}),
+    ],
+)
+def test_what_would_read_the_workers_password_is_refused(fields):
+    told = why(**fields) or ""
+    assert told.startswith("spec.")
+    assert any(word in told for word in ("leave", "choose another name", "use another kind"))
+
+
+def test_no_variable_can_contain_the_password():
+    env = [
+        {"name": "REDIS_URL", "value": "first"},
+        {"name": "LEAK", "value": "$(REDIS_URL)"},
+    ]
+    task = spec(**worker(env=env, envFrom=[{"configMapRef": {"name": "mine"}}]))
+    job = build_job(observed(spec=task), 1, "7-0", DEFAULTS)
+    names = [item["name"] for item in job["spec"]["template"]["spec"]["containers"][0]["env"]]
+    assert names.index("LEAK") < names.index("REDIS_URL") == len(names) - 1
+    assert len(set(names)) == len(names)
+    assert "SESSION_RECORD_PREFIX" in names
+
+
+@pytest.mark.parametrize(
+    "overlay",
+    [
+        {"spec": None},
+        {"metadata": None},
+        {"spec": "x"},
+        {"metadata": {"labels": "x"}},
+        *(
+            {"spec": {key: value}}
+            for key in ("containers", "volumes")
+            for value in (None, "x", 1, [None], ["x"], [{}], [{"name": 1}], [{"name": ["a"]}])
+        ),
+        {"spec": {"containers": [{"name": "worker", "env": "x"}]}},
+        {"spec": {"containers": [{"name": "worker", "env": [{"name": None}]}]}},
+        {"spec": {"initContainers": [{"name": "a", "env": [{"name": {}}]}]}},
+    ],
+)
+def test_a_template_that_makes_no_pod_is_explained(overlay):
+    told = why(podTemplate=overlay) or ""
+    assert told.startswith("spec.podTemplate.")
+    assert len(told) < 800
+
+
+def test_a_template_of_any_depth_is_answered_at_once():
+    deep: dict[str, Any] = {}
+    for _ in range(5000):
+        deep = {"a": [deep]}
+    assert f"deeper than {DEEPEST} levels" in (why(podTemplate={"spec": deep}) or "")
+
+
+def test_a_container_is_never_replaced_as_a_whole():
+    base = {"containers": [{"name": "worker", "image": "a", "securityContext": {}}]}
+    over = {"containers": [{"name": "worker", "value": "x"}]}
+    assert merge(base, over)["containers"][0]["image"] == "a"
+
+
+KEYS = ["containers", "volumes", "env", "name", "secret", "metadata", "spec", "labels", "worker"]
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4) | st.sampled_from(KEYS),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=3), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.fixed_dictionaries({}, optional={"metadata": JUNK, "spec": JUNK}))
+def test_every_template_is_either_explained_or_makes_a_job(overlay):
+    read, told = read_spec({"prompt": "p", "podTemplate": overlay}, DEFAULTS)
+    if told is None:
+        build_job(observed(spec=read), 1, "7-0", DEFAULTS)
