@@ -1,4 +1,4 @@
-"""Whether the sessions' watch follows, from kopf's requests alone."""
+"""Whether the watches of our own kinds follow, from kopf's requests alone."""
 
 import asyncio
 

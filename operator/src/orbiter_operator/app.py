@@ -16,10 +16,10 @@ import structlog
 from redis.asyncio import Redis
 
 from orbiter_operator.handlers import run_kopf
-from orbiter_operator.kube.cache import Cache
 from orbiter_operator.kube.client import AGENT_TASKS, JOBS, PO_SESSIONS, PODS, Kube
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.informer import Informer
+from orbiter_operator.kube.kopf_wire import Followed
 from orbiter_operator.kube.leader_election import Leader, LeaseLostError
 from orbiter_operator.kube.names import SELECTOR, Key
 from orbiter_operator.kube.watch_state import WatchState
@@ -29,6 +29,7 @@ from orbiter_operator.runtime.metrics import Metrics
 from orbiter_operator.runtime.supervisor import Part, Supervisor, every
 from orbiter_operator.runtime.throttle import UNHURRIED_SECONDS, Throttle
 from orbiter_operator.runtime.workqueue import WorkQueue
+from orbiter_operator.sessions.cache import KIND as SESSION
 from orbiter_operator.sessions.metrics import GAUGES as SESSION_GAUGES
 from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.parts import Sessions
@@ -37,6 +38,7 @@ from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
+from orbiter_operator.tasks.cache import KIND as TASK
 from orbiter_operator.tasks.cache import TaskCache
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.executor import Executor
@@ -171,12 +173,12 @@ class Operator:
             dead=metrics.dead_letter,
         )
         where = settings.watch_namespaces
-        self._tasks = Informer(kube, AGENT_TASKS, self.store, namespaces=where)
+        tasks = Informer(kube, AGENT_TASKS, self.store, namespaces=where)
         children = partial(Informer, kube, namespaces=where, selector=SELECTOR, throttle=throttle)
         self._jobs = children(JOBS, self.store.jobs)
         self._pods = children(PODS, self.store.pods)
         self._resync = TaskResync(
-            informers=(self._tasks, self._jobs, self._pods, *self.sessions.informers),
+            informers=(tasks, self._jobs, self._pods, *self.sessions.informers),
             store=self.store,
             capacity=self.capacity,
             queue=self.queue,
@@ -184,7 +186,7 @@ class Operator:
             every=settings.resync_seconds,
             dead=metrics.dead_letter,
         )
-        self._sessions_watch = WatchState(PO_SESSIONS.plural)
+        self._watches = WatchState(AGENT_TASKS.plural, PO_SESSIONS.plural)
         self._supervisor = Supervisor(fatal=(LeaseLostError, kopf.LoginError))
         self._metrics = metrics
         self._last_pass = time.monotonic()
@@ -211,13 +213,12 @@ class Operator:
             "lease": self._leader.keep,
             "consumer": self.consumer.run,
             "acknowledger": self.consumer.run_acknowledger,
-            "tasks": self._tasks.follow,
             "jobs": self._jobs.follow,
             "pods": self._pods.follow,
             "resync": self._resync.run,
             "lag": self._resync.watch_lag,
             "mending": self._resync.mend_streams,
-            "kopf": partial(self._follow_sessions, take_signals),
+            "kopf": partial(self._follow_own_kinds, take_signals),
             **self.sessions.parts(),
             **every(WORKERS, "reconcile", partial(self.queue.work, self._reconcile)),
         }
@@ -225,12 +226,14 @@ class Operator:
             parts["intake"] = self._intake.run
         await self._supervisor.run(parts)
 
-    async def _follow_sessions(self, take_signals: Callable[[], None]) -> None:
+    async def _follow_own_kinds(self, take_signals: Callable[[], None]) -> None:
         # Give the other parts a turn first, so that kopf does not take them for its own.
         await asyncio.sleep(0)
-        caches: dict[str, Cache] = {PO_SESSIONS.plural: self.sessions.store}
-        where = self._settings.watch_namespaces
-        await run_kopf(caches, where, take_signals, self._sessions_watch)
+        kinds = (
+            Followed(AGENT_TASKS, TASK, self.store),
+            Followed(PO_SESSIONS, SESSION, self.sessions.store),
+        )
+        await run_kopf(kinds, self._settings.watch_namespaces, take_signals, self._watches)
 
     def _connected(self) -> None:
         self.queue.retry_now()
@@ -247,10 +250,9 @@ class Operator:
         return f"no pass has ended for {silent:.0f} s" if silent > _STUCK_SECONDS else None
 
     def _out_of_step(self) -> str | None:
-        informers = (self._tasks, self._jobs, self._pods, *self.sessions.children)
+        informers = (self._jobs, self._pods, *self.sessions.children)
         kinds = [informer.plural for informer in informers if not informer.in_step]
-        if not self._sessions_watch.in_step:
-            kinds.append(PO_SESSIONS.plural)
+        kinds += self._watches.interrupted
         return f"the watch of {', '.join(kinds)} is interrupted" if kinds else None
 
     def _redis_away(self) -> str | None:

@@ -1,7 +1,7 @@
 """Keep a cache equal to a collection of the API server: list once, then follow the changes.
 
-Used for AgentTasks, Jobs and Pods, whose events are many, and for the full comparison of every kind
-at start and now and then: what a list does not have any more was deleted unnoticed.
+Used for Jobs, Pods and Deployments, whose labels say which are ours, and for the full comparison of
+every kind at start and now and then: what a list does not have any more was deleted unnoticed.
 """
 
 import asyncio
