@@ -41,7 +41,7 @@ def check_program(agent: Agent, path: str) -> None:
 
 
 def check_workspace(directory: Path) -> None:
-    """See that the workspace is a directory that this user may write to; make it if it is not there.
+    """See that the workspace is a directory this user may write to; make it if it is not there.
 
     Raises:
         UnfitError: It is not.
