@@ -14,14 +14,13 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from redis import Redis
+from redis import Redis, RedisError
 
 
 def ask(redis: Redis, worker_id: str, user_id: int, prompt: str) -> Iterator[dict[str, Any]]:
     """Send a message; yield its outputs as they come, the final one last."""
     stream = f"worker:po:{worker_id}:output"
-    newest = redis.xrevrange(stream, count=1)  # what is there already is not for us
-    after = newest[0][0] if newest else "0-0"
+    after = next((entry for entry, _ in redis.xrevrange(stream, count=1)), "0-0")
     request_id = str(uuid.uuid4())
     message = {"request_id": request_id, "user_id": user_id, "prompt": prompt}
     redis.xadd(f"worker:po:{worker_id}:input", {"data": json.dumps(message)})
@@ -50,13 +49,17 @@ def show(outputs: Iterable[dict[str, Any]]) -> None:
         shown = (shown + output["text"]).lstrip("\n")
 
 
-def main(worker_id: str, user_id: str) -> None:
+def main(url: str, worker_id: str, user_id: int) -> None:
     """Answer line after line from the terminal."""
-    redis = Redis.from_url(os.environ["REDIS_URL"], decode_responses=True, protocol=2)
-    for line in sys.stdin:
-        if line.strip():
-            show(ask(redis, worker_id, int(user_id), line.strip()))
+    redis = Redis.from_url(url, decode_responses=True, protocol=2)
+    for line in filter(None, map(str.strip, sys.stdin)):
+        show(ask(redis, worker_id, user_id, line))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if len(sys.argv) != 3 or not sys.argv[2].isdecimal() or "REDIS_URL" not in os.environ:
+        sys.exit("usage: REDIS_URL=redis://... chat_bot.py WORKER_ID USER_ID (a number)")
+    try:
+        main(os.environ["REDIS_URL"], sys.argv[1], int(sys.argv[2]))
+    except (KeyboardInterrupt, RedisError, ValueError) as error:
+        sys.exit(str(error) or 130)  # of Ctrl-C there is nothing to tell

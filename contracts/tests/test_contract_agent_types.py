@@ -10,7 +10,7 @@ import yaml
 
 from orbiter.cli.agent.agent_types import AGENT_TYPES as OF_THE_COMMAND
 from orbiter.cli.agent.agent_types import UNKNOWN_TYPE
-from orbiter.cli.commands.task import _PROGRAMS
+from orbiter.cli.task.requirements import PROGRAMS
 from orbiter_contracts import AGENT_TYPES
 from orbiter_operator.pods.template import CREDENTIALS
 from worker_wrapper.agents import known_agents
@@ -51,7 +51,7 @@ def test_the_wrapper_has_an_adapter_for_each_and_the_operator_its_credentials() 
 
 def test_the_command_line_knows_these_types_and_can_run_each_here() -> None:
     assert OF_THE_COMMAND == AGENT_TYPES
-    assert {*_PROGRAMS, "orbiter"} == set(AGENT_TYPES)
+    assert {*PROGRAMS, "orbiter"} == set(AGENT_TYPES)
 
 
 def test_the_chart_has_an_image_for_each_and_adopts_for_no_other() -> None:

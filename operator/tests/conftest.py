@@ -16,7 +16,7 @@ from support.fake_api import FakeApi, Object
 from support.fake_api import api as api
 from support.fake_node import FakeNode
 from support.fake_session_node import FakeSessionNode
-from support.redis_server import RedisServer
+from support.redis_server import PATIENT, RedisServer
 
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.credentials import Credentials
@@ -74,7 +74,7 @@ class World:
     def __init__(self, server: RedisServer, redis: Redis, directory: Path) -> None:
         self.api = FakeApi()
         self.redis = redis
-        self.binary = Redis.from_url(server.url, protocol=2)
+        self.binary = Redis.from_url(server.url, protocol=2, **PATIENT)
         self.server = server
         self.directory = directory
         self.node = FakeNode(self.api, redis)
@@ -161,7 +161,7 @@ async def world(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> Asyn
 @pytest.fixture
 async def own_world(own_redis_server: RedisServer, tmp_path: Path) -> AsyncIterator[World]:
     """A world whose Redis the test may break."""
-    client = Redis.from_url(own_redis_server.url, decode_responses=True, protocol=2)
+    client = Redis.from_url(own_redis_server.url, decode_responses=True, protocol=2, **PATIENT)
     async with running_world(own_redis_server, client, tmp_path) as made:
         yield made
     await client.aclose()

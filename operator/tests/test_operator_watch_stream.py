@@ -3,6 +3,9 @@
 import asyncio
 import ssl
 import subprocess
+import sys
+from fcntl import ioctl
+from termios import FIONREAD
 from unittest.mock import Mock
 
 import aiohttp
@@ -14,33 +17,55 @@ from orbiter_operator.kube.client import JOBS
 from orbiter_operator.kube.watch_stream import chunks
 from orbiter_operator.runtime.throttle import Throttle, next_moment
 
+# What TLS 1.3 adds to each piece: header, type and tag.
+TLS_RECORD = 5 + 1 + 16
+
 
 def add_jobs(api, first, last):
     for number in range(first, last):
         api.put("jobs", {"metadata": {"name": f"job-{number}", "namespace": "team"}, "spec": {}})
 
 
+class Held(Throttle):
+    """Pauses that last until the test ends them."""
+
+    def __init__(self):
+        super().__init__(1.0)
+        self.over = asyncio.Event()
+        self.began = 0
+
+    async def wait(self, taken):
+        self.began += 1
+        await self.over.wait()
+
+
 async def test_what_comes_while_nothing_is_read_is_handed_out_in_its_order(api, kube):
-    names, pauses = [], []
+    names, pauses, written = [], Held(), 0
     _, since = await kube.list(JOBS, "team")
+    encode = api.encode
+
+    def counted(value):
+        nonlocal written
+        written += 1
+        return encode(value)
 
     async def follow():
-        loop, last = asyncio.get_running_loop(), 0.0
-        async for event in kube.watch(JOBS, "team", since=since, throttle=Throttle(0.2)):
-            if loop.time() - last > 0.1:
-                pauses.append(len(names))
-            last = loop.time()
-            names.append(event["object"]["metadata"]["name"])
+        async for event in kube.watch(JOBS, "team", since=since, throttle=pauses):
+            names.append(event["object"]["metadata"]["name"])  # noqa: PERF401 - each as it comes
 
     following = asyncio.create_task(follow())
     add_jobs(api, 0, 1)
-    await eventually(lambda: names == ["job-0"])
+    await eventually(lambda: pauses.began)
+    assert names == ["job-0"], "the first at once"
+    api.encode = counted
     add_jobs(api, 1, 500)
+    await eventually(lambda: written == 499)
+    assert names == ["job-0"], "nothing is read in between"
+    pauses.over.set()
     await eventually(lambda: len(names) == 500)
     following.cancel()
     assert names == [f"job-{number}" for number in range(500)]
-    assert pauses[0] == 0, "the first at once"
-    assert len(pauses) < 10, "the others many at a time"
+    assert pauses.began < 10, "the others many at a time"
 
 
 async def test_all_that_is_there_is_read_before_the_next_pause():
@@ -88,17 +113,23 @@ async def test_a_silent_watch_ends(kube):
         await anext(events)
 
 
-async def test_all_who_wait_for_the_next_moment_wake_at_the_same():
-    loop, woke = asyncio.get_running_loop(), []
+async def test_all_who_wait_for_the_next_moment_wake_at_the_same(monkeypatch):
+    loop, now, woke = asyncio.get_running_loop(), 100.0, []
+    monkeypatch.setattr(loop, "time", lambda: now)
 
-    async def wait(first):
-        await asyncio.sleep(first)
-        await next_moment(0.2)
-        woke.append(loop.time() // 0.2)
+    async def wait():
+        await next_moment(0.5)
+        woke.append(now)
 
-    await next_moment(0.2)
-    await asyncio.gather(wait(0), wait(0.05), wait(0.1))
-    assert len(set(woke)) == 1
+    waiting = []
+    for hundredths in range(100):
+        now = 100.0 + hundredths / 100
+        if hundredths in (1, 13, 37):
+            waiting.append(asyncio.create_task(wait()))
+        for _ in range(3):
+            await asyncio.sleep(0)
+    await asyncio.gather(*waiting)
+    assert woke == [100.5] * 3
 
 
 @pytest.fixture
@@ -110,8 +141,15 @@ def tls(tmp_path):
     command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
     subprocess.run(command, check=True, capture_output=True)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.minimum_version = ssl.TLSVersion.TLSv1_3
     server.load_cert_chain(certificate, key)
     return server, ssl.create_default_context(cafile=certificate)
+
+
+def unread(transport):
+    """Bytes in the socket itself."""
+    socket = transport.get_extra_info("socket")
+    return int.from_bytes(ioctl(socket.fileno(), FIONREAD, bytes(4)), sys.byteorder)
 
 
 def test_in_between_not_even_the_socket_below_tls_is_read_by_the_loop_of_the_program(tls):
@@ -134,16 +172,20 @@ def test_in_between_not_even_the_socket_below_tls_is_read_by_the_loop_of_the_pro
             session.get(f"https://{host}:{port}/") as response,
         ):
             transport = response.connection.transport
-            parts = chunks(response, silence=30.0, throttle=Throttle(0.5))
+            pauses = Held()
+            parts = chunks(response, silence=30.0, throttle=pauses)
             assert await anext(parts) == b"first"
             writer = await connected.get()
             second = asyncio.ensure_future(anext(parts))
-            await eventually(lambda: not transport.is_reading())
+            await eventually(lambda: pauses.began)
+            assert not transport.is_reading()
             for _ in range(50):
                 writer.write(b"more")
                 await writer.drain()
                 await asyncio.sleep(0)
             assert transport.get_read_buffer_size() == 0
+            await eventually(lambda: unread(transport) == 50 * (len(b"more") + TLS_RECORD))
+            pauses.over.set()
             assert await second == b"more" * 50
             writer.close()
             await parts.aclose()

@@ -177,7 +177,7 @@ def growth(waves: list[Wave]) -> float:
 
 async def scroll(directory: Path, tasks: int) -> dict[str, float]:
     """Return how long the page takes for the first rows, and its frames while it scrolls."""
-    from support.chromium import chromium, connected
+    from support.chromium import chromium
 
     (directory / "server").mkdir(parents=True)
     store = TaskStoreSqlite(directory / "server" / "tasks.db")
@@ -191,18 +191,12 @@ async def scroll(directory: Path, tasks: int) -> dict[str, float]:
             )
         )  # fmt: skip
     await store.close()
-    # outside of the event loop: it waits in a loop of its own
-    browser_of = chromium(directory / "chromium")
-    address = await asyncio.to_thread(browser_of.__enter__)
-    try:
-        async with server(directory / "server", 1, 1) as (url, _), connected(address) as browser:
-            began = time.perf_counter()
-            page = await browser.page(f"{url}/#/tasks")
-            await page.until("document.querySelector('.spacer .row .badge')")
-            first = time.perf_counter() - began
-            frames = await page.do(SCROLL)
-    finally:
-        await asyncio.to_thread(browser_of.__exit__, None, None, None)
+    async with server(directory / "server", 1, 1) as (url, _), chromium() as browser:
+        began = time.perf_counter()
+        page = await browser.page(f"{url}/#/tasks")
+        await page.until("document.querySelector('.spacer .row .badge')")
+        first = time.perf_counter() - began
+        frames = await page.do(SCROLL)
     frames.sort()
     return {
         "tasks": tasks,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from support.chromium import Browser, Page, browser, chromium_address
+from support.chromium import Browser, Page, browser
 from support.cluster import CommandError
 from support.session_world import SessionWorld, clear_sessions, front_end
 from support.shell_page import ShellPage
@@ -23,7 +23,7 @@ from support.world import NAMESPACE, World, task
 
 from .conftest import MODEL_URL, ROOT, SERVERS
 
-__all__ = ["browser", "chromium_address"]
+__all__ = ["browser"]
 
 CHART = ROOT / "helm" / "orbiter"
 HOME = RELEASE = "e2e-server"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 from support.eventually import eventually
-from support.markdown_blocks import blocks_of, run_blocks
+from support.markdown_blocks import blocks_of, files_of, run_blocks
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "a2a.md"
 
@@ -21,6 +21,9 @@ async def test_the_page_on_a2a_tells_what_is_so(tmp_path, monkeypatch):
             text = text.replace(port, str(free.getsockname()[1]))
     copy = tmp_path / PAGE.name
     copy.write_text(text)
+    for name, code in files_of(copy).items():
+        (tmp_path / name).write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
     running = []
 
     def run(app, **options):
@@ -35,7 +38,7 @@ async def test_the_page_on_a2a_tells_what_is_so(tmp_path, monkeypatch):
 
     monkeypatch.setattr(uvicorn, "run", run)
     try:
-        assert await run_blocks(copy) == len(blocks_of(PAGE)) >= 6
+        assert await run_blocks(copy, {"__name__": "__main__"}) == len(blocks_of(PAGE)) >= 6
     finally:
         for server, _ in running:
             server.should_exit = True

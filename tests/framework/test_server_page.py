@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.eventually import eventually
-from support.markdown_blocks import blocks_of, run_blocks
+from support.markdown_blocks import blocks_of, files_of, run_blocks
 
 import orbiter.server
 from orbiter.server import main
@@ -22,6 +22,9 @@ async def test_the_page_on_the_server_tells_what_is_so(tmp_path, monkeypatch):
         port = free.getsockname()[1]
     copy = tmp_path / PAGE.name
     copy.write_text(PAGE.read_text().replace("8000", str(port)))
+    for name, code in files_of(copy).items():
+        (tmp_path / name).write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
     started = []
 
     class Remembered(main.Server):
@@ -42,7 +45,7 @@ async def test_the_page_on_the_server_tells_what_is_so(tmp_path, monkeypatch):
     monkeypatch.setattr(main, "Server", Remembered)
     monkeypatch.setattr(orbiter.server, "serve", serve)
     try:
-        assert await run_blocks(copy) == len(blocks_of(PAGE)) >= 10
+        assert await run_blocks(copy, {"__name__": "__main__"}) == len(blocks_of(PAGE)) >= 10
     finally:
         for server in started:
             server.should_exit = True

@@ -16,7 +16,13 @@ async def run(host: str, port: int) -> None:
     stopped = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stopped.set)
-    server = await start(host, port, os.environ.get("MODEL_SCRIPT", ""))
+    try:
+        server = await start(host, port, os.environ.get("MODEL_SCRIPT", ""))
+    except OSError as error:
+        raise SystemExit(
+            f"model server: {host}:{port} cannot be listened at: {os.strerror(error.errno or 0)}; "
+            "choose another port with --port, 0 takes one that is free"
+        ) from None
     address, bound = server.sockets[0].getsockname()[:2]
     print(f"model server: http://{address}:{bound}", flush=True)
     await stopped.wait()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from redis import Redis
 from support.fake_kubectl import FakeKubectl, a_session, an_object
-from support.redis_server import RedisServer, running_server
+from support.redis_server import PATIENT, RedisServer, running_server
 
 from orbiter_contracts import POWorkerInput, POWorkerOutput, decode, encode
 from orbiter_contracts.queues import po_input, po_output, po_state
@@ -23,7 +23,7 @@ class StubWorker:
     """Reads a session's messages in a thread and answers as the test says."""
 
     def __init__(self, url: str) -> None:
-        self.redis = Redis.from_url(url, decode_responses=True, protocol=2)
+        self.redis = Redis.from_url(url, decode_responses=True, protocol=2, **PATIENT)
         self.heard: list[POWorkerInput] = []
         self._end = threading.Event()
         self._thread: threading.Thread | None = None

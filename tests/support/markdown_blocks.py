@@ -13,6 +13,7 @@ import inspect
 import io
 import json
 import re
+from codeop import CommandCompiler
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -26,6 +27,10 @@ BLOCK = re.compile(
     r"```python\n(?P<code>.*?)^```$"
     r"(?:\n+```text\n(?P<prints>.*?)^```$)?",
     re.DOTALL | re.MULTILINE,
+)
+
+FILE = re.compile(
+    r"<!-- file: (?P<name>\S+\.py) -->\s*\n```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
 )
 
 
@@ -53,6 +58,28 @@ def blocks_of(page: Path) -> list[Block]:
         )
         for match in BLOCK.finditer(text)
     ]
+
+
+def files_of(page: Path) -> dict[str, str]:
+    """Return the Python files of a page: what stands behind `<!-- file: NAME -->`."""
+    return {match["name"]: match["code"] for match in FILE.finditer(page.read_text())}
+
+
+def typed(code: str) -> None:
+    """Type a block into a Python's prompt that can await, line by line.
+
+    Raises:
+        SyntaxError: The prompt takes a line for what it is not, as after a blank line in a class.
+        AssertionError: It waits for more when the block has ended.
+    """
+    compiled = CommandCompiler()
+    compiled.compiler.flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    entered: list[str] = []
+    for line in [*code.splitlines(), ""]:
+        entered.append(line)
+        if compiled("\n".join(entered), "<page>", "single") is not None:
+            entered.clear()
+    assert not "".join(entered), entered
 
 
 class Stage(ModelProvider):

@@ -61,14 +61,14 @@ class WireServer:
         self._runner: web.AppRunner | None = None
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator["WireServer"]:
-        """Listen on a free port."""
+    async def running(self, port: int = 0) -> AsyncIterator["WireServer"]:
+        """Listen on a port, by default on a free one."""
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self._openai)
         app.router.add_post("/v1/messages", self._anthropic)
         runner = self._runner = web.AppRunner(app, shutdown_timeout=1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", port)
         await site.start()
         host, port = runner.addresses[0][:2]
         self.url = f"http://{host}:{port}"

@@ -16,6 +16,7 @@ from typing import Any
 from redis import Redis
 from support.cluster import CommandError, Object
 from support.manifests import po_session
+from support.redis_server import PATIENT
 from support.world import ECHO_IMAGE, NAMESPACE, World, worker_container
 
 from orbiter_contracts import POWorkerInput, POWorkerOutput, decode, encode
@@ -158,6 +159,7 @@ def front_end(world: World) -> Iterator["Redis"]:
             username=url.username,
             password=url.password,
             decode_responses=True,
+            **PATIENT,
         )
         try:
             yield client

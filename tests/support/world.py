@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from redis import Redis
 from support.cluster import Cluster, CommandError, Object
+from support.redis_server import PATIENT
 
 T = TypeVar("T")
 
@@ -213,6 +214,7 @@ class World:
                 username=url.username,
                 password=url.password,
                 decode_responses=text,
+                **PATIENT,
             )
             try:
                 yield client

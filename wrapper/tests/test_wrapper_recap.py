@@ -13,7 +13,7 @@ from worker_wrapper.session.recap import (
     thread_of,
 )
 from worker_wrapper.session.rotation import outgrown
-from worker_wrapper.session_settings import RotationRules
+from worker_wrapper.settings import RotationRules
 
 NOW = datetime(2026, 1, 10, 12, 0, tzinfo=UTC)
 EMBEDDER = HashEmbedder()

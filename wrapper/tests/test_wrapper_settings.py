@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from worker_wrapper.session_settings import RotationRules, SnapshotSettings
-from worker_wrapper.settings import BoundTask, SettingsError, load
+from worker_wrapper.settings import BoundTask, RotationRules, SettingsError, SnapshotSettings, load
 
 BASE = {
     "WORKER_ID": "w-1",
@@ -194,3 +193,65 @@ def test_the_process_says_one_line_and_exits_with_2_when_a_variable_is_wrong() -
     assert done.stderr.count("\n") == 1
     assert "WORKER_TYPE" in done.stderr
     assert "manager" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("WORKER_ID", "", "WORKER_ID is missing: set it to a name without spaces"),
+        ("WORKER_TYPE", "x", "WORKER_TYPE is 'x': it must be po or developer"),
+        (
+            "REDIS_URL",
+            "redis:6379",
+            "REDIS_URL is malformed: it must be a URL like redis://user:password@host:6379/0, "
+            "rediss://… or unix:///a/socket",
+        ),
+        (
+            "AGENT_TYPE",
+            "x",
+            "AGENT_TYPE is 'x': it must be one of claude, codex, factory, orbiter",
+        ),
+        (
+            "SESSION_IDLE_SECONDS",
+            "0",
+            "SESSION_IDLE_SECONDS is '0': it must be a whole number of 1 or more",
+        ),
+        (
+            "SESSION_TOPIC_SIMILARITY",
+            "2",
+            "SESSION_TOPIC_SIMILARITY is '2': it must be a number above 0 and at most 1",
+        ),
+        (
+            "SESSION_ID",
+            "-x",
+            "SESSION_ID is '-x': it must be 1 to 200 printable characters, the first no dash",
+        ),
+        (
+            "AGENT_ENV",
+            "A,REDIS_URL",
+            "AGENT_ENV lists REDIS_URL, but agents must not reach Redis: take it off the list",
+        ),
+        (
+            "TASK_RECORD",
+            "agenttask:9f1c:2",
+            "TASK_ENTRY_ID is missing and TASK_RECORD is set: set all or none",
+        ),
+    ],
+)
+def test_a_sentence_names_variable_value_and_next_step(
+    name: str, value: str, sentence: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load({**BASE, name: value})
+    assert str(caught.value) == sentence
+
+
+def test_a_value_that_comes_from_a_secret_is_not_repeated() -> None:
+    with pytest.raises(SettingsError, match=r"^LOG_LEVEL is '\[redacted\]': it must be debug"):
+        load({**BASE, "LOG_LEVEL": "hunter-two", "SECRET_ENV": "LOG_LEVEL"})
+
+
+def test_a_long_value_is_shown_by_its_beginning() -> None:
+    with pytest.raises(SettingsError) as caught:
+        load({**BASE, "LOG_LEVEL": "x" * 10_000})
+    assert len(str(caught.value)) < 200

@@ -112,7 +112,7 @@ def test_another_model_can_take_the_place_of_all(here):
         ("none.yaml", "none.yaml cannot be read: No such file"),
         ("broken.yaml", "broken.yaml is no YAML"),
         ("text.yaml", "describes no agent"),
-        ("typo.yaml", "typo.yaml:2: instrutions: Extra inputs"),
+        ("typo.yaml", "typo.yaml:2: instrutions: an agent has no such field; known: name"),
         ("hot.yaml", "hot.yaml: Agent 'a': temperature"),
         ("flow.yaml", "flow.yaml: flow, position 5: there is no agent 'x'"),
         ("loop.yaml", "hands off to itself"),

@@ -68,7 +68,10 @@ def test_the_example_of_the_project_is_valid_and_gets_the_schemas_defaults():
         (("prompt: do it", "prompt: ' '"), r"task\.yaml:5: spec\.prompt: prompt is empty; write"),
         (("prompt: do it", "taskId: x"), r"task\.yaml:4: spec: a task needs a prompt"),
         (("name: fix", "name: Fix me"), r"task\.yaml:3: metadata\.name: 'Fix me' is no name"),
-        (("do it", "x\n  agent: {type: gemini}"), r"spec\.agent\.type: unknown agent type; write"),
+        (
+            ("do it", "x\n  agent: {type: gemini}"),
+            r"spec\.agent\.type: unknown agent.*, not 'gemini'",
+        ),
         (("do it", "x\n  agent: {type: clod}"), r"task\.yaml:6: spec\.agent\.type: unknown agent"),
         (("do it", "x\n  retry: {limit: -1}"), r"spec\.retry\.limit: -1 is less than the minimum"),
         (("do it", "x\n  timeoutSeconds: 0"), r"task\.yaml:6: .*must be from 1 to 604800"),
@@ -83,6 +86,8 @@ def test_a_mistake_is_told_with_its_line_and_field(file, change, said):
 
 def test_of_several_tasks_one_is_chosen_by_name(file):
     both = file(f"{TASK}---\n{TASK.replace('fix', 'other')}")
+    with pytest.raises(UsageError, match="no AgentTask named 'nope'; there are: fix, other"):
+        read_manifest(both, "nope")
     with pytest.raises(UsageError, match="there are: fix, other; choose with --name"):
         read_manifest(both)
     assert read_manifest(both, "other").name == "other"

@@ -91,6 +91,93 @@ def test_a_mistake_in_the_manifest_is_told_before_anything_runs(environ, tmp_pat
     assert "spec.prompt: prompt is empty; write what the agent should do" in done.stderr
 
 
+def left(tmp_path):
+    return [file.name for file in tmp_path.glob("orbiter-hello-*")]
+
+
+def test_a_missing_key_is_named_before_anything_starts(environ, tmp_path):
+    del environ["ANTHROPIC_API_KEY"]
+    environ.pop("OPENAI_API_KEY", None)
+    environ.pop("ANTHROPIC_AUTH_TOKEN", None)
+    done = orbiter(environ, "task", "run", "-f", manifest(tmp_path, "Hello"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ANTHROPIC_API_KEY is not set: the agent orbiter needs it")
+    assert done.stderr.count("\n") == 1
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("workspace", "told"),
+    [
+        ("task.yaml", "task.yaml cannot be used: File exists; name a directory"),
+        ("/proc/x", "/proc/x cannot be used: No such file or directory"),
+    ],
+)
+def test_a_workspace_that_cannot_be_made_is_told(environ, tmp_path, workspace, told):
+    file = manifest(tmp_path, "Hello")
+    done = orbiter(environ, "task", "run", "-f", file, "--workspace", tmp_path / workspace)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert left(tmp_path) == []
+
+
+def test_of_a_success_only_the_agents_files_are_left(environ, tmp_path):
+    done = orbiter(environ, "task", "run", "-f", manifest(tmp_path, "[[result]]"))
+    assert done.returncode == 0, done.stderr
+    assert "workspace" not in done.stderr
+    assert left(tmp_path) == []
+    file = manifest(tmp_path, "[[bash: echo made > here]] [[result]]")
+    done = orbiter(environ, "task", "run", "-f", file, "--json")
+    work = Path(json.loads(done.stdout)["workspace"])
+    assert (work / "here").read_text() == "made\n"
+    assert [item.name for item in work.parent.iterdir()] == ["workspace"]
+
+
+def test_of_a_failure_the_log_is_left_and_no_secret(environ, tmp_path):
+    file = manifest(
+        tmp_path,
+        '[[result: {"status": "failure", "summary": "no"}]]',
+        agent={"type": "orbiter", "fileFrom": {"configMapKeyRef": {"name": "a", "key": "f"}}},
+    )
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+    agent = json.dumps({"name": "a", "model": "anthropic:claude-sonnet-4-5"})
+    file.write_text(file.read_text() + "\n---\n" + json.dumps({**config, "data": {"f": agent}}))
+    done = orbiter(environ, "task", "run", "-f", file)
+    assert done.returncode == 1, done.stderr
+    [log] = [line for line in done.stderr.splitlines() if line.startswith("worker's log: ")]
+    place = Path(log.removeprefix("worker's log: ")).parent
+    assert sorted(item.name for item in place.iterdir()) == ["worker.log", "workspace"]
+
+
+def test_ctrl_c_at_a_terminal_leaves_whole_lines(environ, tmp_path):
+    pipe = tmp_path / "begun"
+    os.mkfifo(pipe)
+    file = manifest(tmp_path, f"[[bash: echo yes > {pipe}; tail -f /dev/null]]")
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*COMMAND, "task", "run", "-f", str(file)],
+        env=environ, stdin=theirs, stdout=theirs, stderr=theirs,
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        with pipe.open() as begun:
+            assert begun.read() == "yes\n"
+        process.send_signal(signal.SIGINT)
+        shown = b""
+        try:
+            while piece := os.read(ours, 4096):
+                shown += piece
+        except OSError:
+            pass  # Linux' way to say that the other end is closed
+        process.wait(SECONDS)
+    os.close(ours)
+    lines = [line.rpartition("\r\x1b[K")[2] for line in shown.decode().split("\r\n")]
+    assert process.returncode == 130
+    assert any(line.startswith("NAME    PHASE") for line in lines), lines
+    assert any(line.startswith("hello   Cancelled") for line in lines), lines
+
+
 def test_ctrl_c_stops_the_agent_and_leaves_nothing_behind(environ, tmp_path):
     mark = f"orbiter-{os.getpid()}"
     pipe = tmp_path / "begun"

@@ -101,7 +101,7 @@ def test_a_missing_extra_is_named_by_the_commands_that_need_it(
         return subprocess.run(command, capture_output=True, text=True, input="")
 
     chat = start("chat", "alice", "--once", "hi")
-    assert (chat.returncode, chat.stdout) == (1, "")
+    assert (chat.returncode, chat.stdout) == (2, "")
     assert "pip install 'orbiter-cli[kubernetes]'" in chat.stderr
     assert "Traceback" not in chat.stderr
     assert start("watch", "hello").returncode == 0

@@ -15,9 +15,8 @@ from orbiter.cli.kubectl.describe import render
 from orbiter.cli.kubectl.logs import newest
 from orbiter.cli.kubectl.main import app
 from orbiter.cli.kubectl.references import Found
-from orbiter.cli.kubectl.scope import complain
 from orbiter.cli.kubectl.watch import summary
-from orbiter.cli.ui.outcome import CommandError
+from orbiter.cli.ui.outcome import complaint
 from orbiter.cli.ui.text import ago, facts_table, moment, one_line, plain
 
 __all__ = ["kubectl"]
@@ -122,7 +121,7 @@ def test_no_object_makes_describe_or_watch_obey(
 
 @given(hostile)
 def test_an_error_of_the_api_server_is_plain(text: str) -> None:
-    assert not obeyed(complain(CommandError(text)))
+    assert not obeyed(complaint(text))
 
 
 @pytest.mark.parametrize("attempt", ["²", "x", "", "9" * 5000])

@@ -128,3 +128,27 @@ def test_the_bot_shows_whole_answers_pieces_and_errors(
 
 def test_the_bot_has_about_sixty_lines() -> None:
     assert len(BOT.read_text().splitlines()) <= 65
+
+
+@pytest.mark.parametrize(
+    ("words", "url", "told"),
+    [
+        ([], "redis://127.0.0.1:1/0", "usage: REDIS_URL=redis://... chat_bot.py WORKER_ID USER_ID"),
+        (["alice", "x"], "redis://127.0.0.1:1/0", "USER_ID (a number)"),
+        (["alice", "7"], None, "usage: REDIS_URL="),
+        (["alice", "7"], "nowhere", "Redis URL must specify"),
+        (["alice", "7"], "redis://127.0.0.1:1/0", "127.0.0.1:1. Connection refused"),
+    ],
+)
+def test_what_the_bot_cannot_do_is_one_line(words: list[str], url: str | None, told: str) -> None:
+    environ = {name: value for name, value in os.environ.items() if name != "REDIS_URL"}
+    done = subprocess.run(
+        [sys.executable, BOT, *words],
+        env=environ | ({"REDIS_URL": url} if url else {}),
+        input="hi\n",
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1

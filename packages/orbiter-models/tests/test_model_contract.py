@@ -306,6 +306,31 @@ async def test_a_server_that_is_not_there_is_tried_again_and_named(vendors):
     with pytest.raises(ModelError, match=r"\[gpt-4o\] openai: Connection error") as caught:
         await run(Agent(name="a"), "hi", provider=provider)
     assert (caught.value.status, vendor.pauses) == (None, [0.5])
+    assert str(caught.value).endswith("; asked at http://127.0.0.1:9/v1 (base_url)")
+    await provider.aclose()
+
+
+async def test_the_address_is_told_with_its_variable_and_without_a_password(vendors, monkeypatch):
+    vendor = vendors("openai")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://me:secret@127.0.0.1:9/v1?key=secret")
+    config = ModelConfig(api_key="k", max_retries=0)
+    provider = OpenAIProvider(config, clock=vendor.provider._client.clock)
+    with pytest.raises(
+        ModelError, match=r"http://127\.0\.0\.1:9/v1 \(OPENAI_BASE_URL\)$"
+    ) as caught:
+        await run(Agent(name="a"), "hi", provider=provider)
+    assert "secret" not in str(caught.value)
+    await provider.aclose()
+
+
+async def test_a_refusal_without_a_key_names_the_variable(vendors, monkeypatch):
+    vendor = vendors("openai")
+    vendor.will(Refusal(401, "who are you?"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    config = ModelConfig(base_url=vendor.provider._client.base_url, max_retries=0)
+    provider = OpenAIProvider(config, clock=vendor.provider._client.clock)
+    with pytest.raises(ModelError, match=r"OPENAI_API_KEY is not set$"):
+        await run(Agent(name="a"), "hi", provider=provider)
     await provider.aclose()
 
 

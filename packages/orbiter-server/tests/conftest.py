@@ -11,7 +11,6 @@ import httpx
 import pytest
 import uvicorn
 from support.chromium import browser as browser
-from support.chromium import chromium_address as chromium_address
 from support.fake_api import api as api
 
 from orbiter import Agent, tool

@@ -6,7 +6,8 @@ import pytest
 from aiohttp import web
 
 from orbiter.tasks import TaskError
-from orbiter.tasks._internal.kube_api import AgentTaskApi, GoneError
+from orbiter.tasks._internal.kube_api import AgentTaskApi
+from orbiter.tasks.state import GoneError
 
 FORBIDDEN = 'agenttasks.orbiter.dev is forbidden: User "ann" cannot watch resource "agenttasks"'
 

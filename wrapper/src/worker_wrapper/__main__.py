@@ -23,11 +23,13 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(_TERMINATED))
 
     from orbiter_contracts.endings import UNUSABLE
+    from worker_wrapper import preflight
     from worker_wrapper.settings import SettingsError, load
 
     try:
         settings = load(os.environ)
-    except SettingsError as error:
+        preflight.check(settings, os.environ)
+    except (SettingsError, preflight.UnfitError) as error:
         print(f"worker-wrapper: {error}", file=sys.stderr)  # noqa: T201 - before logs exist
         return UNUSABLE
 

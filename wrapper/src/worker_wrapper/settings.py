@@ -1,37 +1,37 @@
 """The wrapper's settings: read once from the environment, checked, then frozen.
 
-`load` is the first thing __main__.py does. Whatever is wrong is said in one sentence that names the
-variable; nothing else in this package reads the environment, but for what the agent is given.
+`load` is the first thing __main__.py does. Each field is one variable of the README's table, and
+its description what the variable must be: whatever is wrong is said in one sentence made of both.
+Nothing else in this package reads the environment, but for what the agent is given.
 """
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
-from urllib.parse import urlsplit
+from typing import Annotated, Final, Literal, Self
 
-from worker_wrapper.agents import UnknownAgentError, load_agent
+from pydantic import AliasGenerator, Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
+from pydantic_settings.sources import PydanticBaseSettingsSource
+
+from orbiter_contracts.queues import SESSION_RECORDS
+from worker_wrapper.agents import known_agents, load_agent
 from worker_wrapper.agents.base import Agent, AgentOptions
-from worker_wrapper.session_settings import (
-    RotationRules,
-    SnapshotSettings,
-    rotation_rules,
-    session_id,
-    session_records,
-    snapshot_settings,
+from worker_wrapper.redact import Redactor
+from worker_wrapper.variables import (
+    AboveZero,
+    AgentType,
+    AtLeastOne,
+    RedisUrl,
+    Words,
+    default_workspace,
 )
-from worker_wrapper.variables import SettingsError, Variables
 
-__all__ = ["BoundTask", "Settings", "SettingsError", "load"]
+_SHOWN_CHARACTERS: Final = 80
 
-WorkerType = Literal["po", "developer"]
-_DEFAULT_WORKSPACE: Final = Path("/workspace")
-_ENTRY_ID: Final = re.compile(r"\d+-\d+")
-_RECORD: Final = re.compile(r"agenttask:[^:\s]+:\d+")
-_TASK_NAME: Final = re.compile(r"[^/\s]+/[^/\s]+")
-_SCHEMES: Final = ("redis", "rediss", "unix")
-_LEVELS: Final = ("debug", "info", "warning", "error")
+
+class SettingsError(ValueError):
+    """The environment is not usable; the text names the variable, its value and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,122 +52,221 @@ class BoundTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What the environment says; the README's table has every variable."""
+class SnapshotSettings:
+    """Where the agent's memory is stored, and how large it may be there, in bytes."""
 
-    worker_id: str
-    worker_type: WorkerType
-    redis_url: str = field(repr=False)
-    agent: Agent
-    options: AgentOptions
-    session_id: str | None
-    user_id: int | None
-    session_records: str
-    task: BoundTask | None
-    workspace_dir: Path
-    git_credentials_dir: Path | None
-    grace_seconds: float
-    spill_dir: Path
-    rotation: RotationRules
-    streaming: bool
-    snapshot: SnapshotSettings | None
-    log_level: str
+    key: str
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RotationRules:
+    """When a user's next message begins a new session.
+
+    Attributes:
+        idle_seconds: After so long without a message.
+        max_tokens: Once the conversation is larger than that.
+        topic_similarity: When the message is less similar to the last ones, between 0 and 1.
+        commands: When it begins with one of these words.
+    """
+
+    idle_seconds: int = 1800
+    max_tokens: int = 100_000
+    topic_similarity: float | None = None
+    commands: tuple[str, ...] = ("/new",)
+
+
+_RULES: Final = RotationRules()
+_COUNT: Final = "a whole number of 1 or more"
+_AMOUNT: Final = "a number above 0"
+
+
+class Settings(BaseSettings):
+    """What the environment says."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="ignore",
+        case_sensitive=True,
+        alias_generator=AliasGenerator(validation_alias=str.upper),
+    )
+
+    worker_id: str = Field(pattern=r"^\S+$", description="a name without spaces")
+    worker_type: Literal["po", "developer"] = Field(description="po or developer")
+    redis_url: RedisUrl = Field(
+        repr=False,
+        description="a URL like redis://user:password@host:6379/0, rediss://… or unix:///a/socket",
+    )
+    agent_type: AgentType = Field("claude", description=f"one of {', '.join(known_agents())}")
+    agent_model: str | None = None
+    agent_max_turns: AtLeastOne | None = Field(None, description=_COUNT)
+    agent_max_cost_usd: AboveZero | None = Field(None, description=_AMOUNT)
+    agent_system_prompt: str | None = None
+    agent_env: Words = ()
+    session_id: str | None = Field(
+        None,
+        pattern=r"^[^-\x00-\x1f\x7f][^\x00-\x1f\x7f]{0,199}$",
+        description="1 to 200 printable characters, the first no dash",
+    )
+    user_id: int | None = Field(None, description="a whole number")
+    session_records: str = Field(
+        SESSION_RECORDS,
+        validation_alias="SESSION_RECORD_PREFIX",
+        pattern=rf"^{SESSION_RECORDS}([a-z0-9-]+:)?$",
+        description=f"{SESSION_RECORDS} or {SESSION_RECORDS}NAMESPACE:",
+    )
+    session_idle_seconds: AtLeastOne = Field(_RULES.idle_seconds, description=_COUNT)
+    session_max_tokens: AtLeastOne = Field(_RULES.max_tokens, description=_COUNT)
+    session_topic_similarity: Annotated[AboveZero, Field(le=1)] | None = Field(
+        None, description="a number above 0 and at most 1"
+    )
+    session_commands: Words = _RULES.commands
+    streaming_mode: Literal["Enabled", "Disabled"] = Field(
+        "Disabled", validation_alias="STREAMING", description="Enabled or Disabled"
+    )
+    snapshot_key: str | None = Field(None, pattern=r"^\S+$", description="a key without spaces")
+    snapshot_max_bytes: AtLeastOne = Field(16 * 1024 * 1024, description=_COUNT)
+    task_entry_id: str | None = Field(
+        None, pattern=r"^\d+-\d+$", description="a stream entry id like 1700000000000-0"
+    )
+    task_record: str | None = Field(
+        None,
+        pattern=r"^agenttask:[^:\s]+:\d+$",
+        description="a key like agenttask:<uid>:<attempt>",
+    )
+    task_name: str | None = Field(
+        None, pattern=r"^[^/\s]+/[^/\s]+$", description="<namespace>/<name>"
+    )
+    task_attempt: AtLeastOne | None = Field(None, description=_COUNT)
+    workspace_dir: Path = Field(default_factory=default_workspace)
+    git_credentials_dir: Path | None = None
+    grace_seconds: AboveZero = Field(
+        60.0, validation_alias="TERMINATION_GRACE_SECONDS", description=_AMOUNT
+    )
+    spill_dir: Path = Path("/tmp")  # noqa: S108 - a mount of its own in pods
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="debug, info, warning or error"
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what `load` was given."""
+        return (init_settings,)
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        """Refuse what cannot be together."""
+        if "REDIS_URL" in self.agent_env:
+            raise ValueError(
+                "AGENT_ENV lists REDIS_URL, but agents must not reach Redis: take it off the list"
+            )
+        if self.worker_type == "po":
+            return self
+        details = {
+            "TASK_RECORD": self.task_record,
+            "TASK_NAME": self.task_name,
+            "TASK_ATTEMPT": self.task_attempt,
+        }
+        given = [name for name, value in details.items() if value is not None]
+        missing = [name for name in details if name not in given]
+        if given and self.task_entry_id is None:
+            missing.insert(0, "TASK_ENTRY_ID")
+        if given and missing:
+            raise ValueError(f"{missing[0]} is missing and {given[0]} is set: set all or none")
+        if self.snapshot_key is not None and self.task_record is None:
+            raise ValueError(
+                f"SNAPSHOT_KEY is {self.snapshot_key!r} and TASK_RECORD is not set, and only tasks "
+                "have snapshots: set TASK_RECORD too, or neither"
+            )
+        return self
+
+    @property
+    def agent(self) -> Agent:
+        """The adapter of the agent."""
+        return load_agent(self.agent_type)
+
+    @property
+    def options(self) -> AgentOptions:
+        """What the agent is told beside the message."""
+        return AgentOptions(
+            self.agent_model,
+            self.agent_max_turns,
+            self.agent_max_cost_usd,
+            self.agent_system_prompt,
+        )
+
+    @property
+    def rotation(self) -> RotationRules:
+        """When a session ends."""
+        return RotationRules(
+            self.session_idle_seconds,
+            self.session_max_tokens,
+            self.session_topic_similarity,
+            self.session_commands,
+        )
+
+    @property
+    def streaming(self) -> bool:
+        """Whether pieces of an answer are sent while the agent gives it."""
+        return self.streaming_mode == "Enabled"
+
+    @property
+    def snapshot(self) -> SnapshotSettings | None:
+        """Where the agent's memory is kept, if it is."""
+        if self.snapshot_key is None:
+            return None
+        return SnapshotSettings(self.snapshot_key, self.snapshot_max_bytes)
+
+    @property
+    def task(self) -> BoundTask | None:
+        """The one entry to run, if there is one."""
+        if self.worker_type == "po" or self.task_entry_id is None:
+            return None
+        return BoundTask(self.task_entry_id, self.task_record, self.task_name, self.task_attempt)
 
 
 def load(environ: Mapping[str, str]) -> Settings:
-    """Read the settings.
+    """Read the settings; a variable that is empty counts as absent.
 
     Raises:
         SettingsError: A variable is missing or malformed; the text is one line.
     """
-    env = Variables(environ)
-    worker_id = env.matching("WORKER_ID", re.compile(r"\S+"), "a name without spaces")
-    worker_type = env.choice("WORKER_TYPE", ("po", "developer"))
-    redis_url = _redis_url(env.required("REDIS_URL"))
-    agent = _agent(env)
-    snapshot = snapshot_settings(env)
-    task = _bound_task(env) if worker_type == "developer" else None
-    if worker_type == "developer" and snapshot and not (task and task.record):
-        raise SettingsError("SNAPSHOT_KEY is set and TASK_RECORD is not: only tasks have snapshots")
-    if "REDIS_URL" in env.words("AGENT_ENV"):
-        raise SettingsError("AGENT_ENV lists REDIS_URL: the agent must not reach Redis")
-    return Settings(
-        worker_id=worker_id,
-        worker_type="po" if worker_type == "po" else "developer",
-        redis_url=redis_url,
-        agent=agent,
-        options=AgentOptions(
-            model=env.optional("AGENT_MODEL"),
-            max_turns=env.integer("AGENT_MAX_TURNS", least=1),
-            max_cost_usd=env.number("AGENT_MAX_COST_USD"),
-            system_prompt=env.optional("AGENT_SYSTEM_PROMPT"),
-        ),
-        session_id=session_id(env),
-        user_id=env.integer("USER_ID"),
-        session_records=session_records(env),
-        task=task,
-        workspace_dir=_workspace(env.optional("WORKSPACE_DIR")),
-        git_credentials_dir=env.path("GIT_CREDENTIALS_DIR"),
-        grace_seconds=env.number("TERMINATION_GRACE_SECONDS") or 60.0,
-        spill_dir=env.path("SPILL_DIR") or Path("/tmp"),  # noqa: S108 - a mount of its own in pods
-        rotation=rotation_rules(env),
-        streaming=env.choice("STREAMING", ("Enabled", "Disabled"), default="Disabled") == "Enabled",
-        snapshot=snapshot,
-        log_level=env.choice("LOG_LEVEL", _LEVELS, default="info"),
-    )
-
-
-def _redis_url(url: str) -> str:
-    """Check the URL. The error does not repeat it, because it may hold a password."""
-    expected = "it must look like redis://user:password@host:6379/0 (or rediss://, unix://)"
+    given = {name: value.strip() for name, value in environ.items() if value.strip()}
+    source = EnvSettingsSource(Settings)
+    source.env_vars = given
     try:
-        parts = urlsplit(url)
-        usable = parts.scheme in _SCHEMES and (parts.port or 1) > 0
-    except ValueError:
-        usable, parts = False, urlsplit("")
-    if not usable:
-        raise SettingsError(f"REDIS_URL is malformed: {expected}")
-    database = parts.path.strip("/")
-    if parts.scheme == "unix":
-        if not parts.path:
-            raise SettingsError("REDIS_URL is malformed: unix:// needs the path of a socket")
-    elif not parts.hostname or (database and not database.isdecimal()):
-        raise SettingsError(f"REDIS_URL is malformed: {expected}")
-    return url
-
-
-def _agent(env: Variables) -> Agent:
-    try:
-        agent = load_agent(env.optional("AGENT_TYPE") or "claude")
-    except UnknownAgentError as error:
-        raise SettingsError(f"AGENT_TYPE: {error}") from None
-    if agent.credentials and not any(env.optional(name) for name in agent.credentials):
+        settings = Settings(**source())
+    except ValidationError as error:
+        raise SettingsError(_sentence(error, Redactor.of(environ))) from None
+    agent = settings.agent
+    if agent.credentials and not any(name in given for name in agent.credentials):
         first, *others = agent.credentials
         instead = f" (or {', '.join(others)})" if others else ""
         raise SettingsError(f"{first} is missing: the agent {agent.name} needs it{instead}")
-    return agent
+    return settings
 
 
-def _bound_task(env: Variables) -> BoundTask | None:
-    details = ("TASK_RECORD", "TASK_NAME", "TASK_ATTEMPT")
-    given = [name for name in details if env.optional(name)]
-    if not env.optional("TASK_ENTRY_ID"):
-        if given:
-            raise SettingsError(f"TASK_ENTRY_ID is missing, although {given[0]} is set")
-        return None
-    entry_id = env.matching("TASK_ENTRY_ID", _ENTRY_ID, "a stream entry id like 1700000000000-0")
-    if not given:
-        return BoundTask(entry_id)
-    return BoundTask(
-        entry_id,
-        record=env.matching("TASK_RECORD", _RECORD, "a key like agenttask:<uid>:<attempt>"),
-        name=env.matching("TASK_NAME", _TASK_NAME, "<namespace>/<name>"),
-        attempt=env.integer("TASK_ATTEMPT", least=1) or int(env.required("TASK_ATTEMPT")),
+def _sentence(error: ValidationError, redactor: Redactor) -> str:
+    """What is wrong first, and what to do about it."""
+    first = error.errors(include_url=False)[0]
+    if not first["loc"]:
+        return str(first["ctx"]["error"])
+    name = str(first["loc"][0])
+    expected = next(
+        field.description
+        for field in Settings.model_fields.values()
+        if field.validation_alias == name
     )
-
-
-def _workspace(value: str | None) -> Path:
-    """An explicit directory, else the image's, else, by hand, where the wrapper was started."""
-    if value:
-        return Path(value)
-    return _DEFAULT_WORKSPACE if _DEFAULT_WORKSPACE.is_dir() else Path.cwd()
+    if first["type"] == "missing":
+        return f"{name} is missing: set it to {expected}"
+    if name == "REDIS_URL":  # It may hold a password.
+        return f"{name} is malformed: it must be {expected}"
+    value = redactor.scrub(first["input"])[:_SHOWN_CHARACTERS]
+    return f"{name} is {value!r}: it must be {expected}"

@@ -106,6 +106,7 @@ class Agent(Protocol):
 
     Attributes:
         name: The value of AGENT_TYPE.
+        program: What is started, as PATH finds it.
         credentials: Environment variables of which one must be set; the first is named in errors.
         passes: Further environment variables the agent may see.
         session_paths: What keeps its conversations, relative to HOME; no credentials are there.
@@ -114,6 +115,7 @@ class Agent(Protocol):
     """
 
     name: str
+    program: str
     credentials: tuple[str, ...]
     passes: tuple[str, ...]
     session_paths: tuple[str, ...]

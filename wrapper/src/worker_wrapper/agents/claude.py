@@ -26,6 +26,7 @@ class Claude:
     """Adapter for `claude -p`."""
 
     name = "claude"
+    program = "claude"
     credentials = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
     passes = ("ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "CLAUDE_CONFIG_DIR")
     session_paths = (".claude/projects",)
@@ -44,7 +45,7 @@ class Claude:
         given = [(flag, str(value)) for flag, value in flags.items() if value is not None]
         return Command(
             argv=(
-                "claude",
+                self.program,
                 "-p",
                 *_session_flags(turn.session),
                 # A stream, not one object at the end: it tells how large the conversation is.

@@ -18,6 +18,7 @@ class Codex:
     """Adapter for `codex exec --json`."""
 
     name = "codex"
+    program = "codex"
     credentials = ("OPENAI_API_KEY", "CODEX_API_KEY")
     passes = ("OPENAI_BASE_URL", "CODEX_HOME")
     session_paths = (".codex/sessions",)
@@ -32,7 +33,7 @@ class Codex:
         prompt = "\n\n".join(part for part in (turn.options.system_prompt, turn.prompt) if part)
         return Command(
             argv=(
-                *("codex", "exec", *(("resume",) if resumes else ()), *_FLAGS),
+                *(self.program, "exec", *(("resume",) if resumes else ()), *_FLAGS),
                 *(("-m", model) if model else ()),
                 *_provider_flags(turn.environ),
                 *((resumes,) if resumes else ()),

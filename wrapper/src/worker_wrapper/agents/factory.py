@@ -14,6 +14,7 @@ class Factory:
     """Adapter for `droid exec -o json`."""
 
     name = "factory"
+    program = "droid"
     credentials = ("FACTORY_API_KEY", "OPENAI_API_KEY")
     passes = ("FACTORY_MODEL", "FACTORY_API_BASE_URL")
     session_paths = (".factory/sessions",)
@@ -32,7 +33,7 @@ class Factory:
         given = [(flag, value) for flag, value in flags.items() if value]
         return Command(
             argv=(
-                *("droid", "exec", "-o", "stream-json" if turn.stream else "json"),
+                *(self.program, "exec", "-o", "stream-json" if turn.stream else "json"),
                 *("--auto", "high", "--cwd", str(turn.workdir)),
                 *(word for pair in given for word in pair),
             ),

@@ -17,6 +17,7 @@ class Orbiter:
     """Adapter for `orbiter exec`."""
 
     name = "orbiter"
+    program = "orbiter"
     credentials = (
         "ANTHROPIC_API_KEY",
         "ANTHROPIC_AUTH_TOKEN",
@@ -40,7 +41,7 @@ class Orbiter:
         given = [(flag, str(value)) for flag, value in flags.items() if value is not None]
         return Command(
             argv=(
-                *("orbiter", "exec"),
+                *(self.program, "exec"),
                 *(("--stream",) if turn.stream else ()),
                 *(word for pair in given for word in pair),
             ),

@@ -12,9 +12,7 @@ from structlog.contextvars import bound_contextvars
 
 from orbiter_contracts import (
     DeveloperWorkerInput,
-    DeveloperWorkerOutput,
     InvalidMessageError,
-    WorkerOutput,
 )
 from orbiter_contracts.queues import (
     DEVELOPER_GROUP,
@@ -25,9 +23,10 @@ from orbiter_contracts.queues import (
 from worker_wrapper.agents.base import Turn
 from worker_wrapper.handlers.message_handler import (
     POISONED_DELIVERIES,
+    Answer,
     Worker,
-    answer,
     begin,
+    handle,
     poisoned,
 )
 from worker_wrapper.queue.claims import AttemptClaim, Claim, QueueClaim
@@ -125,15 +124,15 @@ async def _answer(worker: Worker, job: _Job) -> None:
     settings, task = worker.settings, job.task
     session_id = settings.session_id or str(uuid4())
 
-    async def work(stop: StopTurn) -> WorkerOutput:
+    async def work(stop: StopTurn) -> Answer:
         if job.reason:
             report = without_turn(worker.clock(), reason=job.reason, error=job.error)
-            return developer_output(task, report, worker_id=settings.worker_id)
+            return Answer(developer_output(task, report, worker_id=settings.worker_id))
         return await _work(worker, job, session_id, stop)
 
     name = (settings.task and settings.task.name) or task.task_id
     with bound_contextvars(request_id=task.request_id, task=name):
-        await answer(
+        await handle(
             worker,
             job.claim,
             work,
@@ -143,9 +142,7 @@ async def _answer(worker: Worker, job: _Job) -> None:
         )
 
 
-async def _work(
-    worker: Worker, job: _Job, session_id: str, stop: StopTurn
-) -> DeveloperWorkerOutput:
+async def _work(worker: Worker, job: _Job, session_id: str, stop: StopTurn) -> Answer:
     """Prepare the workspace, run the agent in it, and see what became of it."""
     settings, task = worker.settings, job.task
     memory = await AttemptMemory.of(worker.snapshots(), session_id)
@@ -157,7 +154,7 @@ async def _work(
     except workspace.WorkspaceError as error:
         reason = "Terminated" if stop.is_set() else "WorkspaceError"
         report = without_turn(worker.clock(), reason=reason, error=str(error))
-        return developer_output(task, report, worker_id=settings.worker_id)
+        return Answer(developer_output(task, report, worker_id=settings.worker_id))
     report = await take_turn(
         settings.agent,
         Turn(
@@ -173,8 +170,9 @@ async def _work(
         spill_dir=settings.spill_dir,
         clock=worker.clock,
     )
-    if isinstance(job.claim, AttemptClaim) and report.status == "input_required":
-        job.claim.snapshot, warnings = await memory.keep(report.session)
+    snapshot = None
+    if report.status == "input_required":
+        snapshot, warnings = await memory.keep(report.session)
         report = replace(report, warnings=[*report.warnings, *warnings])
     finished = workspace.Finished(prepared)
     if report.status != "success":
@@ -187,9 +185,10 @@ async def _work(
             spill_dir=settings.spill_dir,
             stop=stop,
         )
-    return developer_output(
+    output = developer_output(
         task,
         replace(report, warnings=[*report.warnings, *finished.warnings]),
         worker_id=settings.worker_id,
         workspace=finished.report if task.workspace and task.workspace.git else None,
     )
+    return Answer(output, snapshot=snapshot)

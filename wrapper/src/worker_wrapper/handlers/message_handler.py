@@ -17,6 +17,7 @@ from worker_wrapper.queue.claims import Claim
 from worker_wrapper.queue.connection import RedisConnection, RedisUnavailableError
 from worker_wrapper.queue.heartbeat import keep_claim, obey_shutdown
 from worker_wrapper.queue.lifecycle import Details, Lifecycle, event_for
+from worker_wrapper.queue.session_state import Bookkeeping, Snapshot
 from worker_wrapper.queue.streams import Entry, InputStream
 from worker_wrapper.redact import Redactor
 from worker_wrapper.session.snapshot import SnapshotStore
@@ -56,6 +57,21 @@ class Worker:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a message: all that is published and stored for it, in one step.
+
+    Attributes:
+        output: What its sender is told.
+        bookkeeping: What a PO's state says afterwards; None for a developer.
+        snapshot: What the agent remembers, if that is kept.
+    """
+
+    output: WorkerOutput
+    bookkeeping: Bookkeeping | None = None
+    snapshot: Snapshot | None = None
+
+
 async def begin(
     worker: Worker, stream: InputStream, prepare: Callable[[], Awaitable[None]] | None = None
 ) -> bool:
@@ -64,6 +80,7 @@ async def begin(
     if prepare is not None:
         await prepare()
     await stream.join()
+    worker.log.info("listening", stream=stream.key, group=stream.group, consumer=stream.consumer)
     await worker.lifecycle.publish("ready")
     return True
 
@@ -76,16 +93,16 @@ def poisoned(entry: Entry) -> str:
     )
 
 
-async def answer(
+async def handle(
     worker: Worker,
     claim: Claim,
-    work: Callable[[StopTurn], Awaitable[WorkerOutput]],
+    work: Callable[[StopTurn], Awaitable[Answer]],
     *,
     renew_seconds: float,
     details: Details,
     dead_reason: str = "",
     take_up: Callable[[], Awaitable[None]] | None = None,
-) -> WorkerOutput | None:
+) -> None:
     """Do the work for one claimed entry and publish what came of it.
 
     Args:
@@ -96,9 +113,6 @@ async def answer(
         details: What the lifecycle events say about it.
         dead_reason: Why the entry goes to the dead-letter stream as well, if it does.
         take_up: Publishes that we are busy, for a worker that has more to say then.
-
-    Returns:
-        What was published; None when nobody wants an answer from us any more.
 
     Raises:
         RedisUnavailableError: The outcome could not be published; it is in the log instead.
@@ -111,14 +125,21 @@ async def answer(
         keep_claim(claim, stop, worker.shutdown, every_seconds=renew_seconds, log=worker.log),
         obey_shutdown(stop, worker.shutdown, grace_seconds=worker.settings.grace_seconds),
     ):
-        output = await work(stop)
+        answer = await work(stop)
     if stop.reason == "cancelled":
         worker.log.warning("superseded", entry=claim.entry.id)
-        return None
+        return
+    output = answer.output
     event = worker.lifecycle.event(event_for(output.status), {**details, "status": output.status})
     published = publishable(output, worker.redactor).model_dump_json()
     try:
-        settled = await claim.settle(published, event.model_dump_json(), dead_reason=dead_reason)
+        settled = await claim.settle(
+            published,
+            event.model_dump_json(),
+            dead_reason=dead_reason,
+            bookkeeping=answer.bookkeeping,
+            snapshot=answer.snapshot,
+        )
     except RedisUnavailableError:
         worker.log.error("outcome_not_published", entry=claim.entry.id, output=published)
         raise
@@ -129,7 +150,6 @@ async def answer(
         reason=output.reason,
         duration_ms=output.duration_ms,
     )
-    return output if settled else None
 
 
 @asynccontextmanager

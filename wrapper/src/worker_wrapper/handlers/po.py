@@ -1,6 +1,7 @@
 """A PO worker: one user's conversation, message after message, until it is asked to leave."""
 
 import asyncio
+from functools import partial
 from uuid import NAMESPACE_URL, uuid5
 
 from redis.exceptions import ResponseError
@@ -9,6 +10,7 @@ from structlog.contextvars import bound_contextvars
 from orbiter_contracts import (
     InvalidMessageError,
     POState,
+    POTurn,
     POWorkerInput,
     RotationReason,
     WorkerInput,
@@ -19,8 +21,8 @@ from orbiter_contracts.queues import PO_GROUP, po_hold, po_input, po_state
 from worker_wrapper.handlers.message_handler import (
     POISONED_DELIVERIES,
     Worker,
-    answer,
     begin,
+    handle,
     poisoned,
 )
 from worker_wrapper.handlers.po_turn import Message, POTurns
@@ -33,7 +35,13 @@ from worker_wrapper.queue.streams import Entry, InputStream
 from worker_wrapper.session.conversations import Conversations
 from worker_wrapper.session.embedding import Embedder, HashEmbedder
 from worker_wrapper.session.record import Found, SessionTable
-from worker_wrapper.session.rotation import COMPARED_TURNS, Choice, choose, outgrown, split_command
+from worker_wrapper.session.rotation import (
+    COMPARED_TURNS,
+    Choice,
+    asked_for,
+    choose,
+    renew_if_outgrown,
+)
 from worker_wrapper.turn.outputs import refusal
 
 _HELD_SECONDS = 0.5
@@ -134,10 +142,7 @@ class PO:
 
     async def _answer(self, claim: POClaim, message: POWorkerInput) -> None:
         worker, settings, entry = self._worker, self._worker.settings, claim.entry
-        commanded, prompt = split_command(message.prompt, settings.rotation.commands)
-        asked: RotationReason | None = "Command" if commanded else None
-        if not message.session_continue:
-            asked = asked or "Requested"
+        asked, prompt = asked_for(message, settings.rotation.commands)
         before = await self._state()
         found = await self._sessions.read(message.user_id)
         choice = await self._choose(entry, message, asked, prompt, before, found)
@@ -160,10 +165,10 @@ class PO:
         with bound_contextvars(request_id=message.request_id, session_id=session_id):
             if choice.reason:
                 worker.log.info("rotated", reason=choice.reason, previous=choice.previous)
-            await answer(
+            await handle(
                 worker,
                 claim,
-                self._turns.work(claim, Message(message, prompt, session_id, poison)),
+                partial(self._turns.answer, Message(message, prompt, session_id, poison)),
                 renew_seconds=STANDALONE_SECONDS,
                 details=details,
                 dead_reason=poison or "",
@@ -202,18 +207,17 @@ class PO:
             new_id=new_id,
         )
         old = choice.record.session_id
-        if choice.reason or choice.previous is None or old == new_id:
-            return choice
-        turns = []
-        if settings.rotation.topic_similarity is not None:
-            turns = [
-                turn
-                for turn in await self._turns.kept(last=COMPARED_TURNS)
-                if turn.session_id == old and turn.user_id == message.user_id
+
+        async def turns() -> list[POTurn]:
+            kept = await self._turns.kept(last=COMPARED_TURNS)
+            return [
+                turn for turn in kept if (turn.session_id, turn.user_id) == (old, message.user_id)
             ]
-        session = self._turns.conversations.session(old)
-        reason = await outgrown(settings.rotation, session, prompt, turns, self._embedder)
-        return choice.renewed(new_id, reason) if reason else choice
+
+        conversation = self._turns.conversations.session(old)
+        return await renew_if_outgrown(
+            choice, settings.rotation, conversation, prompt, turns, self._embedder, new_id=new_id
+        )
 
     async def _state(self) -> POState:
         flat = await self._worker.redis.call("HGETALL", po_state(self._worker.settings.worker_id))

@@ -1,18 +1,17 @@
 """One turn of a PO conversation: what the agent is told, what is heard meanwhile, what is kept."""
 
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
 
-from orbiter_contracts import POTurn, POWorkerInput, POWorkerOutput, WorkerOutput
+from orbiter_contracts import POTurn, POWorkerInput, POWorkerOutput
 from orbiter_contracts.queues import po_output, po_state, po_turns
 from worker_wrapper.agents.base import Session, Turn
-from worker_wrapper.handlers.message_handler import Worker
+from worker_wrapper.handlers.message_handler import Answer, Worker
 from worker_wrapper.queue import session_state
-from worker_wrapper.queue.claims import Bookkeeping, POClaim
 from worker_wrapper.queue.lua import OUTPUTS_KEPT, PIECE
+from worker_wrapper.queue.session_state import Bookkeeping
 from worker_wrapper.session.conversations import Conversations
 from worker_wrapper.session.embedding import Embedder
 from worker_wrapper.session.recap import recap, thread_of
@@ -67,29 +66,22 @@ class POTurns:
                 turns.append(POTurn.model_validate_json(text))
         return turns
 
-    def work(
-        self, claim: POClaim, message: Message
-    ) -> Callable[[StopTurn], Awaitable[WorkerOutput]]:
-        """Answer a message; the claim is given what has to be stored with the answer."""
+    async def answer(self, message: Message, stop: StopTurn) -> Answer:
+        """Answer a message, with the agent's help if it takes that."""
+        worker = self._worker
+        if message.poison:
+            report = without_turn(worker.clock(), reason="WorkerCrashed", error=message.poison)
+        elif not message.prompt:
+            report = without_turn(worker.clock(), text=NEW_SESSION_TEXT)
+        else:
+            return await self._asked(message, stop)
+        output = outputs.po_output(message.input, report, session_id=message.session_id)
+        changes = session_state.answered(
+            output, turn=False, context_tokens=None, snapshot=None, now=worker.clock()
+        )
+        return Answer(output, Bookkeeping(changes))
 
-        async def work(stop: StopTurn) -> WorkerOutput:
-            worker = self._worker
-            if message.poison:
-                report = without_turn(worker.clock(), reason="WorkerCrashed", error=message.poison)
-            elif not message.prompt:
-                report = without_turn(worker.clock(), text=NEW_SESSION_TEXT)
-            else:
-                return await self._asked(claim, message, stop)
-            output = outputs.po_output(message.input, report, session_id=message.session_id)
-            changes = session_state.answered(
-                output, turn=False, context_tokens=None, snapshot=None, now=worker.clock()
-            )
-            claim.books = Bookkeeping(changes)
-            return output
-
-        return work
-
-    async def _asked(self, claim: POClaim, message: Message, stop: StopTurn) -> POWorkerOutput:
+    async def _asked(self, message: Message, stop: StopTurn) -> Answer:
         """Ask the agent."""
         worker = self._worker
         prompt, thread = await self._prompt(message)
@@ -108,7 +100,7 @@ class POTurns:
             output = output.model_copy(update={"warnings": warnings})
         now = worker.clock()
         kept = session_state.turn_of(message.input, message.prompt, output, thread=thread, now=now)
-        claim.books = Bookkeeping(
+        bookkeeping = Bookkeeping(
             session_state.answered(
                 output,
                 turn=True,
@@ -117,9 +109,8 @@ class POTurns:
                 now=now,
             ),
             self._scrubbed(kept).model_dump_json(),
-            snapshot,
         )
-        return output
+        return Answer(output, bookkeeping, snapshot)
 
     def _scrubbed(self, turn: POTurn) -> POTurn:
         scrub = self._worker.redactor.scrub

@@ -5,7 +5,7 @@ one whose answer, state, turn and snapshot become true in one step, or none of t
 `AttemptClaim` belongs to an attempt of an AgentTask, whose record operator and worker share.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Literal, Protocol
 
 from redis.exceptions import OutOfMemoryError, ResponseError
@@ -25,8 +25,8 @@ from orbiter_contracts.queues import (
 )
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
 from worker_wrapper.queue.connection import TRIES, RedisUnavailableError
-from worker_wrapper.queue.lua import RENEW, SETTLE, SETTLE_TURN, Changes, flat
-from worker_wrapper.queue.session_state import KEPT_TURNS, Snapshot
+from worker_wrapper.queue.lua import RENEW, SETTLE, SETTLE_TURN, flat
+from worker_wrapper.queue.session_state import KEPT_TURNS, Bookkeeping, Snapshot
 from worker_wrapper.queue.streams import Entry, InputStream
 
 ClaimState = Literal["held", "taken", "gone", "lost"]
@@ -44,13 +44,23 @@ class Claim(Protocol):
     async def renew(self, *, tries: int = TRIES) -> ClaimState:
         """Say where the claim stands; renew it when it is held."""
 
-    async def settle(self, output: str, event: str, *, dead_reason: str = "") -> bool:
-        """Publish the outcome and take the entry off the queue.
+    async def settle(
+        self,
+        output: str,
+        event: str,
+        *,
+        dead_reason: str = "",
+        bookkeeping: Bookkeeping | None = None,
+        snapshot: Snapshot | None = None,
+    ) -> bool:
+        """Publish the outcome and take the entry off the queue, in one step.
 
         Args:
             output: The output's JSON; "" for none.
             event: The lifecycle event's JSON; "" for none.
             dead_reason: Also put the entry on the dead-letter stream, for this reason.
+            bookkeeping: What a PO's state says afterwards.
+            snapshot: What the agent remembers, for a PO or an attempt with a record.
 
         Returns:
             False when nothing was done, because the entry was settled or withdrawn already, or
@@ -83,8 +93,16 @@ class QueueClaim:
         )
         return state
 
-    async def settle(self, output: str, event: str, *, dead_reason: str = "") -> bool:
-        """See `Claim`."""
+    async def settle(
+        self,
+        output: str,
+        event: str,
+        *,
+        dead_reason: str = "",
+        bookkeeping: Bookkeeping | None = None,
+        snapshot: Snapshot | None = None,
+    ) -> bool:
+        """See `Claim`; there is nowhere to store more than the outcome."""
         key, dead = self._stream.key, dead_letter(self._stream.key)
         routing = [
             text
@@ -118,8 +136,6 @@ class AttemptClaim:
         self._record = record
         self._task = task
         self._attempt = attempt
-        self.snapshot: Snapshot | None = None
-        """What is stored in the step that publishes the outcome, for the next attempt."""
 
     async def renew(self, *, tries: int = TRIES) -> ClaimState:
         """See `Claim`. Never `taken`: an attempt's entry is run by its own Job alone."""
@@ -138,8 +154,16 @@ class AttemptClaim:
             return "held"
         return "gone" if await redis.call("EXISTS", self._record, tries=tries) else "lost"
 
-    async def settle(self, output: str, event: str, *, dead_reason: str = "") -> bool:
-        """See `Claim`."""
+    async def settle(
+        self,
+        output: str,
+        event: str,
+        *,
+        dead_reason: str = "",
+        bookkeeping: Bookkeeping | None = None,
+        snapshot: Snapshot | None = None,
+    ) -> bool:
+        """See `Claim`; the next attempt finds the snapshot."""
         redis, stream = self._stream.redis, self._stream
         if dead_reason:
             flat = [t for pair in letter(self.entry.fields, dead_reason).items() for t in pair]
@@ -148,46 +172,38 @@ class AttemptClaim:
         keys = [self._record, stream.key, DEVELOPER_OUTPUT, LIFECYCLE]
         words: list[str | int | bytes] = [ATTEMPT_TTL_SECONDS, self.entry.id, stream.group]
         words += [output, event, self._task, self._attempt]
-        if self.snapshot is not None and self.snapshot.data is not None:
-            keys.append(self.snapshot.key)
-            words.append(self.snapshot.data)
+        if snapshot is not None and snapshot.data is not None:
+            keys.append(snapshot.key)
+            words.append(snapshot.data)
         published = await redis.call("EVAL", PUBLISH_ATTEMPT, len(keys), *keys, *words)
         return published is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Bookkeeping:
-    """What is stored with an answer.
-
-    Attributes:
-        changes: Of the state.
-        turn: The turn's JSON; "" when the agent was not asked.
-        snapshot: What the agent remembers.
-    """
-
-    changes: Changes = field(default_factory=dict)
-    turn: str = ""
-    snapshot: Snapshot | None = None
-
-
 class POClaim(QueueClaim):
-    """A claim with the bookkeeping of its answer, which is set when the work is done."""
+    """A claim of a PO, whose state, turns and snapshot are stored with its answer."""
 
     def __init__(self, stream: InputStream, entry: Entry, worker_id: str) -> None:
         super().__init__(stream, entry, output=po_output(worker_id))
-        self.books = Bookkeeping()
-        self._books_keys = (po_state(worker_id), po_turns(worker_id))
+        self._state_keys = (po_state(worker_id), po_turns(worker_id))
 
-    async def settle(self, output: str, event: str, *, dead_reason: str = "") -> bool:
+    async def settle(
+        self,
+        output: str,
+        event: str,
+        *,
+        dead_reason: str = "",
+        bookkeeping: Bookkeeping | None = None,
+        snapshot: Snapshot | None = None,
+    ) -> bool:
         """See `Claim`. A Redis without room for the snapshot gets the answer without it."""
         published = (output, event, dead_reason)
+        kept = bookkeeping or Bookkeeping()
         try:
-            return await self._settle_turn(self.books, *published, tries=1)
+            return await self._settle_turn(kept, snapshot, *published, tries=1)
         except RedisUnavailableError as error:
-            kept = self.books.snapshot
-            if isinstance(error.__cause__, OutOfMemoryError) and kept and kept.data:
-                self.books = _without_snapshot(self.books, len(kept.data))
-        return await self._settle_turn(self.books, *published, tries=TRIES)
+            if isinstance(error.__cause__, OutOfMemoryError) and snapshot and snapshot.data:
+                kept, snapshot = _not_stored(kept, len(snapshot.data)), None
+        return await self._settle_turn(kept, snapshot, *published, tries=TRIES)
 
     async def put_aside(self, reason: str, output: str) -> bool:
         """Put a message that nobody can read on the dead-letter stream; it says nothing of us.
@@ -199,21 +215,28 @@ class POClaim(QueueClaim):
         return await super().settle(output, "", dead_reason=reason)
 
     async def _settle_turn(
-        self, books: Bookkeeping, output: str, event: str, dead_reason: str, *, tries: int
+        self,
+        kept: Bookkeeping,
+        snapshot: Snapshot | None,
+        output: str,
+        event: str,
+        dead_reason: str,
+        *,
+        tries: int,
     ) -> bool:
-        key, snapshot = self._stream.key, books.snapshot
-        keys = [key, self._output, LIFECYCLE, dead_letter(key), *self._books_keys]
+        key = self._stream.key
+        keys = [key, self._output, LIFECYCLE, dead_letter(key), *self._state_keys]
         data: bytes | str = ""
         if snapshot is not None and snapshot.data is not None:
             keys.append(snapshot.key)
             data = snapshot.data
         command: list[str | int | bytes] = ["EVAL", SETTLE_TURN, len(keys), *keys]
-        command += [*self._who, output, event, dead_reason, books.turn, KEPT_TURNS, data]
-        command += flat(books.changes)
+        command += [*self._who, output, event, dead_reason, kept.turn, KEPT_TURNS, data]
+        command += flat(kept.changes)
         return bool(await self._stream.redis.call(*command, tries=tries))
 
 
-def _without_snapshot(books: Bookkeeping, size: int) -> Bookkeeping:
+def _not_stored(kept: Bookkeeping, size: int) -> Bookkeeping:
     report = SnapshotReport(stored=False, bytes=size, reason="NoMemory")
-    changes = {**books.changes, "snapshot": report.model_dump_json(exclude_none=True)}
-    return replace(books, changes=changes, snapshot=None)
+    changes = {**kept.changes, "snapshot": report.model_dump_json(exclude_none=True)}
+    return replace(kept, changes=changes)

@@ -4,7 +4,7 @@ Pure: each function says what changes at one moment; lifecycle.py and claims.py 
 Redis together with the event or the output they belong to.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -24,6 +24,19 @@ from worker_wrapper.queue.lua import Changes
 KEPT_TURNS: Final = 200
 KEPT_CHARACTERS: Final = 4000
 """How much of a prompt or an answer is kept in the list of turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bookkeeping:
+    """What of a PO's state is stored with an answer.
+
+    Attributes:
+        changes: Of the state.
+        turn: The turn's JSON; "" when the agent was not asked.
+    """
+
+    changes: Changes = field(default_factory=dict)
+    turn: str = ""
 
 
 @dataclass(frozen=True, slots=True)

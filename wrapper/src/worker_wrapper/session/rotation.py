@@ -1,20 +1,21 @@
-"""Which conversation a user's message belongs to, by the record `session:user:{user_id}`. Pure.
+"""Which session a user's message belongs to, and all six reasons for a new one. Pure.
 
-record.py reads and writes the record. A fresh one wins over SESSION_ID, which a new worker
-has from whoever started it; a stale one does not. The conversation itself may be a reason for a new
-session too, when it has grown too large or the message is about something else (seeds/001 §6.4).
+`Command` and `Requested` are the message's (`asked_for`), `Idle` and `Record` the user's record's
+(`choose`), `Tokens` and `Topic` the conversation's (`renew_if_outgrown`); seeds/001 §6.3 and §6.4.
+A fresh record (record.py) wins over SESSION_ID, which a new worker has from whoever started it; a
+stale one does not.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from orbiter_contracts import PORotation, POTurn, RotationReason, SessionRecord
+from orbiter_contracts import PORotation, POTurn, POWorkerInput, RotationReason, SessionRecord
 from worker_wrapper.agents.base import Session
 from worker_wrapper.session.embedding import Embedder, long_words, similarities
-from worker_wrapper.session_settings import RotationRules
+from worker_wrapper.settings import RotationRules
 
 COMPARED_TURNS: Final = 6
 """How many of the last turns a message is compared with."""
@@ -51,6 +52,16 @@ class Choice:
         now = self.record.last_activity
         record = self.record.model_copy(update={"session_id": new_id, "created_at": now})
         return replace(self, record=record, reason=reason, previous=self.record.session_id)
+
+
+def asked_for(
+    message: POWorkerInput, commands: tuple[str, ...]
+) -> tuple[RotationReason | None, str]:
+    """Why a message asks for a new session, if it does, and what of it the agent is told."""
+    commanded, prompt = split_command(message.prompt, commands)
+    if commanded:
+        return "Command", prompt
+    return None if message.session_continue else "Requested", prompt
 
 
 def choose(
@@ -100,6 +111,34 @@ def choose(
     if now - _aware(record.last_activity) > timedelta(seconds=idle_seconds):
         return new(first_id or new_id, "Idle")
     return Choice(kept, "Record" if record.session_id != previous else None, previous)
+
+
+async def renew_if_outgrown(
+    choice: Choice,
+    rules: RotationRules,
+    conversation: Session,
+    prompt: str,
+    turns: Callable[[], Awaitable[Sequence[POTurn]]],
+    embedder: Embedder,
+    *,
+    new_id: str,
+) -> Choice:
+    """Begin a new session after all when the conversation of the one chosen is a reason for it.
+
+    Args:
+        choice: What was chosen by the record and the message.
+        rules: When a conversation is a reason.
+        conversation: What is known of the one that would go on.
+        prompt: What the agent is told.
+        turns: Looks up its last turns; only asked when the topic matters.
+        embedder: Compares topics.
+        new_id: As for `choose`.
+    """
+    if choice.reason or choice.previous is None or choice.record.session_id == new_id:
+        return choice
+    last = await turns() if rules.topic_similarity is not None else []
+    reason = await outgrown(rules, conversation, prompt, last, embedder)
+    return choice.renewed(new_id, reason) if reason else choice
 
 
 async def outgrown(

@@ -21,7 +21,7 @@ from worker_wrapper.queue.session_state import Snapshot
 from worker_wrapper.session import archive
 from worker_wrapper.session.conversations import FILE, Conversations
 from worker_wrapper.session.tree import TooLargeError
-from worker_wrapper.session_settings import SnapshotSettings
+from worker_wrapper.settings import SnapshotSettings
 
 _SKIPPED_LOGGED: Final = 10
 _SAID_CHARACTERS: Final = 200

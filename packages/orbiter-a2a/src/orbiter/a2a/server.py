@@ -1,7 +1,7 @@
 """A2AServer: an Orbiter agent that agents of other frameworks can find and talk to."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from types import TracebackType
 from typing import Literal, Self
 
@@ -27,7 +27,8 @@ from a2a.utils.push_url_validator import validate_push_notification_url
 from orbiter import Agent, Swarm
 from orbiter.a2a._internal.card import REST_PREFIX, make_card
 from orbiter.a2a._internal.executor import Executor
-from orbiter.a2a._internal.guard import Guard, is_loopback
+from orbiter.a2a._internal.guard import Guard
+from orbiter.access import is_loopback
 from orbiter.agent import Provider
 from orbiter.tasks import TaskBroker, TaskStore
 from orbiter.types import OrbiterError
@@ -78,8 +79,11 @@ class A2AServer:
                 machine and its network), or `none`.
 
         Raises:
-            OrbiterError: A swarm is given without a name.
+            OrbiterError: A swarm is given without a name, or what is no agent.
         """
+        if not isinstance(agent, Agent | Swarm):
+            given = f"the class {agent.__name__}" if isinstance(agent, type) else f"{agent!r:.80}"
+            raise OrbiterError(f"A2AServer(...) got {given}: give an Agent or a Swarm")
         if name is None:
             if isinstance(agent, Swarm):
                 raise OrbiterError("a swarm has no name of its own: give A2AServer(name=...)")
@@ -134,13 +138,22 @@ class A2AServer:
         """Serve until SIGTERM or SIGINT; `url` has to lead here.
 
         Raises:
-            OrbiterError: Others could reach it although there is no token.
+            OrbiterError: Others could reach it although there is no token, the port is in use, or
+                an event loop runs in this thread.
         """
         import uvicorn
 
+        from orbiter.listening import listen, outside_of_a_loop
+
         if self._token is None and not is_loopback(host):
             raise OrbiterError(f"'{host}' can be reached by others: give A2AServer(token=...)")
-        uvicorn.run(self.app, host=host, port=port, access_log=False, server_header=False)
+        outside_of_a_loop("A2AServer.serve", ".app")
+        opened = listen(host, port)
+        config = uvicorn.Config(
+            self.app, host=host, port=port, access_log=False, server_header=False
+        )
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[opened])
 
     def _app(self) -> Starlette:
         @asynccontextmanager

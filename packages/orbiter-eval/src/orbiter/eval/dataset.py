@@ -55,12 +55,14 @@ def check_cases(cases: Sequence[Case], name: str = "the dataset") -> list[Case]:
     """Return the cases as a list, if they are a dataset.
 
     Raises:
-        DatasetError: There is none, or two have one id.
+        DatasetError: There is none, one is no Case, or two have one id.
     """
     if not cases:
         raise DatasetError(f"{name} has no cases")
     seen: set[str] = set()
     for case in cases:
+        if not isinstance(case, Case):
+            raise DatasetError(f"{name} has {case!r:.80}, which is no case: give Case(input=...)")
         if case.id in seen:
             raise DatasetError(f"{name} has two cases with the id '{case.id}'; rename one")
         seen.add(case.id)
@@ -101,6 +103,7 @@ def _csv_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _case(file: Path, line: int, row: dict[str, Any], columns: Mapping[str, str] | None) -> Case:
+    foreign = [key for key in row if key not in Case.model_fields]
     if columns is not None:
         renamed = {columns.get(key, key): value for key, value in row.items()}
         row = {key: value for key, value in renamed.items() if key in Case.model_fields}
@@ -113,8 +116,12 @@ def _case(file: Path, line: int, row: dict[str, Any], columns: Mapping[str, str]
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"]))
         told = f"{file}, line {line}: {where}: {problem['msg']}"
-        if problem["type"] == "extra_forbidden":
-            told += f"; names are {', '.join(Case.model_fields)}, others need columns={{...}}"
+        if problem["type"] in ("missing", "extra_forbidden"):
+            told += f"; the names are {', '.join(Case.model_fields)}"
+            theirs, ours = "theirs", "ours"
+            if problem["type"] == "missing" and foreign:
+                theirs, ours = foreign[0], where
+            told += f"; others need columns={{'{theirs}': '{ours}'}}, --column {theirs}={ours}"
         raise DatasetError(told) from error
     except ValueError as error:
         raise DatasetError(f"{file}, line {line}: {error}") from error

@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 from orbiter.agent import Agent, Provider
 from orbiter.config import TaskConfig
 from orbiter.eval._internal.prices import price_of
-from orbiter.eval.dataset import check_cases, fingerprint, load_dataset
+from orbiter.eval.dataset import DatasetError, check_cases, fingerprint, load_dataset
 from orbiter.eval.journal import Journal, open_journal
 from orbiter.eval.progress import Progress, ProgressBar, ProgressListener
 from orbiter.eval.record import RunInfo
@@ -63,10 +63,21 @@ class Evaluator:
             clock: Seconds, for latencies.
 
         Raises:
-            OrbiterError: A number is below 1, or a scorer is none.
+            OrbiterError: A number is below 1, or the target, a scorer or the limits are none.
         """
-        if concurrency < 1 or repeats < 1:
-            raise OrbiterError(f"concurrency ({concurrency}) and repeats ({repeats}) are 1 or more")
+        if isinstance(target, type) or not (isinstance(target, Agent | Swarm) or callable(target)):
+            given = (
+                f"the class {target.__name__}" if isinstance(target, type) else f"{target!r:.80}"
+            )
+            raise OrbiterError(
+                f"Evaluator(...) got {given}: give an Agent, a Swarm or an async function of a Case"
+            )
+        if not all(isinstance(number, int) and number >= 1 for number in (concurrency, repeats)):
+            raise OrbiterError(
+                f"concurrency ({concurrency!r}) and repeats ({repeats!r}) are numbers, 1 or more"
+            )
+        if limits is not None and not isinstance(limits, TaskConfig):
+            raise OrbiterError(f"limits= is {limits!r:.80}: give TaskConfig(timeout=..., ...)")
         self.target = target
         self.scorers = as_scorers(scorers)
         self.name = name or _name(target)
@@ -102,6 +113,8 @@ class Evaluator:
         """
         if isinstance(cases, (str, Path)):
             cases = await asyncio.to_thread(load_dataset, cases)
+        if isinstance(cases, Case) or not isinstance(cases, Iterable):
+            raise DatasetError(f"{cases!r:.80} is no list of cases: give [Case(input=...)]")
         chosen = check_cases(list(cases))
         with (
             open_journal(journal, self._info(chosen)) as book,

@@ -3,7 +3,7 @@
 import inspect
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from orbiter.evaluation import Case, CaseResult, Score
@@ -78,10 +78,17 @@ def as_scorers(scorers: Sequence[Scorer | ScoreFunction]) -> list[Scorer]:
     Raises:
         ScorerError: One is neither, or two have one name.
     """
+    if isinstance(scorers, str) or not isinstance(scorers, Iterable):
+        raise ScorerError(
+            f"{scorers!r:.80} is no list of scorers: give a list, [ExactMatch(), ...]"
+        )
     made: list[Scorer] = []
     for scorer in scorers:
         if inspect.isclass(scorer) or not (isinstance(scorer, Scorer) or callable(scorer)):
-            raise ScorerError(f"{scorer!r} is no scorer: give an instance or a function")
+            raise ScorerError(
+                f"{scorer!r:.80} is no scorer: give an instance such as ExactMatch(), a function, "
+                'or make_scorer("NAME")'
+            )
         made.append(scorer if isinstance(scorer, Scorer) else FunctionScorer(scorer))
     names = [scorer.name for scorer in made]
     for name in names:

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Self
 
 from orbiter.mcp._internal.convert import from_wire
@@ -11,7 +12,7 @@ from orbiter.mcp._internal.line import Line
 from orbiter.mcp._internal.loss import LostError, is_loss, is_repeatable, lost
 from orbiter.mcp._internal.names import chosen, full_name
 from orbiter.mcp.config import HttpServer, ServerConfig, StdioServer, parse_server
-from orbiter.mcp.errors import MCPConnectionError
+from orbiter.mcp.errors import MCPConfigError, MCPConnectionError
 from orbiter.mcp.results import MCPResult, Progress
 from orbiter.mcp.tool import MCPTool
 
@@ -58,13 +59,13 @@ class MCPClient:
             reconnect_pauses: Seconds to wait before each attempt to reach a server that ended.
 
         Raises:
-            MCPConfigError: The command line cannot be read.
+            MCPConfigError: The command line cannot be read, or this is no server.
         """
         server = parse_server(server) if isinstance(server, str) else server
         if isinstance(server, StdioServer | HttpServer):
             self.name = name or server.default_name
         else:
-            server = getattr(server, "sdk_server", server)
+            server = _in_process(server)
             self.name = name or str(getattr(server, "name", "server"))
         self.prefix = prefix
         self._allow = None if allow is None else tuple(allow)
@@ -194,3 +195,18 @@ class MCPClient:
 
     def __repr__(self) -> str:
         return f"MCPClient({self.name!r})"
+
+
+def _in_process(server: Any) -> Any:
+    """Return the SDK's server or transport; both are known by what they can do alone."""
+    server = getattr(server, "sdk_server", server)
+    if isinstance(server, Path):
+        raise MCPConfigError(f"{server} is a file of servers: give mcp_tools(Path(...)) instead")
+    able = callable(getattr(server, "run", None)) or hasattr(server, "__aenter__")
+    if isinstance(server, type) or not able:
+        given = server.__name__ if isinstance(server, type) else f"{server!r:.80}"
+        raise MCPConfigError(
+            f"{given} is no MCP server: give a URL, a command line, a StdioServer, an HttpServer "
+            "or an instance of MCPServer"
+        )
+    return server

@@ -71,7 +71,7 @@ def parse_server(text: str) -> ServerConfig:
     """Read a URL, or a command line as a shell would split it.
 
     Raises:
-        MCPConfigError: It is empty or has an open quotation mark.
+        MCPConfigError: It is empty, has an open quotation mark, or is the name of a config file.
     """
     if re.match(r"https?://", text):
         return HttpServer(url=text)
@@ -81,6 +81,11 @@ def parse_server(text: str) -> ServerConfig:
         raise MCPConfigError(f"the MCP server's command line {text!r}: {error}") from error
     if not words:
         raise MCPConfigError("an empty MCP server: give a URL, a command line or a config file")
+    if len(words) == 1 and text.endswith(".json"):
+        raise MCPConfigError(
+            f"{text!r} is no command line but looks like a config file: give "
+            f"mcp_tools(Path({text!r}))"
+        )
     return StdioServer(command=words[0], args=words[1:])
 
 

@@ -1,10 +1,11 @@
 """MCPServer: agents and tools for any MCP client, over stdio or streamable HTTP."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from orbiter.access import is_loopback
 from orbiter.agent import Agent, Provider
-from orbiter.mcp._internal.access import BearerToken, is_loopback
+from orbiter.mcp._internal.access import BearerToken
 from orbiter.mcp._internal.offers import AgentOffer, Offer, ToolOffer
 from orbiter.mcp.errors import MCPConfigError
 from orbiter.swarm import Swarm
@@ -128,17 +129,24 @@ class MCPServer:
         return app
 
     async def serve_http(
-        self, *, host: str = "127.0.0.1", port: int = DEFAULT_PORT, token: str | None = None
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = DEFAULT_PORT,
+        token: str | None = None,
+        announce: Callable[[str], None] | None = None,
     ) -> None:
         """Serve `http://<host>:<port>/mcp` until this process is told to end or is cancelled.
 
         Args:
             host: The address to listen on.
-            port: The port.
+            port: The port; 0 takes any that is free.
+            announce: Called with the URL as soon as it takes connections.
             token: What clients have to send as `Authorization: Bearer <token>`.
 
         Raises:
             MCPConfigError: Others than this machine could use it, and there is no token.
+            OrbiterError: The port is in use.
         """
         if token is None and not is_loopback(host):
             raise MCPConfigError(
@@ -147,6 +155,11 @@ class MCPServer:
             )
         import uvicorn
 
+        from orbiter.listening import listen, url_of
+
+        opened = listen(host, port)
+        if announce is not None:
+            announce(f"{url_of(host, opened)}{PATH}")
         app = self.http_app(host=host, token=token)
         config = uvicorn.Config(
             app,
@@ -156,7 +169,7 @@ class MCPServer:
             # clients keep a stream open for as long as there is a server
             timeout_graceful_shutdown=_LAST_WORDS_SECONDS,
         )
-        await uvicorn.Server(config).serve()
+        await uvicorn.Server(config).serve(sockets=[opened])
 
     def __repr__(self) -> str:
         return f"MCPServer({self.name!r}, {list(self._offers)})"

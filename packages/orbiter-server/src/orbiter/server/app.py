@@ -1,12 +1,9 @@
 """`create_app`: agents and tasks as an ASGI application."""
 
 import contextlib
-import fcntl
 import logging
-import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -25,8 +22,10 @@ from orbiter.server._internal.auth import Auth
 from orbiter.server._internal.chat_routes import chat_endpoints
 from orbiter.server._internal.cluster import Cluster
 from orbiter.server._internal.database import Database
+from orbiter.server._internal.directory import owned
 from orbiter.server._internal.endpoint import PATTERN, on_request_error, openapi
 from orbiter.server._internal.errors import RequestError, error_response
+from orbiter.server._internal.given import check_given
 from orbiter.server._internal.journal import Journal
 from orbiter.server._internal.metrics import Metrics
 from orbiter.server._internal.page import page_routes
@@ -39,7 +38,6 @@ from orbiter.server._internal.system_routes import system_endpoints
 from orbiter.server._internal.task_routes import task_endpoints
 from orbiter.server.config import ServerConfig
 from orbiter.tasks import TaskBroker, TaskStoreSqlite
-from orbiter.types import OrbiterError
 
 logger = logging.getLogger("orbiter.server")
 
@@ -60,8 +58,7 @@ def create_app(
     Raises:
         OrbiterError: There are no agents. While it starts: the directory cannot be used.
     """
-    if not agents:
-        raise OrbiterError("there is nothing to serve: give at least one agent")
+    check_given(agents, config)
     config = config or ServerConfig()
     services = _services(dict(agents), config, provider)
     token = config.token.get_secret_value() if config.token is not None else None
@@ -96,6 +93,7 @@ def create_app(
         lifespan=_lifespan(services),
     )
     app.state.runs = services.runs
+    app.state.directory = config.directory
     return app
 
 
@@ -125,7 +123,7 @@ def _services(
 def _lifespan(services: Services) -> Callable[[Starlette], Any]:
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        with _owned(services.config.directory):
+        with owned(services.config.directory):
             services.journal.start()
             await services.runs.resume()
             try:
@@ -148,26 +146,6 @@ def _version() -> str:
         return version("orbiter-server")
     except PackageNotFoundError:  # bare sources, as in an image
         return "unknown"
-
-
-@contextlib.contextmanager
-def _owned(directory: Path) -> Iterator[None]:
-    """Make the directory and see that no other server uses it: it would take up our runs."""
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise OrbiterError(f"the server's directory {directory} cannot be used: {error}") from error
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise OrbiterError(
-                f"another server uses {directory}: stop it or give this one its own directory"
-            ) from None
-        yield
-    finally:
-        os.close(lock)
 
 
 class _Counted:

@@ -5,7 +5,7 @@ import logging
 import os
 import secrets
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 
@@ -14,8 +14,11 @@ from pydantic import SecretStr
 from starlette.applications import Starlette
 
 from orbiter import Agent, Swarm
+from orbiter.access import is_loopback
 from orbiter.agent import Provider
-from orbiter.server._internal.auth import is_loopback
+from orbiter.listening import listen, outside_of_a_loop, url_of
+from orbiter.server._internal.directory import owned
+from orbiter.server._internal.given import check_given
 from orbiter.server._internal.runs import Runs
 from orbiter.server.app import create_app
 from orbiter.server.config import ServerConfig
@@ -32,6 +35,7 @@ def serve(
     port: int = 8000,
     config: ServerConfig | None = None,
     provider: Provider | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> None:
     """Serve agents until SIGTERM or SIGINT.
 
@@ -47,27 +51,44 @@ def serve(
         port: 0 takes any that is free.
         config: How to serve.
         provider: A model to use instead of the agents' own.
+        announce: Called with the server's URL as soon as it takes connections.
 
     Raises:
-        OrbiterError: The configuration does not work.
+        OrbiterError: The configuration does not work, the port is in use, another server uses the
+            directory, or an event loop runs in this thread.
     """
+    check_given(agents, config)
+    outside_of_a_loop("serve", "create_app(...)")
     config = with_token(config or ServerConfig(), host, os.environ)
-    serve_app(create_app(agents, config=config, provider=provider), host=host, port=port)
+    app = create_app(agents, config=config, provider=provider)
+    serve_app(app, host=host, port=port, announce=announce)
 
 
-def serve_app(app: Starlette, *, host: str, port: int) -> None:
+def serve_app(
+    app: Starlette, *, host: str, port: int, announce: Callable[[str], None] | None = None
+) -> None:
     """Serve what `create_app` made until SIGTERM or SIGINT; see `serve`.
 
     Args:
         app: It is as it will be served: nothing is added, no token either.
         host: Address to listen at.
         port: 0 takes any that is free.
+        announce: Called with the server's URL as soon as it takes connections.
+
+    Raises:
+        OrbiterError: The port is in use, or another server uses the directory.
     """
+    # asked now, for a sentence: once it starts it is a traceback in uvicorn's log
+    with owned(app.state.directory):
+        pass
+    opened = listen(host, port)
+    if announce is not None:
+        announce(url_of(host, opened))
     options = uvicorn.Config(
         app, host=host, port=port, log_level="info", access_log=False, server_header=False,
         timeout_graceful_shutdown=1, lifespan="on",
     )  # fmt: skip
-    Server(options, app.state.runs).run()
+    Server(options, app.state.runs).run(sockets=[opened])
 
 
 def with_token(config: ServerConfig, host: str, environ: Mapping[str, str]) -> ServerConfig:

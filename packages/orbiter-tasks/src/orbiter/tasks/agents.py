@@ -4,7 +4,7 @@ They are found by the task's `config_name`; the task's `system_prompt` outranks 
 """
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
 
@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from orbiter import Agent, Swarm, Tool, tool
 from orbiter.config import DEFAULT_MAX_STEPS
+from orbiter.tasks._shown import shown
 from orbiter.tasks.models import Task
 from orbiter.tasks.state import TaskError
 
@@ -78,6 +79,8 @@ def named(agents: Any) -> dict[str, TaskAgent]:
     Raises:
         TaskError: Something cannot run a task.
     """
+    if isinstance(agents, AgentSpec | Agent | Swarm | str) or not isinstance(agents, Iterable):
+        raise TaskError(f"{shown(agents)} is no list: give [agent] or {{'name': agent}}")
     pairs = agents.items() if hasattr(agents, "items") else ((_name(a), a) for a in agents)
     found = dict(pairs)
     for name, agent in found.items():

@@ -9,16 +9,16 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from typing import Any, Literal, Self
 
 from orbiter.agent import Provider
+from orbiter.tasks._idle import Idle
 from orbiter.tasks._internal.adapter import full
 from orbiter.tasks._internal.background import Background
-from orbiter.tasks._internal.callbacks import Callback, Callbacks
 from orbiter.tasks._internal.dispatcher import Dispatcher, Rules
-from orbiter.tasks._internal.readers import Readers
-from orbiter.tasks._internal.signals import Signals
+from orbiter.tasks._internal.notifications import Callback, Callbacks, Readers, Signals
+from orbiter.tasks._shown import shown
 from orbiter.tasks.agents import TaskAgent
 from orbiter.tasks.contract import LEASE_SECONDS, Change, TaskStore
 from orbiter.tasks.models import EventType, Task, TaskEvent
-from orbiter.tasks.state import TERMINAL_STATES, TaskState, TransitionError
+from orbiter.tasks.state import TERMINAL_STATES, TaskError, TaskState, TransitionError
 from orbiter.tasks.store import TaskStoreMemory
 from orbiter.tasks.worker import Worker, new_owner
 from orbiter.types import StreamEvent
@@ -63,7 +63,7 @@ class TaskBroker:
             listener: Called with a task's id and each event of its agent's run here, as it
                 happens: text piece by piece. What it raises fails the task.
         """
-        self.store: TaskStore = store if store is not None else TaskStoreMemory()
+        self.store: TaskStore = _checked(store)
         self._store = full(self.store)
         self._worker = Worker(self._store, model, agent_specs, listener=listener)
         self._poll_interval = poll_interval
@@ -71,13 +71,14 @@ class TaskBroker:
         self._exit_seconds = exit_timeout if on_exit == "finish" else 0.0
         self._callbacks = Callbacks(self._store)
         self._signals = Signals()
-        self._readers = Readers(self._store, self._signals, poll_interval)
         self._dispatcher = Dispatcher(
             self._store,
             self._worker.run,
             new_owner(),
             Rules(poll_interval, concurrency, lease_seconds, orphan_retries),
         )
+        idle = Idle(self.store, self._dispatcher).tell
+        self._readers = Readers(self._store, self._signals, poll_interval, idle)
         self._background = Background()
         self._observer: asyncio.Task[None] | None = None
         self._unwatch = self._store.watch(self._changed)
@@ -221,9 +222,8 @@ class TaskBroker:
             self._background.call(self._activity, event)
 
     async def _observe(self) -> None:
-        # transitions made by other processes reach callbacks this way
         while True:
-            await asyncio.sleep(self._poll_interval)
+            await asyncio.sleep(self._poll_interval)  # for transitions made by other processes
             for task_id in self._callbacks.ids():
                 self._background.spawn(self._callbacks.catch_up(task_id))
 
@@ -231,3 +231,9 @@ class TaskBroker:
 def _set(states: Collection[TaskState]) -> frozenset[TaskState]:
     # a state is a string too, and a string a collection
     return frozenset({states} if isinstance(states, TaskState) else states)
+
+
+def _checked(store: TaskStore | None) -> TaskStore:
+    if store is not None and not isinstance(store, TaskStore):
+        raise TaskError(f'store= got {shown(store)}: give TaskStoreSqlite("tasks.db")')
+    return store if store is not None else TaskStoreMemory()

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from orbiter.tasks._internal.adapter import FullStore, full
+from orbiter.tasks._internal.adapter import full
 from orbiter.tasks._internal.sharing_tests import SharingConformance, progress
-from orbiter.tasks.contract import TaskStore
+from orbiter.tasks.contract import FullStore, TaskStore
 from orbiter.tasks.models import Task, utc_now
 from orbiter.tasks.state import TERMINAL_STATES, TaskError, TaskState, TransitionError
 

@@ -158,3 +158,7 @@ class EventLog(Protocol):
     async def events_after(self, task_id: str, seq: int) -> list[TaskEvent]:
         """Return the events with a higher `seq`, in order; none for an unknown task."""
         ...
+
+
+class FullStore(TaskStore, LeasingStore, WatchableStore, EventLog):
+    """All that a broker asks of a store, for type checkers; nothing is made of it."""

@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from orbiter.tasks._internal.agent_tasks import (
-    ConflictError,
     is_managed,
     managed_status,
     manifest,
@@ -21,7 +20,7 @@ from orbiter.tasks._internal.cluster_runs import answer, cancel
 from orbiter.tasks._internal.following import Following
 from orbiter.tasks.contract import LEASE_SECONDS, UNGUARDED, Change, Guard
 from orbiter.tasks.models import Task, TaskEvent, utc_now
-from orbiter.tasks.state import TaskError, TaskState, TransitionError, refusal
+from orbiter.tasks.state import ConflictError, TaskError, TaskState, TransitionError, refusal
 from orbiter.tasks.versioned import VersionedStore, snapshot
 
 if TYPE_CHECKING:

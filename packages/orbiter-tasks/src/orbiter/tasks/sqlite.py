@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from orbiter.sqlite_file import open_file
 from orbiter.tasks._internal import sqlite_rows as _rows_of
 from orbiter.tasks._internal.changes import over
+from orbiter.tasks._internal.sqlite_file import advice, begun
 from orbiter.tasks._internal.sqlite_rows import (
     UnreadableRowError,
     columns,
@@ -235,12 +236,10 @@ async def _connect(path: Path) -> "aiosqlite.Connection":
     # A forgotten close() must not keep the interpreter from ending.
     connecting._thread.daemon = True
     try:
-        db = await connecting
+        db = await begun(connecting)
         await db.executescript(SCHEMA)
         await db.executescript(_rows_of.SET_ASIDE)
     except sqlite3.Error as error:
         await connecting.close()
-        raise TaskError(
-            f"{path} cannot be opened: {error}; does its directory exist and may we write there?"
-        ) from error
+        raise TaskError(f"{path} cannot be opened: {error}; {advice(path)}") from error
     return db

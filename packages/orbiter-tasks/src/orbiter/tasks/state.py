@@ -49,6 +49,23 @@ class TransitionError(TaskError):
         super().__init__(f"task {task_id}: {reason}")
 
 
+class RefusedError(TaskError):
+    """A cluster's API server refused a request; `words` are its own."""
+
+    def __init__(self, status: int, words: str) -> None:
+        self.status = status
+        self.words = words
+        super().__init__(f"the API server refused it ({status}): {words}")
+
+
+class ConflictError(TaskError):
+    """The object is there already, or has changed since it was read."""
+
+
+class GoneError(TaskError):
+    """A watch cannot go on: list anew."""
+
+
 def refusal(now: TaskState, then: TaskState) -> str | None:
     """Say why a task may not go from one state to another; None when it may."""
     if now in TERMINAL_STATES:

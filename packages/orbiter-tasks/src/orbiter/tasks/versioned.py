@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 from orbiter.tasks._internal.changes import holds, is_expired, moved, noted, renewed
-from orbiter.tasks._internal.watchers import Watchers
+from orbiter.tasks._internal.notifications import Watchers
 from orbiter.tasks.contract import LEASE_SECONDS, UNGUARDED, Change, Guard, TaskStore
 from orbiter.tasks.models import Task, TaskEvent, utc_now
 from orbiter.tasks.state import TaskState

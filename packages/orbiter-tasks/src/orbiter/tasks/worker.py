@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from orbiter.agent import Provider
-from orbiter.tasks._internal.adapter import FullStore, full
+from orbiter.tasks._internal.adapter import full
 from orbiter.tasks._internal.agent_run import question_payload, run_task
 from orbiter.tasks._internal.raised import Boundary, reason
 from orbiter.tasks.agents import InputRequiredError, TaskAgent, named
-from orbiter.tasks.contract import LEASE_SECONDS, Guard, TaskStore
+from orbiter.tasks.contract import LEASE_SECONDS, FullStore, Guard, TaskStore
 from orbiter.tasks.models import EventType, Task, TaskEvent, new_id
 from orbiter.tasks.state import TaskState, TransitionError
 from orbiter.types import StreamEvent

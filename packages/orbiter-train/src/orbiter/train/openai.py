@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from orbiter.train._given import check_files
 from orbiter.train.dataset import DatasetFile
 from orbiter.train.trainer import JobState, TrainingJob
 from orbiter.train.trajectory import TrainingError
@@ -64,12 +65,7 @@ class OpenAITrainer:
         self, data: DatasetFile, *, validation: DatasetFile | None = None
     ) -> TrainingJob:
         """Upload the data and begin to train; see Trainer."""
-        for file in (data, validation):
-            if file is not None and (file.format != "openai" or file.kind != data.kind):
-                raise TrainingError(
-                    f"{file.path} has {file.kind} examples for {file.format}: OpenAI takes "
-                    'format="openai", and both files have to be of one kind'
-                )
+        check_files(data, validation, "openai", "OpenAI")
         if data.examples < FEWEST_EXAMPLES:
             raise TrainingError(
                 f"{data.path} has {data.examples} examples, OpenAI takes {FEWEST_EXAMPLES} or more"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from orbiter.train._given import check_files
 from orbiter.train.dataset import DatasetFile
 from orbiter.train.trainer import TrainingJob
 from orbiter.train.trajectory import TrainingError
@@ -47,12 +48,7 @@ class TrlTrainer:
         self, data: DatasetFile, *, validation: DatasetFile | None = None
     ) -> TrainingJob:
         """Begin to train in a process that outlives this one; see Trainer."""
-        for file in (data, validation):
-            if file is not None and (file.format != "trl" or file.kind != data.kind):
-                raise TrainingError(
-                    f"{file.path} has {file.kind} examples for {file.format}: TRL takes "
-                    'format="trl", and both files have to be of one kind'
-                )
+        check_files(data, validation, "trl", "TRL")
         job_id = uuid4().hex[:12]
         home = self.directory / job_id
         await asyncio.to_thread(self._launch, home, data, validation)

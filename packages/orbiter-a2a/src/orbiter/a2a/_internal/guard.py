@@ -1,14 +1,11 @@
 """Who may speak to an A2A server: whoever has the token; without one, this machine's programs."""
 
-import hmac
-import ipaddress
-
-from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from orbiter.access import bearer_token, header, is_local, is_token
+
 CARD = "/.well-known/agent-card.json"
-_PROXIED = ("forwarded", "x-forwarded-for", "x-real-ip")
 
 
 class Guard:
@@ -27,40 +24,15 @@ class Guard:
             await refusal(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
-        headers = Headers(scope=scope)
         if self._token is None:
-            if _local(scope, headers):
+            # a page of a stranger in the user's browser is on this machine too: it has an Origin
+            if is_local(scope) and header(scope, "origin") is None:
                 return None
             said = "without a token only this machine is served, by a loopback address"
             return JSONResponse({"error": said}, 403)
         if scope["path"].endswith(CARD):
             return None
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and hmac.compare_digest(
-            given.strip().encode(), self._token.encode()
-        ):
+        if is_token(bearer_token(scope), self._token):
             return None
         said = "this needs the agent's token: 'Authorization: Bearer ...'"
         return JSONResponse({"error": said}, 401, {"WWW-Authenticate": 'Bearer realm="a2a"'})
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether a host's name or address means this machine only."""
-    name = host.strip("[]").lower()
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
-def _local(scope: Scope, headers: Headers) -> bool:
-    # a page of a stranger in the user's browser is on this machine too: it has an Origin, or a Host
-    # that was made to point here
-    if "origin" in headers or any(name in headers for name in _PROXIED):
-        return False
-    ends = [end[0] for end in (scope.get("client"), scope.get("server")) if end]
-    host = headers.get("host", "")
-    name = host if host.endswith("]") else host.rpartition(":")[0] or host
-    return len(ends) == 2 and all(map(is_loopback, [*ends, name]))

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from orbiter.cli.agent.objects import AgentFileError
-from orbiter.cli.agent.yaml_lines import line_of
+from orbiter.cli.ui.sentences import mistake
 from orbiter.config import DEFAULT_MAX_STEPS, DEFAULT_MODEL
 
 
@@ -63,15 +63,25 @@ def read_agent_file(file: Path) -> AgentFile | SwarmFile:
         AgentFileError: It cannot be read, or has a mistake; the text names the line and the field.
     """
     data = _read(file)
+    kind = SwarmFile if "agents" in data else AgentFile
     try:
-        return (SwarmFile if "agents" in data else AgentFile).model_validate(data)
+        return kind.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
+        from orbiter.cli.agent.yaml_lines import line_of
+
+        # of a member that is neither, what speaks of a field says more
+        first = max(error.errors(), key=lambda one: len(one["loc"]))
         # A swarm's own names for its kinds of members are no keys of the file.
         place = [one for one in first["loc"] if one not in ("str", "AgentFile")]
         where = ".".join(map(str, place))
         line = line_of(file.read_text(encoding="utf-8"), place)
-        raise AgentFileError(f"{file}:{line}: {where}: {first['msg']}") from error
+        what = mistake(first)
+        if first["type"] == "extra_forbidden":
+            inner = AgentFile if len(place) > 1 else kind
+            names = [field.alias or name for name, field in inner.model_fields.items()]
+            of = "a swarm" if inner is SwarmFile else "an agent"
+            what = f"{of} has no such field; known: {', '.join(names)}"
+        raise AgentFileError(f"{file}:{line}: {where}: {what}") from error
 
 
 def _read(file: Path) -> dict[str, Any]:

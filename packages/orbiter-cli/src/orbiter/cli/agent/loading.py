@@ -1,14 +1,16 @@
 """Agents by name: `module:attr` of a Python module, or a YAML file; and all that belong to one."""
 
+import inspect
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from orbiter import Agent, Swarm
+from orbiter import Agent, Swarm, Tool
 from orbiter.cli.agent.file import AgentFile, SwarmFile, read_agent_file
 from orbiter.cli.agent.objects import AgentFileError, load_object, load_output_type, load_tools
 from orbiter.cli.ui.outcome import usage
+from orbiter.cli.ui.sentences import sentence
 from orbiter.config import parse_model_string
 from orbiter.types import OrbiterError
 
@@ -102,7 +104,7 @@ class _Loader:
             return self._from_file((directory / reference).resolve())
         found = load_object(reference, directory)
         if not isinstance(found, Agent | Swarm) and callable(found):
-            found = found()
+            found = _made(found, reference)
         if not isinstance(found, Agent | Swarm):
             raise AgentFileError(
                 f"'{reference}' is a {type(found).__name__}, not an Agent or a Swarm"
@@ -156,11 +158,31 @@ class _Loader:
         return found
 
 
-def _mcp_tools(servers: Mapping[str, Any]) -> Any:
+def _made(function: Any, reference: str) -> Any:
+    """Call the user's function that makes an agent."""
+    if isinstance(function, Tool):
+        raise AgentFileError(
+            f"'{reference}' is a tool, not an Agent: list it under `tools` of an agent"
+        )
     try:
-        from orbiter.mcp import mcp_tools
-    except ModuleNotFoundError as error:
-        if error.name != "orbiter.mcp":
-            raise
-        raise AgentFileError("mcpServers need the extra: orbiter-cli[mcp]") from error
+        needed = [
+            name
+            for name, one in inspect.signature(function).parameters.items()
+            if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+        ]
+        if needed:
+            raise AgentFileError(
+                f"'{reference}' needs arguments ({', '.join(needed)}): name an Agent, a Swarm, or "
+                "a function that takes none and returns one"
+            )
+        return function()
+    except OrbiterError:
+        raise
+    except Exception as error:
+        raise AgentFileError(f"'{reference}' raised {sentence(error)}") from error
+
+
+def _mcp_tools(servers: Mapping[str, Any]) -> Any:
+    from orbiter.mcp import mcp_tools
+
     return mcp_tools({"mcpServers": dict(servers)})

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from orbiter import Tool, tool
 from orbiter.cli.ui.outcome import UsageError
+from orbiter.cli.ui.sentences import sentence
 
 
 class AgentFileError(UsageError):
@@ -35,7 +36,7 @@ def load_object(reference: str, directory: Path) -> Any:
     except Exception as error:
         raise AgentFileError(
             f"'{reference}': module {module_name} cannot be imported: "
-            f"{type(error).__name__}: {error}"
+            f"{type(error).__name__}: {_without_type(error)}"
         ) from error
     for name in path.split("."):
         try:
@@ -68,6 +69,10 @@ def load_output_type(reference: str | None, directory: Path) -> type[BaseModel] 
     if not (isinstance(found, type) and issubclass(found, BaseModel)):
         raise AgentFileError(f"'{reference}' is no pydantic model")
     return found
+
+
+def _without_type(error: Exception) -> str:
+    return sentence(error).removeprefix(f"{type(error).__name__}: ")
 
 
 def _built_in(name: str) -> list[Tool]:

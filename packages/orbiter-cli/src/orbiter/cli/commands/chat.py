@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orbiter.cli.commands.run import ask, tracing
+from orbiter.cli.ui.files import check_writable
 from orbiter.cli.ui.options import AgentName, AsJson, Model, TraceFile
 from orbiter.cli.ui.outcome import ExitCode, UsageError, cut_short, ends, tell
 
@@ -42,7 +43,10 @@ def chat(
 
     loaded = load_agent(agent, model=model)
     file = Path(session) if session else None
-    talk = _Talk(_read(file), file, as_json)
+    messages = _read(file)
+    if session is not None:
+        check_writable("--session", session)
+    talk = _Talk(messages, file, as_json)
     # one loop for the whole conversation: connections of models and MCP servers live in it
     with asyncio.Runner() as runner, tracing(trace):
         target = runner.run(loaded.__aenter__())
@@ -122,10 +126,15 @@ class _Talk:
 def _read(file: Path | None) -> "list[Message]":
     if file is None or not file.exists():
         return []
+    from pydantic import ValidationError
+
+    from orbiter.cli.ui.sentences import validation_sentence
     from orbiter.types import RunResult
 
     try:
         return list(RunResult.model_validate_json(file.read_text(encoding="utf-8")).messages)
+    except ValidationError as error:
+        what = validation_sentence(error)
+        raise UsageError(f"--session {file} holds no conversation: {what}") from error
     except (OSError, ValueError) as error:
-        first = str(error).partition("\n")[0]
-        raise UsageError(f"--session {file} holds no conversation: {first}") from error
+        raise UsageError(f"--session {file} holds no conversation: {error}") from error

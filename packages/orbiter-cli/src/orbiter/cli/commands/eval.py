@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orbiter.cli.ui.files import check_writable
 from orbiter.cli.ui.options import AgentName, AsJson, Model, Seconds
-from orbiter.cli.ui.outcome import UsageError, ends, usage
+from orbiter.cli.ui.outcome import UsageError, ends, tell, usage
+from orbiter.cli.ui.sentences import os_sentence
 
 if TYPE_CHECKING:
     from orbiter.eval import Comparison, EvalResult, Gate
@@ -75,8 +77,6 @@ def evaluate(
 
     from orbiter.cli.agent.loading import load_agent
     from orbiter.config import TaskConfig
-
-    _installed()
     from orbiter.eval import (
         EvalResult,
         Evaluator,
@@ -94,6 +94,8 @@ def evaluate(
         cases = load_dataset(dataset, columns=_columns(column))
         before = EvalResult.load(baseline) if baseline else None
     writers = [(_writer(file), file) for file in report or ()]
+    for _, file in writers:
+        check_writable("--report", file)
 
     async def main() -> "EvalResult":
         async with loaded as target:
@@ -112,18 +114,10 @@ def evaluate(
     comparison = compare(before, result) if before else None
     with usage():
         gate = check(result, thresholds, comparison=comparison)
-    for write, file in writers:
-        text = write(result, comparison=comparison, gate=gate)
-        Path(file).write_text(text, encoding="utf-8")
     _tell(result, comparison, gate, as_json)
+    for write, file in writers:
+        keep_report(write(result, comparison=comparison, gate=gate), Path(file))
     return gate.exit_code
-
-
-def _installed() -> None:
-    try:
-        import orbiter.eval  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise UsageError(f"orbiter eval needs the extra orbiter-cli[eval] ({error})") from error
 
 
 def _scorer(text: str, judge: str | None) -> Any:
@@ -153,6 +147,20 @@ def _writer(file: str) -> Any:
     if suffix not in writers:
         raise UsageError(f"--report {file}: name a file that ends in .md or .html")
     return writers[suffix]
+
+
+def keep_report(report: str, file: Path) -> None:
+    """Write a report; elsewhere when its place is gone meanwhile, because the runs cost money."""
+    import tempfile
+
+    try:
+        file.write_text(report, encoding="utf-8")
+    except OSError as error:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix=f"{file.stem}-", suffix=file.suffix, delete=False, encoding="utf-8"
+        ) as other:
+            other.write(report)
+        tell(f"--report {os_sentence(error)}; it is in {other.name} instead")
 
 
 def _tell(

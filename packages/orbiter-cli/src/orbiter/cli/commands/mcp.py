@@ -108,34 +108,32 @@ def serve(
 
     from orbiter.cli.agent.loading import load_agent
     from orbiter.cli.ui.terminal import print_json
+    from orbiter.mcp import MCPServer
 
-    mcp = _mcp()
     loaded = [load_agent(one, model=model) for one in agents]
+
+    def announce(url: str) -> None:
+        if as_json:
+            print_json({"url": url})
+        else:
+            sys.stderr.write(f"serving {', '.join(agents)} at {url}\n")
 
     async def main() -> None:
         async with AsyncExitStack() as stack:
             targets = [await stack.enter_async_context(one) for one in loaded]
-            server = mcp.MCPServer(targets)
+            server = MCPServer(targets)
             if not http:
                 await server.serve_stdio()
                 return
-            if as_json:
-                print_json({"url": f"http://{host}:{port}/mcp"})
             token = os.environ.get("ORBITER_MCP_TOKEN") or None
-            await server.serve_http(host=host, port=port, token=token)
+            with usage():
+                await server.serve_http(host=host, port=port, token=token, announce=announce)
 
     asyncio.run(main())
 
 
 def _tools(server: str) -> Any:
-    mcp = _mcp()
+    from orbiter.mcp import mcp_tools
+
     with usage():
-        return mcp.mcp_tools(Path(server) if server.endswith(".json") else server)
-
-
-def _mcp() -> Any:
-    try:
-        import orbiter.mcp
-    except ModuleNotFoundError as error:
-        raise UsageError(f"orbiter mcp needs the extra orbiter-cli[mcp] ({error})") from error
-    return orbiter.mcp
+        return mcp_tools(Path(server) if server.endswith(".json") else server)

@@ -119,8 +119,11 @@ def tracing(to: str | None) -> AbstractContextManager[Any]:
         return nullcontext()
     if to != "otlp" and not to.endswith(".jsonl"):
         raise UsageError(f"--trace {to}: name a file that ends in .jsonl, or otlp")
-    try:
-        from orbiter.trace import TraceConfig, tracing
-    except ModuleNotFoundError as error:
-        raise UsageError(f"--trace needs the extra orbiter-cli[trace] ({error})") from error
+    from orbiter.trace import TraceConfig, tracing
+
+    if to == "otlp":
+        import logging
+
+        # what orbiter.trace says of lost spans is enough: the SDK repeats it at each try
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
     return tracing(TraceConfig(exporters=(to,)))

@@ -1,14 +1,14 @@
 """`orbiter serve`: agents over HTTP, with a web page."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from orbiter.cli.ui.options import AsJson, Model, TraceFile
-from orbiter.cli.ui.outcome import UsageError, ends
+from orbiter.cli.ui.outcome import UsageError, ends, usage
 
 if TYPE_CHECKING:
     from orbiter.cli.agent.loading import LoadedAgent
@@ -48,25 +48,24 @@ def serve(
     Outside of this machine clients need a token: ORBITER_SERVER_TOKEN, else one that is made.
     """
     from orbiter.cli.commands.run import tracing
+    from orbiter.server import ServerConfig
 
-    try:
-        from orbiter.server import ServerConfig
-    except ModuleNotFoundError as error:
-        raise UsageError(f"orbiter serve needs the extra orbiter-cli[serve] ({error})") from error
     loaded = _loaded(agents, model)
     settings = {"directory": directory, "namespace": namespace, "kubeconfig": kubeconfig}
     config = ServerConfig.model_validate(
         {name: value for name, value in settings.items() if value is not None}
     )
-    if as_json:
-        from orbiter.cli.ui.terminal import print_json
 
-        print_json({"url": f"http://{host}:{port}", "agents": list(loaded)})
-    else:
-        names = ", ".join(loaded)
-        sys.stderr.write(f"serving {names} at http://{host}:{port}\n")
-    with tracing(trace):
-        _serve(loaded, host, port, config)
+    def announce(url: str) -> None:
+        if as_json:
+            from orbiter.cli.ui.terminal import print_json
+
+            print_json({"url": url, "agents": list(loaded)})
+        else:
+            sys.stderr.write(f"serving {', '.join(loaded)} at {url}\n")
+
+    with tracing(trace), usage():
+        _serve(loaded, host, port, config, announce)
 
 
 def _loaded(references: list[str], model: str | None) -> "dict[str, LoadedAgent]":
@@ -88,7 +87,13 @@ def _loaded(references: list[str], model: str | None) -> "dict[str, LoadedAgent]
     return found
 
 
-def _serve(loaded: "dict[str, LoadedAgent]", host: str, port: int, config: Any) -> None:
+def _serve(
+    loaded: "dict[str, LoadedAgent]",
+    host: str,
+    port: int,
+    config: Any,
+    announce: Callable[[str], None],
+) -> None:
     """Serve until a signal comes.
 
     The MCP servers of the agents live as long as the application: they belong to its event loop.
@@ -99,7 +104,7 @@ def _serve(loaded: "dict[str, LoadedAgent]", host: str, port: int, config: Any) 
 
     targets = {name: one.target for name, one in loaded.items()}
     if not any(one.servers for one in loaded.values()):
-        serve_agents(targets, host=host, port=port, config=config)
+        serve_agents(targets, host=host, port=port, config=config, announce=announce)
         return
     import os
 
@@ -114,4 +119,4 @@ def _serve(loaded: "dict[str, LoadedAgent]", host: str, port: int, config: Any) 
             yield await stack.enter_async_context(inner(started))
 
     app.router.lifespan_context = lifespan
-    serve_app(app, host=host, port=port)
+    serve_app(app, host=host, port=port, announce=announce)

@@ -1,21 +1,20 @@
 """`orbiter task`: AgentTasks without a cluster, with the same worker and the same outcome."""
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from orbiter.cli.ui.options import AsJson
-from orbiter.cli.ui.outcome import ExitCode, UsageError, ends
+from orbiter.cli.ui.outcome import ExitCode, ends
 
 if TYPE_CHECKING:
     from orbiter.cli.task.manifest import Manifest
+    from orbiter.cli.task.place import Place
     from orbiter.cli.task.run import LocalStatus
 
 app = typer.Typer(help="Run AgentTasks on this machine, with no cluster.", no_args_is_help=True)
-_PROGRAMS = {"claude": "claude", "codex": "codex", "factory": "droid"}
 _EXIT = {
     "Completed": ExitCode.OK,
     "InputRequired": ExitCode.STOPPED,
@@ -52,39 +51,38 @@ def run(
     same file. Ends with 0 when the task is Completed, 1 when it Failed, 3 when a question stays
     open, 130 after Ctrl-C.
     """
-    import tempfile
-
     from orbiter.cli.task.manifest import read_manifest
+    from orbiter.cli.task.place import place_for
+    from orbiter.cli.task.requirements import check_program
 
     manifest = read_manifest(Path(file), name)
-    _check_programs(manifest)
-    place = Path(tempfile.mkdtemp(prefix=f"orbiter-{manifest.name}-"))
-    work = Path(workspace).resolve() if workspace else place / "workspace"
-    work.mkdir(parents=True, exist_ok=True)
-    return _run(manifest, place, work, list(answers or ()), as_json)
+    check_program(manifest)
+    with place_for(manifest.name, workspace) as place:
+        return _run(manifest, place, list(answers or ()), as_json)
 
 
-def _run(manifest: "Manifest", place: Path, work: Path, answers: list[str], as_json: bool) -> int:
+def _run(manifest: "Manifest", place: "Place", answers: list[str], as_json: bool) -> int:
     import asyncio
 
+    from orbiter.cli.task.requirements import check_environment
     from orbiter.cli.task.run import LocalStatus, cancelled, run_task
     from orbiter.cli.task.screen import Screen
     from orbiter.cli.task.settings import environment, prompt_of
 
-    log = place / "worker.log"
+    prompt = prompt_of(manifest)
+    environ = environment(manifest, dict(os.environ), place.private)
+    check_environment(manifest, environ)
     screen = Screen(manifest.name, manifest.spec["agent"]["type"], quiet=as_json)
     for unused in _UNUSED:
         if unused in manifest.spec:
             screen.note(f"spec.{unused} means nothing without a cluster")
-    prompt = prompt_of(manifest)
-    environ = environment(manifest, dict(os.environ), place)
     status = LocalStatus()
     try:
         from orbiter.cli.task.redis_server import local_redis
         from orbiter.cli.task.worker import LocalWorker
 
         with local_redis() as url:
-            worker = LocalWorker(manifest, url, work, log, environ)
+            worker = LocalWorker(manifest, url, place.workspace, place.log, environ)
 
             async def main() -> None:
                 async with screen.watching(status):
@@ -94,37 +92,29 @@ def _run(manifest: "Manifest", place: Path, work: Path, answers: list[str], as_j
                     )  # fmt: skip
 
             asyncio.run(main())
-    except ModuleNotFoundError as error:
-        raise UsageError(f"orbiter task needs the extra orbiter-cli[local] ({error})") from error
     except KeyboardInterrupt:
         cancelled(status)
         screen.changed(status)
-    return _end(status, manifest, screen, work, log, as_json)
+    return _end(status, manifest, screen, place, as_json)
 
 
 def _end(
-    status: "LocalStatus", manifest: "Manifest", screen: Any, work: Path, log: Path, as_json: bool
+    status: "LocalStatus", manifest: "Manifest", screen: Any, place: "Place", as_json: bool
 ) -> int:
+    place.clear(log=status.phase != "Completed")
     if as_json:
         from orbiter.cli.ui.terminal import print_json
 
-        passed = {key: manifest.spec[key] for key in _PASSED if key in manifest.spec}
-        print_json({"name": manifest.name, **passed, "status": status.to_api()})
+        kept: dict[str, Any] = {key: manifest.spec[key] for key in _PASSED if key in manifest.spec}
+        if place.workspace.is_dir():
+            kept["workspace"] = str(place.workspace)
+        print_json({"name": manifest.name, **kept, "status": status.to_api()})
     else:
         screen.table(status)
         if status.phase == "Failed" and "\n" in status.detail.strip():
             screen.note(status.detail.strip()[-1024:])
-        screen.note(f"workspace: {work}")
-        screen.note(f"worker's log: {log}")
+        if place.workspace.is_dir():
+            screen.note(f"workspace: {place.workspace}")
+        if place.log.exists():
+            screen.note(f"worker's log: {place.log}")
     return _EXIT.get(status.phase, ExitCode.FAILED)
-
-
-def _check_programs(manifest: "Manifest") -> None:
-    import shutil
-
-    kind = manifest.spec["agent"]["type"]
-    program = _PROGRAMS.get(kind)
-    if program is not None and shutil.which(program) is None:
-        raise UsageError(f"{program} is not on PATH: install the agent {kind}, or name another one")
-    if sys.platform == "win32":
-        raise UsageError("the worker needs a POSIX system; use WSL or a cluster")

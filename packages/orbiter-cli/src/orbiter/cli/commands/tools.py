@@ -20,8 +20,8 @@ def tools(
         typer.Option("--call", metavar="TOOL", help="Call this tool.", show_default=False),
     ] = None,
     arguments: Annotated[
-        str, typer.Option("--args", metavar="JSON", help="What to call it with.")
-    ] = "{}",
+        str | None, typer.Option("--args", metavar="JSON", help="What to call it with.")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """List the tools of an agent, those of its MCP servers too, or call one without a model."""
@@ -29,12 +29,14 @@ def tools(
 
     from orbiter.cli.agent.loading import load_agent
 
+    if arguments is not None and call is None:
+        raise UsageError("--args is for --call: name the tool with --call TOOL")
     loaded = load_agent(agent)
 
     async def main() -> int:
         async with loaded as target:
             if call is not None:
-                return await _call(target, call, arguments, as_json)
+                return await _call(target, call, arguments or "{}", as_json)
             _list(target, as_json)
             return ExitCode.OK
 

@@ -25,10 +25,8 @@ def trace(
     as_json: AsJson = False,
 ) -> None:
     """Show the traces of a file: runs, steps, model calls and tools, with times and tokens."""
-    try:
-        from orbiter.trace import read_jsonl, tree_lines
-    except ModuleNotFoundError as error:
-        raise UsageError(f"orbiter trace needs the extra orbiter-cli[trace] ({error})") from error
+    from orbiter.trace import read_jsonl, tree_lines
+
     try:
         spans = list(read_jsonl(file))
     except OSError as error:

@@ -1,20 +1,18 @@
 """kubectl's own flags on every command, before the command's name or after it, as kubectl has them.
 
 A command is written as a function of a Kubectl and its own options; `scoped` adds the flags to what
-typer sees. It is also the one place where errors become a line on stderr and an exit code.
+typer sees.
 """
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from orbiter.cli.kubectl.client import Kubectl, Scope
-from orbiter.cli.ui.outcome import CommandError, ExitCode
-from orbiter.cli.ui.text import plain
+from orbiter.cli.ui.outcome import exit_code
 
 Namespace = Annotated[
     str | None, typer.Option("-n", "--namespace", help="Namespace to look in.", show_default=False)
@@ -25,8 +23,6 @@ Context = Annotated[
 Kubeconfig = Annotated[
     str | None, typer.Option("--kubeconfig", help="Path of the kubeconfig.", show_default=False)
 ]
-_EXTRA = ("redis", "orbiter_contracts")
-"""What comes with the extra `kubernetes` only: the commands for tasks do without."""
 _FLAGS = {"namespace": Namespace, "context": Context, "kubeconfig": Kubeconfig}
 
 
@@ -54,7 +50,7 @@ def scoped(command: Callable[..., int | None]) -> Callable[..., None]:
     def run(ctx: typer.Context, **values: Any) -> None:
         given: Scope = ctx.obj or Scope()
         named = {name: values.pop(name) or getattr(given, name) for name in _FLAGS}
-        raise typer.Exit(_guarded(command, Kubectl(Scope(**named)), values))
+        raise typer.Exit(exit_code(lambda: command(Kubectl(Scope(**named)), **values)))
 
     added = [inspect.Parameter("ctx", keyword, annotation=typer.Context)]
     added += [
@@ -68,31 +64,3 @@ def scoped(command: Callable[..., int | None]) -> Callable[..., None]:
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
     del run.__wrapped__
     return run
-
-
-def complain(error: CommandError) -> str:
-    """The line of an error; what the API server said is others' words too."""
-    return plain(f"error: {error}")
-
-
-def _guarded(command: Callable[..., int | None], kubectl: Kubectl, values: dict[str, Any]) -> int:
-    try:
-        return command(kubectl, **values) or ExitCode.OK
-    except CommandError as error:
-        typer.echo(complain(error), err=True)
-        return error.code
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in _EXTRA:
-            raise
-        typer.echo(
-            f"error: this command needs {package}: pip install 'orbiter-cli[kubernetes]'",
-            err=True,
-        )
-        return ExitCode.FAILED
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # the reader of our output has left, as `| head` does; its end says nothing about ours
-        sys.stderr.close()
-        return ExitCode.OK

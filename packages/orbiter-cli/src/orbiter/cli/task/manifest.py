@@ -18,6 +18,7 @@ import yaml
 from orbiter.cli.agent.agent_types import AGENT_TYPES, UNKNOWN_TYPE
 from orbiter.cli.agent.yaml_lines import Document, read_documents
 from orbiter.cli.ui.outcome import UsageError
+from orbiter.cli.ui.sentences import shown
 
 Object = dict[str, Any]
 _KIND = ("orbiter.dev/v1alpha1", "AgentTask")
@@ -91,8 +92,10 @@ def read_manifest(path: Path, name: str | None = None) -> Manifest:
         tasks = [item for item, known in zip(tasks, names, strict=True) if known == name]
     if not names:
         raise UsageError(f"{path} has no AgentTask of orbiter.dev/v1alpha1")
+    there = ", ".join(names)
+    if name is not None and not tasks:
+        raise UsageError(f"{path} has no AgentTask named {name!r}; there are: {there}")
     if len(tasks) != 1:
-        there = ", ".join(names)
         raise UsageError(f"{path}: one AgentTask is needed, there are: {there}; choose with --name")
     (document,) = tasks
     mistakes = check(document)
@@ -121,11 +124,20 @@ def check(document: Document) -> list[str]:
     if not told:
         spec = _filled(_schema()["properties"]["spec"], document.values["spec"])
         told += [
-            document.told(["spec", *place], message)
+            document.told(["spec", *place], message + _value_at(spec, place))
             for message, (place, holds) in CHECKS.items()
             if not holds(spec)
         ]
     return told
+
+
+def _value_at(spec: Object, place: tuple[str, ...]) -> str:
+    """The value of a field that a rule does not like, where it has one that can be quoted."""
+    value: Any = spec
+    for key in place:
+        value = value.get(key)
+    plain = place and isinstance(value, str | int) and str(value).strip()
+    return f", not {shown(value)}" if plain else ""
 
 
 def _kind(document: Document) -> tuple[Any, Any]:

@@ -76,6 +76,8 @@ class Screen:
 
     def table(self, status: LocalStatus) -> None:
         """Print the result as `kubectl get agenttask -o wide` does."""
+        self._wipe()
+        sys.stderr.flush()
         cost = status.usage.get("costUSD")
         row = (
             self._name,

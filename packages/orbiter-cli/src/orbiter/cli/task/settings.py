@@ -23,7 +23,7 @@ def environment(manifest: Manifest, own: dict[str, str], place: Path) -> dict[st
     Args:
         manifest: The task.
         own: Our environment; secrets that are not in the file are looked for there by their key.
-        place: Directory for what has to be a file.
+        place: Directory, which nobody else reads, for what has to be a file.
 
     Raises:
         UsageError: A Secret or ConfigMap that is named is nowhere.

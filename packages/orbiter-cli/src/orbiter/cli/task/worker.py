@@ -108,7 +108,8 @@ class LocalWorker:
             # The wrapper and an Orbiter agent are installed beside this program.
             "PATH": f"{self.environ.get('PATH', os.defpath)}:{Path(sys.executable).parent}",
         }
-        return {**self.environ, **agent_environment(self.manifest.spec["agent"]), **own}
+        agent = agent_environment(self.manifest.spec["agent"], self.environ.get("AGENT_ENV", ""))
+        return {**self.environ, **agent, **own}
 
     async def _work(self, environ: dict[str, str]) -> None:
         with self.log.open("ab") as log:
@@ -128,15 +129,21 @@ class LocalWorker:
             await _stop(process)
 
 
-def agent_environment(agent: dict[str, Any]) -> dict[str, str]:
-    """The variables of the wrapper that say which agent, and how."""
+def agent_environment(agent: dict[str, Any], passed: str = "") -> dict[str, str]:
+    """The variables of the wrapper that say which agent, and how.
+
+    Args:
+        agent: Of the spec.
+        passed: Names of variables that the agent gets besides, with commas between.
+    """
+    names = [*filter(None, passed.split(",")), *(item["name"] for item in agent.get("env") or ())]
     values = {
         "AGENT_TYPE": agent["type"],
         "AGENT_MODEL": agent.get("model"),
         "AGENT_MAX_TURNS": agent.get("maxTurns"),
         "AGENT_MAX_COST_USD": agent.get("maxCostUSD"),
         "AGENT_SYSTEM_PROMPT": agent.get("systemPrompt"),
-        "AGENT_ENV": ",".join(item["name"] for item in agent.get("env") or ()) or None,
+        "AGENT_ENV": ",".join(names) or None,
     }
     return {name: str(value) for name, value in values.items() if value is not None}
 

@@ -3,6 +3,7 @@
 import functools
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
@@ -81,12 +82,13 @@ def ends(command: Callable[P, int | None]) -> Callable[P, None]:
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
-        raise typer.Exit(_code(lambda: command(*args, **kwargs)))
+        raise typer.Exit(exit_code(lambda: command(*args, **kwargs)))
 
     return wrapped
 
 
-def _code(command: Callable[[], int | None]) -> int:
+def exit_code(command: Callable[[], int | None]) -> int:
+    """Run a command to its exit code. No error leaves it: each is told in a sentence."""
     try:
         code = command() or ExitCode.OK
         sys.stdout.flush()
@@ -97,13 +99,35 @@ def _code(command: Callable[[], int | None]) -> int:
         # whoever read us has enough; what is left must not fail again when Python ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.FAILED
-    except OrbiterError as error:
-        tell(str(error))
-        return error.code if isinstance(error, CommandError) else ExitCode.FAILED
+    except typer.Exit:
+        raise
+    except Exception as error:
+        return told(error)
     return code
 
 
+def told(error: Exception) -> ExitCode:
+    """Tell an error; returns the exit code that it means."""
+    from pydantic import ValidationError
+
+    from orbiter.cli.ui.sentences import DEBUG, sentence
+
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error)
+    if isinstance(error, CommandError) and not isinstance(error, UsageError):
+        # what the API server says may have many lines
+        sys.stderr.write(f"{complaint(sentence(error))}\n")
+        return error.code
+    tell(sentence(error))
+    usage = isinstance(error, UsageError | ModuleNotFoundError | OSError | ValidationError)
+    return ExitCode.USAGE if usage else ExitCode.FAILED
+
+
+def complaint(error: str) -> str:
+    """The text of an error, without what a terminal would obey: parts of it are others' words."""
+    return plain(f"error: {error}").strip()
+
+
 def tell(error: str) -> None:
-    """Write an error as one line, without what a terminal would obey."""
-    line = plain(error).strip().partition("\n")[0]
-    sys.stderr.write(f"error: {line}\n")
+    """Write an error as one line."""
+    sys.stderr.write(complaint(error).partition("\n")[0] + "\n")

@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from orbiter.config import ModelConfig
 from orbiter.models._internal.guard import check_allowed
@@ -62,9 +63,10 @@ class SdkClient:
         found = ({word: os.environ.get(name, "")} for name, word in key_variables.items())
         keys = (key for key in (given, *found) if any(key.values()))
         self._key = next(keys, None)
+        self._key_variable = next(iter(key_variables))
+        self._url_from = "base_url" if config.base_url else url_variable
         if self._key is None and self.base_url is None:
-            variable = next(iter(key_variables))
-            raise self.error(f"no API key: set {variable} or give api_key=")
+            raise self.error(f"no API key: set {self._key_variable} or give api_key=")
 
     def error(
         self, message: str, *, status: int | None = None, request_id: str | None = None
@@ -169,7 +171,25 @@ class SdkClient:
         request_id = getattr(failure, "request_id", None)
         said = f"{self.config.provider} answered {status}" if status else self.config.provider
         asked = f" (request {request_id})" if request_id else ""
-        return self.error(f"{said}: {failure}{asked}", status=status, request_id=request_id)
+        text = str(failure).rstrip(".") if status is None else str(failure)
+        text = f"{said}: {text}{asked}{self._step(status)}"
+        return self.error(text, status=status, request_id=request_id)
+
+    def _step(self, status: int | None) -> str:
+        """What to look at when there was no answer, or one that no model would give."""
+        told = ""
+        if self.base_url is not None and status in (None, 401, 403, 404, 405):
+            told = f"; asked at {_without_user(self.base_url)} ({self._url_from})"
+        if status == 401 and self._key is None:
+            told += f"; {self._key_variable} is not set"
+        return told
+
+
+def _without_user(url: str) -> str:
+    """A URL without a password that may be in it, nor anything behind its path."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}"
 
 
 def _header(failure: Any, name: str) -> str | None:

@@ -4,19 +4,16 @@ A web page of a stranger that is open in the user's browser is on this machine t
 its Origin, and by a Host that is no address of ours (a name that was made to point here).
 """
 
-import hmac
-import ipaddress
-
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
+from orbiter.access import bearer_token, is_local, is_token
 from orbiter.server._internal.errors import RequestError, error_response
 
 PUBLIC = ("/healthz", "/readyz", "/")
 PUBLIC_BELOW = "/page/"
 SUBPROTOCOL = "orbiter.bearer."
-_PROXIED = ("forwarded", "x-forwarded-for", "x-real-ip")
 
 
 class Auth:
@@ -44,7 +41,7 @@ class Auth:
         if origin is not None and origin.partition("://")[2] != headers.get("host"):
             return RequestError(403, f"requests of pages at {origin[:200]} are not served")
         if self._token is None:
-            return None if _local(scope, headers) else RequestError(
+            return None if is_local(scope) else RequestError(
                 403,
                 "without a token only this machine is served, by a loopback address: give the "
                 "server a token and present it as 'Authorization: Bearer ...'",
@@ -52,38 +49,15 @@ class Auth:
         path = scope["path"]
         if path in PUBLIC or path.startswith(PUBLIC_BELOW):
             return None
-        given = _token_in(headers)
+        given = bearer_token(scope) or _named(headers)
         if given is None:
             return RequestError(401, "this needs the server's token: 'Authorization: Bearer ...'")
-        if not hmac.compare_digest(given.encode(), self._token.encode()):
+        if not is_token(given, self._token):
             return RequestError(401, "this is not the server's token", code="invalid_api_key")
         return None
 
 
-def is_loopback(host: str) -> bool:
-    """Say whether a host's name or address means this machine only."""
-    name = host.strip("[]").lower()
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
-def _local(scope: Scope, headers: Headers) -> bool:
-    if any(name in headers for name in _PROXIED):
-        return False
-    ends = [end[0] for end in (scope.get("client"), scope.get("server")) if end]
-    host = headers.get("host", "")
-    name = host if host.endswith("]") else host.rpartition(":")[0] or host
-    return len(ends) == 2 and all(map(is_loopback, [*ends, name]))
-
-
-def _token_in(headers: Headers) -> str | None:
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and token:
-        return token.strip()
+def _named(headers: Headers) -> str | None:
     # browsers cannot give a WebSocket headers, but may name subprotocols
     for name in headers.get("sec-websocket-protocol", "").split(","):
         if name.strip().startswith(SUBPROTOCOL):

@@ -5,12 +5,15 @@ import importlib
 import os
 from bisect import bisect_left
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from orbiter.server._internal.cluster_api import ACCOUNT, ClusterApi, Kind
+from orbiter.server._internal.cluster_api import ACCOUNT, Kind, connect
 from orbiter.server._internal.cluster_view import Followed, Key
 from orbiter.server._internal.errors import RequestError
 from orbiter.server.models import ClusterObject, ClusterPage
+
+if TYPE_CHECKING:
+    from orbiter.tasks.api_server import ApiServer
 
 
 class Cluster:
@@ -19,7 +22,8 @@ class Cluster:
     def __init__(self, kubeconfig: Path | None, namespace: str | None) -> None:
         self._kubeconfig = kubeconfig
         self._namespace = namespace
-        self._api: ClusterApi | None = None
+        self._api: ApiServer | None = None
+        self._own = ""
         self._followed: dict[Kind, list[Followed]] = {}
         self._connecting = asyncio.Lock()
 
@@ -69,22 +73,22 @@ class Cluster:
     async def _places(self, kind: Kind) -> list[Followed]:
         async with self._connecting:
             if self._api is None:
-                self._api = await self._connect()
+                self._api, self._own = await self._connect()
             if kind not in self._followed:
-                names = (self._namespace or self._api.own).split(",")
+                names = (self._namespace or self._own).split(",")
                 self._followed[kind] = [Followed(self._api, kind, name) for name in names]
             return self._followed[kind]
 
-    async def _connect(self) -> ClusterApi:
+    async def _connect(self) -> tuple["ApiServer", str]:
         try:
             # hundreds of modules: not on the event loop, and not before somebody asks
-            aio: Any = await asyncio.to_thread(importlib.import_module, "kubernetes.aio.client")
+            await asyncio.to_thread(importlib.import_module, "orbiter.tasks.api_server")
         except ModuleNotFoundError:
             raise RequestError(
                 501, "this needs the extra: pip install 'orbiter-server[kubernetes]'"
             ) from None
         try:
-            return await ClusterApi.connect(aio, self._kubeconfig)
+            return await connect(self._kubeconfig)
         except Exception as error:
             raise RequestError(
                 502, f"the cluster cannot be reached: {error}", code="cluster_unreachable"

@@ -1,14 +1,23 @@
 """What the server knows of a kind of object in the cluster: followed while somebody looks."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from orbiter.server._internal.cluster_api import ClusterApi, ExpiredError, Kind
+from orbiter.server._internal.cluster_api import Kind
 from orbiter.server._internal.errors import RequestError
 from orbiter.server.models import ClusterObject
 
+if TYPE_CHECKING:
+    from orbiter.tasks.api_server import ApiServer
+
+logger = logging.getLogger("orbiter.server")
+LIST_SECONDS = 10
+# a watch also ends when nobody has looked since it began, so this is how long it lives in vain
+WATCH_SECONDS = 120
+EVERYWHERE = "*"
 Key = tuple[str, str, str]
 """Time of creation, namespace and name: the order of a list."""
 
@@ -21,7 +30,7 @@ class Followed:
     the next look lists anew.
     """
 
-    def __init__(self, api: ClusterApi, kind: Kind, namespace: str) -> None:
+    def __init__(self, api: "ApiServer", kind: Kind, namespace: str) -> None:
         self._api = api
         self._kind = kind
         self._namespace = namespace
@@ -55,7 +64,7 @@ class Followed:
         try:
             while self._asked:
                 if not version:
-                    items, version = await self._api.list(self._kind, self._namespace)
+                    items, version = await self._list()
                     self._objects = dict(map(_entry, items))
                     if not listed.done():
                         listed.set_result(None)
@@ -68,20 +77,40 @@ class Followed:
         finally:
             listed.cancel()
 
+    async def _list(self) -> tuple[list[dict[str, Any]], str]:
+        try:
+            return await self._api.list(self._kind, self._namespace, timeout=LIST_SECONDS)
+        except Exception as error:
+            everywhere = self._namespace == EVERYWHERE
+            where = "all namespaces" if everywhere else f"namespace {self._namespace}"
+            words = getattr(error, "words", None) or str(error) or type(error).__name__
+            raise RequestError(
+                502, f"the cluster did not list {self._kind} of {where}: {words}",
+                code="cluster_unreachable",
+            ) from error  # fmt: skip
+
     async def _watched(self, version: str) -> str:
         """Take in changes until the watch ends; return where to go on, empty when it is lost."""
+        changes = self._api.watch(self._kind, self._namespace, version, seconds=WATCH_SECONDS)
         try:
-            async with aclosing(self._api.watch(self._kind, self._namespace, version)) as changes:
+            async with aclosing(changes):
                 async for change in changes:
                     version = change["object"]["metadata"]["resourceVersion"]
-                    key, entry = _entry(change["object"])
-                    if change["type"] == "DELETED":
-                        self._objects.pop(key, None)
-                    else:
-                        self._objects[key] = entry
-        except ExpiredError:
+                    self._take(change["type"], change["object"])
+        except Exception:
+            # whatever broke it, what is there now is listed anew
+            logger.info("the watch of %s ended early", self._kind, exc_info=True)
             return ""
         return version
+
+    def _take(self, kind: str, item: dict[str, Any]) -> None:
+        if kind == "BOOKMARK":
+            return
+        key, entry = _entry(item)
+        if kind == "DELETED":
+            self._objects.pop(key, None)
+        else:
+            self._objects[key] = entry
 
 
 def _entry(item: dict[str, Any]) -> tuple[Key, ClusterObject]:

@@ -13,13 +13,14 @@ from typing import cast
 from weakref import WeakValueDictionary
 
 from orbiter.tasks._internal.changes import moved, numbered
-from orbiter.tasks._internal.watchers import Watchers
+from orbiter.tasks._internal.notifications import Watchers
 from orbiter.tasks._keepable import shortened
 from orbiter.tasks.contract import (
     LEASE_SECONDS,
     UNGUARDED,
     Change,
     EventLog,
+    FullStore,
     Guard,
     LeasingStore,
     TaskStore,
@@ -27,11 +28,6 @@ from orbiter.tasks.contract import (
 )
 from orbiter.tasks.models import Task, TaskEvent, utc_now
 from orbiter.tasks.state import TaskState, TransitionError
-
-
-class FullStore(TaskStore, LeasingStore, WatchableStore, EventLog):
-    """All that a broker asks of a store, for type checkers; nothing is made of it."""
-
 
 # brokers of one process on the same store have to meet in one adapter; it keeps its store alive,
 # so as long as there is an entry its id means that store

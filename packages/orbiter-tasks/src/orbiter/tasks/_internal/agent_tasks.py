@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from orbiter.tasks._internal.changes import numbered, state_change
 from orbiter.tasks._internal.raised import reason, why
 from orbiter.tasks.models import EventType, Task, TaskEvent
-from orbiter.tasks.state import TERMINAL_STATES, TaskError, TaskState
+from orbiter.tasks.state import TERMINAL_STATES, TaskState
 
 logger = logging.getLogger("orbiter.tasks")
 Object = dict[str, Any]
@@ -38,14 +38,6 @@ _PHASES = {
 _STATES = {phase: state for state, phase in _PHASES.items()}
 _LINE = 140
 _KEPT = {"state", "result", "error", "events", "updated_at", "owner", "lease_until"}
-
-
-class ConflictError(TaskError):
-    """The object has been changed meanwhile, or its name is taken."""
-
-
-class GoneError(TaskError):
-    """The changes since that version are no longer known: list again."""
 
 
 def manifest(task: Task, spec: Mapping[str, Any], *, managed: bool) -> Object:

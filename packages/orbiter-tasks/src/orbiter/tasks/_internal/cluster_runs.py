@@ -6,14 +6,19 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from orbiter.tasks._internal.agent_tasks import (
-    ConflictError,
-    GoneError,
     Object,
     open_question,
     read,
 )
 from orbiter.tasks.models import Task
-from orbiter.tasks.state import TaskError, TaskState, TransitionError, refusal
+from orbiter.tasks.state import (
+    ConflictError,
+    GoneError,
+    TaskError,
+    TaskState,
+    TransitionError,
+    refusal,
+)
 
 if TYPE_CHECKING:
     from orbiter.tasks._internal.kube_api import AgentTaskApi

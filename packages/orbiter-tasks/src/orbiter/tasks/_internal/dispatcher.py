@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from orbiter.tasks._internal.adapter import FullStore
-from orbiter.tasks._internal.signals import Bell
-from orbiter.tasks.contract import Guard
+from orbiter.tasks._internal.notifications import Bell
+from orbiter.tasks.contract import FullStore, Guard
 from orbiter.tasks.models import EventType, Task, TaskEvent
 from orbiter.tasks.state import TaskError, TaskState, TransitionError
 
@@ -72,6 +71,11 @@ class Dispatcher:
         """Say that everything has ended, and that it may begin again."""
         self._entered = False
 
+    @property
+    def entered(self) -> bool:
+        """Whether it works, or is about to end."""
+        return self._entered
+
     def ring(self) -> None:
         """Say that there may be a new task."""
         self._bell.ring()
@@ -126,6 +130,8 @@ class Dispatcher:
         while not self._leaving:
             try:
                 await self._claim_some()
+            except TaskError as error:  # the store's own sentence says it all
+                logger.error("no task could be claimed: %s; next try in a moment", error)
             except Exception:
                 logger.exception("no task could be claimed; next try in a moment")
             await self._bell.heard(self._rules.poll_interval)
@@ -158,6 +164,8 @@ class Dispatcher:
             try:
                 await self._renew()
                 await self._take_in_orphans()
+            except TaskError as error:
+                logger.error("leases could not be looked after: %s; next try later", error)
             except Exception:
                 logger.exception("leases could not be looked after; next try in %s s", period)
             await asyncio.sleep(period)

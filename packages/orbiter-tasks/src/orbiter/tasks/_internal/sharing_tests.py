@@ -5,8 +5,7 @@ import asyncio
 
 import pytest
 
-from orbiter.tasks._internal.adapter import FullStore
-from orbiter.tasks.contract import Change, Guard
+from orbiter.tasks.contract import Change, FullStore, Guard
 from orbiter.tasks.models import EventType, Task, TaskEvent
 from orbiter.tasks.state import TaskState, TransitionError
 

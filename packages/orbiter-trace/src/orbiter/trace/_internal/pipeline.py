@@ -13,6 +13,7 @@ from weakref import WeakMethod
 from opentelemetry.context import attach, detach, set_value
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExportResult
 
 from orbiter.trace._internal.convert import characters_of, readable
 from orbiter.trace._internal.pieces import Settings
@@ -48,6 +49,7 @@ class Pipeline:
         self._queue: deque[NoteSpan] = deque()
         self._closed = False
         self._busy: Any = None
+        self._told: list[Any] = []
         self._renew()
         atexit.register(self.shutdown)
         forked = WeakMethod(self._after_fork)
@@ -140,7 +142,8 @@ class Pipeline:
             for exporter in exporters:
                 self._busy = exporter
                 try:
-                    exporter.export(spans)
+                    if exporter.export(spans) is SpanExportResult.FAILURE:
+                        self._tell_lost(exporter)
                 except Exception:
                     logger.exception("%s lost %d spans", type(exporter).__name__, len(spans))
         finally:
@@ -173,9 +176,21 @@ class Pipeline:
             self._export(batch, others)
             lost += len(batch)
         self.dropped += lost
+        self._tell_lost(silent)
+
+    def _tell_lost(self, exporter: Any) -> None:
+        """Say once that an exporter loses spans, and where they should have gone."""
+        if exporter in self._told:
+            return
+        self._told.append(exporter)
+        endpoint = getattr(exporter, "_endpoint", None)
+        if endpoint is None:
+            logger.warning("%s did not answer: spans are lost to it", type(exporter).__name__)
+            return
         logger.warning(
-            "%s did not answer for %g s: %d spans and those on their way are lost to it",
-            *(type(silent).__name__, SHUTDOWN_SECONDS, lost),
+            "spans are lost: no Collector takes them at %s; start one there, or say where it is "
+            "with OTEL_EXPORTER_OTLP_ENDPOINT",
+            endpoint,
         )
 
 

@@ -1,0 +1,215 @@
+"""Requests to a cluster's API server about one kind of object, on kubernetes.aio; dicts in and out.
+
+Needs `pip install orbiter-tasks[kubernetes]`. What the server refuses becomes an error with its own
+words, and what it answers is bounded before it is decoded.
+"""
+
+import json
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from kubernetes.aio import client, config
+
+from orbiter.tasks.state import ConflictError, GoneError, RefusedError, TaskError
+from orbiter_contracts.json_text import bounded
+
+GROUP, VERSION = "orbiter.dev", "v1alpha1"
+ALL = "*"
+"""Every namespace, where one is asked for."""
+WATCH_SECONDS = 240
+_PAGE = 500
+_OBJECT, _EVENT, _LIST = 1, 2, 3
+Object = dict[str, Any]
+
+
+class ApiServer:
+    """A connection to an API server; the first request opens it."""
+
+    def __init__(self, settings: Callable[[], Awaitable[client.Configuration]]) -> None:
+        """Say how the server is reached; `settings` is asked when a request needs it."""
+        self._settings = settings
+        self._client: client.ApiClient | None = None
+
+    async def list(
+        self, kind: str, namespace: str, *, timeout: float | None = None
+    ) -> tuple[list[Object], str]:
+        """Return every object of a kind, and the version from which to watch.
+
+        Args:
+            kind: The plural, for example "agenttasks".
+            namespace: Where; ALL for everywhere.
+            timeout: Seconds that one page may take.
+
+        Raises:
+            TaskError: The server did not answer as it should.
+        """
+        items: list[Object] = []
+        more = ""
+        method = f"list_{_scope(namespace)}_custom_object"
+        while True:
+            cursor: dict[str, Any] = {"_continue": more} if more else {}
+            if timeout is not None:
+                cursor["_request_timeout"] = timeout
+            page = await self.call(method, kind, namespace, root=_LIST, limit=_PAGE, **cursor)
+            if page is None:
+                raise TaskError(f"the API server does not know {kind}; apply Orbiter's CRDs")
+            items += page["items"]
+            more = page["metadata"].get("continue") or ""
+            if not more:
+                return items, page["metadata"]["resourceVersion"]
+
+    async def watch(
+        self,
+        kind: str,
+        namespace: str,
+        version: str,
+        *,
+        name: str | None = None,
+        seconds: int = WATCH_SECONDS,
+    ) -> AsyncGenerator[Object, None]:
+        """Yield each change after a version, as `{"type": …, "object": …}`; also bookmarks.
+
+        Args:
+            kind: The plural.
+            namespace: Where; ALL for everywhere.
+            version: Of a list, or of the change last seen.
+            name: Of one object; None follows all.
+            seconds: After so many the server ends the watch.
+
+        Raises:
+            GoneError: That version is too long ago.
+            TaskError: The server refused it or cannot be reached.
+        """
+        selector: dict[str, Any] = {"field_selector": f"metadata.name={name}"} if name else {}
+        ask = await self._method(f"list_{_scope(namespace)}_custom_object")
+        response = await _say(
+            ask(
+                **_place(kind, namespace), **selector, resource_version=version, watch=True,
+                allow_watch_bookmarks=True, timeout_seconds=seconds, _request_timeout=seconds + 30,
+            )
+        )  # fmt: skip
+        try:
+            if response.status >= HTTPStatus.BAD_REQUEST:  # the raw call leaves that to its caller
+                raise _refusal(response.status, _message(await response.read(), response.reason))
+            rest = b""
+            # by pieces and not by lines, because a line may be longer than aiohttp allows
+            async for piece in response.content.iter_any():
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    change = json.loads(bounded(line, root=_EVENT))
+                    if change["type"] == "ERROR":
+                        raise GoneError(change["object"].get("message", "the watch has ended"))
+                    yield change
+        finally:
+            response.close()
+
+    async def call(
+        self, method: str, kind: str, namespace: str, *, root: int = _OBJECT, **arguments: Any
+    ) -> Object | None:
+        """Call a method of CustomObjectsApi; None when the server answers 404.
+
+        The answer is decoded here: the library gives up on one that is nested too deep.
+
+        Raises:
+            ConflictError: There is a newer version, or such an object already.
+            TaskError: The server refused it, cannot be reached, or answered with no JSON.
+        """
+        ask = await self._method(method)
+        status, reason, body = await _say(_answer(ask(**_place(kind, namespace), **arguments)))
+        if status == HTTPStatus.NOT_FOUND:
+            return None
+        if status >= HTTPStatus.BAD_REQUEST:
+            raise _refusal(status, _message(body, reason))
+        try:
+            answer: Object = json.loads(bounded(body, root=root))
+        except ValueError as error:
+            raise TaskError(f"the API server's answer is no JSON: {error}") from error
+        return answer
+
+    async def close(self) -> None:
+        """Close the connections; the next request opens them anew."""
+        opened, self._client = self._client, None
+        if opened is not None:
+            await opened.close()  # type: ignore[no-untyped-call]
+
+    async def _method(self, name: str) -> Any:
+        if self._client is None:
+            self._client = client.ApiClient(configuration=await self._settings())
+        return getattr(client.CustomObjectsApi(self._client), f"{name}_without_preload_content")
+
+
+async def configuration(
+    kubeconfig: str | None = None, context: str | None = None, *, in_cluster: bool = False
+) -> client.Configuration:
+    """Read how to reach a cluster: a kubeconfig where there is one, else what a pod finds.
+
+    Args:
+        kubeconfig: The file; by default what kubectl takes.
+        context: Its context; by default the current one.
+        in_cluster: Look for no kubeconfig.
+
+    Raises:
+        TaskError: Neither can be read.
+    """
+    settings = client.Configuration()
+    where = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+    files = [str(Path(part).expanduser()) for part in where.split(os.pathsep) if part]
+    found = kubeconfig or context or any(Path(file).exists() for file in files)
+    try:
+        if found and not in_cluster:
+            await config.load_kube_config(  # type: ignore[no-untyped-call]
+                os.pathsep.join(files), context, settings, persist_config=False
+            )
+        else:
+            config.load_incluster_config(settings)  # type: ignore[no-untyped-call]
+    except config.ConfigException as error:
+        raise TaskError(
+            f"no cluster is configured: {error}; set KUBECONFIG or give kubeconfig="
+        ) from error
+    return settings
+
+
+def _scope(namespace: str) -> str:
+    # named for its scope; for a namespaced kind it is all namespaces
+    return "cluster" if namespace == ALL else "namespaced"
+
+
+def _place(kind: str, namespace: str) -> dict[str, str]:
+    place = {"group": GROUP, "version": VERSION, "plural": kind}
+    return place if namespace == ALL else {**place, "namespace": namespace}
+
+
+async def _say(request: Any) -> Any:
+    try:
+        return await request
+    except client.ApiException as error:
+        raise _refusal(error.status, _message(error.body, error.reason)) from error
+    except OSError as error:
+        raise TaskError(f"the API server cannot be reached: {error}") from error
+
+
+async def _answer(request: Any) -> tuple[int, str, bytes]:
+    """Status, reason and body of what is answered."""
+    response = await request
+    try:
+        return response.status, response.reason, await response.read()
+    finally:
+        response.close()
+
+
+def _refusal(status: int, message: str) -> TaskError:
+    if status == HTTPStatus.CONFLICT:
+        return ConflictError(message)
+    if status == HTTPStatus.GONE:
+        return GoneError(message)
+    return RefusedError(status, message)
+
+
+def _message(body: Any, reason: Any) -> str:
+    try:
+        return str(json.loads(body)["message"])
+    except (TypeError, ValueError, KeyError):
+        return str(reason)
