@@ -33,7 +33,7 @@ class Bench:
 
     def __init__(self, redis, reader):
         self.redis = redis
-        self.pending = PendingOutputs()
+        self.outputs = PendingOutputs()
         self.keys = []
         self.dead = []
         self.connections = []
@@ -41,7 +41,7 @@ class Bench:
             redis=redis,
             reader=reader,
             attempts=Attempts(redis),
-            pending=self.pending,
+            pending=self.outputs,
             enqueue=self.keys.append,
             connected=lambda: self.connections.append(1),
             dead=self.dead.append,
@@ -66,24 +66,24 @@ async def bench(redis_server, redis):
 
 async def test_an_output_is_a_letter_and_is_acknowledged_when_it_is_settled(bench):
     await bench.redis.xadd(DEVELOPER_OUTPUT, encode(output(), **BOUND))
-    (pending,) = await eventually(lambda: bench.pending.of(TASK))
+    (pending,) = await eventually(lambda: bench.outputs.of(TASK))
     assert pending.output.request_id == output().request_id
     assert bench.keys == [TASK]
     assert await bench.pending(DEVELOPER_OUTPUT) == 1
-    bench.pending.settle(TASK, (pending,))
+    bench.outputs.settle(TASK, (pending,))
     bench.consumer.settled((pending,))
 
     async def nothing_is_pending():
         return await bench.pending(DEVELOPER_OUTPUT) == 0
 
     await eventually(nothing_is_pending)
-    assert bench.pending.of(TASK) == ()
+    assert bench.outputs.of(TASK) == ()
 
 
 async def test_an_output_of_a_standalone_worker_is_not_our_business(bench):
     await bench.redis.xadd(DEVELOPER_OUTPUT, encode(output()))
     await bench.redis.xadd(DEVELOPER_OUTPUT, encode(output(), **BOUND))
-    await eventually(lambda: bench.pending.of(TASK))
+    await eventually(lambda: bench.outputs.of(TASK))
 
     async def only_ours_is_pending():
         return await bench.pending(DEVELOPER_OUTPUT) == 1
@@ -93,7 +93,7 @@ async def test_an_output_of_a_standalone_worker_is_not_our_business(bench):
 
 async def test_an_output_that_cannot_be_read_still_has_its_task_looked_at(bench):
     await bench.redis.xadd(DEVELOPER_OUTPUT, {"data": "nonsense", **BOUND})
-    (pending,) = await eventually(lambda: bench.pending.of(TASK))
+    (pending,) = await eventually(lambda: bench.outputs.of(TASK))
     assert pending.output is None
     assert bench.dead == [DEVELOPER_OUTPUT]
 
@@ -102,8 +102,8 @@ async def test_a_worker_that_says_it_is_busy_is_a_hint(bench):
     event = WorkerLifecycleEvent(worker_id="team.fix-1", event="busy", timestamp=NOW)
     await bench.redis.xadd(LIFECYCLE, encode(event, **BOUND))
     await eventually(lambda: bench.keys)
-    assert bench.pending.busy_since(TASK, 1, NOW) == NOW
-    assert bench.pending.busy_since(TASK, 2, NOW) is None
+    assert bench.outputs.busy_since(TASK, 1, NOW) == NOW
+    assert bench.outputs.busy_since(TASK, 2, NOW) is None
 
 
 async def test_a_lifecycle_event_that_cannot_be_read_is_a_dead_letter(bench):
@@ -123,7 +123,7 @@ async def test_what_an_earlier_leader_left_unacknowledged_is_read_first(redis_se
     async with client_of(redis_server) as reader:
         made = Bench(redis, reader)
         part = asyncio.create_task(made.consumer.run())
-        await eventually(lambda: made.pending.of(TASK))
+        await eventually(lambda: made.outputs.of(TASK))
         await end([part])
 
 
@@ -131,7 +131,7 @@ async def test_the_groups_are_made_anew_when_redis_has_lost_them(bench):
     await bench.redis.flushall()
     await eventually(lambda: len(bench.connections) > 1)
     await bench.redis.xadd(DEVELOPER_OUTPUT, encode(output(), **BOUND))
-    await eventually(lambda: bench.pending.of(TASK))
+    await eventually(lambda: bench.outputs.of(TASK))
 
 
 async def test_the_claim_on_an_adopted_entry_is_renewed_and_only_while_it_is_ours(
