@@ -46,6 +46,7 @@ def test_the_git_credentials_are_known_from_their_files(tmp_path: Path) -> None:
         ("SSH_AUTH_SOCK", "/tmp/agent.sock"),
         ("A_TOKEN", "short"),
         ("SESSION_MAX_TOKENS", "100000"),
+        ("SECRET_ENV", "SHOP_DSN"),
         ("SNAPSHOT_KEY", "worker:po:w-1:snapshot"),
         ("REDIS_URL", "redis://host:6379/0"),
     ],
