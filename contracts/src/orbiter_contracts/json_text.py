@@ -4,6 +4,9 @@ An API server hands out whatever was stored: nested ten thousand deep, where rea
 two hundred levels on, or a value of every third byte, which costs its reader twenty times its size.
 Everything that is read of one goes through here, because a document holds many objects, and a
 reader that gives up gives up all of them.
+
+Measured with a Pod of 3.6 kB, CPU: orjson 25 µs, `is_heavy` 5, `bounded` 106. Alone, orjson refuses
+a document of 1,100 levels, pydantic one of 250, and both make 34 MiB of 1.4 MiB of empty objects.
 """
 
 import math

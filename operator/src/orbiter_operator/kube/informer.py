@@ -23,6 +23,8 @@ _LONGEST_PAUSE_SECONDS = 5.0
 _GONE = 410
 
 
+# Measured with events of Pods of 3.6 kB: 26 µs of CPU each through `kube.watch`, 360 with
+# `kubernetes.aio`'s Watch and its models. `kubernetes.informer` is a thread for each collection.
 class Informer:
     """One kind of object in the namespaces the operator serves.
 

@@ -4,6 +4,9 @@ The active replica renews the Lease; `check` refuses every write once it has not
 Lease's duration, so a replica that was frozen stops before it acts. When another one has taken
 over, the process ends. A replica that stops cleanly gives the Lease back, and the next one takes
 it at once.
+
+By its source, not measured: `kubernetes.aio.leaderelection` makes two requests for each renewal,
+gives no Lease back, and has nothing that refuses a write.
 """
 
 import asyncio

@@ -3,6 +3,9 @@
 The adapters (agents/) use it once the CLI has ended, and turn.py reads lines as they come
 (`ObjectLines`). Nothing here holds more than a few megabytes: lines are found by position, and the
 long strings of a huge object are cut to their end, where agents put the result.
+
+Measured with a string of 64 MiB: 5 MiB of memory and 33 ms of CPU here; 192 MiB with orjson, and
+128 with ijson (2.5 s), since both hold each string whole.
 """
 
 from collections import deque

@@ -2,6 +2,9 @@
 
 Needs `pip install orbiter-tasks[kubernetes]`. What the server refuses becomes an error with its own
 words, and what it answers is bounded before it is decoded.
+
+Measured with AgentTasks of 3 kB, CPU an event: 127 µs here, 64 with the library's own Watch,
+which an object of 1,100 levels ends with a RecursionError.
 """
 
 import json

@@ -2,6 +2,9 @@
 
 Only the answer is on standard output, so that it can be piped. What an agent says is text: a
 terminal never gets to see what it would obey.
+
+Measured: `import rich.console` takes 40 ms of CPU, and of what a terminal would obey, ESC and the
+marks that turn the order of letters stay in what rich prints.
 """
 
 import json

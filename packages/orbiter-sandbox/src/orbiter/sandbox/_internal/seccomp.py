@@ -3,6 +3,8 @@
 What namespaces do not divide is refused here: the kernel's keyrings, in which a host may keep
 tickets and keys, and calls that only administrators need and that had holes in the past. Refused
 calls fail with EPERM, as without the right to make them. The numbers are the kernel's own.
+
+Not measured: pyseccomp makes such filters from names, but needs libseccomp.so on each machine.
 """
 
 import struct
