@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from orbiter.cli._internal.agent_types import AGENT_TYPES as OF_THE_COMMAND
-from orbiter.cli._internal.agent_types import UNKNOWN_TYPE
-from orbiter.cli._internal.commands.task import _PROGRAMS
+from orbiter.cli.agent.agent_types import AGENT_TYPES as OF_THE_COMMAND
+from orbiter.cli.agent.agent_types import UNKNOWN_TYPE
+from orbiter.cli.commands.task import _PROGRAMS
 from orbiter_contracts import AGENT_TYPES
 from orbiter_operator.pods.template import CREDENTIALS
 from worker_wrapper.agents import known_agents

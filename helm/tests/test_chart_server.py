@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.cluster import Cluster, CommandError, Object
 
-from orbiter.cli.loading import load_agent
+from orbiter.cli.agent.loading import load_agent
 
 from .test_chart_render import CHART, named, only, render, rights
 

@@ -44,6 +44,8 @@ CORE = [
     "types", "events", "config", "registry", "observer", "hooks", "tool", "agent", "swarm",
     "runner",
 ]  # fmt: skip
+# the rooms of the command line, from the bottom up
+CLI = ["ui", "agent", "task", "commands", "kubectl", "main"]
 BIGGEST_FILE = 250
 BIGGEST_CLASS = 200
 
@@ -116,6 +118,20 @@ def test_the_public_modules_of_core_stand_on_each_other_in_order():
         below, above = target.removeprefix("orbiter."), name.removeprefix("orbiter.")
         if above in CORE and below in CORE:
             assert CORE.index(below) < CORE.index(above), f"{name} imports {target}"
+
+
+def test_the_rooms_of_the_command_line_stand_on_each_other_in_order():
+    for name, target in EDGES:
+        rooms = [
+            module.removeprefix("orbiter.cli.").partition(".")[0]
+            if "orbiter.cli." in module
+            else ""
+            for module in (target, name)
+        ]
+        if all(rooms):
+            below, above = map(CLI.index, rooms)
+            assert below <= above, f"{name} imports {target}"
+            assert rooms != ["commands", "kubectl"], f"{name}: the plugin knows no command"
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGES)))

@@ -32,6 +32,20 @@ PACKAGES = (
     "orbiter-train",
     "orbiter-cli",
 )
+PROGRAM = {
+    "orbiter-cli": (
+        "orbiter.cli.agent.file",
+        "orbiter.cli.agent.loading",
+        "orbiter.cli.agent.objects",
+        "orbiter.cli.agent.workspace_tools",
+        "orbiter.cli.kubectl.main",
+        "orbiter.cli.main",
+        "orbiter.cli.ui.outcome",
+        "orbiter.cli.ui.terminal",
+        "orbiter.cli.ui.text",
+    )
+}
+"""What others may import of a package whose interface is its commands; its rooms are its own."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _MODULE = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Z])")
 
@@ -39,7 +53,8 @@ _MODULE = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Z])")
 def listing(package: str) -> str:
     """Return the public API of a package as text."""
     lines: list[str] = []
-    for name in sorted(_modules(ROOT / "packages" / package / "src" / "orbiter")):
+    modules = PROGRAM.get(package) or _modules(ROOT / "packages" / package / "src" / "orbiter")
+    for name in sorted(modules):
         module = importlib.import_module(name)
         lines += sorted(line for public in _names(module) for line in _describe(module, public))
     return "\n".join(lines) + "\n"

@@ -4,7 +4,8 @@ import textwrap
 import pytest
 
 from orbiter import Agent, Swarm, run
-from orbiter.cli.agent_file import AgentFileError, load_agent
+from orbiter.cli.agent.loading import load_agent
+from orbiter.cli.agent.objects import AgentFileError
 from orbiter.models import ScriptedModel, call
 
 
@@ -47,7 +48,7 @@ async def test_a_yaml_file_is_an_agent_with_its_tools_and_output(here):
         """,
         calc_yaml="""
         name: calc
-        model: scripted:x
+        model: openai:x
         instructions: Add up.
         tools: ["calc:add", "calc:more"]
         output_type: calc:Sum

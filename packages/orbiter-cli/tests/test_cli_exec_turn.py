@@ -6,10 +6,10 @@ import pytest
 from pydantic import BaseModel
 
 from orbiter import Agent
-from orbiter.cli._internal.session import load_session
-from orbiter.cli._internal.turn import Turn
-from orbiter.cli.outcome import UsageError
-from orbiter.cli.workspace_tools import ask_user, run_command
+from orbiter.cli.agent.session import load_session
+from orbiter.cli.agent.turn import Turn
+from orbiter.cli.agent.workspace_tools import ask_user, run_command
+from orbiter.cli.ui.outcome import UsageError
 from orbiter.models import ModelResponse, ScriptedModel, call
 from orbiter.types import Usage
 

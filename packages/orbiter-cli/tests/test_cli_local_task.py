@@ -2,7 +2,7 @@
 
 import pytest
 
-from orbiter.cli._internal.local_task import LocalStatus, run_task
+from orbiter.cli.task.run import LocalStatus, run_task
 from orbiter_contracts import AgentVerdict, DeveloperWorkerOutput, Usage
 
 

@@ -125,7 +125,7 @@ def test_another_model_can_answer(orbiter):
     [
         (["run", "none.yaml", "x"], 2, "none.yaml"),
         (["run", "@nobody", "x"], 2, "nobody"),
-        (["run", "@calc", ""], 1, ""),
+        (["run", "@calc", ""], 2, "the input is missing"),
         (["run", "-m", "gtp:x", "@calc", "x"], 2, "unknown model provider 'gtp'"),
         (["run", "--trace", "x.txt", "@calc", "x"], 2, "ends in .jsonl"),
         (["run", "@calc", "x"], 1, "[m] overloaded"),
@@ -146,7 +146,7 @@ def test_no_input_is_told(orbiter):
     done = orbiter("run", "@calc", input="  \n")
     assert (done.exit_code, done.stderr) == (
         2,
-        "error: there is no input: standard input is empty\n",
+        "error: the input is missing: standard input is empty\n",
     )
 
 

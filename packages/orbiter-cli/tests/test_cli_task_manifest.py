@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from orbiter.cli._internal.local_settings import environment, prompt_of
-from orbiter.cli._internal.manifest import CHECKS, read_manifest
-from orbiter.cli.outcome import UsageError
+from orbiter.cli.task.manifest import CHECKS, read_manifest
+from orbiter.cli.task.settings import environment, prompt_of
+from orbiter.cli.ui.outcome import UsageError
 
 ROOT = Path(__file__).parents[3]
 TASK = """\

@@ -2,8 +2,8 @@
 
 import pytest
 
-from orbiter.cli.objects import AgentFileError, load_tools
-from orbiter.cli.workspace_tools import (
+from orbiter.cli.agent.objects import AgentFileError, load_tools
+from orbiter.cli.agent.workspace_tools import (
     KEPT_CHARACTERS,
     edit_file,
     list_files,

@@ -11,7 +11,7 @@ from support.fake_kubectl import FakeKubectl, a_session, kubectl
 from support.front_end import StubWorker, echo, server, session, worker
 from typer.testing import CliRunner, Result
 
-from orbiter.cli.kubectl._internal.conversation import Answer
+from orbiter.cli.kubectl.conversation import Answer
 from orbiter.cli.kubectl.main import app
 from orbiter_contracts import POWorkerInput, POWorkerOutput, decode
 from orbiter_contracts.queues import po_input, po_output
@@ -181,7 +181,7 @@ def test_a_session_that_cannot_answer_is_sent_nothing(
 def test_a_session_that_no_operator_takes_up_is_given_up(
     kubectl: FakeKubectl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orbiter.cli.kubectl._internal.session._NEW_SECONDS", 0.5)
+    monkeypatch.setattr("orbiter.cli.kubectl.session._NEW_SECONDS", 0.5)
     kubectl.has(a_session(phase="", inputStream=""))
     result = run("chat", "alice", "--once", "hi")
     assert result.exit_code == 6

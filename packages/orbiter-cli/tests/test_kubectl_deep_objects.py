@@ -6,7 +6,7 @@ import pytest
 from support.fake_kubectl import FakeKubectl, a_task, kubectl
 from typer.testing import CliRunner
 
-from orbiter.cli.kubectl._internal.client import Kubectl, Scope, decode
+from orbiter.cli.kubectl.client import Kubectl, Scope, decode
 from orbiter.cli.kubectl.main import app
 
 __all__ = ["kubectl"]

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from support.fake_kubectl import FakeKubectl, a_session, a_task, an_object, kubectl
 from typer.testing import CliRunner, Result
 
-from orbiter.cli.kubectl._internal.describe import render
-from orbiter.cli.kubectl._internal.errors import CommandError
-from orbiter.cli.kubectl._internal.logs import newest
-from orbiter.cli.kubectl._internal.references import Found
-from orbiter.cli.kubectl._internal.scope import complain
-from orbiter.cli.kubectl._internal.watch import summary
+from orbiter.cli.kubectl.describe import render
+from orbiter.cli.kubectl.logs import newest
 from orbiter.cli.kubectl.main import app
-from orbiter.cli.kubectl.words import ago, facts_table, moment, one_line, plain
+from orbiter.cli.kubectl.references import Found
+from orbiter.cli.kubectl.scope import complain
+from orbiter.cli.kubectl.watch import summary
+from orbiter.cli.ui.outcome import CommandError
+from orbiter.cli.ui.text import ago, facts_table, moment, one_line, plain
 
 __all__ = ["kubectl"]
 TITLE = "\x1b]0;pwned\a"

@@ -6,8 +6,8 @@ import pytest
 from support.fake_kubectl import FakeKubectl, a_session, a_task, an_object, kubectl
 from typer.testing import CliRunner, Result
 
-from orbiter.cli.kubectl._internal.submit import slug
 from orbiter.cli.kubectl.main import app
+from orbiter.cli.kubectl.submit import slug
 
 __all__ = ["kubectl"]
 

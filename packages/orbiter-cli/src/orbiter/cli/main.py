@@ -9,14 +9,14 @@ from typing import Annotated
 
 import typer
 
-from orbiter.cli._internal.commands import mcp, task
-from orbiter.cli._internal.commands.chat import chat
-from orbiter.cli._internal.commands.evaluate import evaluate
-from orbiter.cli._internal.commands.headless import exec_
-from orbiter.cli._internal.commands.run import run
-from orbiter.cli._internal.commands.serve import serve
-from orbiter.cli._internal.commands.tools import tools
-from orbiter.cli._internal.commands.trace import trace
+from orbiter.cli.commands import mcp, task
+from orbiter.cli.commands.chat import chat
+from orbiter.cli.commands.eval import evaluate
+from orbiter.cli.commands.exec import exec_
+from orbiter.cli.commands.run import run
+from orbiter.cli.commands.serve import serve
+from orbiter.cli.commands.tools import tools
+from orbiter.cli.commands.trace import trace
 
 app = typer.Typer(
     name="orbiter",

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from orbiter.cli._internal.agent_types import AGENT_TYPES
-from orbiter.cli.kubectl._internal.client import Kubectl
-from orbiter.cli.kubectl._internal.options import (
+from orbiter.cli.agent.agent_types import AGENT_TYPES
+from orbiter.cli.kubectl.client import Kubectl
+from orbiter.cli.kubectl.options import (
     AnyName,
     AsJson,
     RedisUrl,
@@ -15,7 +15,7 @@ from orbiter.cli.kubectl._internal.options import (
     Timeout,
     Wait,
 )
-from orbiter.cli.kubectl._internal.scope import remember, scoped
+from orbiter.cli.kubectl.scope import remember, scoped
 
 __all__ = ["main"]
 
@@ -50,7 +50,7 @@ def chat(
     redis_url: RedisUrl = None,
 ) -> int:
     """Talk to a session. Its answers appear as they are written; /quit leaves."""
-    from orbiter.cli.kubectl._internal.chat import run_chat
+    from orbiter.cli.kubectl.chat import run_chat
 
     return run_chat(kubectl, name, once=once, as_json=as_json, timeout=timeout, redis_url=redis_url)
 
@@ -65,7 +65,7 @@ def rotate(
     redis_url: RedisUrl = None,
 ) -> int:
     """Begin a new session: the agent starts afresh, without the old conversation."""
-    from orbiter.cli.kubectl._internal.chat import run_rotate
+    from orbiter.cli.kubectl.rotate import run_rotate
 
     return run_rotate(kubectl, name, as_json=as_json, timeout=timeout, redis_url=redis_url)
 
@@ -136,7 +136,7 @@ def submit(
     as_json: AsJson = False,
 ) -> int:
     """Hand in a task: an AgentTask with this prompt."""
-    from orbiter.cli.kubectl._internal.submit import TaskOptions, run_submit
+    from orbiter.cli.kubectl.submit import TaskOptions, run_submit
 
     options = TaskOptions(
         name=name,
@@ -168,7 +168,7 @@ def watch(
     kubectl: Kubectl, name: TaskName, timeout: Timeout = None, as_json: AsJson = False
 ) -> int:
     """Follow a task: its phases and progress, and what came of it."""
-    from orbiter.cli.kubectl._internal.watch import run_watch
+    from orbiter.cli.kubectl.watch import run_watch
 
     return run_watch(kubectl, name, timeout=timeout, as_json=as_json)
 
@@ -187,7 +187,7 @@ def answer(
     as_json: AsJson = False,
 ) -> int:
     """Answer the question of a task that waits for input; it goes on with that."""
-    from orbiter.cli.kubectl._internal.answer import run_answer
+    from orbiter.cli.kubectl.answer import run_answer
 
     return run_answer(kubectl, name, text, wait=wait, timeout=timeout, as_json=as_json)
 
@@ -196,7 +196,7 @@ def answer(
 @scoped
 def cancel(kubectl: Kubectl, name: TaskName, wait: Wait = False, timeout: Timeout = None) -> int:
     """Stop a task for good."""
-    from orbiter.cli.kubectl._internal.answer import run_cancel
+    from orbiter.cli.kubectl.cancel import run_cancel
 
     return run_cancel(kubectl, name, wait=wait, timeout=timeout)
 
@@ -216,7 +216,7 @@ def logs(
     ] = False,
 ) -> int:
     """Print the log of the worker of a task or a session."""
-    from orbiter.cli.kubectl._internal.logs import run_logs
+    from orbiter.cli.kubectl.logs import run_logs
 
     return run_logs(kubectl, name, follow=follow, attempt=attempt, tail=tail, previous=previous)
 
@@ -225,7 +225,7 @@ def logs(
 @scoped
 def usage(kubectl: Kubectl, name: AnyName, as_json: AsJson = False) -> int:
     """Say what a session or a task has cost."""
-    from orbiter.cli.kubectl._internal.usage import run_usage
+    from orbiter.cli.kubectl.usage import run_usage
 
     return run_usage(kubectl, name, as_json=as_json)
 
@@ -234,7 +234,7 @@ def usage(kubectl: Kubectl, name: AnyName, as_json: AsJson = False) -> int:
 @scoped
 def describe(kubectl: Kubectl, name: AnyName) -> int:
     """Tell everything there is to know about a task or a session."""
-    from orbiter.cli.kubectl._internal.describe import run_describe
+    from orbiter.cli.kubectl.describe import run_describe
 
     return run_describe(kubectl, name)
 

@@ -1,1 +1,0 @@
-"""Inner parts of the commands; nothing here is public."""

@@ -1,0 +1,1 @@
+"""Agents of files and modules, their built-in tools, and one turn of one."""

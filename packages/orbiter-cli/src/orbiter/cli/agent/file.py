@@ -1,0 +1,88 @@
+"""What an agent file may say.
+
+It describes one agent, or, with `agents`, a swarm of them:
+
+    name: researcher
+    model: anthropic:claude-sonnet-4-20250514
+    instructions: You research topics and cite sources.
+    tools: [my_tools:search_web]
+    mcpServers:
+      files: {command: npx, args: [-y, "@modelcontextprotocol/server-filesystem", .]}
+    handoffs: [writer.yaml]
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+from orbiter.cli.agent.objects import AgentFileError
+from orbiter.cli.agent.yaml_lines import line_of
+from orbiter.config import DEFAULT_MAX_STEPS, DEFAULT_MODEL
+
+
+class AgentFile(BaseModel):
+    """What a file says of one agent; names and defaults are those of Agent.
+
+    Attributes:
+        tools: `module:attr` each: a Tool, a function, or a list of these; without a colon a
+            built-in one, `workspace` for all that work on files and run commands.
+        mcp_servers: By name, as MCP's config files have them.
+        handoffs: Agents, by file or `module:attr`.
+        output_type: `module:attr` of a pydantic model.
+    """
+
+    model_config = {"frozen": True, "extra": "forbid", "populate_by_name": True}
+
+    name: str = Field(min_length=1)
+    model: str = DEFAULT_MODEL
+    instructions: str = ""
+    tools: list[str] = []
+    mcp_servers: dict[str, Any] = Field(default={}, alias="mcpServers")
+    handoffs: list[str] = []
+    output_type: str | None = None
+    max_steps: int = DEFAULT_MAX_STEPS
+    temperature: float = 1.0
+    max_tokens: int | None = None
+
+
+class SwarmFile(BaseModel):
+    """What a file says of a swarm; `agents` are files, `module:attr`, or written right there."""
+
+    model_config = {"frozen": True, "extra": "forbid"}
+
+    agents: list[str | AgentFile] = Field(min_length=1)
+    flow: str | None = None
+    mode: Literal["workflow", "team", "handoff"] = "workflow"
+
+
+def read_agent_file(file: Path) -> AgentFile | SwarmFile:
+    """Read a file that describes an agent or, with `agents`, a swarm.
+
+    Raises:
+        AgentFileError: It cannot be read, or has a mistake; the text names the line and the field.
+    """
+    data = _read(file)
+    try:
+        return (SwarmFile if "agents" in data else AgentFile).model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        # A swarm's own names for its kinds of members are no keys of the file.
+        place = [one for one in first["loc"] if one not in ("str", "AgentFile")]
+        where = ".".join(map(str, place))
+        line = line_of(file.read_text(encoding="utf-8"), place)
+        raise AgentFileError(f"{file}:{line}: {where}: {first['msg']}") from error
+
+
+def _read(file: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        data = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise AgentFileError(f"{file} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise AgentFileError(f"{file} is no YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(data, dict):
+        raise AgentFileError(f"{file} describes no agent: it has to begin with `name:`")
+    return data

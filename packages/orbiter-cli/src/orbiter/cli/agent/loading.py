@@ -1,0 +1,166 @@
+"""Agents by name: `module:attr` of a Python module, or a YAML file; and all that belong to one."""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from orbiter import Agent, Swarm
+from orbiter.cli.agent.file import AgentFile, SwarmFile, read_agent_file
+from orbiter.cli.agent.objects import AgentFileError, load_object, load_output_type, load_tools
+from orbiter.cli.ui.outcome import usage
+from orbiter.config import parse_model_string
+from orbiter.types import OrbiterError
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+class LoadedAgent:
+    """An agent or a swarm, and the MCP servers its agents use.
+
+    `async with` starts the servers and gives their tools to the agents; without any it only gives
+    the target.
+
+    Attributes:
+        target: What was loaded.
+        servers: Each agent that uses MCP servers, with the servers' configuration.
+    """
+
+    def __init__(
+        self, target: Agent | Swarm, servers: list[tuple[Agent, Mapping[str, Any]]]
+    ) -> None:
+        self.target = target
+        self.servers = servers
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Agent | Swarm:
+        """Start the servers and return the target.
+
+        Raises:
+            OrbiterError: A server cannot be reached, or orbiter-mcp is not installed.
+        """
+        async with AsyncExitStack() as stack:
+            for agent, servers in self.servers:
+                own = list(agent.tools)
+                found = await stack.enter_async_context(_mcp_tools(servers))
+                agent.tools = [*own, *found]
+                stack.callback(setattr, agent, "tools", own)
+            self._stack = stack.pop_all()
+        return self.target
+
+    async def __aexit__(self, *error: object) -> None:
+        """Stop the servers."""
+        await self._stack.aclose()
+
+
+def load_agent(reference: str, *, model: str | None = None) -> LoadedAgent:
+    """Load an agent whose models there are.
+
+    Args:
+        reference: The path of a `.yaml` or `.yml` file, or `module:attr`. Modules are looked for
+            in the working directory, too; those a file names also in the file's directory. The
+            attribute is an Agent, a Swarm, or a function that returns one.
+        model: Takes the place of all agents' own.
+
+    Raises:
+        UsageError: It cannot be loaded, or names a model that no provider is known for.
+    """
+    from orbiter.models import model_registry
+
+    with usage():
+        loader = _Loader()
+        target = loader.load(reference, Path.cwd())
+        for agent in agents_of(target):
+            if model is not None:
+                agent.model = model
+                agent.config = agent.config.model_copy(update={"model": model})
+            # told now rather than in the middle of a run
+            if agent.provider is None:
+                model_registry.get(parse_model_string(agent.model)[0])
+        return LoadedAgent(target, loader.servers)
+
+
+def agents_of(target: Agent | Swarm) -> list[Agent]:
+    """Return all agents that may have a part in a run, in the order they are met."""
+    waiting = list(target.agents) if isinstance(target, Swarm) else [target]
+    seen: dict[int, Agent] = {}
+    while waiting:
+        agent = waiting.pop(0)
+        if id(agent) not in seen:
+            seen[id(agent)] = agent
+            waiting += agent.handoffs
+    return list(seen.values())
+
+
+class _Loader:
+    def __init__(self) -> None:
+        self.servers: list[tuple[Agent, Mapping[str, Any]]] = []
+        self._open: list[Path] = []
+
+    def load(self, reference: str, directory: Path) -> Agent | Swarm:
+        if reference.endswith(_SUFFIXES):
+            return self._from_file((directory / reference).resolve())
+        found = load_object(reference, directory)
+        if not isinstance(found, Agent | Swarm) and callable(found):
+            found = found()
+        if not isinstance(found, Agent | Swarm):
+            raise AgentFileError(
+                f"'{reference}' is a {type(found).__name__}, not an Agent or a Swarm"
+            )
+        return found
+
+    def _from_file(self, file: Path) -> Agent | Swarm:
+        if file in self._open:
+            raise AgentFileError(f"{file} hands off to itself; write such agents in Python")
+        self._open.append(file)
+        try:
+            written = read_agent_file(file)
+            try:
+                if isinstance(written, SwarmFile):
+                    return self._swarm(written, file.parent)
+                return self._agent(written, file.parent)
+            except AgentFileError:
+                raise
+            except OrbiterError as error:
+                raise AgentFileError(f"{file}: {error}") from error
+        finally:
+            self._open.pop()
+
+    def _swarm(self, written: SwarmFile, directory: Path) -> Swarm:
+        agents = [
+            self._member(one, directory) if isinstance(one, str) else self._agent(one, directory)
+            for one in written.agents
+        ]
+        return Swarm(agents=agents, flow=written.flow, mode=written.mode)
+
+    def _agent(self, written: AgentFile, directory: Path) -> Agent:
+        agent = Agent(
+            name=written.name,
+            model=written.model,
+            instructions=written.instructions,
+            tools=[t for name in written.tools for t in load_tools(name, directory)],
+            handoffs=[self._member(name, directory) for name in written.handoffs],
+            output_type=load_output_type(written.output_type, directory),
+            max_steps=written.max_steps,
+            temperature=written.temperature,
+            max_tokens=written.max_tokens,
+        )
+        if written.mcp_servers:
+            self.servers.append((agent, written.mcp_servers))
+        return agent
+
+    def _member(self, reference: str, directory: Path) -> Agent:
+        found = self.load(reference, directory)
+        if not isinstance(found, Agent):
+            raise AgentFileError(f"'{reference}' is a Swarm; only an Agent can stand there")
+        return found
+
+
+def _mcp_tools(servers: Mapping[str, Any]) -> Any:
+    try:
+        from orbiter.mcp import mcp_tools
+    except ModuleNotFoundError as error:
+        if error.name != "orbiter.mcp":
+            raise
+        raise AgentFileError("mcpServers need the extra: orbiter-cli[mcp]") from error
+    return mcp_tools({"mcpServers": dict(servers)})

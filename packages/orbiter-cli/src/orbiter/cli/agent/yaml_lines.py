@@ -1,0 +1,79 @@
+"""A YAML file that knows on which line each of its fields stands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from orbiter.cli.agent.objects import AgentFileError
+
+
+@dataclass(frozen=True)
+class Document:
+    """One mapping of a YAML file."""
+
+    path: Path
+    values: dict[str, Any]
+    node: yaml.Node
+
+    def told(self, place: Sequence[str | int], what: str) -> str:
+        """What is wrong at a place, in one line: `agent.yaml:3: tools[0]: …`."""
+        shown = ""
+        for part in place:
+            shown += f"[{part}]" if isinstance(part, int) else f".{part}" if shown else part
+        field = f"{shown}: " if shown else ""
+        return f"{self.path}:{self.line(place)}: {field}{what}"
+
+    def line(self, place: Sequence[str | int]) -> int:
+        """Line of a place, from 1; of what it would be in when it is not there."""
+        return _line(self.node, place)
+
+
+def read_documents(path: Path) -> list[Document]:
+    """Read every document of a file; empty ones are left out.
+
+    Raises:
+        AgentFileError: It cannot be read, or is no YAML, or something else than mappings.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise AgentFileError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise AgentFileError(f"{path}: it is no text in UTF-8: {error}") from error
+    try:
+        nodes = [node for node in yaml.compose_all(text, yaml.SafeLoader) if node is not None]
+        values = [value for value in yaml.safe_load_all(text) if value is not None]
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise AgentFileError(f"{path}:{line}: it is no YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise AgentFileError(f"{path}: it is no YAML: {error}") from error
+    for value in values:
+        if not isinstance(value, dict):
+            raise AgentFileError(f"{path}:1: a mapping is expected, not {value!r:.60}")
+    nodes = [node for node in nodes if isinstance(node, yaml.MappingNode)]
+    return [Document(path, value, node) for value, node in zip(values, nodes, strict=True)]
+
+
+def line_of(text: str, place: Sequence[str | int]) -> int:
+    """Line of a place in the text of a YAML file, from 1."""
+    return _line(yaml.compose(text, yaml.SafeLoader), place)
+
+
+def _line(root: yaml.Node | None, place: Sequence[str | int]) -> int:
+    if root is None:
+        return 1
+    node, line = root, root.start_mark.line
+    for part in place:
+        if isinstance(node, yaml.MappingNode):
+            found = [(key, value) for key, value in node.value if key.value == str(part)]
+            if not found:
+                break
+            line, node = found[0][0].start_mark.line, found[0][1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            node = node.value[part]
+            line = node.start_mark.line
+    return line + 1

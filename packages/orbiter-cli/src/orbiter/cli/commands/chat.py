@@ -1,0 +1,131 @@
+"""`orbiter chat`: a conversation at the terminal, or line by line through a pipe."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orbiter.cli.commands.run import ask, tracing
+from orbiter.cli.ui.options import AgentName, AsJson, Model, TraceFile
+from orbiter.cli.ui.outcome import ExitCode, UsageError, cut_short, ends, tell
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from orbiter import Agent, Swarm
+    from orbiter.types import Message
+
+HELP = "/new begins afresh, /quit leaves (so does Ctrl-D), Ctrl-C stops an answer"
+
+
+@ends
+def chat(
+    agent: AgentName,
+    model: Model = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            "--session",
+            metavar="FILE",
+            help="Go on with the conversation kept in FILE.",
+            show_default=False,
+        ),
+    ] = None,
+    trace: TraceFile = None,
+    as_json: AsJson = False,
+) -> int:
+    """Talk to an agent. Without a terminal each line of standard input is a message."""
+    import asyncio
+
+    from orbiter.cli.agent.loading import load_agent
+
+    loaded = load_agent(agent, model=model)
+    file = Path(session) if session else None
+    talk = _Talk(_read(file), file, as_json)
+    # one loop for the whole conversation: connections of models and MCP servers live in it
+    with asyncio.Runner() as runner, tracing(trace):
+        target = runner.run(loaded.__aenter__())
+        try:
+            return talk.go_on(target, runner)
+        finally:
+            runner.run(loaded.__aexit__(None, None, None))
+
+
+class _Talk:
+    def __init__(self, messages: "list[Message]", file: Path | None, as_json: bool) -> None:
+        self._messages = messages
+        self._file = file
+        self._json = as_json
+        self._person = sys.stdin.isatty() and not as_json
+
+    def go_on(self, target: "Agent | Swarm", runner: "asyncio.Runner") -> int:
+        if self._person:
+            import readline  # noqa: F401 (gives input() a history)
+
+            sys.stderr.write(f"{HELP}\n")
+        code = ExitCode.OK
+        while (line := self._line()) is not None:
+            if line in ("/quit", "/exit"):
+                break
+            if line == "/new":
+                self._keep([])
+            elif line in ("/help", "/?"):
+                sys.stderr.write(f"{HELP}\n")
+            elif line:
+                code = self._turn(target, line, runner)
+        return ExitCode.OK if self._person else code
+
+    def _turn(self, target: "Agent | Swarm", line: str, runner: "asyncio.Runner") -> ExitCode:
+        from orbiter.types import OrbiterError
+
+        how = "json" if self._json else "text"
+        try:
+            result = runner.run(ask(target, line, how=how, messages=self._messages))
+        except KeyboardInterrupt:
+            if not self._person:
+                raise
+            sys.stderr.write("(stopped)\n")
+            return ExitCode.OK
+        except OrbiterError as error:
+            # the conversation stays as it was before; a person may just try again
+            tell(str(error))
+            return ExitCode.FAILED
+        self._keep(result.messages)
+        if result.stop_reason != "completed":
+            cut = cut_short(result.stop_reason)
+            sys.stderr.write(f"stopped: {result.stop_reason}{cut and f' ({cut})'}\n")
+            return ExitCode.STOPPED
+        return ExitCode.OK
+
+    def _line(self) -> str | None:
+        if not self._person:
+            line = sys.stdin.readline()
+            return line.strip() if line else None
+        try:
+            return input("> ").strip()
+        except EOFError:
+            sys.stderr.write("\n")
+            return None
+
+    def _keep(self, messages: "list[Message]") -> None:
+        self._messages = messages
+        if self._file is None:
+            return
+        from orbiter.types import RunResult
+
+        new = self._file.with_name(self._file.name + ".new")
+        new.write_text(RunResult(messages=messages).model_dump_json(include={"messages"}))
+        new.replace(self._file)
+
+
+def _read(file: Path | None) -> "list[Message]":
+    if file is None or not file.exists():
+        return []
+    from orbiter.types import RunResult
+
+    try:
+        return list(RunResult.model_validate_json(file.read_text(encoding="utf-8")).messages)
+    except (OSError, ValueError) as error:
+        first = str(error).partition("\n")[0]
+        raise UsageError(f"--session {file} holds no conversation: {first}") from error

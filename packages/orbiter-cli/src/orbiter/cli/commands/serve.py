@@ -1,0 +1,117 @@
+"""`orbiter serve`: agents over HTTP, with a web page."""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orbiter.cli.ui.options import AsJson, Model, TraceFile
+from orbiter.cli.ui.outcome import UsageError, ends
+
+if TYPE_CHECKING:
+    from orbiter.cli.agent.loading import LoadedAgent
+
+
+@ends
+def serve(
+    agents: Annotated[
+        list[str],
+        typer.Argument(metavar="[NAME=]AGENT...", help="YAML files, or module:attr in Python."),
+    ],
+    host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", "-p", help="Port.", min=0, max=65535)] = 8000,
+    directory: Annotated[
+        str,
+        typer.Option(
+            "--directory", metavar="DIR", help="Where sessions, tasks and token are kept."
+        ),
+    ] = "orbiter-server",
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="The cluster's namespaces to show on the page: one, a,b or * for all.",
+        ),
+    ] = None,
+    kubeconfig: Annotated[
+        str | None, typer.Option("--kubeconfig", help="How the page reaches a cluster.")
+    ] = None,
+    model: Model = None,
+    trace: TraceFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Serve agents: REST, events, WebSocket, OpenAI-compatible chat, and a web page.
+
+    Outside of this machine clients need a token: ORBITER_SERVER_TOKEN, else one that is made.
+    """
+    from orbiter.cli.commands.run import tracing
+
+    try:
+        from orbiter.server import ServerConfig
+    except ModuleNotFoundError as error:
+        raise UsageError(f"orbiter serve needs the extra orbiter-cli[serve] ({error})") from error
+    loaded = _loaded(agents, model)
+    settings = {"directory": directory, "namespace": namespace, "kubeconfig": kubeconfig}
+    config = ServerConfig.model_validate(
+        {name: value for name, value in settings.items() if value is not None}
+    )
+    if as_json:
+        from orbiter.cli.ui.terminal import print_json
+
+        print_json({"url": f"http://{host}:{port}", "agents": list(loaded)})
+    else:
+        names = ", ".join(loaded)
+        sys.stderr.write(f"serving {names} at http://{host}:{port}\n")
+    with tracing(trace):
+        _serve(loaded, host, port, config)
+
+
+def _loaded(references: list[str], model: str | None) -> "dict[str, LoadedAgent]":
+    from orbiter import Agent
+    from orbiter.cli.agent.loading import load_agent
+
+    found: dict[str, LoadedAgent] = {}
+    for reference in references:
+        given, equals, rest = reference.partition("=")
+        loaded = load_agent(rest if equals else reference, model=model)
+        target = loaded.target
+        own = target.name if isinstance(target, Agent) else "-".join(a.name for a in target.agents)
+        name = given if equals else own
+        if name in found:
+            raise UsageError(
+                f"two agents are named '{name}': give one a name, as other={reference}"
+            )
+        found[name] = loaded
+    return found
+
+
+def _serve(loaded: "dict[str, LoadedAgent]", host: str, port: int, config: Any) -> None:
+    """Serve until a signal comes.
+
+    The MCP servers of the agents live as long as the application: they belong to its event loop.
+    """
+    from orbiter.server import serve as serve_agents
+    from orbiter.server.app import create_app
+    from orbiter.server.main import serve_app, with_token
+
+    targets = {name: one.target for name, one in loaded.items()}
+    if not any(one.servers for one in loaded.values()):
+        serve_agents(targets, host=host, port=port, config=config)
+        return
+    import os
+
+    app = create_app(targets, config=with_token(config, host, os.environ))
+    inner = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(started: Any) -> AsyncIterator[Any]:
+        async with AsyncExitStack() as stack:
+            for one in loaded.values():
+                await stack.enter_async_context(one)
+            yield await stack.enter_async_context(inner(started))
+
+    app.router.lifespan_context = lifespan
+    serve_app(app, host=host, port=port)

@@ -1,0 +1,57 @@
+"""`kubectl orbiter answer`: a person's answer to the question of a task."""
+
+import sys
+
+from orbiter.cli.kubectl.client import Kubectl
+from orbiter.cli.kubectl.references import RESOURCES, Found, resolve
+from orbiter.cli.kubectl.watch import follow, question_of
+from orbiter.cli.ui.input import given_or_read, parse_seconds
+from orbiter.cli.ui.outcome import CommandError, ExitCode
+from orbiter.cli.ui.screen import say
+
+_TASKS = RESOURCES["AgentTask"]
+
+
+def run_answer(
+    kubectl: Kubectl,
+    name: str,
+    text: str | None,
+    *,
+    wait: bool,
+    timeout: str | None,
+    as_json: bool,
+) -> int:
+    """Add an answer to a task's `spec.input`."""
+    patience = parse_seconds(timeout)
+    found = resolve(kubectl, name, ("AgentTask",))
+    question = question_of(found.object)
+    if question is None:
+        raise _asks_nothing(found)
+    if text is None and sys.stdin.isatty():
+        say(question[1], err=True)
+        text = input("> ")
+    given = {"id": question[0], "text": given_or_read(text, "an answer")}
+    # Appending is one step for the API server, so that two answers at once are no lost update.
+    add = (
+        {"op": "add", "path": "/spec/input/-", "value": given}
+        if "input" in found.object["spec"]
+        else {"op": "add", "path": "/spec/input", "value": [given]}
+    )
+    kubectl.patch(_TASKS, found.name, [add], how="json")
+    say(f"agenttask/{found.name} answered", err=wait)
+    if wait:
+        return follow(kubectl, found.name, timeout=patience, as_json=as_json)
+    return ExitCode.OK
+
+
+def _asks_nothing(found: Found) -> CommandError:
+    status = found.object.get("status", {})
+    if status.get("phase") == "InputRequired":
+        return CommandError(
+            f"task {found.name}: its question is answered already; `kubectl orbiter watch"
+            f" {found.name}` shows how it goes on"
+        )
+    return CommandError(
+        f"task {found.name} is {status.get('phase', 'Pending')} and asks nothing: only a task that"
+        " is InputRequired takes an answer"
+    )

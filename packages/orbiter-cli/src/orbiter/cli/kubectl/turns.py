@@ -1,0 +1,169 @@
+"""One turn of a conversation: a message goes in, its answer is followed to the end."""
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+
+from orbiter.cli.kubectl.client import Kubectl
+from orbiter.cli.kubectl.conversation import Answer, Conversation
+from orbiter.cli.kubectl.redis_forward import RedisForward
+from orbiter.cli.kubectl.session import Session, find_session, taken_up
+from orbiter.cli.ui.outcome import CommandError, ExitCode
+from orbiter.cli.ui.screen import Screen
+from orbiter_contracts import POWorkerOutput
+
+_TICK_MS = 200
+_LOOK_SECONDS = 2.0
+_LOOK_WHEN_BUSY_SECONDS = 10.0
+
+EXIT_CODES = {
+    "success": ExitCode.OK,
+    "timeout": ExitCode.TIMEOUT,
+    "cancelled": ExitCode.CANCELLED,
+    "input_required": ExitCode.WAITING,
+}
+"""By the status of an answer; every other one is FAILED."""
+
+
+@dataclass(slots=True)
+class Turns:
+    """The turns of one front end.
+
+    Attributes:
+        unanswered: Request ids that were sent and given up waiting for, the oldest first.
+    """
+
+    kubectl: Kubectl
+    session: Session
+    conversation: Conversation
+    screen: Screen
+    unanswered: list[str] = field(default_factory=list)
+
+    def take(
+        self, prompt: str, show: Callable[[str], None], timeout: int | None = None
+    ) -> POWorkerOutput:
+        """Send a message and wait for its answer.
+
+        Args:
+            prompt: The message.
+            show: Called with each new piece of the answer's text.
+            timeout: Seconds for the agent, and for the wait; no limit for the wait when None.
+
+        Returns:
+            The final output.
+
+        Raises:
+            CommandError: It cannot be answered any more, or not in time.
+        """
+        self.session.check()
+        self.screen.start()
+        request = self.conversation.send(prompt, timeout)
+        self.unanswered.append(request)
+        answer, look_at = Answer(), _LOOK_SECONDS
+        while True:
+            doing = self._doing(request)
+            self.screen.waiting(doing)
+            for output in self.conversation.hear(_TICK_MS):
+                if output.request_id in self.unanswered[:-1]:
+                    self._late(output)
+                if output.request_id != request:
+                    continue
+                if text := answer.add(output):
+                    if answer.restarted:
+                        self.screen.note("(the worker was restarted and answers anew)")
+                        answer.restarted = False
+                    show(text)
+                if output.is_final:
+                    self.unanswered.remove(request)
+                    self.screen.done()
+                    return output
+            if timeout is not None and self.screen.elapsed > timeout:
+                self._look()
+                raise CommandError(
+                    f"no answer of session {self.session.name} within {timeout} s"
+                    f" ({self._doing(request)});"
+                    f" the message {request} stays in the queue",
+                    ExitCode.TIMEOUT,
+                )
+            if self.screen.elapsed > look_at:
+                self._look()
+                busy = doing.startswith("thinking")
+                look_at = self.screen.elapsed + (_LOOK_WHEN_BUSY_SECONDS if busy else _LOOK_SECONDS)
+
+    def refresh(self) -> None:
+        """Read the session's object anew."""
+        self.session = find_session(self.kubectl, f"pos/{self.session.name}")
+
+    def _doing(self, request: str) -> str:
+        state = self.conversation.state()
+        if state is not None and state.state == "busy":
+            return "thinking…" if state.request_id == request else "busy with another message…"
+        if state is not None and state.state == "ready" and self.session.phase in ("Ready", "Busy"):
+            return "sent…"
+        hint = self.session.hint
+        return f"waking… ({hint})" if hint else "waking…"
+
+    def _look(self) -> None:
+        """End the wait for what will not come; an API server that is away proves nothing."""
+        try:
+            self.refresh()
+        except CommandError as error:
+            if error.code == ExitCode.NOT_FOUND:
+                raise
+            return
+        try:
+            self.session.check()
+        except CommandError as error:
+            raise CommandError(f"{error} (your message stays in the queue)", error.code) from None
+
+    def _late(self, output: POWorkerOutput) -> None:
+        if output.is_final:
+            self.unanswered.remove(output.request_id)
+            self.screen.note("(the answer to an earlier message)")
+            self.screen.text(f"{output.text or output.error}\n\n")
+
+
+def problem(output: POWorkerOutput) -> str:
+    """Why an answer is no success, in one line."""
+    reason = f"{output.reason}: " if output.reason else ""
+    return f"{reason}{output.error or output.status}"
+
+
+def as_json_line(output: POWorkerOutput) -> str:
+    """One line of ASCII: everything is said, and a terminal obeys nothing of it."""
+    return json.dumps(output.model_dump(mode="json"), separators=(",", ":"))
+
+
+@contextmanager
+def open_turns(kubectl: Kubectl, name: str, redis_url: str | None) -> Iterator[Turns]:
+    """Everything a turn needs; what was started for it ends with it, also when we are told to."""
+    screen = Screen()
+    session = taken_up(kubectl, name, screen)
+    session.check()
+    with _ended_by_signals(), RedisForward(kubectl, redis_url) as forward:
+        try:
+            yield Turns(kubectl, session, Conversation(forward, session), screen)
+        except KeyboardInterrupt:
+            screen.note("interrupted; what was sent is answered all the same")
+            raise
+        finally:
+            screen.done()
+            screen.end_line()
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP unwind the stack, so that no port-forward is left behind."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = {each: signal.signal(each, leave) for each in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

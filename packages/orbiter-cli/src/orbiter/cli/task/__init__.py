@@ -1,0 +1,1 @@
+"""An AgentTask on this machine: the manifest, the worker, the outcome."""

@@ -1,0 +1,82 @@
+"""What a pod would get from Secrets and ConfigMaps: here from the same file or the environment."""
+
+from pathlib import Path
+
+from orbiter.cli.task.manifest import Manifest, Object
+from orbiter.cli.ui.outcome import UsageError
+
+
+def prompt_of(manifest: Manifest) -> str:
+    """The task's prompt, also when a ConfigMap of the file holds it.
+
+    Raises:
+        UsageError: That ConfigMap is not in the file.
+    """
+    if "prompt" in manifest.spec:
+        return str(manifest.spec["prompt"])
+    return _config(manifest, manifest.spec["promptFrom"]["configMapKeyRef"], "promptFrom")
+
+
+def environment(manifest: Manifest, own: dict[str, str], place: Path) -> dict[str, str]:
+    """The environment of the worker: ours, and what the task's agent is given.
+
+    Args:
+        manifest: The task.
+        own: Our environment; secrets that are not in the file are looked for there by their key.
+        place: Directory for what has to be a file.
+
+    Raises:
+        UsageError: A Secret or ConfigMap that is named is nowhere.
+    """
+    agent: Object = manifest.spec["agent"]
+    found = dict(own)
+    if reference := agent.get("credentialsSecretRef"):
+        found |= manifest.secrets.get(reference["name"], {})
+    for item in agent.get("env") or ():
+        found[item["name"]] = _value(manifest, item, own)
+    if source := agent.get("fileFrom"):
+        file = place / "agent.yaml"
+        file.write_text(_config(manifest, source["configMapKeyRef"], "agent.fileFrom"))
+        found["AGENT_FILE"] = str(file)
+    git = (manifest.spec.get("workspace") or {}).get("git") or {}
+    if reference := git.get("credentialsSecretRef"):
+        found["GIT_CREDENTIALS_DIR"] = str(_git(manifest, reference["name"], place))
+    return found
+
+
+def _value(manifest: Manifest, item: Object, own: dict[str, str]) -> str:
+    if "value" in item:
+        return str(item["value"])
+    reference = item["valueFrom"]["secretKeyRef"]
+    kept = manifest.secrets.get(reference["name"], {}).get(reference["key"])
+    value = kept if kept is not None else own.get(item["name"])
+    if value is None:
+        raise UsageError(
+            f"agent.env {item['name']}: Secret {reference['name']} is not in the file and the "
+            "variable is not set here; add one of them"
+        )
+    return value
+
+
+def _config(manifest: Manifest, reference: Object, field: str) -> str:
+    text = manifest.config_maps.get(reference["name"], {}).get(reference["key"])
+    if text is None:
+        raise UsageError(
+            f"spec.{field}: ConfigMap {reference['name']} with key {reference['key']} is not in "
+            "the file; add it behind a line with ---"
+        )
+    return str(text)
+
+
+def _git(manifest: Manifest, name: str, place: Path) -> Path:
+    if name not in manifest.secrets:
+        raise UsageError(
+            f"spec.workspace.git.credentialsSecretRef: Secret {name} is not in the file; add it"
+        )
+    directory = place / "git"
+    directory.mkdir(mode=0o700)
+    for key, value in manifest.secrets[name].items():
+        file = directory / key
+        file.touch(mode=0o600)
+        file.write_text(value)
+    return directory
