@@ -6,6 +6,8 @@ programs, the message one line for people that names the thing and the next step
 
 from datetime import datetime, timedelta
 
+from orbiter_contracts.bounds import MAX_STATUS_LINE
+from orbiter_contracts.bounds import one_line as one_line
 from orbiter_contracts.endings import UNUSABLE, says_name_in_use
 from orbiter_operator.tasks.models import KubeModel
 from orbiter_operator.tasks.observed import AttemptRecord, JobFacts, PodFacts
@@ -20,7 +22,7 @@ IMAGE_PROBLEMS = IMAGE_NEVER_COMES | {
 }
 CONFIG_PROBLEMS = frozenset({"CreateContainerConfigError", "CreateContainerError"})
 NO_POD_AFTER = timedelta(seconds=10)
-LINE = 140
+LINE = MAX_STATUS_LINE
 _SIGKILL = 137
 
 
@@ -30,12 +32,6 @@ class Explanation(KubeModel):
     reason: str
     message: str
     detail: str = ""
-
-
-def one_line(text: str, longest: int = LINE) -> str:
-    """The text as one line of at most `longest` characters, cut with an ellipsis."""
-    line = " ".join(text.split())
-    return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
 def why_not_running(job: JobFacts, pods: tuple[PodFacts, ...], now: datetime) -> Explanation | None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from orbiter_contracts.queues import attempt_record, task_snapshot
+from orbiter_contracts.attempts import Attempt
 from orbiter_operator.kube.names import (
     APP_NAME,
     ATTEMPT,
@@ -45,16 +45,12 @@ def build_job(observed: Observed, attempt: int, entry: str, defaults: WorkerDefa
         TASK_UID: observed.uid,
         ATTEMPT: str(attempt),
     }
-    environment = {
-        "WORKER_ID": worker_id(observed.namespace, name),
-        "WORKER_TYPE": "developer",
-        "TASK_ENTRY_ID": entry,
-        "TASK_RECORD": attempt_record(observed.uid, attempt),
-        "TASK_NAME": f"{observed.namespace}/{observed.name}",
-        "TASK_ATTEMPT": str(attempt),
-        "SESSION_ID": session_of(observed, attempt),
-        "SNAPSHOT_KEY": task_snapshot(observed.uid),
-    }
+    task = f"{observed.namespace}/{observed.name}"
+    environment = Attempt(task, observed.uid, attempt).environment(
+        worker=worker_id(observed.namespace, name),
+        entry=entry,
+        session=session_of(observed, attempt),
+    )
     template = worker_template(
         spec.agent, spec.workspace, spec.pod_template or {}, labels, environment, defaults
     )

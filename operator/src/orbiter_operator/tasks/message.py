@@ -1,6 +1,7 @@
 """The queue entry of an attempt: what its worker is told. Pure."""
 
-from orbiter_contracts import DeveloperWorkerInput, GitWorkspace, Workspace
+from orbiter_contracts import DeveloperWorkerInput, GitWorkspace
+from orbiter_contracts.attempts import Attempt
 from orbiter_operator.tasks.observed import Observed
 from orbiter_operator.tasks.plan.naming import message_id
 
@@ -9,16 +10,11 @@ def build_message(observed: Observed, attempt: int, prompt: str) -> DeveloperWor
     """The message of an attempt, with what its agent is told."""
     spec = observed.spec
     git = spec.workspace.git
-    workspace = None
-    if git is not None:
-        workspace = Workspace(
-            git=GitWorkspace(url=git.url, ref=git.ref, branch=git.branch, push=git.push)
-        )
-    return DeveloperWorkerInput(
-        request_id=message_id(observed, attempt),
-        task_id=spec.task_id or f"{observed.namespace}/{observed.name}",
+    return Attempt(f"{observed.namespace}/{observed.name}", observed.uid, attempt).message(
+        prompt,
+        spec.timeout_seconds,
+        request=message_id(observed, attempt),
+        task_id=spec.task_id,
         project_id=spec.project_id,
-        prompt=prompt,
-        timeout=spec.timeout_seconds,
-        workspace=workspace,
+        git=git and GitWorkspace(url=git.url, ref=git.ref, branch=git.branch, push=git.push),
     )

@@ -10,6 +10,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
+from orbiter_contracts.outcome import Result as Result
+from orbiter_contracts.outcome import TaskUsage as TaskUsage
+from orbiter_contracts.retry import RetryPolicy
+
 Phase = Literal["Pending", "Running", "InputRequired", "Completed", "Failed", "Cancelled"]
 FINAL: frozenset[str] = frozenset({"Completed", "Failed", "Cancelled"})
 """Phases that are never left."""
@@ -89,13 +93,6 @@ class Workspace(KubeModel):
     empty_dir: dict[str, Any] | None = None
 
 
-class Retry(KubeModel):
-    """What follows a failed attempt. Seconds."""
-
-    limit: int = 0
-    backoff_seconds: int = 10
-
-
 class Answer(KubeModel):
     """What somebody has answered to the question of this id."""
 
@@ -111,7 +108,7 @@ class TaskSpec(KubeModel):
     agent: Agent = Agent()
     workspace: Workspace = Workspace()
     timeout_seconds: int = 1800
-    retry: Retry = Retry()
+    retry: RetryPolicy = RetryPolicy()
     input_timeout_seconds: int = 259200
     ttl_seconds_after_finished: int | None = None
     project_id: str | None = None
@@ -133,27 +130,6 @@ class Condition(KubeModel):
     message: str = ""
     last_transition_time: Time
     observed_generation: int | None = None
-
-
-class Result(KubeModel):
-    """What the agent reported at the end."""
-
-    status: str
-    summary: str | None = None
-    commit_sha: str | None = Field(None, alias="commitSHA")
-    pr_url: str | None = Field(None, alias="prURL")
-    data: dict[str, Any] | None = None
-
-
-class TaskUsage(KubeModel):
-    """What all attempts so far have cost."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    cost_usd: float | None = Field(None, alias="costUSD")
-    turns: int = 0
 
 
 class InputRequest(KubeModel):

@@ -6,9 +6,9 @@ answer is never changed or taken back, so `spec.input` alone says which attempts
 
 from typing import NamedTuple
 
+from orbiter_contracts import attempts
 from orbiter_operator.tasks.observed import Observed
 from orbiter_operator.tasks.plan.naming import message_id
-from orbiter_operator.tasks.plan.retry import attempts_allowed
 
 _LOST = (
     "You have worked on this before and asked a question. What you said and did then is lost, so "
@@ -46,7 +46,7 @@ def session_of(observed: Observed, attempt: int) -> str:
 
     Its id is the request id of the attempt that began it, a UUID as the agents want it.
     """
-    return next(iter(_answered(observed, attempt)), message_id(observed, attempt))
+    return attempts.session_of(message_id(observed, attempt), _answered(observed, attempt))
 
 
 def told(observed: Observed, attempt: int) -> Told | None:
@@ -71,6 +71,6 @@ def _answered(observed: Observed, attempt: int) -> dict[str, str]:
         return {}
     texts = {item.id: item.text for item in observed.spec.input}
     # There are no more attempts than failures allowed and answers, whatever a label says.
-    most = attempts_allowed(observed.spec.retry) + len(texts)
+    most = observed.spec.retry.attempts_allowed + len(texts)
     ids = (message_id(observed, number) for number in range(1, min(attempt, most + 1)))
     return {request: texts[request] for request in ids if request in texts}

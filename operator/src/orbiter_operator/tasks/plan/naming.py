@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from orbiter_operator.kube.names import job_name, request_id, worker_id
+from orbiter_contracts.attempts import request_id
+from orbiter_operator.kube.names import job_name, worker_id
 from orbiter_operator.tasks.observed import Observed
 
 

@@ -11,7 +11,6 @@ from orbiter_operator.tasks.plan.answers import Told, failures_before, told
 from orbiter_operator.tasks.plan.dependencies import list_names
 from orbiter_operator.tasks.plan.finished import LINGERING, leftovers
 from orbiter_operator.tasks.plan.result import give_up, substitute, trouble
-from orbiter_operator.tasks.plan.retry import backoff
 from orbiter_operator.tasks.plan.running import pending_status
 from orbiter_operator.tasks.plan.slots import place_after
 from orbiter_operator.tasks.plan.status import asked_something, dependencies_met, ended_at, write
@@ -88,7 +87,7 @@ def _previous_holds(observed: Observed, now: datetime, previous: int) -> Plan | 
     ended = ended_at(observed.status) or now
     place = place_after(observed, now)
     failures = failures_before(observed, previous + 1)
-    wait = (ended + backoff(observed.spec.retry, failures) - now).total_seconds()
+    wait = (ended + observed.spec.retry.backoff(failures) - now).total_seconds()
     if wait > 0 and not asked_something(observed.status):
         return Plan(place=place, due=wait)
     if any(pod.alive(now) for pod in observed.pods_of(previous)):
