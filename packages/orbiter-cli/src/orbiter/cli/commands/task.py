@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,48 +56,55 @@ def run(
     """
     import tempfile
 
-    from orbiter.cli.task.manifest import read_manifest
+    with _extra():
+        from orbiter.cli.task.manifest import read_manifest
 
-    manifest = read_manifest(Path(file), name)
-    _check_programs(manifest)
-    place = Path(tempfile.mkdtemp(prefix=f"orbiter-{manifest.name}-"))
-    work = Path(workspace).resolve() if workspace else place / "workspace"
-    work.mkdir(parents=True, exist_ok=True)
-    return _run(manifest, place, work, list(answers or ()), as_json)
+        manifest = read_manifest(Path(file), name)
+        _check_programs(manifest)
+        place = Path(tempfile.mkdtemp(prefix=f"orbiter-{manifest.name}-"))
+        work = Path(workspace).resolve() if workspace else place / "workspace"
+        work.mkdir(parents=True, exist_ok=True)
+        return _run(manifest, place, work, list(answers or ()), as_json)
+
+
+@contextmanager
+def _extra() -> Iterator[None]:
+    """What runs a task is installed only when asked for: say how, whichever part is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UsageError(f"orbiter task needs the extra orbiter-cli[local] ({error})") from error
 
 
 def _run(manifest: "Manifest", place: Path, work: Path, answers: list[str], as_json: bool) -> int:
     import asyncio
 
+    from orbiter.cli.task.redis_server import local_redis
     from orbiter.cli.task.run import LocalStatus, cancelled, run_task
     from orbiter.cli.task.screen import Screen
     from orbiter.cli.task.settings import environment, prompt_of
+    from orbiter.cli.task.worker import LocalWorker
+    from orbiter_contracts.retry import RetryPolicy
 
     log = place / "worker.log"
     screen = Screen(manifest.name, manifest.spec["agent"]["type"], quiet=as_json)
     for unused in _UNUSED:
         if unused in manifest.spec:
             screen.note(f"spec.{unused} means nothing without a cluster")
-    prompt = prompt_of(manifest)
+    prompt, retry = prompt_of(manifest), RetryPolicy.model_validate(manifest.spec["retry"])
     environ = environment(manifest, dict(os.environ), place)
     status = LocalStatus()
     try:
-        from orbiter.cli.task.redis_server import local_redis
-        from orbiter.cli.task.worker import LocalWorker
-
         with local_redis() as url:
             worker = LocalWorker(manifest, url, work, log, environ)
 
             async def main() -> None:
                 async with screen.watching(status):
                     await run_task(
-                        worker, prompt, manifest.spec["retry"], screen.asker(answers),
-                        screen.changed, status,
-                    )  # fmt: skip
+                        worker, prompt, retry, screen.asker(answers), screen.changed, status
+                    )
 
             asyncio.run(main())
-    except ModuleNotFoundError as error:
-        raise UsageError(f"orbiter task needs the extra orbiter-cli[local] ({error})") from error
     except KeyboardInterrupt:
         cancelled(status)
         screen.changed(status)

@@ -76,7 +76,7 @@ class Screen:
 
     def table(self, status: LocalStatus) -> None:
         """Print the result as `kubectl get agenttask -o wide` does."""
-        cost = status.usage.get("costUSD")
+        cost = status.usage.cost_usd if status.usage else None
         row = (
             self._name,
             status.phase,
