@@ -10,11 +10,14 @@ def build_message(observed: Observed, attempt: int, prompt: str) -> DeveloperWor
     """The message of an attempt, with what its agent is told."""
     spec = observed.spec
     git = spec.workspace.git
+    repository = None
+    if git is not None:
+        repository = GitWorkspace(url=git.url, ref=git.ref, branch=git.branch, push=git.push)
     return Attempt(f"{observed.namespace}/{observed.name}", observed.uid, attempt).message(
         prompt,
         spec.timeout_seconds,
         request=message_id(observed, attempt),
         task_id=spec.task_id,
         project_id=spec.project_id,
-        git=git and GitWorkspace(url=git.url, ref=git.ref, branch=git.branch, push=git.push),
+        git=repository,
     )
