@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from typing import Any, Literal, Self
 
 from orbiter.agent import Provider
+from orbiter.tasks._idle import Idle
 from orbiter.tasks._internal.adapter import full
 from orbiter.tasks._internal.background import Background
 from orbiter.tasks._internal.dispatcher import Dispatcher, Rules
-from orbiter.tasks._internal.idle import Idle
 from orbiter.tasks._internal.notifications import Callback, Callbacks, Readers, Signals
 from orbiter.tasks._shown import shown
 from orbiter.tasks.agents import TaskAgent
