@@ -6,6 +6,7 @@ import pytest
 from support.observed import UID, output
 
 from orbiter_contracts import DeveloperWorkerInput, WorkerLifecycleEvent, encode
+from orbiter_contracts.attempts import Attempt
 from orbiter_contracts.queues import (
     DEVELOPER_GROUP,
     DEVELOPER_INPUT,
@@ -13,7 +14,7 @@ from orbiter_contracts.queues import (
     LIFECYCLE,
 )
 from orbiter_operator.kube.names import Key
-from orbiter_operator.streams.attempts import CONSUMER, Attempt, Attempts
+from orbiter_operator.streams.attempts import CONSUMER, Attempts
 from orbiter_operator.streams.retention import lag, trim_streams
 from orbiter_operator.tasks.cache import TaskCache
 

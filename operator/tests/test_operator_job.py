@@ -3,7 +3,8 @@
 import pytest
 from support.observed import UID, observed, spec
 
-from orbiter_operator.kube.names import job_name, request_id
+from orbiter_contracts.attempts import request_id
+from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.rules import image_error
 from orbiter_operator.pods.template import CREDENTIALS, WorkerDefaults
 from orbiter_operator.tasks.job import build_job

@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 from support.observed import NOW, decide, ended, job, observed, output, pod, record, running, spec
 
+from orbiter_contracts.outcome import Result
 from orbiter_operator.kube.models import Refusal
-from orbiter_operator.tasks.models import Result, TaskStatus
+from orbiter_operator.tasks.models import TaskStatus
 from orbiter_operator.tasks.observed import Adopted, Dependencies, Slots
 from orbiter_operator.tasks.plan.actions import DeleteJob, Plan, Publish, StartAttempt
 

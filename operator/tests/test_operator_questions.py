@@ -3,8 +3,8 @@
 import pytest
 from support.eventually import eventually
 
+from orbiter_contracts.attempts import request_id
 from orbiter_contracts.queues import task_snapshot
-from orbiter_operator.kube.names import request_id
 from orbiter_operator.runtime.throttle import HINTS_SECONDS
 
 pytestmark = pytest.mark.integration

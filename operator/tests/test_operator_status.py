@@ -7,8 +7,9 @@ import pytest
 import yaml
 from support.observed import NOW, observed
 
-from orbiter_operator.kube.models import Agent, TaskUsage, patch, timestamp
-from orbiter_operator.tasks.models import Result, TaskSpec, TaskStatus
+from orbiter_contracts.outcome import Result, TaskUsage
+from orbiter_operator.kube.models import Agent, patch, timestamp
+from orbiter_operator.tasks.models import TaskSpec, TaskStatus
 from orbiter_operator.tasks.plan.status import readable, write
 
 

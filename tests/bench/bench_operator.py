@@ -26,6 +26,7 @@ from orbiter_contracts import (
     DeveloperWorkerOutput,
     WorkerLifecycleEvent,
 )
+from orbiter_contracts.attempts import request_id
 from orbiter_contracts.queues import (
     DEVELOPER_GROUP,
     DEVELOPER_INPUT,
@@ -36,7 +37,6 @@ from orbiter_contracts.queues import (
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
 from orbiter_operator.kube.client import AGENT_TASKS, JOBS, PODS, Kube
 from orbiter_operator.kube.credentials import Credentials, load_connection
-from orbiter_operator.kube.names import request_id
 
 NAMESPACE = "e2e-bench"
 TASKS_PER_NAMESPACE = 500

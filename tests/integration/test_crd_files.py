@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from orbiter_operator.kube.models import TaskUsage
+from orbiter_contracts.outcome import Result, TaskUsage
 from orbiter_operator.sessions.models import (
     Idle,
     Persistence,
@@ -15,7 +15,7 @@ from orbiter_operator.sessions.models import (
     SessionSpec,
     SessionStatus,
 )
-from orbiter_operator.tasks.models import InputRequest, Result, TaskSpec, TaskStatus
+from orbiter_operator.tasks.models import InputRequest, TaskSpec, TaskStatus
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "crds").glob("*.yaml"))

@@ -53,6 +53,8 @@ MAX_DATA_BYTES: Final = 256 * 1024
 """As JSON; with the text beside it, it still fits into an object of Kubernetes (1.5 MiB)."""
 MAX_WARNINGS: Final = 50
 MAX_WARNING_CHARACTERS: Final = 200
+MAX_STATUS_LINE: Final = 140
+"""The message of a status: what a column of a terminal has room for."""
 
 INT64: Final = 2**63
 """Integers of 64 bits are from minus this on and below it."""
@@ -80,6 +82,12 @@ def shortened(text: str, characters: int) -> str:
         return text[: characters - 1] + "…"
     head = (characters - len(gap)) // 2
     return text[:head] + gap + text[len(text) - (characters - len(gap) - head) :]
+
+
+def one_line(text: str, longest: int = MAX_STATUS_LINE) -> str:
+    """The text as one line of at most `longest` characters, cut with an ellipsis."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
 def data_problem(value: Any) -> str | None:

@@ -1,8 +1,8 @@
 """A task with no cluster: attempts, questions, and what becomes of it."""
 
 import pytest
+from support.local_tasks import Run
 
-from orbiter.cli.task.run import LocalStatus, run_task
 from orbiter_contracts import AgentVerdict, DeveloperWorkerOutput, Usage
 
 
@@ -18,43 +18,11 @@ def question(text="Which?"):
     return output("input_required", verdict=AgentVerdict(status="input_required", question=text))
 
 
-class Run:
-    """A task whose attempts end as they are told to."""
-
-    def __init__(self, *outputs, answers=(), limit=0):
-        self.outputs, self.answers = list(outputs), list(answers)
-        self.retry = {"limit": limit, "backoffSeconds": 10}
-        self.prompts, self.pauses, self.shown = [], [], []
-        self.status = LocalStatus()
-
-    async def attempt(self, number, prompt):
-        self.prompts.append(prompt)
-        return self.outputs.pop(0)
-
-    async def ask(self, question):
-        return self.answers.pop(0) if self.answers else None
-
-    async def pause(self, seconds):
-        self.pauses.append(seconds)
-
-    async def go(self):
-        await run_task(
-            self,
-            "do it",
-            self.retry,
-            self.ask,
-            lambda status: self.shown.append(status.phase),
-            self.status,
-            sleep=self.pause,
-        )
-        return self.status
-
-
 async def test_a_task_is_completed_with_what_it_cost():
     run = Run(output())
     status = await run.go()
     assert (status.phase, status.reason, status.message) == ("Completed", "Succeeded", "all done")
-    assert status.usage["costUSD"] == 0.5
+    assert status.usage.cost_usd == 0.5
     assert run.shown == ["Running", "Completed"]
 
 
@@ -62,7 +30,7 @@ async def test_an_answer_is_the_next_prompt_and_no_failure():
     run = Run(question(), question("And?"), output(), answers=["main", "squash"])
     status = await run.go()
     assert run.prompts == ["do it", "main", "squash"]
-    assert (status.phase, status.attempts, status.usage["turns"]) == ("Completed", 3, 3)
+    assert (status.phase, status.attempts, status.usage.turns) == ("Completed", 3, 3)
     assert run.pauses == []
 
 
@@ -78,7 +46,8 @@ async def test_failures_are_repeated_as_the_retry_policy_says():
     status = await run.go()
     assert run.prompts == ["do it", "do it", "main", "main"]
     assert run.pauses == [10, 20]
-    assert (status.phase, status.reason, status.message) == ("Failed", "AgentError", "no")
+    assert (status.phase, status.reason) == ("Failed", "AgentError")
+    assert status.message == "no … last line"
     assert status.detail == "no\nlast line"
 
 

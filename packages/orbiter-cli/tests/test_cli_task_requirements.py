@@ -4,7 +4,6 @@ import pytest
 
 from orbiter.cli.task.manifest import Manifest
 from orbiter.cli.task.requirements import PROGRAMS, check_environment, check_program
-from orbiter.cli.task.worker import agent_environment
 from orbiter.cli.ui.outcome import UsageError
 
 KEY = {"ANTHROPIC_API_KEY": "k"}
@@ -56,9 +55,3 @@ def test_what_the_agent_would_miss_is_named(kind: str, environ: dict[str, str], 
 )
 def test_what_is_enough_is_enough(kind: str, environ: dict[str, str], uid: int) -> None:
     check_environment(task(kind), environ, uid=uid)
-
-
-def test_variables_of_the_task_and_of_the_command_both_reach_the_agent() -> None:
-    made = agent_environment({"type": "claude", "env": [{"name": "B"}]}, "IS_SANDBOX")
-    assert made["AGENT_ENV"] == "IS_SANDBOX,B"
-    assert "AGENT_ENV" not in agent_environment({"type": "claude"})

@@ -1,12 +1,10 @@
-"""What AgentTask and POSession have in common: agent, workspace, conditions, usage, Events."""
+"""What AgentTask and POSession have in common: agent, workspace, conditions, Events."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
-
-LINE = 140
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 
@@ -89,17 +87,6 @@ class Condition(KubeModel):
     observed_generation: int | None = None
 
 
-class TaskUsage(KubeModel):
-    """What all attempts so far have cost."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    cost_usd: float | None = Field(None, alias="costUSD")
-    turns: int = 0
-
-
 class Frozen(BaseModel):
     """Base: frozen, so that it can be compared and never changes under a decision."""
 
@@ -169,9 +156,3 @@ def _nulls(old: Any, new: Any) -> Any:
         gone = {key: None for key in old if key not in new}
         return gone | {key: _nulls(old.get(key), value) for key, value in new.items()}
     return new
-
-
-def one_line(text: str, longest: int = LINE) -> str:
-    """The text as one line of at most `longest` characters, cut with an ellipsis."""
-    line = " ".join(text.split())
-    return line if len(line) <= longest else line[: longest - 1] + "…"

@@ -2,9 +2,7 @@
 
 import hashlib
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
-from uuid import NAMESPACE_URL, uuid5
 
 from orbiter_contracts.queues import DEVELOPER_INPUT
 
@@ -56,12 +54,6 @@ def task_name(entry: str) -> str:
 def worker_id(namespace: str, job: str) -> str:
     """Id under which an attempt's worker speaks in the queues; unique in the cluster."""
     return f"{namespace}.{job}"
-
-
-@lru_cache(maxsize=1024)
-def request_id(uid: str, attempt: int) -> str:
-    """Id of an attempt's message; the same however often it is computed."""
-    return str(uuid5(NAMESPACE_URL, f"orbiter:{uid}:{attempt}"))
 
 
 class Key(NamedTuple):

@@ -9,7 +9,8 @@ specs are read (`tasks/observed`, `sessions/observed`).
 from collections.abc import Iterator
 from typing import Any
 
-from orbiter_operator.kube.models import Agent, Workspace, one_line
+from orbiter_contracts.bounds import one_line
+from orbiter_operator.kube.models import Agent, Workspace
 from orbiter_operator.kube.names import MANAGED_BY, OWN_LABELS, WORKER
 from orbiter_operator.pods.overlay import MERGE_KEYS
 from orbiter_operator.pods.template import IDENTITY, Object, WorkerDefaults, lay_over

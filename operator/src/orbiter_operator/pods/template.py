@@ -8,7 +8,7 @@ set last.
 
 from typing import Any, NamedTuple
 
-from orbiter_contracts.variables import SECRET_ENV
+from orbiter_contracts.variables import SECRET_ENV, agent_environment
 from orbiter_operator.kube.models import Agent, Workspace
 from orbiter_operator.kube.names import WORKER
 from orbiter_operator.pods.overlay import merge
@@ -176,13 +176,14 @@ def _container(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> 
 
 
 def _agent_environment(agent: Agent, workspace: Workspace) -> list[Object]:
-    values = {
-        "AGENT_TYPE": agent.type,
-        "AGENT_MODEL": agent.model,
-        "AGENT_MAX_TURNS": agent.max_turns,
-        "AGENT_MAX_COST_USD": agent.max_cost_usd,
-        "AGENT_SYSTEM_PROMPT": agent.system_prompt,
-        "AGENT_ENV": ",".join(item["name"] for item in agent.env) or None,
+    values = agent_environment(
+        agent.type,
+        model=agent.model,
+        max_turns=agent.max_turns,
+        max_cost_usd=agent.max_cost_usd,
+        system_prompt=agent.system_prompt,
+        env=agent.env,
+    ) | {
         "WORKSPACE_DIR": _WORKSPACE,
         "HOME": "/home/agent",
         "TMPDIR": "/tmp",  # noqa: S108 - a mount of the pod's own
@@ -191,9 +192,7 @@ def _agent_environment(agent: Agent, workspace: Workspace) -> list[Object]:
         values["GIT_CREDENTIALS_DIR"] = _GIT_DIR
     if agent.file_from:
         values["AGENT_FILE"] = f"{_AGENT_DIR}/{_AGENT_FILE}"
-    variables: list[Object] = [
-        {"name": name, "value": str(value)} for name, value in values.items() if value is not None
-    ]
+    variables: list[Object] = [{"name": name, "value": value} for name, value in values.items()]
     if secret := agent.credentials_secret_ref:
         variables += [
             _secret_variable(name, secret.name, name, optional=True)

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from orbiter_operator.kube.models import Agent, KubeModel, Status, TaskUsage, Time
+from orbiter_contracts.outcome import TaskUsage
+from orbiter_operator.kube.models import Agent, KubeModel, Status, Time
 
 SessionPhase = Literal["Asleep", "Waking", "Ready", "Busy", "Suspended", "Failed"]
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from orbiter_operator.kube.models import Refusal, one_line
+from orbiter_contracts.bounds import one_line
+from orbiter_operator.kube.models import Refusal
 from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.sessions.cache import SessionCache, worker_id_of

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from orbiter_contracts import POState
-from orbiter_operator.kube.models import Frozen, Refusal, Workspace, one_line, read_model
+from orbiter_contracts.bounds import one_line
+from orbiter_operator.kube.models import Frozen, Refusal, Workspace, read_model
 from orbiter_operator.kube.names import SESSION, SESSION_UID, TEMPLATE, label_of, owner_of
 from orbiter_operator.pods.rules import image_error, pod_error
 from orbiter_operator.pods.state import PodState, pod_state

@@ -5,7 +5,7 @@ Who calls: `tasks/executor` and `tasks/observe`. The scripts shared with the wor
 orbiter_contracts.
 """
 
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -19,15 +19,14 @@ from orbiter_contracts import (
     encode,
     excerpt,
 )
+from orbiter_contracts.attempts import Attempt
 from orbiter_contracts.queues import (
-    ATTEMPT_FIELD,
     DEVELOPER_GROUP,
     DEVELOPER_INPUT,
     DEVELOPER_OUTPUT,
     LIFECYCLE,
     OPERATOR_GROUP,
     TASK_FIELD,
-    attempt_record,
     dead_letter,
     task_snapshot,
 )
@@ -81,19 +80,6 @@ silent holder counts as dead, the field of an entry that names the task it is bo
 """
 
 
-class Attempt(NamedTuple):
-    """Names one attempt: its AgentTask's `<namespace>/<name>` and uid, and which one it is."""
-
-    task: str
-    uid: str
-    number: int
-
-    @property
-    def record(self) -> str:
-        """Key of the hash that says where it stands."""
-        return attempt_record(self.uid, self.number)
-
-
 class Attempts:
     """Attempts in Redis.
 
@@ -122,8 +108,7 @@ class Attempts:
 
     async def admit(self, attempt: Attempt, message: DeveloperWorkerInput) -> AttemptRecord:
         """Put the attempt's entry on the queue unless it was before; say where it stands."""
-        routing = {TASK_FIELD: attempt.task, ATTEMPT_FIELD: str(attempt.number)}
-        fields = [text for pair in encode(message, **routing).items() for text in pair]
+        fields = [text for pair in encode(message, **attempt.routing).items() for text in pair]
         entry, *output = await self._admit(
             keys=[attempt.record, DEVELOPER_INPUT], args=[ATTEMPT_TTL_SECONDS, *fields]
         )

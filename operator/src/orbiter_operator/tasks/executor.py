@@ -12,12 +12,14 @@ from typing import Any
 import structlog
 
 from orbiter_contracts import LifecycleEventName, WorkerLifecycleEvent, excerpt
+from orbiter_contracts.attempts import Attempt
+from orbiter_contracts.bounds import MAX_STATUS_LINE
 from orbiter_operator.kube.client import AGENT_TASKS, JOBS, ApiError, Kube, RefusedError, too_large
 from orbiter_operator.kube.events import EventPoster
-from orbiter_operator.kube.models import LINE, Event, Refusal, patch
+from orbiter_operator.kube.models import Event, Refusal, patch
 from orbiter_operator.kube.names import Key, job_name, worker_id
 from orbiter_operator.pods.template import WorkerDefaults
-from orbiter_operator.streams.attempts import Attempt, Attempts
+from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
 from orbiter_operator.tasks.cache import TaskCache
 from orbiter_operator.tasks.job import build_job, build_message
@@ -275,7 +277,7 @@ class Executor:
 
 
 def _no_message(error: ValueError) -> Refusal:
-    text = excerpt(str(error), LINE)
+    text = excerpt(str(error), MAX_STATUS_LINE)
     return Refusal(status=413, reason="InvalidMessage", message=f"no queue entry: {text}")
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from orbiter_contracts import DeveloperWorkerInput, GitWorkspace, Workspace
-from orbiter_contracts.queues import attempt_record, task_snapshot
+from orbiter_contracts import DeveloperWorkerInput, GitWorkspace
+from orbiter_contracts.attempts import Attempt
 from orbiter_operator.kube.client import CONFIG_MAPS, ApiError, Kube
 from orbiter_operator.kube.names import (
     APP_NAME,
@@ -49,16 +49,12 @@ def build_job(observed: Observed, attempt: int, entry: str, defaults: WorkerDefa
         TASK_UID: observed.uid,
         ATTEMPT: str(attempt),
     }
-    environment = {
-        "WORKER_ID": worker_id(observed.namespace, name),
-        "WORKER_TYPE": "developer",
-        "TASK_ENTRY_ID": entry,
-        "TASK_RECORD": attempt_record(observed.uid, attempt),
-        "TASK_NAME": f"{observed.namespace}/{observed.name}",
-        "TASK_ATTEMPT": str(attempt),
-        "SESSION_ID": session_of(observed, attempt),
-        "SNAPSHOT_KEY": task_snapshot(observed.uid),
-    }
+    task = f"{observed.namespace}/{observed.name}"
+    environment = Attempt(task, observed.uid, attempt).environment(
+        worker=worker_id(observed.namespace, name),
+        entry=entry,
+        session=session_of(observed, attempt),
+    )
     template = worker_template(
         spec.agent, spec.workspace, spec.pod_template or {}, labels, environment, defaults
     )
@@ -96,18 +92,16 @@ def build_message(observed: Observed, attempt: int, prompt: str) -> DeveloperWor
     """The message of an attempt, with what its agent is told."""
     spec = observed.spec
     git = spec.workspace.git
-    workspace = None
+    repository = None
     if git is not None:
-        workspace = Workspace(
-            git=GitWorkspace(url=git.url, ref=git.ref, branch=git.branch, push=git.push)
-        )
-    return DeveloperWorkerInput(
-        request_id=message_id(observed, attempt),
-        task_id=spec.task_id or f"{observed.namespace}/{observed.name}",
+        repository = GitWorkspace(url=git.url, ref=git.ref, branch=git.branch, push=git.push)
+    return Attempt(f"{observed.namespace}/{observed.name}", observed.uid, attempt).message(
+        prompt,
+        spec.timeout_seconds,
+        request=message_id(observed, attempt),
+        task_id=spec.task_id,
         project_id=spec.project_id,
-        prompt=prompt,
-        timeout=spec.timeout_seconds,
-        workspace=workspace,
+        git=repository,
     )
 
 

@@ -6,17 +6,9 @@ authority on what each field means; unknown fields are ignored, so a newer CRD d
 
 from typing import Any, Literal
 
-from pydantic import Field
-
-from orbiter_operator.kube.models import (
-    Agent,
-    ConfigMapKey,
-    KubeModel,
-    Status,
-    TaskUsage,
-    Time,
-    Workspace,
-)
+from orbiter_contracts.outcome import Result, TaskUsage
+from orbiter_contracts.retry import RetryPolicy
+from orbiter_operator.kube.models import Agent, ConfigMapKey, KubeModel, Status, Time, Workspace
 
 Phase = Literal["Pending", "Running", "InputRequired", "Completed", "Failed", "Cancelled"]
 FINAL: frozenset[str] = frozenset({"Completed", "Failed", "Cancelled"})
@@ -27,13 +19,6 @@ class PromptSource(KubeModel):
     """Where the prompt is kept instead of in the spec."""
 
     config_map_key_ref: ConfigMapKey
-
-
-class Retry(KubeModel):
-    """What follows a failed attempt. Seconds."""
-
-    limit: int = 0
-    backoff_seconds: int = 10
 
 
 class Answer(KubeModel):
@@ -51,7 +36,7 @@ class TaskSpec(KubeModel):
     agent: Agent = Agent()
     workspace: Workspace = Workspace()
     timeout_seconds: int = 1800
-    retry: Retry = Retry()
+    retry: RetryPolicy = RetryPolicy()
     input_timeout_seconds: int = 259200
     ttl_seconds_after_finished: int | None = None
     project_id: str | None = None
@@ -62,16 +47,6 @@ class TaskSpec(KubeModel):
     pod_template: dict[str, Any] | None = None
     desired_state: Literal["Running", "Cancelled"] = "Running"
     input: tuple[Answer, ...] = ()
-
-
-class Result(KubeModel):
-    """What the agent reported at the end."""
-
-    status: str
-    summary: str | None = None
-    commit_sha: str | None = Field(None, alias="commitSHA")
-    pr_url: str | None = Field(None, alias="prURL")
-    data: dict[str, Any] | None = None
 
 
 class InputRequest(KubeModel):

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from orbiter_contracts.attempts import Attempt
 from orbiter_operator.kube.client import JOBS, PODS, ApiError, Kube
 from orbiter_operator.kube.models import Refusal
 from orbiter_operator.kube.names import ATTEMPT, TASK_UID, Key, job_name
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.pods.template import WorkerDefaults
-from orbiter_operator.streams.attempts import Attempt, Attempts
+from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
 from orbiter_operator.tasks.cache import TaskCache, phase_of
 from orbiter_operator.tasks.capacity import Capacity

@@ -8,8 +8,9 @@ import re
 from datetime import datetime
 from typing import Any, Literal
 
+from orbiter_contracts.bounds import one_line
 from orbiter_operator.kube.codec import size_error
-from orbiter_operator.kube.models import Frozen, Refusal, one_line, read_model
+from orbiter_operator.kube.models import Frozen, Refusal, read_model
 from orbiter_operator.kube.names import (
     ATTEMPT,
     ENTRY,

@@ -9,14 +9,15 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
+from orbiter_contracts.attempts import Attempt
+from orbiter_contracts.bounds import one_line
 from orbiter_operator.kube.client import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube, RefusedError
 from orbiter_operator.kube.informer import refresh
 from orbiter_operator.kube.leader_election import NotLeadingError
-from orbiter_operator.kube.models import one_line
 from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.reconciler import Reconciler
 from orbiter_operator.runtime.workqueue import WorkQueue
-from orbiter_operator.streams.attempts import Attempt, Attempts
+from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.pending_outputs import PendingOutput, PendingOutputs
 from orbiter_operator.tasks.cache import TaskCache, phase_of
 from orbiter_operator.tasks.capacity import Capacity

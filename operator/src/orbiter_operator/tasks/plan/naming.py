@@ -6,9 +6,10 @@ or taken back, so `spec.input` alone says which attempts were questions.
 
 from typing import Any, NamedTuple
 
-from orbiter_operator.kube.names import job_name, request_id, worker_id
+from orbiter_contracts import attempts
+from orbiter_contracts.attempts import request_id
+from orbiter_operator.kube.names import job_name, worker_id
 from orbiter_operator.tasks.observed import Observed
-from orbiter_operator.tasks.plan.retry import attempts_allowed
 
 _LOST = (
     "You have worked on this before and asked a question. What you said and did then is lost, so "
@@ -98,7 +99,7 @@ def session_of(observed: Observed, attempt: int) -> str:
 
     Its id is the request id of the attempt that began it, a UUID as the agents want it.
     """
-    return next(iter(_answered(observed, attempt)), message_id(observed, attempt))
+    return attempts.session_of(message_id(observed, attempt), _answered(observed, attempt))
 
 
 def _answered(observed: Observed, attempt: int) -> dict[str, str]:
@@ -107,6 +108,6 @@ def _answered(observed: Observed, attempt: int) -> dict[str, str]:
         return {}
     texts = {item.id: item.text for item in observed.spec.input}
     # There are no more attempts than failures allowed and answers, whatever a label says.
-    most = attempts_allowed(observed.spec.retry) + len(texts)
+    most = observed.spec.retry.attempts_allowed + len(texts)
     ids = (message_id(observed, number) for number in range(1, min(attempt, most + 1)))
     return {request: texts[request] for request in ids if request in texts}

@@ -3,38 +3,25 @@
 Pure; part of `plan`. Also makes the outputs that the operator publishes for workers that cannot.
 """
 
-import re
 from datetime import datetime, timedelta
 from typing import Any
 
-from orbiter_contracts import DeveloperWorkerOutput, Usage
-from orbiter_contracts.bounds import MAX_COUNT, MAX_ID_CHARACTERS
-from orbiter_operator.kube.models import LINE, Event, TaskUsage, one_line
-from orbiter_operator.kube.names import request_id
+from orbiter_contracts import DeveloperWorkerOutput
+from orbiter_contracts.attempts import request_id
+from orbiter_contracts.bounds import MAX_ID_CHARACTERS, one_line
+from orbiter_contracts.outcome import CRASHED, Outcome, outcome, total_usage
+from orbiter_operator.kube.models import Event
 from orbiter_operator.pods.reasons import Explanation
-from orbiter_operator.tasks.models import InputRequest, Phase, Result, TaskStatus
+from orbiter_operator.tasks.models import InputRequest, Phase, TaskStatus
 from orbiter_operator.tasks.observed import Observed, slot_after
 from orbiter_operator.tasks.plan.actions import Plan
 from orbiter_operator.tasks.plan.naming import failures_before
-from orbiter_operator.tasks.plan.retry import attempts_allowed, backoff
 from orbiter_operator.tasks.plan.status import RETRYING, readable, write
 
-_NOT_REPEATED = ("JobRejected", "InvalidMessage", "Cancelled")
-_INT32 = 2**31 - 1
 _SKEW = timedelta(minutes=5)
 """How far a node's clock may be ahead of ours."""
-_REASON = re.compile("[A-Z][A-Za-z0-9]{0,63}")
 _ORDINARY = ("ConcurrencyLimit", "WaitingForDependencies", "Suspended", "Starting")
-_SELF_EXPLAINING = ("AgentTimeout", "Terminated")
-_CRASHED = "Worker crashed: "
 _NEVER_RAN = ("JobRejected", "ImagePullFailed", "WorkerMisconfigured", "WorkerNameInUse")
-_DEFAULT_REASON = {
-    "failed": "AgentError",
-    "error": "AgentError",
-    "timeout": "AgentTimeout",
-    "cancelled": "Cancelled",
-    "input_required": "Cancelled",
-}
 
 
 def settle(
@@ -48,44 +35,22 @@ def settle(
     started = observed.status.start_time or output.started_at
     if started is not None:
         started = _within(started, observed.created, now)
+    end = outcome(output, cancelled=observed.spec.desired_state == "Cancelled")
     facts: dict[str, Any] = {
         **identity,
         "worker_id": output.worker_id or identity["worker_id"],
         "start_time": started,
-        "result": _result(output),
-        "usage": _total(observed.status.usage, output.usage),
-        "progress": one_line(_summary(output), LINE) or None,
+        "result": end.result,
+        "usage": total_usage(observed.status.usage, output.usage),
+        "progress": one_line(output.verdict.summary if output.verdict else "") or None,
     }
-    cancelled = observed.spec.desired_state == "Cancelled"
-    if output.status == "input_required" and not cancelled:
-        return _ask(observed, now, output, facts)
-    if output.status == "success":
-        return _finish(observed, now, "Completed", "Succeeded", _summary(output), "", facts, output)
-    why = explain(output)
-    if output.status == "cancelled" or cancelled:
-        return _finish(
-            observed, now, "Cancelled", why.reason, why.message, why.detail, facts, output
-        )
-    failures = failures_before(observed, attempt + 1)
-    if failures < attempts_allowed(observed.spec.retry) and why.reason not in _NOT_REPEATED:
-        return _again(observed, now, failures, why, facts)
-    return _finish(observed, now, "Failed", why.reason, why.message, why.detail, facts, output)
-
-
-def explain(output: DeveloperWorkerOutput) -> Explanation:
-    """Reason, line and detail of an output that is not a success."""
-    reason = output.reason or _DEFAULT_REASON.get(output.status, "AgentError")
-    told = output.error or _summary(output)
-    if not _REASON.fullmatch(reason):
-        told = f"{told} (its reason is no CamelCase word: {reason!r})".strip()
-        reason = "AgentError"
-    lines = told.strip().splitlines()
-    line = lines[0] if lines else f"the worker reported {output.status} and no reason"
-    line = line.removeprefix(_CRASHED).removeprefix(f"{reason}: ")
-    if len(lines) > 1 and lines[-1] not in line and reason not in _SELF_EXPLAINING:
-        # The first line names the failure, the last one of stderr usually says why.
-        line = f"{one_line(line, LINE // 2)} … {lines[-1]}"
-    return Explanation(reason=reason, message=one_line(line), detail="\n".join(lines))
+    if end.phase == "InputRequired":
+        return _ask(observed, now, output, end, facts)
+    if end.phase == "Failed":
+        failures = failures_before(observed, attempt + 1)
+        if observed.spec.retry.repeats(end.reason, failures):
+            return _again(observed, now, failures, end, facts)
+    return _finish(observed, now, end, facts, output)
 
 
 def substitute(
@@ -95,7 +60,7 @@ def substitute(
     error = why.message
     if status == "failed" and why.reason not in _NEVER_RAN:
         named = "" if why.reason == "WorkerCrashed" else f"{why.reason}: "
-        error = f"{_CRASHED}{named}{error}"
+        error = f"{CRASHED}{named}{error}"
     extra = why.detail.strip()[-1024:]
     own = observed.adopted.request_id if observed.adopted and attempt == 1 else None
     if own is not None and len(own) > MAX_ID_CHARACTERS:
@@ -159,10 +124,7 @@ def waiting_event(observed: Observed, reason: str, message: str, attempt: int) -
 def _finish(
     observed: Observed,
     now: datetime,
-    phase: Phase,
-    reason: str,
-    message: str,
-    detail: str,
+    end: Outcome,
     facts: dict[str, Any],
     output: DeveloperWorkerOutput,
 ) -> Plan:
@@ -176,12 +138,12 @@ def _finish(
     status = write(
         observed,
         now,
-        phase,
-        reason,
-        message,
+        end.phase,
+        end.reason,
+        end.message,
         admitted=True,
         started=began is not None,
-        detail=detail,
+        detail=end.detail,
         completion_time=ended,
         duration_ms=took,
         duration=None if took is None else readable(took),
@@ -191,11 +153,12 @@ def _finish(
 
 
 def _again(
-    observed: Observed, now: datetime, failures: int, why: Explanation, facts: dict[str, Any]
+    observed: Observed, now: datetime, failures: int, why: Outcome, facts: dict[str, Any]
 ) -> Plan:
-    wait = backoff(observed.spec.retry, failures).total_seconds()
+    retry = observed.spec.retry
+    wait = retry.backoff(failures).total_seconds()
     attempt = facts["attempts"]
-    again = attempts_allowed(observed.spec.retry) - failures
+    again = retry.attempts_allowed - failures
     status = write(
         observed,
         now,
@@ -218,17 +181,19 @@ def _again(
 
 
 def _ask(
-    observed: Observed, now: datetime, output: DeveloperWorkerOutput, facts: dict[str, Any]
+    observed: Observed,
+    now: datetime,
+    output: DeveloperWorkerOutput,
+    end: Outcome,
+    facts: dict[str, Any],
 ) -> Plan:
-    verdict = output.verdict
-    question = (verdict.question or verdict.summary if verdict else None) or output.error or ""
-    asked = InputRequest(id=output.request_id, question=question, asked_at=now)
+    asked = InputRequest(id=output.request_id, question=end.question or "", asked_at=now)
     status = write(
         observed,
         now,
-        "InputRequired",
-        "InputRequired",
-        question or "the agent asks for input",
+        end.phase,
+        end.reason,
+        end.message,
         admitted=True,
         started=True,
         **facts | {"input_request": asked},
@@ -243,39 +208,3 @@ def _within(moment: datetime, earliest: datetime, latest: datetime) -> datetime:
 
 def _milliseconds(since: datetime, until: datetime) -> int:
     return max(round((until - since).total_seconds() * 1000), 0)
-
-
-def _summary(output: DeveloperWorkerOutput) -> str:
-    return output.verdict.summary if output.verdict else ""
-
-
-def _result(output: DeveloperWorkerOutput) -> Result:
-    verdict = output.verdict
-    return Result(
-        status=output.status,
-        summary=(verdict.summary if verdict else None) or output.error,
-        commit_sha=output.commit_sha or (verdict.commit_sha if verdict else None),
-        pr_url=output.pr_url or (verdict.pr_url if verdict else None),
-        data=(verdict.data or None) if verdict else None,
-    )
-
-
-def _total(before: TaskUsage | None, usage: Usage | None) -> TaskUsage | None:
-    """What all attempts together have cost; written in the same patch as the attempt's end."""
-    if usage is None:
-        return before
-    old = before or TaskUsage()
-    costs = [cost for cost in (old.cost_usd, usage.cost_usd) if cost is not None]
-    return TaskUsage(
-        input_tokens=_sum(old.input_tokens, usage.input_tokens),
-        output_tokens=_sum(old.output_tokens, usage.output_tokens),
-        cache_read_tokens=_sum(old.cache_read_tokens, usage.cache_read_tokens),
-        cache_write_tokens=_sum(old.cache_write_tokens, usage.cache_write_tokens),
-        cost_usd=sum(costs) if costs else None,
-        turns=_sum(old.turns, usage.turns, most=_INT32),
-    )
-
-
-def _sum(before: int, more: int, *, most: int = MAX_COUNT) -> int:
-    """What the resource definition's integers can hold."""
-    return min(before + more, most)

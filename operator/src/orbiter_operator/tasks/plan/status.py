@@ -11,11 +11,12 @@ Pure. Conditions, always present, each with a reason:
 from datetime import datetime
 from typing import Any, Literal
 
-from orbiter_contracts.bounds import shortened
-from orbiter_operator.kube.models import LINE, Condition, ConditionStatus, Event, one_line
+from orbiter_contracts.bounds import MAX_STATUS_LINE, one_line, shortened
+from orbiter_contracts.outcome import Result
+from orbiter_operator.kube.models import Condition, ConditionStatus, Event
 from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.reasons import Explanation
-from orbiter_operator.tasks.models import FINAL, Phase, Result, TaskStatus
+from orbiter_operator.tasks.models import FINAL, Phase, TaskStatus
 from orbiter_operator.tasks.observed import Observed
 from orbiter_operator.tasks.plan.naming import answer_given, current_attempt, identity
 
@@ -57,7 +58,7 @@ def write(
     Returns:
         A status that equals the old one when nothing has changed.
     """
-    line = one_line(message, LINE)
+    line = one_line(message, MAX_STATUS_LINE)
     finished = phase in FINAL
     succeeded: ConditionStatus = "Unknown"
     if finished:
@@ -125,7 +126,7 @@ def without_result(status: TaskStatus, why: str) -> TaskStatus:
     output stream.
     """
     result, asked = status.result, status.input_request
-    lost = one_line(f"the result could not be stored: {why}", LINE)
+    lost = one_line(f"the result could not be stored: {why}", MAX_STATUS_LINE)
     return status.model_copy(
         update={
             "result": result and Result(status=result.status, summary=lost),

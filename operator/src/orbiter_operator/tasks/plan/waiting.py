@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Literal
 
-from orbiter_operator.kube.models import Event, Refusal, one_line
+from orbiter_contracts.bounds import one_line
+from orbiter_operator.kube.models import Event, Refusal
 from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.reasons import NO_POD_AFTER, Explanation
 from orbiter_operator.tasks.observed import Dependencies, Observed, slot_after
 from orbiter_operator.tasks.plan.actions import LINGERING, Plan, Publish, StartAttempt, leftovers
 from orbiter_operator.tasks.plan.naming import Continuation, continuation, failures_before
 from orbiter_operator.tasks.plan.result import give_up, substitute, waiting_event
-from orbiter_operator.tasks.plan.retry import backoff
 from orbiter_operator.tasks.plan.status import (
     asked_something,
     dependencies_met,
@@ -101,7 +101,7 @@ def _previous_holds(observed: Observed, now: datetime, previous: int) -> Plan | 
     ended = ended_at(observed.status) or now
     slot = slot_after(observed, now)
     failures = failures_before(observed, previous + 1)
-    wait = (ended + backoff(observed.spec.retry, failures) - now).total_seconds()
+    wait = (ended + observed.spec.retry.backoff(failures) - now).total_seconds()
     if wait > 0 and not asked_something(observed.status):
         return Plan(slot=slot, requeue_after=wait)
     if any(pod.alive(now) for pod in observed.pods_of(previous)):

@@ -68,8 +68,9 @@ def _run(manifest: "Manifest", place: "Place", answers: list[str], as_json: bool
     from orbiter.cli.task.run import LocalStatus, cancelled, run_task
     from orbiter.cli.task.screen import Screen
     from orbiter.cli.task.settings import environment, prompt_of
+    from orbiter_contracts.retry import RetryPolicy
 
-    prompt = prompt_of(manifest)
+    prompt, retry = prompt_of(manifest), RetryPolicy.model_validate(manifest.spec["retry"])
     environ = environment(manifest, dict(os.environ), place.private)
     check_environment(manifest, environ)
     screen = Screen(manifest.name, manifest.spec["agent"]["type"], quiet=as_json)
@@ -87,9 +88,8 @@ def _run(manifest: "Manifest", place: "Place", answers: list[str], as_json: bool
             async def main() -> None:
                 async with screen.watching(status):
                     await run_task(
-                        worker, prompt, manifest.spec["retry"], screen.asker(answers),
-                        screen.changed, status,
-                    )  # fmt: skip
+                        worker, prompt, retry, screen.asker(answers), screen.changed, status
+                    )
 
             asyncio.run(main())
     except KeyboardInterrupt:

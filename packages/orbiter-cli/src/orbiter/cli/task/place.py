@@ -57,6 +57,6 @@ def place_for(name: str, workspace: str | None) -> Iterator[Place]:
         work.mkdir(parents=True, exist_ok=True)
         place.private.mkdir(mode=0o700)
         yield place
-    except (UsageError, OSError):
+    except (UsageError, OSError, ModuleNotFoundError):
         place.clear(log=False)
         raise

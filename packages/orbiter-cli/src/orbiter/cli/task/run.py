@@ -1,19 +1,20 @@
 """A task on this machine from its first attempt to its last: retries, questions, the outcome.
 
-What the operator writes into an AgentTask's status, this keeps in `LocalStatus`.
+What the operator writes into an AgentTask's status, this keeps in `LocalStatus`. What an attempt's
+end means and whether another follows, both ask `orbiter_contracts`.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from orbiter_contracts import DeveloperWorkerOutput
+from orbiter_contracts.bounds import one_line
+from orbiter_contracts.outcome import CRASHED, Result, TaskUsage, outcome, total_usage
+from orbiter_contracts.retry import RetryPolicy
 
-_LINE = 140
-_NEVER_AGAIN = ("InvalidMessage",)
-_LONGEST_PAUSE = 600.0
 Ask = Callable[[str], Awaitable[str | None]]
 """Asks a person the question; None when there is nobody to answer."""
 
@@ -21,8 +22,16 @@ Ask = Callable[[str], Awaitable[str | None]]
 class Attempts(Protocol):
     """What runs attempts."""
 
-    async def attempt(self, number: int, prompt: str) -> DeveloperWorkerOutput | None:
-        """Run one; None when its worker ended without a word."""
+    async def attempt(
+        self, number: int, prompt: str, answered: Sequence[str]
+    ) -> DeveloperWorkerOutput | None:
+        """Run one; None when its worker ended without a word.
+
+        Args:
+            number: Which, from 1.
+            prompt: What its agent is told.
+            answered: Request ids of the attempts before that asked and were answered.
+        """
 
 
 @dataclass
@@ -35,30 +44,34 @@ class LocalStatus:
     attempts: int = 0
     began: float | None = None
     duration_ms: int | None = None
-    result: dict[str, Any] = field(default_factory=dict)
-    usage: dict[str, float] = field(default_factory=dict)
+    result: Result | None = None
+    usage: TaskUsage | None = None
     question: str | None = None
     detail: str = ""
 
     def to_api(self) -> dict[str, Any]:
         """The status as `kubectl get -o json` would show it."""
-        asked = {"inputRequest": {"question": self.question}} if self.question else {}
-        return {
+        shown: dict[str, Any] = {
             "phase": self.phase,
             "reason": self.reason,
             "message": self.message,
             "attempts": self.attempts,
-            "durationMs": self.duration_ms,
-            "result": self.result,
-            "usage": self.usage,
-            **asked,
         }
+        if self.duration_ms is not None:
+            shown["durationMs"] = self.duration_ms
+        if self.result is not None:
+            shown["result"] = self.result.model_dump(by_alias=True, exclude_none=True)
+        if self.usage is not None:
+            shown["usage"] = self.usage.model_dump(by_alias=True, exclude_none=True)
+        if self.phase == "InputRequired":
+            shown["inputRequest"] = {"question": self.question or ""}
+        return shown
 
 
 async def run_task(
     attempts: Attempts,
     prompt: str,
-    retry: dict[str, int],
+    retry: RetryPolicy,
     ask: Ask,
     changed: Callable[[LocalStatus], None],
     status: LocalStatus,
@@ -71,7 +84,7 @@ async def run_task(
     Args:
         attempts: Runs one attempt.
         prompt: What the first one is told.
-        retry: `limit` and `backoffSeconds` of the spec.
+        retry: The spec's.
         ask: Asks a person.
         changed: Told of every change of the status.
         status: Is kept up to date, also when this is cancelled.
@@ -79,28 +92,30 @@ async def run_task(
         clock: Seconds.
     """
     failures = 0
+    answered: list[str] = []
     status.began = clock()
     while True:
         status.attempts += 1
         _say(status, "Running", "Running", _works(status.attempts))
         changed(status)
-        output = await attempts.attempt(status.attempts, prompt)
+        output = await attempts.attempt(status.attempts, prompt, answered)
+        output = output or _crashed(status.attempts)
         status.duration_ms = round((clock() - status.began) * 1000)
-        _learn(status, output)
+        _read(status, output)
         if status.phase == "InputRequired":
             changed(status)
             answer = await ask(status.question or "")
             if answer is None:
                 return
             prompt, status.question = answer, None
+            answered.append(output.request_id)
             continue
         failures += status.phase == "Failed"
-        again = failures <= retry["limit"] and status.reason not in _NEVER_AGAIN
-        if status.phase != "Failed" or not again:
+        if status.phase != "Failed" or not retry.repeats(status.reason, failures):
             changed(status)
             return
-        pause = min(retry["backoffSeconds"] * 2.0 ** (failures - 1), _LONGEST_PAUSE)
-        left = retry["limit"] + 1 - failures
+        pause = retry.backoff(failures).total_seconds()
+        left = retry.attempts_allowed - failures
         text = f"{status.reason}: {status.message}; {left} more, the next in {pause:g} s"
         _say(status, "Pending", "Retrying", text)
         changed(status)
@@ -112,53 +127,27 @@ def cancelled(status: LocalStatus) -> None:
     _say(status, "Cancelled", "Cancelled", "cancelled with Ctrl-C")
 
 
-def _learn(status: LocalStatus, output: DeveloperWorkerOutput | None) -> None:
-    if output is None:
-        _say(status, "Failed", "WorkerCrashed", "the worker ended without an answer; see its log")
-        return
-    verdict = output.verdict
-    summary = verdict.summary if verdict else ""
-    status.result = {
-        "status": output.status,
-        "summary": summary or output.error,
-        "commitSHA": output.commit_sha or (verdict.commit_sha if verdict else None),
-        "prURL": output.pr_url or (verdict.pr_url if verdict else None),
-        "data": verdict.data if verdict else {},
-    }
-    _spend(status, output)
-    status.detail = output.error or ""
-    if output.status == "success":
-        _say(status, "Completed", "Succeeded", summary)
-    elif output.status == "input_required":
-        status.question = (verdict.question or summary) if verdict else ""
-        _say(status, "InputRequired", "InputRequired", status.question)
-    elif output.status == "cancelled":
-        _say(status, "Cancelled", output.reason or "Cancelled", output.error or "")
-    else:
-        default = "AgentTimeout" if output.status == "timeout" else "AgentError"
-        why = (output.error or summary).strip().partition("\n")[0]
-        _say(status, "Failed", output.reason or default, why)
+def _read(status: LocalStatus, output: DeveloperWorkerOutput) -> None:
+    """Write down what an attempt's end means."""
+    end = outcome(output)
+    status.usage = total_usage(status.usage, output.usage)
+    status.result, status.detail, status.question = end.result, end.detail, end.question
+    _say(status, end.phase, end.reason, end.message)
 
 
-def _spend(status: LocalStatus, output: DeveloperWorkerOutput) -> None:
-    usage = output.usage
-    if usage is None:
-        return
-    spent = {
-        "inputTokens": usage.input_tokens,
-        "outputTokens": usage.output_tokens,
-        "cacheReadTokens": usage.cache_read_tokens,
-        "cacheWriteTokens": usage.cache_write_tokens,
-        "turns": usage.turns,
-    } | ({} if usage.cost_usd is None else {"costUSD": usage.cost_usd})
-    for name, count in spent.items():
-        status.usage[name] = status.usage.get(name, 0) + count
+def _crashed(number: int) -> DeveloperWorkerOutput:
+    """The output in the place of a worker that ended without one."""
+    return DeveloperWorkerOutput(
+        request_id=str(number),
+        task_id="",
+        status="failed",
+        reason="WorkerCrashed",
+        error=f"{CRASHED}the worker ended without an answer; see its log",
+    )
 
 
 def _say(status: LocalStatus, phase: str, reason: str, message: str) -> None:
-    line = " ".join(message.split())
-    status.phase, status.reason = phase, reason
-    status.message = line if len(line) <= _LINE else line[: _LINE - 1] + "…"
+    status.phase, status.reason, status.message = phase, reason, one_line(message)
 
 
 def _works(attempt: int) -> str:

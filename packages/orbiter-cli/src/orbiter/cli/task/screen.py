@@ -78,7 +78,7 @@ class Screen:
         """Print the result as `kubectl get agenttask -o wide` does."""
         self._wipe()
         sys.stderr.flush()
-        cost = status.usage.get("costUSD")
+        cost = status.usage.cost_usd if status.usage else None
         row = (
             self._name,
             status.phase,

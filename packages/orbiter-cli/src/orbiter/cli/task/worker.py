@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,17 +17,17 @@ from uuid import uuid4
 from redis.asyncio import Redis
 
 from orbiter.cli.task.manifest import Manifest
-from orbiter_contracts import DeveloperWorkerInput, DeveloperWorkerOutput, decode, encode
-from orbiter_contracts.queues import (
-    ATTEMPT_FIELD,
-    DEVELOPER_GROUP,
-    DEVELOPER_INPUT,
-    DEVELOPER_OUTPUT,
-    TASK_FIELD,
-    attempt_record,
-    task_snapshot,
+from orbiter_contracts import (
+    DeveloperWorkerInput,
+    DeveloperWorkerOutput,
+    GitWorkspace,
+    decode,
+    encode,
 )
+from orbiter_contracts.attempts import Attempt, request_id, session_of
+from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT, DEVELOPER_OUTPUT
 from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS
+from orbiter_contracts.variables import agent_environment
 
 _STOP_SECONDS = 20.0
 _KILL = signal.SIGKILL
@@ -42,7 +43,7 @@ class LocalWorker:
         workspace: Where the agent works.
         log: File that takes the wrapper's log.
         environ: What the agent's credentials and settings are looked for in.
-        uid: The task's, also its session's.
+        uid: The task's.
     """
 
     manifest: Manifest
@@ -52,19 +53,26 @@ class LocalWorker:
     environ: dict[str, str]
     uid: str = field(default_factory=lambda: str(uuid4()))
 
-    async def attempt(self, number: int, prompt: str) -> DeveloperWorkerOutput | None:
+    async def attempt(
+        self, number: int, prompt: str, answered: Sequence[str]
+    ) -> DeveloperWorkerOutput | None:
         """Run an attempt to its end; None when its worker ended without a word.
 
         Cancelling stops the worker and the agent first.
         """
+        attempt = Attempt(f"{self.manifest.namespace}/{self.manifest.name}", self.uid, number)
         redis = Redis.from_url(self.url, decode_responses=True, protocol=2)
         try:
             with suppress(Exception):  # it is there already after the first attempt
                 await redis.xgroup_create(DEVELOPER_INPUT, DEVELOPER_GROUP, "0", mkstream=True)
-            record = attempt_record(self.uid, number)
-            entry = await self._admit(redis, record, number, prompt)
-            await self._work(self._environment(record, number, entry))
-            output_id = await redis.hget(record, "output")
+            message = encode(self._message(attempt, prompt), **attempt.routing)
+            fields = [text for pair in message.items() for text in pair]
+            admit = redis.register_script(ADMIT_ATTEMPT)
+            entry = await admit(
+                keys=[attempt.record, DEVELOPER_INPUT], args=[ATTEMPT_TTL_SECONDS, *fields]
+            )
+            await self._work(self.environment(attempt, str(entry), answered))
+            output_id = await redis.hget(attempt.record, "output")
             if output_id is None:
                 return None
             found: Any = await redis.xrange(DEVELOPER_OUTPUT, output_id, output_id)
@@ -72,44 +80,47 @@ class LocalWorker:
         finally:
             await redis.aclose()
 
-    async def _admit(self, redis: Redis, record: str, number: int, prompt: str) -> str:
+    def _message(self, attempt: Attempt, prompt: str) -> DeveloperWorkerInput:
         spec = self.manifest.spec
-        task = f"{self.manifest.namespace}/{self.manifest.name}"
         git = (spec.get("workspace") or {}).get("git")
-        words = ("url", "ref", "branch", "push")
-        place = {"git": {key: git[key] for key in words if key in git}} if git else None
-        message = DeveloperWorkerInput.model_validate(
-            {
-                "task_id": spec.get("taskId", task),
-                "project_id": spec.get("projectId"),
-                "prompt": prompt,
-                "timeout": spec["timeoutSeconds"],
-                "workspace": place,
-            }
+        return attempt.message(
+            prompt,
+            spec["timeoutSeconds"],
+            task_id=spec.get("taskId"),
+            project_id=spec.get("projectId"),
+            git=git and GitWorkspace.model_validate(git),
         )
-        routing = {TASK_FIELD: task, ATTEMPT_FIELD: str(number)}
-        fields = [text for pair in encode(message, **routing).items() for text in pair]
-        admit = redis.register_script(ADMIT_ATTEMPT)
-        return str(await admit(keys=[record, DEVELOPER_INPUT], args=[ATTEMPT_TTL_SECONDS, *fields]))
 
-    def _environment(self, record: str, number: int, entry: str) -> dict[str, str]:
-        task = f"{self.manifest.namespace}/{self.manifest.name}"
-        own = {
-            "WORKER_ID": f"{self.manifest.namespace}.{self.manifest.name}-{number}",
-            "WORKER_TYPE": "developer",
+    def environment(self, attempt: Attempt, entry: str, answered: Sequence[str]) -> dict[str, str]:
+        """The variables of an attempt's worker: ours, and on top those that a pod would have.
+
+        Args:
+            attempt: Which.
+            entry: Id of its entry on the queue.
+            answered: Request ids of the attempts before that asked and were answered.
+        """
+        agent = self.manifest.spec["agent"]
+        return {
+            **self.environ,
+            **agent_environment(
+                agent["type"],
+                model=agent.get("model"),
+                max_turns=agent.get("maxTurns"),
+                max_cost_usd=agent.get("maxCostUSD"),
+                system_prompt=agent.get("systemPrompt"),
+                env=tuple(agent.get("env") or ()),
+                passed=self.environ.get("AGENT_ENV", ""),
+            ),
+            **attempt.environment(
+                worker=f"{self.manifest.namespace}.{self.manifest.name}-{attempt.number}",
+                entry=entry,
+                session=session_of(request_id(attempt.uid, attempt.number), answered),
+            ),
             "REDIS_URL": self.url,
-            "TASK_ENTRY_ID": entry,
-            "TASK_RECORD": record,
-            "TASK_NAME": task,
-            "TASK_ATTEMPT": str(number),
-            "SESSION_ID": self.uid,
-            "SNAPSHOT_KEY": task_snapshot(self.uid),
             "WORKSPACE_DIR": str(self.workspace),
             # The wrapper and an Orbiter agent are installed beside this program.
             "PATH": f"{self.environ.get('PATH', os.defpath)}:{Path(sys.executable).parent}",
         }
-        agent = agent_environment(self.manifest.spec["agent"], self.environ.get("AGENT_ENV", ""))
-        return {**self.environ, **agent, **own}
 
     async def _work(self, environ: dict[str, str]) -> None:
         with self.log.open("ab") as log:
@@ -127,25 +138,6 @@ class LocalWorker:
             await process.wait()
         finally:
             await _stop(process)
-
-
-def agent_environment(agent: dict[str, Any], passed: str = "") -> dict[str, str]:
-    """The variables of the wrapper that say which agent, and how.
-
-    Args:
-        agent: Of the spec.
-        passed: Names of variables that the agent gets besides, with commas between.
-    """
-    names = [*filter(None, passed.split(",")), *(item["name"] for item in agent.get("env") or ())]
-    values = {
-        "AGENT_TYPE": agent["type"],
-        "AGENT_MODEL": agent.get("model"),
-        "AGENT_MAX_TURNS": agent.get("maxTurns"),
-        "AGENT_MAX_COST_USD": agent.get("maxCostUSD"),
-        "AGENT_SYSTEM_PROMPT": agent.get("systemPrompt"),
-        "AGENT_ENV": ",".join(names) or None,
-    }
-    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
