@@ -26,17 +26,18 @@ async def test_the_page_on_a2a_tells_what_is_so(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     running = []
 
-    def run(app, **options):
+    class InThread(uvicorn.Server):
         """`serve` blocks: the page's reader has another terminal, the test a thread."""
-        server = uvicorn.Server(uvicorn.Config(app, **options))
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        running.append((server, thread))
-        while not server.started:
-            thread.join(0.01)
-            assert thread.is_alive()
 
-    monkeypatch.setattr(uvicorn, "run", run)
+        def run(self, sockets=None):
+            thread = threading.Thread(target=super().run, args=(sockets,))
+            thread.start()
+            running.append((self, thread))
+            while not self.started:
+                thread.join(0.01)
+                assert thread.is_alive()
+
+    monkeypatch.setattr(uvicorn, "Server", InThread)
     try:
         assert await run_blocks(copy, {"__name__": "__main__"}) == len(blocks_of(PAGE)) >= 6
     finally:
