@@ -33,6 +33,9 @@ def forgets(context):
     raise RuntimeError("no instructions today")
 
 broken = Agent(name="broken", instructions=forgets)
+
+async def later():
+    return Agent(name="late")
 '''
 FILES = {
     "tools_of_sentences.py": TOOLS,
@@ -47,6 +50,7 @@ FILES = {
     "spans.jsonl": '{"a": 1}\n',
     "talk.json": '{"messages": [{"role": "x", "content": 5}]}',
     "tools.json": "{}",
+    "settings.json": '{"theme": "dark"}',
     "servers.yaml": "name: calc\nmcpServers: {a: {command: none}}\n",
     "task.yaml": "apiVersion: orbiter.dev/v1alpha1\nkind: AgentTask\nmetadata: {name: a}\n",
 }
@@ -59,6 +63,7 @@ def orbiter(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
+    (tmp_path / "bytes.jsonl").write_bytes(b"\xee\x00\n")
     with staged("openai", "anthropic") as stage:
 
         def invoke(*words, replies=("4",), input=None):
@@ -77,6 +82,7 @@ def orbiter(tmp_path, monkeypatch):
     [
         ("run @add hi", 2, "'tools_of_sentences:add' is a tool, not an Agent: list it under"),
         ("run @needs hi", 2, "needs arguments (name, other): name an Agent"),
+        ("run @later hi", 2, "'tools_of_sentences:later' is an async function: name an Agent, a"),
         ("run @raises hi", 2, "'tools_of_sentences:raises' raised ValueError: boom ("),
         ("run @broken hi", 1, "no instructions today"),
         ("run limits_of_sentences:x hi", 2, "unable to parse string as a number, not 'soon'"),
@@ -87,6 +93,8 @@ def orbiter(tmp_path, monkeypatch):
         ("run steps.yaml hi", 2, ", not 'many'"),
         ("run calc.yaml hi --trace /proc/t.jsonl", 2, "/proc/t.jsonl cannot be used"),
         ("eval calc.yaml sums.jsonl --journal /proc/j", 2, "/proc/j cannot be used"),
+        ("eval calc.yaml sums.jsonl --journal /proc/j", 2, "; choose another place"),
+        ("eval calc.yaml other.jsonl", 2, "line 1: input: it is missing"),
         ("eval calc.yaml none.jsonl", 2, "none.jsonl cannot be read: No such file or directory\n"),
         ("eval calc.yaml other.jsonl", 2, "line 1: input"),
         ("eval calc.yaml other.jsonl", 2, "the names are id, input, expected"),
@@ -94,6 +102,8 @@ def orbiter(tmp_path, monkeypatch):
         ("eval calc.yaml sums.jsonl --baseline none.jsonl", 2, "none.jsonl"),
         ("trace spans.jsonl", 2, "spans.jsonl, line 1 is no span: "),
         ("trace .", 2, "Is a directory"),
+        ("trace bytes.jsonl", 2, "bytes.jsonl, line 1 is no span: it is no text in UTF-8"),
+        ("chat calc.yaml --session bytes.jsonl", 2, "no conversation: it is no text in UTF-8"),
         (
             "chat calc.yaml --session talk.json",
             2,
@@ -128,6 +138,14 @@ def test_what_cannot_be_written_in_the_end_is_told_before_the_first_model_call(
     done = orbiter(*words, option, file, input="hi\n")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(f"error: {option} {file}")
+    assert orbiter.stage.script.requests == []
+
+
+def test_a_file_without_a_conversation_is_not_written_over(orbiter, tmp_path):
+    done = orbiter("chat", "calc.yaml", "--session", "settings.json", input="hi\n")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "settings.json holds no conversation: messages: it is missing" in done.stderr
+    assert (tmp_path / "settings.json").read_text() == FILES["settings.json"]
     assert orbiter.stage.script.requests == []
 
 

@@ -67,6 +67,13 @@ def test_every_command_has_them_and_says_so(command: str) -> None:
             6,
             "error: The connection was refused",
         ),
+        (
+            'error: error validating "STDIN": error validating data: failed to download openapi: '
+            "connection refused; if you choose to ignore these errors, turn validation off with "
+            "--validate=false",
+            6,
+            "error: failed to download openapi: connection refused\n",
+        ),
         ("error: something else", 1, "error: something else"),
         ("", 1, "kubectl get failed without a word"),
     ],

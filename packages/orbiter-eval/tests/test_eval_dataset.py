@@ -53,7 +53,7 @@ def test_columns_of_other_names_are_renamed_and_the_rest_left_out(tmp_path):
     [
         ("a.jsonl", '{"input": "x"}\n{"input"', "line 2 is no JSON"),
         ("a.jsonl", "[1]\n", "line 1 is no JSON object"),
-        ("a.jsonl", '{"id": "x"}\n', "line 1: input: Field required"),
+        ("a.jsonl", '{"id": "x"}\n', "line 1: input: it is missing"),
         ("a.jsonl", '{"input": "x", "expcted": "y"}\n', "expcted.*names are id, input, expected"),
         ("a.jsonl", '{"id": 1, "input": "x"}\n{"id": 1, "input": "y"}\n', "two cases.*'1'"),
         ("a.jsonl", "", "has no cases"),

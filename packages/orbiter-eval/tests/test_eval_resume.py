@@ -40,6 +40,25 @@ async def test_a_journal_that_is_whole_runs_nothing_again(tmp_path):
     assert loaded.summaries() == first.summaries()
 
 
+@pytest.mark.parametrize("text", ["my notes", '{"my": "notes"}\n{"more": 1}', "{}"])
+async def test_a_file_that_is_no_journal_stays_as_it_is(tmp_path, text):
+    target, runs = counting()
+    (tmp_path / "notes").write_text(text)
+    with pytest.raises(JournalError, match="is no journal of an evaluation"):
+        await Evaluator(target, [ExactMatch()]).run(CASES, journal=tmp_path / "notes")
+    assert (tmp_path / "notes").read_text() == text
+    assert not runs
+
+
+@pytest.mark.parametrize("left", ["", "{", '{"name":"eval'])
+async def test_a_journal_of_half_a_line_begins_anew(tmp_path, left):
+    target, _ = counting()
+    (tmp_path / "a.jsonl").write_text(left)
+    result = await Evaluator(target, [ExactMatch()]).run(CASES, journal=tmp_path / "a.jsonl")
+    assert result.complete
+    assert EvalResult.load(tmp_path / "a.jsonl").complete
+
+
 async def test_a_cancelled_evaluation_goes_on_where_it_was(tmp_path):
     runs = Counter()
     stuck = asyncio.Event()

@@ -115,7 +115,8 @@ def _case(file: Path, line: int, row: dict[str, Any], columns: Mapping[str, str]
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"]))
-        told = f"{file}, line {line}: {where}: {problem['msg']}"
+        what = "it is missing" if problem["type"] == "missing" else problem["msg"]
+        told = f"{file}, line {line}: {where}: {what}"
         if problem["type"] in ("missing", "extra_forbidden"):
             told += f"; the names are {', '.join(Case.model_fields)}"
             theirs, ours = "theirs", "ours"

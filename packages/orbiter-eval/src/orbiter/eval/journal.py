@@ -18,6 +18,8 @@ from orbiter.evaluation import CaseResult
 from orbiter.types import OrbiterError
 
 Key = tuple[str, int]
+_BEGINNING = b'{"name":'
+"""How the first line of a journal begins, the one a kill may have left half written."""
 
 
 class JournalError(OrbiterError):
@@ -68,13 +70,17 @@ def open_journal(path: str | Path | None, info: RunInfo) -> Iterator[Journal]:
             raise JournalError(f"{file} is in use: another evaluation is writing it") from None
         data = file.read_bytes()
         whole = data[: data.rfind(b"\n") + 1]
-        os.ftruncate(handle, len(whole))
+        # nothing is cut off before it is known that the file is a journal
         if whole:
             begun, results = _parse(file, whole)
             _check_same(file, begun, info)
             info = begun
+            os.ftruncate(handle, len(whole))
+        elif not _BEGINNING.startswith(data[: len(_BEGINNING)]):
+            raise JournalError(f"{file} is no journal of an evaluation: see its first line")
         else:
             results = {}
+            os.ftruncate(handle, 0)
             _write(handle, info.model_dump_json())
         yield Journal(info, results, handle)
         os.fsync(handle)

@@ -88,10 +88,14 @@ def read_jsonl(path: str | Path) -> Iterator[SpanRecord]:
     Raises:
         ValueError: A line is no span; the text tells which.
     """
-    with Path(path).open(encoding="utf-8") as lines:
+    with Path(path).open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
-                yield SpanRecord.model_validate_json(line)
+                yield SpanRecord.model_validate_json(line.decode("utf-8"))
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"{path}, line {number} is no span: it is no text in UTF-8: {error.reason}"
+                ) from error
             except ValueError as error:
                 raise ValueError(f"{path}, line {number} is no span: {error}") from error
 

@@ -164,6 +164,11 @@ def _made(function: Any, reference: str) -> Any:
         raise AgentFileError(
             f"'{reference}' is a tool, not an Agent: list it under `tools` of an agent"
         )
+    if inspect.iscoroutinefunction(function):
+        raise AgentFileError(
+            f"'{reference}' is an async function: name an Agent, a Swarm, or a plain function that "
+            "returns one"
+        )
     try:
         needed = [
             name

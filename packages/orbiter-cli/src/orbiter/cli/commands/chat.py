@@ -132,9 +132,15 @@ def _read(file: Path | None) -> "list[Message]":
     from orbiter.types import RunResult
 
     try:
-        return list(RunResult.model_validate_json(file.read_text(encoding="utf-8")).messages)
+        kept = RunResult.model_validate_json(file.read_text(encoding="utf-8"))
+        # without them it is another program's JSON, which would be written over
+        if "messages" in kept.model_fields_set:
+            return list(kept.messages)
+        what = "messages: it is missing"
     except ValidationError as error:
         what = validation_sentence(error)
-        raise UsageError(f"--session {file} holds no conversation: {what}") from error
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--session {file} holds no conversation: {error}") from error
+    except UnicodeDecodeError as error:
+        what = f"it is no text in UTF-8: {error.reason}"
+    except OSError as error:
+        what = error.strerror or str(error)
+    raise UsageError(f"--session {file} holds no conversation: {what}; name another file")

@@ -184,6 +184,9 @@ def explain(said: str) -> CommandError:
     text = said.removeprefix("error: ").removeprefix("Error: ")
     if text.startswith("Error from server (") and "): " in text:
         text = text.partition("): ")[2]
+    # what is created comes from us by stdin, and the flag is kubectl's, not ours
+    text = text.removeprefix('error validating "STDIN": error validating data: ')
+    text = text.partition("; if you choose to ignore these errors,")[0]
     if "the server doesn't have a resource type" in said or "no matches for kind" in said:
         return CommandError(f"{text}: {_INSTALL}", ExitCode.UNREACHABLE)
     if "(NotFound)" in said:

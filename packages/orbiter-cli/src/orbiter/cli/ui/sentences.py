@@ -63,6 +63,8 @@ def os_sentence(error: OSError) -> str:
     parent = Path(str(error.filename)).parent
     if error.errno == errno.ENOENT and not parent.is_dir():
         step = f"make the directory {parent} first"
+    elif error.errno == errno.ENOENT:
+        step = "choose another place"  # such as /proc, where nobody can make a file
     return f"{error.filename} cannot be used: {why}{step and f'; {step}'}"
 
 
