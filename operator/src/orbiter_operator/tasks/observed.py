@@ -8,7 +8,6 @@ import re
 from datetime import datetime
 from typing import Any, Literal
 
-from orbiter_operator.kube.codec import size_error
 from orbiter_operator.kube.models import Frozen, Refusal, one_line, read_model
 from orbiter_operator.kube.names import (
     ATTEMPT,
@@ -21,6 +20,7 @@ from orbiter_operator.kube.names import (
     owner_of,
     task_name,
 )
+from orbiter_operator.kube.watch_stream import size_error
 from orbiter_operator.pods.rules import image_error, pod_error
 from orbiter_operator.pods.state import JobState, PodState, job_state, pod_state
 from orbiter_operator.pods.template import WorkerDefaults
