@@ -39,13 +39,12 @@ from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
 from orbiter_operator.tasks.cache import KIND as TASK
-from orbiter_operator.tasks.cache import TaskCache
+from orbiter_operator.tasks.cache import TaskCache, TaskResync
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.executor import Executor
 from orbiter_operator.tasks.metrics import TaskMetrics
 from orbiter_operator.tasks.observe import Observer
 from orbiter_operator.tasks.reconcile import TaskReconciler
-from orbiter_operator.tasks.resync import TaskResync
 
 log = structlog.get_logger(__name__)
 WORKERS = 16
