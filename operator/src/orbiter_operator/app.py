@@ -42,9 +42,8 @@ from orbiter_operator.tasks.cache import KIND as TASK
 from orbiter_operator.tasks.cache import TaskCache, TaskResync
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.executor import Executor
-from orbiter_operator.tasks.metrics import TaskMetrics
 from orbiter_operator.tasks.observe import Observer
-from orbiter_operator.tasks.reconcile import TaskReconciler
+from orbiter_operator.tasks.reconcile import TaskMetrics, TaskReconciler
 
 log = structlog.get_logger(__name__)
 WORKERS = 16
