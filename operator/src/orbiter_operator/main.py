@@ -3,8 +3,8 @@
 From settings to a running process: health first, then the Lease, then the operator (`app`). What is
 heavy is imported once the settings are known to be right.
 
-Reading order from here: `app`, then the way of a task: informers and `streams/outputs` see a change,
-`tasks/reconcile` observes, decides (`plan`) and acts (`executor`).
+Reading order from here: `app`, then the way of a task: informers and `streams/outputs` see a
+change, `tasks/reconcile` observes, decides (`plan`) and acts (`executor`).
 """
 
 import argparse
