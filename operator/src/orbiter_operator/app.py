@@ -26,9 +26,9 @@ from orbiter_operator.kube.watch_state import WatchState
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.runtime.health import Health
 from orbiter_operator.runtime.metrics import Metrics
+from orbiter_operator.runtime.reconciler import WorkQueue
 from orbiter_operator.runtime.supervisor import Part, Supervisor, every
 from orbiter_operator.runtime.throttle import UNHURRIED_SECONDS, Throttle
-from orbiter_operator.runtime.workqueue import WorkQueue
 from orbiter_operator.sessions.cache import KIND as SESSION
 from orbiter_operator.sessions.metrics import GAUGES as SESSION_GAUGES
 from orbiter_operator.sessions.metrics import SessionMetrics

@@ -20,7 +20,7 @@ from orbiter_operator.kube.cache import Children, ObjectCache
 from orbiter_operator.kube.client import PO_SESSIONS, TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.kube.names import SESSION, Key
 from orbiter_operator.pods.state import PodState
-from orbiter_operator.runtime.workqueue import WorkQueue
+from orbiter_operator.runtime.reconciler import WorkQueue
 from orbiter_operator.sessions.observed import (
     DUPLICATE_USER,
     DUPLICATE_WORKER,

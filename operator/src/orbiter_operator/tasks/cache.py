@@ -23,7 +23,7 @@ from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError
 from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.state import JobState, PodState
-from orbiter_operator.runtime.workqueue import WorkQueue
+from orbiter_operator.runtime.reconciler import WorkQueue
 from orbiter_operator.streams.id_repair import Mender
 from orbiter_operator.streams.retention import lag, trim_streams
 from orbiter_operator.tasks.capacity import Capacity

@@ -17,8 +17,7 @@ from orbiter_operator.kube.leader_election import NotLeadingError
 from orbiter_operator.kube.models import one_line
 from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.metrics import counter, histogram
-from orbiter_operator.runtime.reconciler import Reconciler
-from orbiter_operator.runtime.workqueue import WorkQueue
+from orbiter_operator.runtime.reconciler import Reconciler, WorkQueue
 from orbiter_operator.streams.attempts import Attempt, Attempts
 from orbiter_operator.streams.pending_outputs import PendingOutput, PendingOutputs
 from orbiter_operator.tasks.cache import TaskCache, phase_of
