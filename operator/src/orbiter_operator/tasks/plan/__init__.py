@@ -9,9 +9,8 @@ answer to its agent's question (`running`), or at its end (`finished`). What an 
 from datetime import datetime, timedelta
 
 from orbiter_operator.tasks.observed import Observed
-from orbiter_operator.tasks.plan.actions import Plan
+from orbiter_operator.tasks.plan.actions import Plan, current_attempt
 from orbiter_operator.tasks.plan.finished import at_the_end
-from orbiter_operator.tasks.plan.naming import current_attempt
 from orbiter_operator.tasks.plan.running import during_attempt, while_asking
 from orbiter_operator.tasks.plan.status import stage
 from orbiter_operator.tasks.plan.waiting import before_attempt

@@ -26,10 +26,10 @@ from orbiter_operator.tasks.plan.actions import (
     DeleteJob,
     Plan,
     Publish,
+    identity,
     left,
     leftovers,
 )
-from orbiter_operator.tasks.plan.naming import identity
 from orbiter_operator.tasks.plan.result import end_event, give_up, settle, substitute, waiting_event
 from orbiter_operator.tasks.plan.status import pending_status, readable, write
 
