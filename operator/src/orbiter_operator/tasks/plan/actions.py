@@ -1,4 +1,4 @@
-"""What a plan is made of: the actions that it may ask for, and the attempt that they are about. Pure.
+"""What a plan is made of: the actions that it may ask for, and the attempt they are about. Pure.
 
 The actions are between `plan`, which decides, and `executor`, which acts: every one can be repeated
 after a crash at any point and then changes nothing more.
