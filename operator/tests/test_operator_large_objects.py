@@ -6,7 +6,7 @@ from support.fake_api import RefusedRequestError
 from support.running_sessions import DEFAULTS
 
 from orbiter_contracts.queues import DEVELOPER_OUTPUT, OPERATOR_GROUP
-from orbiter_operator.kube.codec import LARGEST_SPEC, stored_bytes
+from orbiter_operator.tasks.models import LARGEST_SPEC, stored_bytes
 from orbiter_operator.tasks.observed import read_spec
 
 

@@ -18,8 +18,14 @@ from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.tasks.models import FINAL, Answer, TaskStatus
 from orbiter_operator.tasks.observed import Observed, Slots
 from orbiter_operator.tasks.plan import plan
-from orbiter_operator.tasks.plan.actions import DeleteJob, ForgetSession, Publish, StartAttempt
-from orbiter_operator.tasks.plan.naming import current_attempt, message_id
+from orbiter_operator.tasks.plan.actions import (
+    DeleteJob,
+    ForgetSession,
+    Publish,
+    StartAttempt,
+    current_attempt,
+    message_id,
+)
 
 LIMIT = 2
 EVENTS = [

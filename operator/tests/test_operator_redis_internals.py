@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from redis import _parsers
 from redis.asyncio.connection import Encoder
 
-from orbiter_operator.streams.headlines import BoundedParser, HeadlineParser
+from orbiter_operator.streams.client import BoundedParser, HeadlineParser
 
 OPERATOR = Path(__file__).resolve().parents[1]
 

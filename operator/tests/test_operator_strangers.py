@@ -14,7 +14,7 @@ from orbiter_operator.kube.names import Key
 from orbiter_operator.sessions.observed import deployment_of_session, pod_of_session
 from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
 from orbiter_operator.tasks.observed import job_of_attempt, pod_of_attempt
-from orbiter_operator.tasks.plan import naming
+from orbiter_operator.tasks.plan import actions
 
 MANAGED = {"app.kubernetes.io/managed-by": "orbiter"}
 TASK = Key("team", "fix")
@@ -187,7 +187,7 @@ async def test_a_template_with_a_label_of_ours_is_refused(world, label):
 
 def test_answers_are_looked_for_among_the_attempts_there_can_be_whatever_the_number(monkeypatch):
     asked = []
-    monkeypatch.setattr(naming, "message_id", lambda seen, number: asked.append(number) or "no")
+    monkeypatch.setattr(actions, "message_id", lambda seen, number: asked.append(number) or "no")
     seen = observed(spec=spec(input=[{"id": "x", "text": "main"}], retry={"limit": 2}))
-    assert naming.failures_before(seen, 999_999) == 999_998
+    assert actions.failures_before(seen, 999_999) == 999_998
     assert asked == [1, 2, 3, 4]

@@ -5,8 +5,7 @@ from redis.exceptions import ResponseError
 from support.malformed import entry_of
 
 from orbiter_contracts.bounds import MAX_ENTRY_BYTES
-from orbiter_operator.streams.client import blocking_client, redis_client
-from orbiter_operator.streams.headlines import LARGEST_REPLY
+from orbiter_operator.streams.client import LARGEST_REPLY, blocking_client, redis_client
 from orbiter_operator.streams.reader import Inbox, read_entry
 
 pytestmark = pytest.mark.integration

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from support.eventually import eventually
 
-from orbiter_operator.runtime.workqueue import LONGEST_PAUSE_SECONDS, WorkQueue
+from orbiter_operator.runtime.reconciler import LONGEST_PAUSE_SECONDS, WorkQueue
 
 
 class Bench:

@@ -10,8 +10,7 @@ from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.tasks.models import TaskSpec, TaskStatus
 from orbiter_operator.tasks.observed import Observed
 from orbiter_operator.tasks.plan import plan
-from orbiter_operator.tasks.plan.actions import Plan
-from orbiter_operator.tasks.plan.naming import message_id
+from orbiter_operator.tasks.plan.actions import Plan, message_id
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 PATIENCE = timedelta(seconds=300)

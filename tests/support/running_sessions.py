@@ -22,8 +22,8 @@ from orbiter_operator.kube.credentials import Credentials
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.runtime.supervisor import end
+from orbiter_operator.sessions.cache import EVERY_SECONDS
 from orbiter_operator.sessions.parts import Sessions
-from orbiter_operator.sessions.resync import EVERY_SECONDS
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.client import blocking_client, redis_client

@@ -26,9 +26,9 @@ from orbiter_operator.kube.watch_state import WatchState
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.runtime.health import Health
 from orbiter_operator.runtime.metrics import Metrics
+from orbiter_operator.runtime.reconciler import WorkQueue
 from orbiter_operator.runtime.supervisor import Part, Supervisor, every
 from orbiter_operator.runtime.throttle import UNHURRIED_SECONDS, Throttle
-from orbiter_operator.runtime.workqueue import WorkQueue
 from orbiter_operator.sessions.cache import KIND as SESSION
 from orbiter_operator.sessions.metrics import GAUGES as SESSION_GAUGES
 from orbiter_operator.sessions.metrics import SessionMetrics
@@ -39,13 +39,11 @@ from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
 from orbiter_operator.tasks.cache import KIND as TASK
-from orbiter_operator.tasks.cache import TaskCache
+from orbiter_operator.tasks.cache import TaskCache, TaskResync
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.executor import Executor
-from orbiter_operator.tasks.metrics import TaskMetrics
 from orbiter_operator.tasks.observe import Observer
-from orbiter_operator.tasks.reconcile import TaskReconciler
-from orbiter_operator.tasks.resync import TaskResync
+from orbiter_operator.tasks.reconcile import TaskMetrics, TaskReconciler
 
 log = structlog.get_logger(__name__)
 WORKERS = 16

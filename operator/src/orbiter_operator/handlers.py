@@ -19,9 +19,16 @@ import kopf
 
 from orbiter_operator.kube.credentials import load_connection
 from orbiter_operator.kube.informer import apply_event
-from orbiter_operator.kube.kopf_wire import MISSING, Followed, Follower, responses
+from orbiter_operator.kube.kopf_wire import (
+    MISSING,
+    NO_FINALIZER,
+    Followed,
+    Follower,
+    NoDiffBase,
+    NoProgress,
+    responses,
+)
 from orbiter_operator.kube.watch_state import WatchState
-from orbiter_operator.kube.watch_storage import NO_FINALIZER, NoDiffBase, NoProgress
 
 GROUP = "orbiter.dev"
 VERSION = "v1alpha1"

@@ -1,7 +1,10 @@
-"""Entry point: the command line, the settings, signals and exit codes.
+"""Entry point: the command line, the settings, signals and exit codes; then a replica's life.
 
-Reading order from here: `replica`, `app`, then the way of a task: informers and `streams/outputs`
-see a change, `tasks/reconcile` observes, decides (`plan`) and acts (`executor`).
+From settings to a running process: health first, then the Lease, then the operator (`app`). What is
+heavy is imported once the settings are known to be right.
+
+Reading order from here: `app`, then the way of a task: informers and `streams/outputs` see a
+change, `tasks/reconcile` observes, decides (`plan`) and acts (`executor`).
 """
 
 import argparse
@@ -9,13 +12,20 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 from pydantic_core import PydanticUndefined
 from pydantic_settings import SettingsError
 
 from orbiter_operator.settings import PREFIX, Settings
+
+if TYPE_CHECKING:
+    from orbiter_operator.app import OperatorMetrics
+    from orbiter_operator.kube.client import Kube
+    from orbiter_operator.kube.leader_election import Leader
+    from orbiter_operator.runtime.health import Health
 
 _EXIT_USAGE = 2
 _EXIT_FAILED = 1
@@ -52,7 +62,6 @@ async def _run(settings: Settings) -> int:
     import structlog
 
     from orbiter_operator.kube.leader_election import LeaseLostError
-    from orbiter_operator.replica import run
     from orbiter_operator.runtime.logging import configure_logs
 
     configure_logs(settings.log_level, as_json=not sys.stderr.isatty())
@@ -65,7 +74,7 @@ async def _run(settings: Settings) -> int:
 
     take_signals()
     try:
-        await run(settings, stop, take_signals)
+        await run_replica(settings, stop, take_signals)
     except LeaseLostError as error:
         log.error("leaving", reason=str(error))
         return _EXIT_FAILED
@@ -77,6 +86,88 @@ async def _run(settings: Settings) -> int:
         return _EXIT_FAILED
     log.info("stopped")
     return 0
+
+
+async def run_replica(
+    settings: Settings, stop: asyncio.Event, take_signals: Callable[[], None] = lambda: None
+) -> None:
+    """Run a replica until `stop` is set or another replica takes over.
+
+    Args:
+        settings: What the environment says.
+        stop: Set when the process should leave.
+        take_signals: Sets the process's signal handlers; called again when kopf has set its own.
+
+    Raises:
+        LeaseLostError: Another replica is the active one now.
+        kopf.LoginError: There is no way to the API server.
+    """
+    import time
+
+    import structlog
+
+    from orbiter_operator.app import OperatorMetrics
+    from orbiter_operator.kube.client import Kube
+    from orbiter_operator.kube.credentials import Credentials, load_connection
+    from orbiter_operator.kube.leader_election import Leader
+    from orbiter_operator.runtime.health import Health, HealthServer
+    from orbiter_operator.runtime.supervisor import end
+
+    log = structlog.get_logger(__name__)
+    metrics, health = OperatorMetrics(), Health()
+    servers = HealthServer(health, metrics.registry, settings.health_port, settings.metrics_port)
+    async with servers, Kube(Credentials(load_connection), count=metrics.request) as kube:
+        log.info("serving", health_port=servers.health_port, metrics_port=servers.metrics_port)
+        leader = Leader(
+            kube,
+            namespace=settings.lease_namespace,
+            name=settings.lease_name,
+            identity=settings.identity,
+            duration=settings.lease_duration_seconds,
+            renew=settings.lease_renew_seconds,
+            clock=time.monotonic,
+        )
+        work = asyncio.create_task(
+            _lead(settings, kube, leader, metrics, health, take_signals), name="replica"
+        )
+        stopping = asyncio.create_task(stop.wait(), name="stop")
+        await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        held = leader.leading
+        await end((work, stopping))
+        if held:
+            await leader.release()
+        if not work.cancelled():
+            work.result()
+
+
+async def _lead(
+    settings: Settings,
+    kube: "Kube",
+    leader: "Leader",
+    metrics: "OperatorMetrics",
+    health: "Health",
+    take_signals: Callable[[], None],
+) -> None:
+    from orbiter_operator.app import Operator
+    from orbiter_operator.streams.client import blocking_client, redis_client
+
+    await leader.acquire()
+    redis = redis_client(settings.redis_url)
+    reader = blocking_client(settings.redis_url)
+    try:
+        operator = Operator(
+            settings=settings,
+            kube=kube,
+            redis=redis,
+            reader=reader,
+            leader=leader,
+            metrics=metrics,
+            health=health,
+        )
+        await operator.run(take_signals)
+    finally:
+        await redis.aclose()
+        await reader.aclose()
 
 
 def _settings_help() -> str:

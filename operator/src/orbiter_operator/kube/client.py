@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 import aiohttp
 import orjson
 
-from orbiter_operator.kube.codec import LIST, OBJECT, events, read
 from orbiter_operator.kube.credentials import Credentials
 from orbiter_operator.kube.models import Refusal
-from orbiter_operator.kube.watch_stream import chunks
+from orbiter_operator.kube.watch_stream import LIST, OBJECT, chunks, events, read
 from orbiter_operator.runtime.throttle import Throttle
 
 Object = dict[str, Any]

@@ -1,4 +1,4 @@
-"""What kopf reads of the API server, bounded and thinned out before kopf decodes it.
+"""What kopf reads of the API server, bounded and thinned out, and what it keeps of it: nothing.
 
 kopf decodes with Python's own json, which gives up from a thousand levels on; that ends kopf, and
 the next one reads the same object. It is given an HTTP session of ours, so its responses are ours.
@@ -7,6 +7,10 @@ kopf spends some 0.6 ms CPU on an event: a task, a timer, three loggers, a conte
 cache knows already, the echo of our own write most of all, reaches kopf as a bookmark, for which
 it does nothing but remember the version. And a list says also what it does not have any more:
 kopf itself would never tell of an object that was deleted while no watch ran.
+
+kopf keeps what it saw last and how far its handlers are in annotations, and reads both at every
+event, also where there are only `on.event` handlers that need neither. Annotations are written by
+whoever may write the object: what is no JSON there would end the event before it reached us.
 """
 
 import asyncio
@@ -14,12 +18,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import aiohttp
+import kopf
 import orjson
 
 from orbiter_operator.kube.cache import Cache, Object, version_of
 from orbiter_operator.kube.client import Resource
-from orbiter_operator.kube.codec import LIST, events, read
 from orbiter_operator.kube.names import Key
+from orbiter_operator.kube.watch_stream import LIST, events, read
 
 MISSING = "Missing"
 """The `kind` under which a list names an object that it does not have and the cache has."""
@@ -152,3 +157,42 @@ class BoundedLines:
         self._response.follower.interrupted(self._response.url.path, why)
         await asyncio.sleep(_ERROR_SECONDS)
         raise aiohttp.ClientPayloadError(why)
+
+
+NO_FINALIZER = ""
+"""No object can have it: the API server takes qualified names only. So kopf never removes one."""
+
+
+class NoDiffBase(kopf.DiffBaseStorage):
+    """Every object looks as if it had never been seen, and as if nothing were worth comparing."""
+
+    def build(self, **_: Any) -> kopf.BodyEssence:
+        """Return an empty essence, without a deep copy of the object."""
+        return kopf.BodyEssence()
+
+    def fetch(self, **_: Any) -> kopf.BodyEssence | None:
+        """Return that nothing was seen before."""
+        return None
+
+    def store(self, **_: Any) -> None:
+        """Keep nothing."""
+
+
+class NoProgress(kopf.ProgressStorage):
+    """No handler of ours is called in several goes."""
+
+    def fetch(self, **_: Any) -> None:
+        """Return that no handler has begun."""
+
+    def store(self, **_: Any) -> None:
+        """Keep nothing."""
+
+    def purge(self, **_: Any) -> None:
+        """There is nothing to purge."""
+
+    def touch(self, **_: Any) -> None:
+        """Change nothing."""
+
+    def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
+        """Return the essence, which has nothing of ours in it."""
+        return essence

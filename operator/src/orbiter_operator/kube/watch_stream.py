@@ -1,15 +1,91 @@
-"""How the stream of a watch is read: much at once, and with an ear for silence. Used by `client`.
+"""What the API server says, from the stream of a watch to dicts. Used by `client` and `kopf_wire`.
 
-A watch of a busy cluster is many small packets, and each costs a decryption, a wake-up and a timer.
+Tenants have a part in it: an overlay of a pod keeps whatever is in it, and one object that cannot
+be decoded would take a list or a watch of all others with it.
+
+A watch of a busy cluster is many small packets, and each costs a decryption, a wake-up and a timer:
+it is read much at once, and with an ear for silence.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
-from typing import cast
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any, cast
 
 import aiohttp
+import orjson
+import structlog
 
+from orbiter_contracts.json_text import bounded, is_heavy
 from orbiter_operator.runtime.throttle import Throttle
+
+log = structlog.get_logger(__name__)
+OBJECT, EVENT, LIST = 1, 2, 3
+"""On which level of a document the objects are."""
+_LONG = 65_536
+_ENDS = (b']},"spec":{', b'],"name":"')
+"""What follows `managedFields`: in built-in kinds they come last in the metadata, in custom ones,
+whose fields are sorted, the name is next."""
+
+
+def decode(text: bytes, root: int) -> Any:
+    """Decode whatever JSON an API server may serve; see `json_text.bounded`.
+
+    Args:
+        text: The document.
+        root: On which level its objects are.
+
+    Raises:
+        ValueError: It is no JSON.
+    """
+    if not is_heavy(text):
+        try:
+            return orjson.loads(text)
+        except ValueError:
+            pass  # characters or numbers that cannot be, or no JSON at all
+    return orjson.loads(bounded(text, root=root))
+
+
+async def read(text: bytes, root: int) -> Any:
+    """`decode`, beside the event loop when it may take long."""
+    if len(text) > _LONG:
+        return await asyncio.to_thread(decode, text, root)
+    return decode(text, root)
+
+
+def decode_event(line: bytes) -> dict[str, Any]:
+    """Decode a watch event without its object's `metadata.managedFields`, where they can be told.
+
+    They are half of a Pod's bytes and most of its dicts. No text in them can look like their end,
+    because quotes in texts are escaped; what a user calls so comes after the metadata.
+
+    Raises:
+        ValueError: It is no event.
+    """
+    begin = line.find(b',"managedFields":[')
+    if 0 <= begin < line.find(b'},"spec":{'):
+        ends = [end for mark in _ENDS if (end := line.find(mark, begin)) > 0]
+        if ends:
+            line = line[:begin] + line[min(ends) + 1 :]
+    event = decode(line, EVENT)
+    if isinstance(event, dict) and "type" in event and isinstance(event.get("object"), dict):
+        return event
+    raise ValueError("it has no type or no object")
+
+
+async def events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[dict[str, Any], None]:
+    """The events of a watch, from what comes over the wire; what is none is left out."""
+    rest = b""
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            try:
+                long = len(line) > _LONG
+                event = await asyncio.to_thread(decode_event, line) if long else decode_event(line)
+            except ValueError as error:
+                log.warning("a line of a watch is left out", error=str(error), bytes=len(line))
+                continue
+            yield event
+
 
 _MUCH = 65536
 

@@ -16,14 +16,13 @@ from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.names import SELECTOR, SESSION_UID, Key
 from orbiter_operator.pods.template import WorkerDefaults
+from orbiter_operator.runtime.reconciler import WorkQueue
 from orbiter_operator.runtime.supervisor import Part, every
-from orbiter_operator.runtime.workqueue import WorkQueue
-from orbiter_operator.sessions.cache import SessionCache
+from orbiter_operator.sessions.cache import EVERY_SECONDS, SessionCache, SessionResync
 from orbiter_operator.sessions.executor import SessionExecutor
 from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.observe import SessionObserver
 from orbiter_operator.sessions.reconcile import SessionReconciler
-from orbiter_operator.sessions.resync import EVERY_SECONDS, SessionResync
 from orbiter_operator.sessions.streams import SessionQueues, registry_key
 from orbiter_operator.sessions.wake import Waker
 from orbiter_operator.settings import Settings

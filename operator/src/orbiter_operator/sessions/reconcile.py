@@ -17,8 +17,7 @@ from orbiter_operator.kube.client import PO_SESSIONS, TRANSPORT_ERRORS, ApiError
 from orbiter_operator.kube.informer import refresh
 from orbiter_operator.kube.leader_election import NotLeadingError
 from orbiter_operator.kube.names import Key
-from orbiter_operator.runtime.reconciler import Reconciler
-from orbiter_operator.runtime.workqueue import WorkQueue
+from orbiter_operator.runtime.reconciler import Reconciler, WorkQueue
 from orbiter_operator.sessions.cache import SessionCache, worker_id_of
 from orbiter_operator.sessions.executor import SessionExecutor
 from orbiter_operator.sessions.metrics import SessionMetrics

@@ -32,8 +32,8 @@ from orbiter_operator.tasks.plan.actions import (
     Plan,
     Publish,
     StartAttempt,
+    current_attempt,
 )
-from orbiter_operator.tasks.plan.naming import current_attempt
 from orbiter_operator.tasks.plan.status import smallest, too_large_event, without_result
 
 log = structlog.get_logger(__name__)

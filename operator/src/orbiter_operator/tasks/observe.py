@@ -22,7 +22,7 @@ from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.job import read_prompt
 from orbiter_operator.tasks.models import TaskSpec, TaskStatus
 from orbiter_operator.tasks.observed import Dependencies, Observed, read_adoption, read_spec
-from orbiter_operator.tasks.plan.naming import current_attempt, message_id
+from orbiter_operator.tasks.plan.actions import current_attempt, message_id
 from orbiter_operator.tasks.plan.status import stage
 from orbiter_operator.tasks.plan.waiting import resolve
 

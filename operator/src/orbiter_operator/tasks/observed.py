@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any, Literal
 
 from orbiter_contracts.bounds import one_line
-from orbiter_operator.kube.codec import size_error
 from orbiter_operator.kube.models import Frozen, Refusal, read_model
 from orbiter_operator.kube.names import (
     ATTEMPT,
@@ -26,7 +25,7 @@ from orbiter_operator.pods.rules import image_error, pod_error
 from orbiter_operator.pods.state import JobState, PodState, job_state, pod_state
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.pending_outputs import AttemptRecord
-from orbiter_operator.tasks.models import TaskSpec, TaskStatus
+from orbiter_operator.tasks.models import TaskSpec, TaskStatus, size_error
 
 _ENTRY_ID = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,19})")
 _ATTEMPT = re.compile(r"[1-9][0-9]{0,5}")

@@ -1,12 +1,14 @@
 """AgentTasks, reconciled: the slot of each, what a failure teaches, and what a deleted one leaves.
 
-The loop is in `runtime/reconciler`; what to do about a task, `plan` decides.
+The loop is in `runtime/reconciler`; what to do about a task, `plan` decides. What happens to tasks
+is counted here too: ends, attempts, cost. The metrics are named in operator/README.md.
 """
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+from prometheus_client import CollectorRegistry
 from redis.exceptions import RedisError
 
 from orbiter_contracts.attempts import Attempt
@@ -15,8 +17,8 @@ from orbiter_operator.kube.client import AGENT_TASKS, TRANSPORT_ERRORS, ApiError
 from orbiter_operator.kube.informer import refresh
 from orbiter_operator.kube.leader_election import NotLeadingError
 from orbiter_operator.kube.names import Key
-from orbiter_operator.runtime.reconciler import Reconciler
-from orbiter_operator.runtime.workqueue import WorkQueue
+from orbiter_operator.runtime.metrics import counter, histogram
+from orbiter_operator.runtime.reconciler import Reconciler, WorkQueue
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.pending_outputs import PendingOutput, PendingOutputs
 from orbiter_operator.tasks.cache import TaskCache, phase_of
@@ -173,3 +175,61 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
         # The latest attempt the status knows, and one that may have begun since.
         for number in range(max(status.attempts, 1), status.attempts + 2):
             await self._attempts.withdraw(Attempt(str(key), uid, number))
+
+
+_SECONDS = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0)
+
+
+class TaskMetrics:
+    """Counters and histograms of tasks.
+
+    Args:
+        registry: Where they are registered.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._finished = counter(
+            registry,
+            "orbiter_tasks_finished_total",
+            "AgentTasks that reached a final phase",
+            "phase",
+            "reason",
+        )
+        self._retries = counter(
+            registry, "orbiter_task_retries_total", "Attempts that another one follows", "status"
+        )
+        self._start = histogram(
+            registry, "orbiter_task_start_seconds", "From creation to Running", _SECONDS
+        )
+        self._duration = histogram(
+            registry, "orbiter_task_duration_seconds", "From start to completion", _SECONDS
+        )
+        self._cost = counter(registry, "orbiter_cost_usd_total", "US dollars that agents reported")
+        self._tokens = counter(registry, "orbiter_tokens_total", "Tokens of models", "direction")
+
+    def changed(self, observed: Observed, status: TaskStatus) -> None:
+        """A task's status was written."""
+        before = observed.status
+        if status.phase == "Running" and before.phase != "Running" and status.start_time:
+            waited = (status.start_time - observed.created).total_seconds()
+            self._start.observe(max(waited, 0.0))
+        if status.result is not None and status.usage is not None:
+            self._spent(before, status)
+        if status.reason == "Retrying" and before.reason != "Retrying":
+            self._retries.labels(status.result.status if status.result else "").inc()
+        if status.phase in FINAL and before.phase != status.phase:
+            self._finished.labels(status.phase, status.reason).inc()
+            if status.duration_ms is not None:
+                self._duration.observe(status.duration_ms / 1000)
+
+    def _spent(self, before: TaskStatus, status: TaskStatus) -> None:
+        old, new = before.usage, status.usage
+        if new is None:
+            return
+        self._cost.inc(max((new.cost_usd or 0.0) - ((old and old.cost_usd) or 0.0), 0.0))
+        self._tokens.labels("input").inc(
+            max(new.input_tokens - (old.input_tokens if old else 0), 0)
+        )
+        self._tokens.labels("output").inc(
+            max(new.output_tokens - (old.output_tokens if old else 0), 0)
+        )

@@ -1,19 +1,17 @@
 """What to do about one AgentTask: the one place where the operator decides.
 
 `plan(observed, now)` is pure: `observe` collects what it goes by, `executor` carries it out.
-`stage` says where a task stands: before its next attempt (`waiting`), in one (`running`), waiting
-for an answer to its agent's question (`input`), or at its end (`finished`). What an output means is
-in `result`, why there is none in `pods/reasons`.
+`stage` says where a task stands: before its next attempt (`waiting`), in one or waiting for an
+answer to its agent's question (`running`), or at its end (`finished`). What an output means is in
+`result`, why there is none in `pods/reasons`.
 """
 
 from datetime import datetime, timedelta
 
 from orbiter_operator.tasks.observed import Observed
-from orbiter_operator.tasks.plan.actions import Plan
+from orbiter_operator.tasks.plan.actions import Plan, current_attempt
 from orbiter_operator.tasks.plan.finished import at_the_end
-from orbiter_operator.tasks.plan.input import while_asking
-from orbiter_operator.tasks.plan.naming import current_attempt
-from orbiter_operator.tasks.plan.running import during_attempt
+from orbiter_operator.tasks.plan.running import during_attempt, while_asking
 from orbiter_operator.tasks.plan.status import stage
 from orbiter_operator.tasks.plan.waiting import before_attempt
 

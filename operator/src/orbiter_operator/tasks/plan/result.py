@@ -14,8 +14,7 @@ from orbiter_operator.kube.models import Event
 from orbiter_operator.pods.reasons import Explanation
 from orbiter_operator.tasks.models import InputRequest, Phase, TaskStatus
 from orbiter_operator.tasks.observed import Observed, slot_after
-from orbiter_operator.tasks.plan.actions import Plan
-from orbiter_operator.tasks.plan.naming import failures_before
+from orbiter_operator.tasks.plan.actions import Plan, failures_before
 from orbiter_operator.tasks.plan.status import RETRYING, readable, write
 
 _SKEW = timedelta(minutes=5)

@@ -1,7 +1,11 @@
-"""During an attempt: whether its worker starts, runs, has answered or has died. Part of `plan`.
+"""After an attempt began: whether its worker starts, runs, has answered, has died, or has asked.
 
 The order of the questions is the order of authority: an output decides, whoever published it; then
 the user's wish; then what Kubernetes says of the Job and its Pod.
+
+While a task waits for the answer to its agent's question no pod runs. The answer begins the next
+attempt, which continues the agent's session; if none comes in time the task has failed, and a
+cancelled task waits no longer. Pure; part of `plan`.
 """
 
 from datetime import datetime, timedelta
@@ -15,11 +19,19 @@ from orbiter_operator.pods.reasons import (
     why_not_running,
 )
 from orbiter_operator.pods.state import JobState, PodState
-from orbiter_operator.tasks.observed import Observed
-from orbiter_operator.tasks.plan.actions import STOPPED_BY_US, DeleteJob, Plan, Publish, leftovers
-from orbiter_operator.tasks.plan.naming import identity
-from orbiter_operator.tasks.plan.result import settle, substitute, waiting_event
-from orbiter_operator.tasks.plan.status import pending_status, write
+from orbiter_operator.tasks.observed import Observed, slot_after
+from orbiter_operator.tasks.plan.actions import (
+    LINGERING,
+    STOPPED_BY_US,
+    DeleteJob,
+    Plan,
+    Publish,
+    identity,
+    left,
+    leftovers,
+)
+from orbiter_operator.tasks.plan.result import end_event, give_up, settle, substitute, waiting_event
+from orbiter_operator.tasks.plan.status import pending_status, readable, write
 
 SETTLING = timedelta(seconds=15)
 """How long a new Job may be silent before the status of a task that waited says that it starts."""
@@ -129,3 +141,29 @@ def _on_its_way(
     status = pending_status(observed, now, attempt, why)
     event = waiting_event(observed, why.reason, why.message, attempt) if why else None
     return Plan(status=status, event=event, slot="take", requeue_after=requeue_after)
+
+
+def while_asking(observed: Observed, now: datetime) -> Plan:
+    """Wait for the answer, or give up."""
+    if observed.spec.desired_state == "Cancelled":
+        end = give_up(observed, now, "Cancelled", "Cancelled", "cancelled by spec.desiredState")
+        return end.model_copy(update={"actions": leftovers(observed)})
+    asked = observed.status.input_request
+    since = (asked.asked_at if asked else None) or now
+    patience = timedelta(seconds=observed.spec.input_timeout_seconds)
+    rest = left(since, patience, now)
+    if rest <= 0:
+        waited = readable(round(patience.total_seconds() * 1000))
+        question = asked.question if asked else ""
+        text = f"nobody answered within {waited}: {question}"
+        end = give_up(observed, now, "Failed", "InputTimeout", text)
+        return end.model_copy(update={"actions": leftovers(observed)})
+    stop = leftovers(observed)
+    # It has published and leaves by itself; a worker that does not would work for nobody.
+    lingers = left(since, LINGERING, now) if stop else 0.0
+    return Plan(
+        actions=stop if lingers <= 0 else (),
+        event=end_event(observed.status) if observed.unacknowledged else None,
+        slot=slot_after(observed, now),
+        requeue_after=min(rest, lingers) if lingers > 0 else rest,
+    )

@@ -18,7 +18,7 @@ from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.reasons import Explanation
 from orbiter_operator.tasks.models import FINAL, Phase, TaskStatus
 from orbiter_operator.tasks.observed import Observed
-from orbiter_operator.tasks.plan.naming import answer_given, current_attempt, identity
+from orbiter_operator.tasks.plan.actions import answer_given, current_attempt, identity
 
 Stage = Literal["ignored", "between attempts", "in an attempt", "asking", "finished"]
 OURS = "orbiter.dev/operator"

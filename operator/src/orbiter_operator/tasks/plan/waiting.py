@@ -9,8 +9,16 @@ from orbiter_operator.kube.models import Event, Refusal
 from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.reasons import NO_POD_AFTER, Explanation
 from orbiter_operator.tasks.observed import Dependencies, Observed, slot_after
-from orbiter_operator.tasks.plan.actions import LINGERING, Plan, Publish, StartAttempt, leftovers
-from orbiter_operator.tasks.plan.naming import Continuation, continuation, failures_before
+from orbiter_operator.tasks.plan.actions import (
+    LINGERING,
+    Continuation,
+    Plan,
+    Publish,
+    StartAttempt,
+    continuation,
+    failures_before,
+    leftovers,
+)
 from orbiter_operator.tasks.plan.result import give_up, substitute, waiting_event
 from orbiter_operator.tasks.plan.status import (
     asked_something,
