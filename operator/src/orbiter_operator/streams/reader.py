@@ -2,7 +2,7 @@
 
 Anyone who may write to a stream may write an entry of any size, up to 512 MiB, and one or two of
 those end a process of 512. A blocking read cannot be bounded on the server: its connection
-(`headlines.BoundedParser`) takes in replies up to 1 MiB and lets the contents of a larger one go by
+(`client.BoundedParser`) takes in replies up to 1 MiB and lets the contents of a larger one go by
 as they come off the socket. The entries of such a reply are read once more by a script on the
 server, one after the other until there are enough bytes; of an entry that is too large it returns
 the size and the beginnings of its fields.
