@@ -4,7 +4,7 @@ Beside the name a session is found by its worker id, under which its worker spea
 of whom there may be one session only in a namespace.
 
 Now and then all sessions are compared with what Redis and the registry hold. The waker and the
-informers are quick, this is thorough: it repairs a missed wake-up within half a minute, and deletes
+informers are quick, this is thorough: it repairs a missed wake-up within EVERY_SECONDS, and deletes
 the keys of sessions that were deleted while no operator was there.
 """
 
@@ -118,7 +118,7 @@ def _age(obj: Object) -> tuple[str, str]:
 log = structlog.get_logger(__name__)
 EVERY_SECONDS = 15.0
 _RECORDS_EVERY = 20
-"""The registry is compared with every so many-th look: deletions are rarely missed."""
+"""The registry is compared with every so many-th comparison: deletions are rarely missed."""
 _NOT_FOUND = 404
 
 

@@ -130,7 +130,7 @@ end
 return counts
 """
 )
-"""How many messages wait in each stream; -1 for one that has to be looked at: its group is missing,
+"""How many messages wait in each stream; -1 for one that has to be observed: its group is missing,
 its ids are out of range, or it is no stream. KEYS: inputs. ARGV: group, milliseconds that an id may
 be ahead of the clock.
 """
@@ -214,7 +214,7 @@ class SessionQueues:
         return queue_state(found)
 
     async def waiting(self, worker_ids: Sequence[str]) -> dict[str, int]:
-        """How many messages wait for each worker or are held by it; -1: look at it."""
+        """How many messages wait for each worker or are held by it; -1: observe it."""
         found: dict[str, int] = {}
         for start in range(0, len(worker_ids), _AT_ONCE):
             some = worker_ids[start : start + _AT_ONCE]

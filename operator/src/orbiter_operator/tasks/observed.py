@@ -47,7 +47,7 @@ class Dependencies(Frozen):
 
 
 class Slots(Frozen):
-    """Whether the namespace has a Job to spare for this task.
+    """Whether the namespace has a free slot for this task.
 
     `shown` is true while the place in the task's status is recent enough to be left alone.
     """
