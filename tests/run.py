@@ -62,7 +62,7 @@ class Run:
     def step(self, name: str, command: Sequence[str], log: Path | None = None) -> bool:
         """Run one step; with `log` its output goes there and is shown only when it fails."""
         began = time.monotonic()
-        self.say(f"{name} ..." + (f" (output in {log.relative_to(ROOT)})" if log else ""))
+        self.say(f"{name} ..." + (f" (output in {os.path.relpath(log, ROOT)})" if log else ""))
         output = log.open("wb") if log else None
         try:
             child = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
@@ -117,10 +117,15 @@ def cluster_is_up() -> bool:
 
 def prepare(run: Run, ready: threading.Event) -> None:
     """Bring up everything the tests on the cluster need; stops at the first failure."""
-    for name, command in PREPARATION:
-        if not run.step(name, command, LOGS / f"test-{name.replace(' ', '-')}.log"):
-            return
-    ready.set()
+    try:
+        for name, command in PREPARATION:
+            if not run.step(name, command, LOGS / f"test-{name.replace(' ', '-')}.log"):
+                return
+        ready.set()
+    except Exception as error:
+        # In a thread: nobody else would hear of it, and the tests behind it are left out.
+        run.failed.append(f"preparation ({type(error).__name__}: {error})")
+        raise
 
 
 def everything(run: Run, selection: str | None) -> None:
