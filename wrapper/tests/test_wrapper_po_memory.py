@@ -223,7 +223,8 @@ async def test_whatever_an_agent_leaves_on_its_disk_the_next_process_remembers(
     fake_claude.remembers()
     wrapper = start(wrappers)
     await queues.converse("one")
-    damage = f'[ -e "$home/done" ] || {{ touch "$home/done"; cd "$HOME"; {left}; kill -9 $PPID; exit; }}'
+    dies = "kill -9 $PPID; exit"
+    damage = f'[ -e "$home/done" ] || {{ touch "$home/done"; cd "$HOME"; {left}; {dies}; }}'
     fake_claude.remembers(then=damage)
     await queues.message("two")
     await wrapper.exit_code()
