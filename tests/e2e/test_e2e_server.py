@@ -72,11 +72,12 @@ class Reader:
     def __init__(self, world: World, directory: Path) -> None:
         (directory / "helm").symlink_to(ROOT / "helm")
         self._page = ShellPage(PAGE, directory)
+        self._blocks = [block for block in self._page.blocks if "kubectl" in block]
         self._world = world
 
     def follow(self, number: int, port: int = 8000) -> None:
-        """Type the commands of a block."""
-        block = self._page.blocks[number]
+        """Type the commands of a block that is about a cluster."""
+        block = self._blocks[number]
         for theirs, ours in (
             ("orbiter-system", HOME),
             ("orbiter-server", NAME),
