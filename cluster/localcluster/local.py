@@ -70,7 +70,10 @@ class LocalCluster:
             with self._report.step(f"starting {names}", "about 8 s"):
                 self._set_egress(inside)
                 self._start([c for c in outdated if c.name in CORE], inside)
+                for name in CORE:  # one that ran already may be of an `up` that was cut short
+                    self._await_ready(name)
                 self._load_pause_image()
+                self._await_namespace(objects.NAMESPACE)
                 self._apply_basics()
                 self._start([c for c in outdated if c.name not in CORE], inside)
         with self._report.step("waiting for the node", "a few seconds"):
@@ -194,6 +197,13 @@ class LocalCluster:
     def _apply_basics(self) -> None:
         for path, manifest in objects.basics(self._node):
             self._kube().apply(path, manifest)
+
+    def _await_namespace(self, name: str) -> None:
+        # The API server makes its own namespaces a moment after it says that it is ready.
+        path = f"/api/v1/namespaces/{name}"
+        if not wait_for(lambda: self._kube().get(path) is not None, READY_SECONDS):
+            end = self._supervisor.log_end("apiserver")
+            raise ClusterError(f"no namespace {name}; the API server's log ends:\n{end}")
 
     def _await_node(self) -> None:
         if not wait_for(self._node_is_ready, READY_SECONDS):

@@ -7,6 +7,7 @@ from localcluster import node as facts
 from localcluster.node import Node
 
 RBAC = "rbac.authorization.k8s.io"
+NAMESPACE = "kube-system"  # of everything here that has one
 
 
 def basics(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -17,7 +18,7 @@ def basics(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
     ]
     # CoreDNS is a process of the node, not a pod: a Service without a selector points at it.
     yield (
-        "/api/v1/namespaces/kube-system/services/kube-dns",
+        f"/api/v1/namespaces/{NAMESPACE}/services/kube-dns",
         {
             "apiVersion": "v1",
             "kind": "Service",
@@ -25,7 +26,7 @@ def basics(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
             "spec": {"clusterIP": facts.DNS_SERVICE_IP, "ports": ports},
         },
     )
-    slices = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
+    slices = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"
     yield (
         f"{slices}/kube-dns-node",
         {

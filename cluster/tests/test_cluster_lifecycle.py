@@ -157,11 +157,27 @@ def test_after_the_death_of_every_process_up_brings_the_data_back(
     eventually(lambda: bool(pod()["ready"]) and pod()["restartCount"] > 0)
 
 
-@pytest.mark.parametrize("seconds", [0.3, 0.6, 1.2, 2.4])
+@pytest.mark.parametrize("seconds", [0.3, 0.6, 0.9, 1.2, 1.5, 1.8, 2.4])
 def test_an_up_killed_midway_is_continued_by_the_next(cluster: Cluster, seconds: float) -> None:
     cluster.call("down")
     with cluster.begin("up") as process:
         time.sleep(seconds)  # the moment is the point: wherever it is hit, the next must cope
+        process.kill()
+    cluster.call("up")
+    assert "ready" in cluster.call("status")
+
+
+def test_an_up_killed_when_the_api_server_first_answers_is_continued(cluster: Cluster) -> None:
+    cluster.call("down")
+    kubectl = [cluster.layout.bin / "kubectl", "get", "--raw", "/readyz"]
+
+    def answers() -> bool:
+        return not subprocess.run(
+            kubectl, env=cluster.environment, capture_output=True, check=False
+        ).returncode
+
+    with cluster.begin("up") as process:
+        eventually(answers)
         process.kill()
     cluster.call("up")
     assert "ready" in cluster.call("status")
