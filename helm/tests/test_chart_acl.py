@@ -16,6 +16,7 @@ from support.redis_server import running_server
 
 from orbiter_contracts import queues, scripts
 from orbiter_operator.sessions.streams import LOOK, registry_key
+from orbiter_operator.sessions.users import user_rules
 from orbiter_operator.streams.id_repair import MEND
 from orbiter_operator.streams.reader import LAST_ID
 from worker_wrapper.queue.lease import LEASE_SECONDS, RELEASE, TAKE
@@ -24,12 +25,11 @@ pytestmark = pytest.mark.e2e
 
 CHART = Path(__file__).resolve().parents[1] / "orbiter"
 RECORD = queues.attempt_record("4ab2", 1)
-RECORDS_OF_USER = [
-    queues.session_record(1),
-    queues.session_record(1, queues.session_records("team-b")),
-]
+OF_USER = queues.session_record(1)
+OF_TEAM_B = queues.session_record(1, queues.session_records("team-b"))
 INPUT, OUTPUT = queues.DEVELOPER_INPUT, queues.DEVELOPER_OUTPUT
-PO_INPUT, PO_OUTPUT = queues.po_input("anna"), queues.po_output("anna")
+PO_INPUT, PO_OUTPUT = queues.po_input("default.anna"), queues.po_output("default.anna")
+CHAT, CHAT_B = "chat-default", "chat-team-b"
 Login = Callable[[str], "Redis[str]"]
 
 
@@ -39,7 +39,10 @@ def guarded(
 ) -> Iterator[tuple["Redis[str]", Login]]:
     """A Redis with the chart's users and one of ours: our client, and a way to log in as theirs."""
     template = "templates/secrets.yaml"
-    text = cluster.helm("template", "orbiter", str(CHART), "--show-only", template)
+    namespaces = "workers.namespaces={default,team-b}"
+    text = cluster.helm(
+        *("template", "orbiter", str(CHART), "--show-only", template, "--set", namespaces)
+    )
     secret = next(item for item in yaml.safe_load_all(text) if "users.acl" in item["data"])
     data = {key: base64.b64decode(value).decode() for key, value in secret["data"].items()}
     with running_server(tmp_path_factory.mktemp("acl")) as server, contextlib.ExitStack() as open_:
@@ -57,6 +60,9 @@ def guarded(
         with Redis(port=server.port, username="admin", password="admin") as admin:
             for line in data["users.acl"].splitlines():
                 admin.execute_command("ACL", "SETUSER", *line.split()[1:])
+            rules = user_rules("default.anna", OF_USER)
+            login("operator").execute_command("ACL", "SETUSER", "po", "on", ">po", *rules)
+            data["po-password"] = "po"
             yield admin, login
 
 
@@ -104,7 +110,7 @@ def test_the_operator_can_answer_in_a_dead_workers_place(login: Login) -> None:
 
 @pytest.mark.parametrize(
     ("user", "stream"),
-    [("chat", PO_INPUT), ("po", PO_OUTPUT), ("developer", OUTPUT), ("po", queues.LIFECYCLE)],
+    [(CHAT, PO_INPUT), ("po", PO_OUTPUT), ("developer", OUTPUT), ("po", queues.LIFECYCLE)],
 )
 def test_the_operator_mends_a_stream_whose_ids_somebody_has_used_up(
     login: Login, user: str, stream: str
@@ -122,51 +128,51 @@ def test_a_conversation_has_its_streams_and_its_record(login: Login) -> None:
     worker = login("po")
     worker.xgroup_create(PO_INPUT, queues.PO_GROUP, id="0", mkstream=True)
     assert worker.xreadgroup(queues.PO_GROUP, "w", {PO_INPUT: ">"}, block=1) == []
-    for record in RECORDS_OF_USER:
-        worker.set(record, "{}", ex=queues.SESSION_TTL_SECONDS)
-        assert worker.get(record) == "{}"
+    worker.set(OF_USER, "{}", ex=queues.SESSION_TTL_SECONDS)
+    assert worker.get(OF_USER) == "{}"
     assert worker.xadd(PO_OUTPUT, {"data": "{}"})
     assert worker.xadd(queues.dead_letter(PO_INPUT), {"data": "{}"})
 
 
 def test_a_conversation_has_its_state_its_turns_and_its_snapshot(login: Login) -> None:
-    worker, state = login("po"), queues.po_state("anna")
+    worker, state = login("po"), queues.po_state("default.anna")
     worker.hset(state, "state", "busy")
     worker.execute_command("HINCRBYFLOAT", state, "turns", "1")
     assert worker.hgetall(state) == {"state": "busy", "turns": "1"}
-    worker.rpush(queues.po_turns("anna"), "{}")
-    worker.ltrim(queues.po_turns("anna"), -200, -1)
-    worker.set(queues.po_snapshot("anna"), "compressed")
-    assert worker.get(queues.po_snapshot("anna")) == "compressed"
+    worker.rpush(queues.po_turns("default.anna"), "{}")
+    worker.ltrim(queues.po_turns("default.anna"), -200, -1)
+    worker.set(queues.po_snapshot("default.anna"), "compressed")
+    assert worker.get(queues.po_snapshot("default.anna")) == "compressed"
 
 
 def test_a_chat_front_end_speaks_to_a_session_and_hears_it(login: Login) -> None:
-    chat, worker = login("chat"), login("po")
+    chat, worker = login(CHAT), login("po")
     worker.xgroup_create(PO_INPUT, queues.PO_GROUP, id="0", mkstream=True)
     assert chat.xadd(PO_INPUT, {"data": "{}"})
     assert worker.xreadgroup(queues.PO_GROUP, "w", {PO_INPUT: ">"})
     worker.xadd(PO_OUTPUT, {"data": "{}"})
     assert len(chat.xread({PO_OUTPUT: "0"})[0][1]) == 1
     assert len(chat.xrevrange(PO_OUTPUT, count=1)) == 1
-    assert chat.hgetall(queues.po_state("anna")) == {}
-    for record in RECORDS_OF_USER:
-        chat.set(record, "{}", ex=queues.SESSION_TTL_SECONDS)
+    assert chat.hgetall(queues.po_state("default.anna")) == {}
+    for user, record in ((CHAT, OF_USER), (CHAT_B, OF_TEAM_B)):
+        login(user).set(record, "{}", ex=queues.SESSION_TTL_SECONDS)
+        assert login(user).get(record) == "{}"
 
 
 def test_the_operator_looks_after_a_session_to_its_end(login: Login) -> None:
     operator, worker = login("operator"), login("po")
-    hold = queues.po_hold("anna")
+    hold = queues.po_hold("default.anna")
     registry = registry_key("orbiter-system", "orbiter-operator")
     dead = queues.dead_letter(PO_INPUT)
-    keys = [PO_INPUT, PO_OUTPUT, queues.po_state("anna"), dead, registry, hold]
+    keys = [PO_INPUT, PO_OUTPUT, queues.po_state("default.anna"), dead, registry, hold]
     for reason, held in (("Suspended", 1), ("", 0), ("Suspended", 1)):
         reply = operator.eval(LOOK, len(keys), *keys, queues.PO_GROUP, "uid", "{}", reason)
         assert reply[:3] == ["0-0", 0, 0]
         assert worker.exists(hold) == held
-    assert operator.hgetall(queues.po_state("anna")) == {}
+    assert operator.hgetall(queues.po_state("default.anna")) == {}
     assert operator.xread({PO_INPUT: "0-0"}, block=1) == []
     assert operator.client_unblock(operator.client_id()) == 0
-    assert operator.unlink(*queues.po_keys("anna")) == 3
+    assert operator.unlink(*queues.po_keys("default.anna")) == 3
 
 
 @pytest.mark.parametrize(
@@ -174,7 +180,7 @@ def test_the_operator_looks_after_a_session_to_its_end(login: Login) -> None:
     [
         ("developer", queues.developer_lease("w-1")),
         ("developer", queues.developer_lease("team.fix-1", "7-0")),
-        ("po", queues.po_lease("anna")),
+        ("po", queues.po_lease("default.anna")),
     ],
 )
 def test_a_worker_takes_the_lease_of_its_name_and_gives_it_back(
@@ -188,7 +194,8 @@ def test_a_worker_takes_the_lease_of_its_name_and_gives_it_back(
 
 
 @pytest.mark.parametrize(
-    ("user", "key"), [("developer", queues.developer_lease("w-1")), ("po", queues.po_lease("anna"))]
+    ("user", "key"),
+    [("developer", queues.developer_lease("w-1")), ("po", queues.po_lease("default.anna"))],
 )
 def test_a_worker_takes_its_lease_whatever_stands_in_its_place(
     guarded: tuple["Redis[str]", Login], login: Login, user: str, key: str
@@ -214,11 +221,20 @@ def test_a_worker_takes_its_lease_whatever_stands_in_its_place(
         ("po", ("HGETALL", RECORD)),
         ("po", ("SET", PO_INPUT, "x")),
         ("po", ("DEL", PO_INPUT)),
-        ("chat", ("XADD", PO_OUTPUT, "*", "data", "{}")),
-        ("chat", ("XADD", INPUT, "*", "data", "{}")),
-        ("chat", ("XRANGE", PO_INPUT, "-", "+")),
-        ("chat", ("HSET", queues.po_state("anna"), "state", "ready")),
-        ("chat", ("GET", queues.po_snapshot("anna"))),
+        (CHAT, ("XADD", PO_OUTPUT, "*", "data", "{}")),
+        (CHAT, ("XADD", INPUT, "*", "data", "{}")),
+        (CHAT, ("XRANGE", PO_INPUT, "-", "+")),
+        (CHAT, ("HSET", queues.po_state("default.anna"), "state", "ready")),
+        (CHAT, ("GET", queues.po_snapshot("default.anna"))),
+        (CHAT, ("GET", OF_TEAM_B)),
+        (CHAT, ("XADD", queues.po_input("team-b.bob"), "*", "data", "{}")),
+        (CHAT_B, ("XADD", PO_INPUT, "*", "data", "{}")),
+        (CHAT_B, ("XRANGE", PO_OUTPUT, "-", "+")),
+        (CHAT_B, ("HGETALL", queues.po_state("default.anna"))),
+        (CHAT_B, ("GET", OF_USER)),
+        ("po", ("GET", OF_TEAM_B)),
+        ("po", ("XRANGE", queues.LIFECYCLE, "-", "+")),
+        ("po", ("XRANGE", queues.po_output("default.bob"), "-", "+")),
         ("operator", ("SET", "another:key", "x")),
         ("operator", ("UNLINK", INPUT)),
     ],
@@ -236,10 +252,19 @@ def test_a_worker_cannot_create_work_by_a_script_either(login: Login) -> None:
         login("developer").eval(text, 1, INPUT)
 
 
-@pytest.mark.parametrize("user", ["operator", "developer", "po", "chat"])
+@pytest.mark.parametrize("user", ["operator", "developer", "po", CHAT])
 @pytest.mark.parametrize(
     "command",
-    ["FLUSHALL", "KEYS *", "SCAN 0", "CONFIG GET *", "ACL LIST", "CLIENT LIST", "SELECT 1", "INFO"],
+    [
+        "FLUSHALL",
+        "KEYS *",
+        "SCAN 0",
+        "CONFIG GET *",
+        "ACL LIST",
+        "CLIENT LIST",
+        "SELECT 1",
+        "MONITOR",
+    ],
 )
 def test_nobody_can_look_around_or_break_things(login: Login, user: str, command: str) -> None:
     with pytest.raises(NoPermissionError):

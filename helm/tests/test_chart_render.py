@@ -26,6 +26,7 @@ RIGHTS = {
     ("", "events"): {"create"},
 }
 LEASE_RIGHTS = {("coordination.k8s.io", "leases"): {"get", "update", "create"}}
+SECRET_RIGHTS = {("", "secrets"): {"create"}}
 
 
 def render(cluster: Cluster, *settings: str) -> list[Object]:
@@ -91,7 +92,8 @@ def test_settings_that_contradict_each_other_are_refused(
 def test_the_operator_has_exactly_the_rights_it_uses(cluster: Cluster) -> None:
     items = render(cluster)
     assert rights(only(items, "ClusterRole", "orbiter-system-orbiter-operator")) == RIGHTS
-    assert rights(only(items, "Role")) == LEASE_RIGHTS
+    assert rights(only(items, "Role", "orbiter-operator-lease")) == LEASE_RIGHTS
+    assert rights(only(items, "Role", "orbiter-operator-secrets")) == SECRET_RIGHTS
 
 
 def test_with_named_namespaces_the_operator_has_no_rights_elsewhere(cluster: Cluster) -> None:
@@ -100,13 +102,13 @@ def test_with_named_namespaces_the_operator_has_no_rights_elsewhere(cluster: Clu
     assert named(items, "ClusterRoleBinding") == set()
     assert named(items, "Role") == {
         ("orbiter-system", "orbiter-operator-lease"),
-        ("team-a", "orbiter-operator"),
-        ("team-b", "orbiter-operator"),
+        *((team, "orbiter-operator") for team in ("team-a", "team-b")),
+        *((team, "orbiter-operator-secrets") for team in ("team-a", "team-b")),
     }
     assert all(
         rights(item) == RIGHTS
         for item in items
-        if item["kind"] == "Role" and item["metadata"]["namespace"].startswith("team")
+        if item["kind"] == "Role" and item["metadata"]["name"] == "orbiter-operator"
     )
     assert environment(items)["ORBITER_WATCH_NAMESPACES"] == "team-a,team-b"
 
@@ -148,15 +150,46 @@ def test_each_namespace_of_workers_gets_what_workers_need(cluster: Cluster) -> N
         for item in items
         if item["kind"] == "Secret" and item["metadata"]["namespace"] == "team-a"
     )
-    assert set(secret["data"]) == {"developer-url", "po-url", "chat-url"}
+    assert set(secret["data"]) == {"developer-url", "chat-url"}
+
+
+def test_where_nobody_may_manage_users_the_sessions_share_one(cluster: Cluster) -> None:
+    items = render(cluster, "redis.users=Static")
+    assert set(only(items, "Secret", "orbiter-redis")["data"]) == {
+        *("developer-url", "po-url", "chat-url")
+    }
+    auth = only(items, "Secret", "orbiter-redis-auth")["data"]
+    users = base64.b64decode(auth["users.acl"]).decode()
+    assert "user po on" in users
+    assert "acl|setuser" not in users
+    assert "master-key" not in auth
+    assert not [name for _, name in named(items, "Role") if name.endswith("-secrets")]
+    assert "ORBITER_REDIS_MASTER_KEY" not in str(items)
+
+
+def test_the_operator_may_create_secrets_where_workers_run_and_not_read_one(
+    cluster: Cluster,
+) -> None:
+    items = render(cluster, "workers.namespaces={team-a,team-b}")
+    rules = [
+        (item["metadata"].get("namespace"), rule)
+        for item in items
+        if item["kind"] in ("Role", "ClusterRole")
+        for rule in item["rules"]
+        if "secrets" in rule["resources"]
+    ]
+    assert [(namespace, rule["verbs"]) for namespace, rule in rules] == [
+        ("team-a", ["create"]),
+        ("team-b", ["create"]),
+    ]
 
 
 def test_passwords_are_long_and_each_user_has_its_own(cluster: Cluster) -> None:
     items = render(cluster)
     secrets = only(items, "Secret", "orbiter-redis-auth")["data"]
     data = {key: base64.b64decode(value).decode() for key, value in secrets.items()}
-    passwords = [data[f"{user}-password"] for user in ("operator", "developer", "po")]
-    assert len(set(passwords)) == 3
+    passwords = [data[f"{user}-password"] for user in ("operator", "developer", "chat-default")]
+    assert len({*passwords, data["master-key"]}) == 4
     assert min(map(len, passwords)) >= 32
     assert not any(password in data["users.acl"] for password in passwords)
 

@@ -8,10 +8,12 @@ from support.running_sessions import DEFAULTS
 from orbiter_operator.sessions.deployment import build_template
 from orbiter_operator.sessions.models import SessionSpec
 
+SHARED = ("orbiter-redis", "po-url")
+
 
 def template(**spec: Any) -> dict[str, Any]:
     whole = SessionSpec.model_validate({"userId": 7, **spec})
-    return build_template("team", "alice", "u1", "team.alice", whole, DEFAULTS)
+    return build_template("team", "alice", "u1", "team.alice", whole, DEFAULTS, SHARED)
 
 
 def told(**spec: Any) -> dict[str, str | None]:
@@ -50,6 +52,6 @@ def test_a_claim_takes_the_place_of_the_home_directory():
 def test_a_users_record_is_its_namespaces_own_but_where_entries_are_adopted(adopted_in, prefix):
     whole = SessionSpec.model_validate({"userId": 7})
     defaults = DEFAULTS._replace(adopt_namespace=adopted_in)
-    pod = build_template("team", "alice", "u1", "team.alice", whole, defaults)["spec"]
+    pod = build_template("team", "alice", "u1", "team.alice", whole, defaults, SHARED)["spec"]
     told = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
     assert told["SESSION_RECORD_PREFIX"] == prefix

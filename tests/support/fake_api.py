@@ -32,6 +32,7 @@ _KINDS = {
     "pods": ("v1", "Pod"),
     "events": ("v1", "Event"),
     "configmaps": ("v1", "ConfigMap"),
+    "secrets": ("v1", "Secret"),
     "leases": ("coordination.k8s.io/v1", "Lease"),
     "namespaces": ("v1", "Namespace"),
     "customresourcedefinitions": ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),

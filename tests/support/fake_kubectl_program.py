@@ -86,7 +86,7 @@ def get(words: list[str]) -> None:
 
         for secret in found:
             data = {k: base64.b64encode(v.encode()).decode() for k, v in secret["data"].items()}
-            print(f"{data.get('chat-url', '')}|{data.get('po-url', '')}", end="")
+            print(f"{data.get('chat-url', '')}|{data.get('developer-url', '')}", end="")
     elif name is not None and len(found) < 2:
         print(written(found[0]) if found else "", end="")
     else:

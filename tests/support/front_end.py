@@ -84,7 +84,7 @@ def session(kubectl: FakeKubectl, server: RedisServer) -> FakeKubectl:
 
 def secret(server: RedisServer, host: str = "orbiter-redis.orbiter-system.svc:6379") -> Any:
     url = server.url.replace(f"127.0.0.1:{server.port}", host)
-    data = {"chat-url": url, "po-url": "redis://po:x@somewhere"}
+    data = {"chat-url": url, "developer-url": "redis://developer:x@somewhere"}
     return an_object("Secret", "orbiter-redis", data=data)
 
 

@@ -59,12 +59,11 @@ async def running_sessions(
 ) -> AsyncIterator[RunningSessions]:
     """Run the sessions' parts until the block ends."""
     chosen = Settings(
-        redis_url=server.url,
         lease_namespace="orbiter-system",
-        **{"image_pull_timeout_seconds": 300} | settings,
+        **{"image_pull_timeout_seconds": 300, "redis_url": server.url} | settings,
     )
     metrics = OperatorMetrics()
-    redis, reader = redis_client(server.url), blocking_client(server.url)
+    redis, reader = redis_client(chosen.redis_url), blocking_client(chosen.redis_url)
     async with Kube(Credentials(lambda: kopf.ConnectionInfo(server=api.url))) as kube:
         sessions = Sessions(
             settings=chosen,

@@ -5,22 +5,34 @@ Nobody can be `default`: it is off. It keeps its rights all the same, because Re
 append-only file in that user's name, and leaves out (with a line in its log) whatever transaction it
 may not do; without them a restart forgets the queue. Each program has the keys and the commands it uses and no others: a worker can
 take work and answer it but cannot create any (its XADD reaches outputs only), a developer worker
-cannot read conversations, a chat front end can speak to sessions and read their answers, nobody can
+cannot read conversations, a chat front end can speak to the sessions of its namespace and read their
+answers, nobody can
 list keys, read the configuration or flush the database. The operator alone may put a
 stream in another's place (RENAME): an id too large would close it for all. A PO worker may overwrite a snapshot and a
 session record, but no stream. The operator may delete a session's keys and end its own blocked read.
+Sessions have users of their own, which the operator makes; with `redis.users: Static` they share `po`.
 `+@connection -@dangerous` is PING, HELLO, CLIENT SETINFO and the like, without CLIENT KILL and LIST.
 */}}
 {{- define "orbiter.redis.acl" -}}
-{{- $connection := "+@connection -@dangerous -select +@transaction" -}}
+{{- $hashes := .hashes -}}
+{{- $values := .root.Values -}}
+{{- $managed := eq $values.redis.users "Managed" -}}
+{{- $connection := "+@connection -@dangerous -select -client|tracking +@transaction" -}}
 {{- $consume := "+xreadgroup +xack +xdel +xclaim +xpending +xrange +xinfo +xgroup|create +xgroup|delconsumer" -}}
 {{- $scripts := "+eval +evalsha +script|load +script|exists" -}}
 {{- $common := printf "-@all %s %s %s" $connection $consume $scripts -}}
 user default off resetpass sanitize-payload resetchannels ~* +@all
-user operator on #{{ .operator }} resetchannels ~worker:* ~agenttask:* {{ $common }} +xadd +xread +xlen +xtrim +xrevrange +rename +time +exists +expire +hget +hmget +hgetall +hset +hexists +hdel +client|unblock (+unlink ~worker:po:*)
-user developer on #{{ .developer }} resetchannels ~worker:developer:* ~worker:lifecycle ~agenttask:* {{ $common }} +exists +expire +type +ttl +get +set +hget +hset +hexists (+xadd ~worker:developer:output ~worker:developer:*:dead ~worker:lifecycle)
-user po on #{{ .po }} resetchannels ~worker:po:* ~worker:lifecycle ~session:* {{ $common }} +exists +expire +type +ttl +get +hget +hmget +hgetall +hset +hsetnx +hdel +hincrbyfloat +rpush +ltrim +lrange (+set ~worker:po:*:snapshot ~session:*) (+xadd ~worker:po:*:output ~worker:po:*:dead ~worker:lifecycle)
-user chat on #{{ .chat }} resetchannels ~session:user:* -@all {{ $connection }} +exists +expire +get +set +hgetall (+xadd ~worker:po:*:input) (+xread +xrange +xrevrange +xlen +hgetall +hget +hmget %R~worker:po:*:output %R~worker:po:*:state)
+user operator on #{{ $hashes.operator }} resetchannels ~worker:* ~agenttask:* {{ $common }} +xadd +xread +xlen +xtrim +xrevrange +rename +time +exists +expire +hget +hmget +hgetall +hset +hexists +hdel +client|unblock {{ if $managed }}+acl|setuser +acl|deluser +info {{ end }}(+unlink ~worker:po:*)
+user developer on #{{ $hashes.developer }} resetchannels ~worker:developer:* ~worker:lifecycle ~agenttask:* {{ $common }} +exists +expire +type +ttl +get +set +hget +hset +hexists (+xadd ~worker:developer:output ~worker:developer:*:dead ~worker:lifecycle)
+{{- if not $managed }}
+user po on #{{ $hashes.po }} resetchannels ~worker:po:* ~worker:lifecycle ~session:* {{ $common }} +exists +expire +type +ttl +get +hget +hmget +hgetall +hset +hsetnx +hdel +hincrbyfloat +rpush +ltrim +lrange (+set ~worker:po:*:snapshot ~session:*) (+xadd ~worker:po:*:output ~worker:po:*:dead ~worker:lifecycle)
+{{- end }}
+{{- range $namespace := $values.workers.namespaces }}
+{{- $user := printf "chat-%s" $namespace }}
+{{- $po := printf "worker:po:%s.*" $namespace }}
+{{- $record := eq $namespace (include "orbiter.adoption.namespace" $.root) | ternary "[0-9-]*" (printf "%s:*" $namespace) }}
+user {{ $user }} on #{{ get $hashes $user }} resetchannels ~session:user:{{ $record }} -@all {{ $connection }} +exists +expire +get +set +hgetall (+xadd ~{{ $po }}:input) (+xread +xrange +xrevrange +xlen +hgetall +hget +hmget %R~{{ $po }}:output %R~{{ $po }}:state)
+{{- end }}
 {{- end }}
 
 {{- define "orbiter.redis.conf" -}}

@@ -41,6 +41,12 @@ class Settings(BaseSettings):
         "redis://127.0.0.1:6379/0",
         description="Redis or Valkey of the queues, for instance redis://operator:PASSWORD@host:6379/0",
     )
+    redis_master_key: str = Field(
+        "",
+        repr=False,
+        description="What the passwords of the sessions' own Redis users follow from; the "
+        "operator's user has to manage users. Empty: all sessions share the user of po-url",
+    )
     watch_namespaces: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Namespaces to serve, separated by commas; empty means the whole cluster"
     )

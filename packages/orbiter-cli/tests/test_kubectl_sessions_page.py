@@ -54,8 +54,8 @@ def worker(claude_workers: RealWorkers) -> None:
 
 @pytest.fixture
 async def environ(redis: Redis, redis_server: RedisServer, tmp_path: Path) -> dict[str, str]:
-    """A shell in which `redis-cli --user chat` reaches the server of this run."""
-    await redis.execute_command("ACL", "SETUSER", "chat", "on", ">pass", "~*", "+@all")
+    """A shell in which `redis-cli --user chat-default` reaches the server of this run."""
+    await redis.execute_command("ACL", "SETUSER", "chat-default", "on", ">pass", "~*", "+@all")
     program = tmp_path / "bin" / "redis-cli"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec /usr/bin/redis-cli -p {redis_server.port} "$@"\n')
@@ -64,7 +64,7 @@ async def environ(redis: Redis, redis_server: RedisServer, tmp_path: Path) -> di
         **os.environ,
         "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}",
         "REDISCLI_AUTH": "pass",
-        "REDIS_URL": f"redis://chat:pass@127.0.0.1:{redis_server.port}/0",
+        "REDIS_URL": f"redis://chat-default:pass@127.0.0.1:{redis_server.port}/0",
     }
 
 

@@ -44,6 +44,7 @@ DEPLOYMENTS = Resource("/apis/apps/v1", "deployments")
 JOBS = Resource("/apis/batch/v1", "jobs")
 PODS = Resource("/api/v1", "pods")
 EVENTS = Resource("/api/v1", "events")
+SECRETS = Resource("/api/v1", "secrets")
 CONFIG_MAPS = Resource("/api/v1", "configmaps")
 LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
 

@@ -67,7 +67,7 @@ def worker_template(
     environment: dict[str, str],
     defaults: WorkerDefaults,
     *,
-    redis_key: str = DEVELOPER_KEY,
+    redis_secret: tuple[str, str] | None = None,
     restart: str = "Never",
 ) -> Object:
     """The pod template of a worker with the user's template laid over it.
@@ -79,7 +79,8 @@ def worker_template(
         labels: Labels the operator finds its pods by; they stay.
         environment: Variables that identify the worker; they stay.
         defaults: What is the same for all workers.
-        redis_key: Which key of the Redis Secret the worker's URL is.
+        redis_secret: Name and key of the Secret with the worker's Redis URL; None: the one that all
+            developer workers share.
         restart: The pod's restartPolicy; it stays.
 
     Returns:
@@ -92,7 +93,8 @@ def worker_template(
     told = environment | {"TERMINATION_GRACE_SECONDS": grace}
     identity: list[Object] = [{"name": name, "value": value} for name, value in told.items()]
     # Last, because a variable may contain those before it: `$(REDIS_URL)` in another's value.
-    identity.append(_secret_variable("REDIS_URL", defaults.redis_secret, redis_key, optional=False))
+    secret, key = redis_secret or (defaults.redis_secret, DEVELOPER_KEY)
+    identity.append(_secret_variable("REDIS_URL", secret, key, optional=False))
     for container in merged["spec"]["containers"]:
         if container["name"] == WORKER:
             container["env"] = _identified(agent, container, identity)

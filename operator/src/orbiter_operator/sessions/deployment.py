@@ -15,7 +15,7 @@ from orbiter_operator.kube.names import (
     TEMPLATE,
     WORKER_APP,
 )
-from orbiter_operator.pods.template import PO_KEY, WorkerDefaults, worker_template
+from orbiter_operator.pods.template import WorkerDefaults, worker_template
 from orbiter_operator.sessions.models import SessionSpec
 
 Object = dict[str, Any]
@@ -29,13 +29,21 @@ def build_template(
     worker_id: str,
     spec: SessionSpec,
     defaults: WorkerDefaults,
+    redis_secret: tuple[str, str],
 ) -> Object:
-    """The pod template of a session's worker."""
+    """The pod template of a session's worker.
+
+    Args:
+        namespace: The session's namespace.
+        name: The session's name.
+        uid: The session's uid.
+        worker_id: Its worker id.
+        spec: Its spec.
+        defaults: What is the same for all workers.
+        redis_secret: Name and key of the Secret with the worker's Redis URL.
+    """
     environment = _environment(worker_id, spec)
-    # Users are counted within their namespace. Where entries are adopted, the keys are the short
-    # ones that front ends of a single namespace know.
-    adopts = namespace == defaults.adopt_namespace
-    environment["SESSION_RECORD_PREFIX"] = SESSION_RECORDS if adopts else session_records(namespace)
+    environment["SESSION_RECORD_PREFIX"] = records_of(namespace, defaults)
     overlay: Object = spec.pod_template or {}
     template = worker_template(
         spec.agent,
@@ -44,7 +52,7 @@ def build_template(
         _labels(name, uid),
         environment,
         defaults,
-        redis_key=PO_KEY,
+        redis_secret=redis_secret,
         restart="Always",
     )
     claim = spec.persistence.persistent_volume_claim
@@ -54,6 +62,15 @@ def build_template(
                 volume.pop("emptyDir", None)
                 volume["persistentVolumeClaim"] = {"claimName": claim.claim_name}
     return template
+
+
+def records_of(namespace: str, defaults: WorkerDefaults) -> str:
+    """How the keys of session records begin: users are counted within their namespace.
+
+    Where entries are adopted they are the short ones that front ends of a single namespace know.
+    """
+    adopts = namespace == defaults.adopt_namespace
+    return SESSION_RECORDS if adopts else session_records(namespace)
 
 
 def fingerprint(template: Object) -> str:

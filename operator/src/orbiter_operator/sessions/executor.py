@@ -10,17 +10,27 @@ from typing import Any
 
 import structlog
 
-from orbiter_operator.kube.client import DEPLOYMENTS, PO_SESSIONS, ApiError, Kube, RefusedError
+from orbiter_contracts.queues import session_record
+from orbiter_operator.kube.client import (
+    DEPLOYMENTS,
+    PO_SESSIONS,
+    SECRETS,
+    ApiError,
+    Kube,
+    RefusedError,
+)
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.models import patch
 from orbiter_operator.kube.names import Key, owner_of
+from orbiter_operator.pods.reasons import CONFIG_PROBLEMS
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.sessions.cache import SessionCache
-from orbiter_operator.sessions.deployment import build_deployment, build_template
+from orbiter_operator.sessions.deployment import build_deployment, build_template, records_of
 from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.models import SessionStatus
 from orbiter_operator.sessions.observed import ObservedSession, deployment_of_session
 from orbiter_operator.sessions.plan import Apply, SessionPlan, SetReplicas
+from orbiter_operator.sessions.users import SessionUsers
 
 log = structlog.get_logger(__name__)
 Object = dict[str, Any]
@@ -32,6 +42,7 @@ class SessionExecutor:
     Args:
         kube: The API client.
         store: Told at once what our own writes returned.
+        users: The sessions' users of Redis.
         events: Posts Kubernetes Events.
         metrics: Where what happens is counted.
         defaults: What is the same for all workers.
@@ -44,6 +55,7 @@ class SessionExecutor:
         *,
         kube: Kube,
         store: SessionCache,
+        users: SessionUsers,
         events: EventPoster,
         metrics: SessionMetrics,
         defaults: WorkerDefaults,
@@ -52,6 +64,7 @@ class SessionExecutor:
     ) -> None:
         self._kube = kube
         self._store = store
+        self._users = users
         self._events = events
         self._metrics = metrics
         self._defaults = defaults
@@ -68,6 +81,7 @@ class SessionExecutor:
             ApiError: The API server refused something else; 409 when `obj` is out of date.
         """
         self._metrics.observed(key, observed)
+        await self._let_in(key, observed, plan)
         match plan.action:
             case SetReplicas():
                 await self._scale(key, plan.action.replicas)
@@ -77,6 +91,28 @@ class SessionExecutor:
             self._allowed()
             await self._events.post(obj, event, self._clock())
         await self._write(key, obj, observed, plan.status)
+
+    async def _let_in(self, key: Key, observed: ObservedSession, plan: SessionPlan) -> None:
+        """Give the worker its user, and the Secret that its pod is made with."""
+        held = observed.spec_error or observed.rival or observed.refusal
+        if held or not self._users.managed:
+            return
+        records = records_of(key.namespace, self._defaults)
+        record = session_record(observed.spec.user_id, records)
+        if observed.queue is not None:
+            await self._users.ensure(key, observed.worker_id, record)
+        # What somebody has deleted, a pod that is made meanwhile waits for.
+        missed = any(pod.waiting_reason in CONFIG_PROBLEMS for pod in observed.pods)
+        if not missed and not isinstance(plan.action, Apply):
+            return
+        self._allowed()
+        try:
+            await self._kube.create(SECRETS, key.namespace, self._users.secret(key, observed.uid))
+        except ApiError as error:
+            if error.status in (401, 429) or error.status >= 500:
+                raise
+            if error.status != 409:
+                raise RefusedError(error.refusal()) from error
 
     async def _scale(self, key: Key, replicas: int) -> None:
         self._allowed()
@@ -95,7 +131,7 @@ class SessionExecutor:
         self._allowed()
         template = build_template(
             *(key.namespace, observed.name, observed.uid, observed.worker_id),
-            *(observed.spec, self._defaults),
+            *(observed.spec, self._defaults, self._users.secret_key(key, observed.uid)),
         )
         body = build_deployment(
             key.namespace, key.name, observed.uid, template, replicas=step.replicas

@@ -24,6 +24,7 @@ from orbiter_operator.sessions.observed import (
     why_held,
 )
 from orbiter_operator.sessions.streams import Record, SessionQueues
+from orbiter_operator.sessions.users import SessionUsers
 
 Object = dict[str, Any]
 _SHOWN = 80
@@ -35,6 +36,7 @@ class SessionObserver:
     Args:
         store: POSessions, Deployments and Pods.
         queues: The sessions' keys in Redis.
+        users: The sessions' users of Redis.
         defaults: What is the same for all workers.
         queue_address: Where Redis is, without a password.
     """
@@ -44,11 +46,13 @@ class SessionObserver:
         *,
         store: SessionCache,
         queues: SessionQueues,
+        users: SessionUsers,
         defaults: WorkerDefaults,
         queue_address: str,
     ) -> None:
         self._store = store
         self._queues = queues
+        self._users = users
         self._defaults = defaults
         self._queue_address = queue_address
         self._heard: dict[str, str] = {}
@@ -117,7 +121,7 @@ class SessionObserver:
         if known is None or known[:2] != (meta["uid"], generation):
             template = build_template(
                 *(key.namespace, key.name, meta["uid"], worker_id_of(obj)),
-                *(spec, self._defaults),
+                *(spec, self._defaults, self._users.secret_key(key, meta["uid"])),
             )
             known = (meta["uid"], generation, fingerprint(template))
             self._templates[key] = known

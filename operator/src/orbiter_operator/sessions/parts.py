@@ -15,7 +15,7 @@ from orbiter_operator.kube.client import DEPLOYMENTS, PO_SESSIONS, PODS, Kube
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.names import SELECTOR, SESSION_UID, Key
-from orbiter_operator.pods.template import WorkerDefaults
+from orbiter_operator.pods.template import PO_KEY, WorkerDefaults
 from orbiter_operator.runtime.reconciler import WorkQueue
 from orbiter_operator.runtime.supervisor import Part, every
 from orbiter_operator.sessions.cache import EVERY_SECONDS, SessionCache, SessionResync
@@ -24,6 +24,7 @@ from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.observe import SessionObserver
 from orbiter_operator.sessions.reconcile import SessionReconciler
 from orbiter_operator.sessions.streams import SessionQueues, registry_key
+from orbiter_operator.sessions.users import SessionUsers
 from orbiter_operator.sessions.wake import Waker
 from orbiter_operator.settings import Settings
 
@@ -68,16 +69,24 @@ class Sessions:
         self._metrics = metrics
         registry = registry_key(settings.lease_namespace, settings.lease_name)
         queues = SessionQueues(redis, registry)
+        self._users = SessionUsers(
+            redis,
+            url=settings.redis_url,
+            master_key=settings.redis_master_key,
+            shared_secret=(defaults.redis_secret, PO_KEY),
+        )
         self.waker: Waker[Key] = Waker(redis=redis, reader=reader, woken=self._message)
         self._observer = SessionObserver(
             store=self.store,
             queues=queues,
+            users=self._users,
             defaults=defaults,
             queue_address=settings.redis_address,
         )
         executor = SessionExecutor(
             kube=kube,
             store=self.store,
+            users=self._users,
             events=events,
             metrics=metrics,
             defaults=defaults,
@@ -88,6 +97,7 @@ class Sessions:
             queue=self.queue,
             store=self.store,
             queues=queues,
+            users=self._users,
             observer=self._observer,
             executor=executor,
             waker=self.waker,
@@ -123,6 +133,7 @@ class Sessions:
             "session pods": pods.follow,
             "waker": self.waker.run,
             "session resync": self._resync.run,
+            **({"session users": self._users.run} if self._users.managed else {}),
             **every(_WORKERS, "session", partial(self.queue.work, self._reconcile)),
         }
 

@@ -25,6 +25,7 @@ from orbiter_operator.sessions.observe import SessionObserver, record_of
 from orbiter_operator.sessions.observed import ObservedSession
 from orbiter_operator.sessions.plan import SessionPlan, plan_session
 from orbiter_operator.sessions.streams import SessionQueues
+from orbiter_operator.sessions.users import SessionUsers
 from orbiter_operator.sessions.wake import Waker
 
 log = structlog.get_logger(__name__)
@@ -39,6 +40,7 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
         queue: Where keys come back to.
         store: POSessions, Deployments and Pods.
         queues: The sessions' keys in Redis.
+        users: The sessions' users of Redis.
         observer: Collects what a decision depends on.
         executor: Carries plans out.
         waker: Told which sessions to watch for messages.
@@ -55,6 +57,7 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
         queue: WorkQueue[Key],
         store: SessionCache,
         queues: SessionQueues,
+        users: SessionUsers,
         observer: SessionObserver,
         executor: SessionExecutor,
         waker: Waker[Key],
@@ -71,6 +74,7 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
         )
         self._store = store
         self._queues = queues
+        self._users = users
         self._observer = observer
         self._executor = executor
         self._waker = waker
@@ -90,6 +94,7 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
                 return False
             record = record_of(obj)
             shared = any(other != key for other in self._store.with_worker(worker_id_of(obj)))
+            await self._users.remove(key)
             await self._queues.wipe(record, shared=shared)
             self._observer.forget(key, record.worker_id)
             self._store.tidied(key, uid)

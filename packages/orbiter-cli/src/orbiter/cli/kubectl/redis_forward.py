@@ -138,7 +138,7 @@ def chat_url(kubectl: Kubectl) -> str:
     try:
         printed = kubectl.run(
             *("get", "secret", SECRET, "--ignore-not-found"),
-            *("-o", f"jsonpath={{.data.{CHAT_KEY}}}{{'|'}}{{.data.po-url}}"),
+            *("-o", f"jsonpath={{.data.{CHAT_KEY}}}{{'|'}}{{.data.developer-url}}"),
         )
     except CommandError as error:
         raise CommandError(f"{error}; {_OTHERWISE}", ExitCode.UNREACHABLE) from None

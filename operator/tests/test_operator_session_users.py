@@ -1,0 +1,292 @@
+"""Sessions' own Redis users, on a real Redis: what each may do, and how it comes and goes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import (
+    AuthenticationError,
+    NoPermissionError,
+    RedisError,
+    ResponseError,
+)
+from support.eventually import eventually
+from support.running_sessions import running_sessions
+from support.talks import NAMESPACE, Talks
+
+from orbiter_contracts import queues
+from orbiter_operator.runtime.supervisor import end
+from orbiter_operator.sessions.cache import session_key
+from orbiter_operator.sessions.users import SECRETS, SessionUsers
+
+MASTER_KEY = "an installation's own"
+ALICE, BOB, MALLORY = (
+    session_key(*name) for name in (("team", "alice"), ("team", "bob"), ("other", "mallory"))
+)
+LIFECYCLE = queues.LIFECYCLE
+MINE, HERS = "other.mallory", "team.alice"
+HER_RECORD = queues.session_record(1)
+MY_RECORD = queues.session_record(1, queues.session_records("other"))
+
+
+@pytest.fixture
+def talks(world):
+    return Talks(world.api, world.redis)
+
+
+@pytest.fixture
+def users(world) -> SessionUsers:
+    return users_of(world)
+
+
+def users_of(world, redis: Redis | None = None, master_key: str = MASTER_KEY) -> SessionUsers:
+    return SessionUsers(
+        redis or world.redis,
+        url=world.server.url,
+        master_key=master_key,
+        shared_secret=("orbiter-redis", "po-url"),
+    )
+
+
+def login(users: SessionUsers, key, uid: str = "u1") -> Redis:
+    url = users.secret(key, uid)["stringData"]["url"]
+    return Redis.from_url(url, protocol=2, decode_responses=True)
+
+
+async def lets_in(users: SessionUsers, key) -> bool:
+    with suppress(RedisError):
+        async with login(users, key) as worker:
+            return await worker.ping()
+    return False
+
+
+@asynccontextmanager
+async def running(users: SessionUsers) -> AsyncIterator[None]:
+    """Have the users looked after meanwhile."""
+    task = asyncio.create_task(users.run())
+    try:
+        yield
+    finally:
+        await end({task})
+
+
+@pytest.fixture
+async def mallory(world, users) -> AsyncIterator[Redis]:
+    """The worker of one session; that of another one has a conversation going."""
+    await users.ensure(ALICE, HERS, HER_RECORD)
+    await users.ensure(MALLORY, MINE, MY_RECORD)
+    for worker in (HERS, MINE):
+        await world.redis.xadd(queues.po_input(worker), {"data": "{}"})
+        await world.redis.xgroup_create(queues.po_input(worker), queues.PO_GROUP, id="0")
+        await world.redis.xadd(queues.po_output(worker), {"data": "{}"})
+        await world.redis.hset(queues.po_state(worker), "state", "ready")
+        await world.redis.rpush(queues.po_turns(worker), "{}")
+        await world.redis.set(queues.po_snapshot(worker), "memory")
+    await world.redis.set(HER_RECORD, "{}")
+    await world.redis.set(MY_RECORD, "{}")
+    await world.redis.xadd(LIFECYCLE, {"data": "{}"}, id="1-1")
+    async with login(users, MALLORY) as client:
+        yield client
+
+
+def attacks(worker: str, record: str) -> list[tuple[str | int, ...]]:
+    """What one session's worker could try with the keys of a session."""
+    said, heard = queues.po_output(worker), queues.po_input(worker)
+    group = queues.PO_GROUP
+    return [
+        ("XRANGE", said, "-", "+"),
+        ("XRANGE", heard, "-", "+"),
+        ("XREADGROUP", "GROUP", group, "thief", "STREAMS", heard, ">"),
+        ("XCLAIM", heard, group, "thief", 0, "1-1", "FORCE"),
+        ("XPENDING", heard, group),
+        ("XINFO", "STREAM", heard),
+        ("XDEL", heard, "1-1"),
+        ("XADD", said, "*", "data", "forged"),
+        ("XADD", queues.dead_letter(heard), "*", "data", "forged"),
+        ("GET", queues.po_snapshot(worker)),
+        ("SET", queues.po_snapshot(worker), "planted"),
+        ("HGETALL", queues.po_state(worker)),
+        ("HSET", queues.po_state(worker), "state", "busy"),
+        ("LRANGE", queues.po_turns(worker), 0, -1),
+        ("RPUSH", queues.po_turns(worker), "{}"),
+        ("HSET", queues.po_hold(worker), "reason", "stopped"),
+        ("HSET", queues.po_lease(worker), "token", "mine"),
+        ("GET", record),
+        ("SET", record, "{}"),
+        ("EXPIRE", record, 1),
+        ("EVAL", "return redis.call('GET', KEYS[1])", 1, record),
+        ("EVAL", "return redis.call('XADD', KEYS[1], '*', 'data', '{}')", 1, said),
+    ]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("number", range(len(attacks(HERS, HER_RECORD))))
+async def test_a_worker_gets_at_nothing_of_another_session_and_at_all_of_its_own(
+    world, mallory, number
+):
+    theirs, own = attacks(HERS, HER_RECORD)[number], attacks(MINE, MY_RECORD)[number]
+    with pytest.raises((NoPermissionError, ResponseError), match=r"(?i)permission|access"):
+        await mallory.execute_command(*theirs)
+    await world.redis.execute_command(*theirs)  # what a user without rules could have done
+    await mallory.execute_command(*own)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("XADD", queues.po_input(MINE), "*", "data", "{}"),
+        ("XRANGE", LIFECYCLE, "-", "+"),
+        ("XDEL", LIFECYCLE, "1-1"),
+        ("XGROUP", "CREATE", LIFECYCLE, "mine", "0"),
+        ("XREADGROUP", "GROUP", queues.OPERATOR_GROUP, "mine", "STREAMS", LIFECYCLE, ">"),
+        ("EVAL", "return redis.call('XDEL', KEYS[1], '1-1')", 1, LIFECYCLE),
+        ("EVAL", "return redis.call('GET', ARGV[1])", 0, HER_RECORD),
+        ("XRANGE", queues.DEVELOPER_INPUT, "-", "+"),
+        ("XADD", queues.DEVELOPER_OUTPUT, "*", "data", "{}"),
+        ("UNLINK", queues.po_input(MINE)),
+        ("ACL", "SETUSER", "s:other:mallory", "~*", "+@all"),
+        ("ACL", "LIST"),
+        ("ACL", "GETUSER", "s:team:alice"),
+        ("CONFIG", "GET", "*"),
+        ("CLIENT", "LIST"),
+        ("CLIENT", "KILL", "USER", "s:team:alice"),
+        ("CLIENT", "TRACKING", "ON", "BCAST"),
+        ("KEYS", "*"),
+        ("SCAN", "0"),
+        ("RANDOMKEY",),
+        ("MONITOR",),
+        ("INFO",),
+        ("FLUSHALL",),
+        ("SELECT", "1"),
+        ("SWAPDB", "0", "1"),
+        ("SUBSCRIBE", "news"),
+        ("FUNCTION", "LIST"),
+        ("SCRIPT", "FLUSH"),
+        ("DEBUG", "OBJECT", HER_RECORD),
+        ("SHUTDOWN",),
+    ],
+    ids=lambda command: " ".join(map(str, command))[:40],
+)
+async def test_a_worker_does_only_what_its_work_needs(mallory, command):
+    with pytest.raises(ResponseError, match=r"(?i)permission|access"):
+        await mallory.execute_command(*command)
+
+
+@pytest.mark.integration
+async def test_a_worker_says_something_in_the_stream_that_all_share(world, mallory):
+    text = "return redis.call('XADD', KEYS[2], '*', 'data', '{}')"
+    assert await mallory.eval(text, 2, queues.po_state(MINE), LIFECYCLE)
+    assert await world.redis.xlen(LIFECYCLE) == 2
+
+
+@pytest.mark.integration
+async def test_a_deleted_sessions_worker_is_cut_off(world, users, mallory):
+    assert await mallory.get(MY_RECORD) == "{}"
+    await users.remove(MALLORY)
+    with pytest.raises(RedisError, match=r"(?i)closed|username-password"):
+        await mallory.get(MY_RECORD)
+    with pytest.raises(AuthenticationError):
+        await mallory.get(MY_RECORD)
+
+
+@pytest.mark.integration
+async def test_a_redis_that_has_lost_its_users_gets_all_of_them_again(own_redis_server):
+    keys = [session_key("team", f"u{number}") for number in range(1000)]
+    async with Redis.from_url(own_redis_server.url) as redis:
+        users = SessionUsers(
+            redis, url=own_redis_server.url, master_key=MASTER_KEY, shared_secret=("", "")
+        )
+        for key in keys:
+            await users.ensure(key, f"team.{key.name}", f"session:user:{key.name}")
+        await users.restore()
+        own_redis_server.kill()
+        own_redis_server.start()
+        assert not await lets_in(users, keys[0])
+        async with running(users):
+            for key in (keys[0], keys[-1]):
+                await eventually(partial(lets_in, users, key))
+
+
+def test_passwords_and_secrets_of_two_sessions_and_of_two_installations_differ(world):
+    ours, theirs = users_of(world), users_of(world, master_key="another's")
+    made = [
+        *(ours.credentials(key, "u1") for key in (ALICE, BOB, MALLORY)),
+        ours.credentials(ALICE, "u2"),
+        theirs.credentials(ALICE, "u1"),
+    ]
+    assert len({item.secret for item in made}) == 5
+    assert len({item.password for item in made}) == 4  # a session made anew has its old user
+    assert ours.credentials(ALICE, "u1") == users_of(world).credentials(ALICE, "u1")
+    assert all(item.secret.startswith(SECRETS) for item in made)
+
+
+def test_the_secret_says_where_redis_is_and_belongs_to_its_session(world):
+    secret = users_of(world).secret(ALICE, "u1")
+    url, ours = urlsplit(secret["stringData"]["url"]), urlsplit(world.server.url)
+    assert unquote(url.username or "") == "s:team:alice"
+    assert (url.scheme, url.hostname, url.port, url.path) == (
+        *(ours.scheme, ours.hostname, ours.port, ours.path),
+    )
+    [owner] = secret["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("POSession", "alice", "u1")
+    assert secret["immutable"] is True
+
+
+@pytest.mark.integration
+async def test_a_session_is_answered_with_a_user_of_its_own(world, talks):
+    talks.apply("alice")
+    async with running_sessions(world.api, world.server, redis_master_key=MASTER_KEY):
+        await talks.send("alice")
+        assert await talks.answered("alice") == ["re: hello"]
+        [secret] = world.api.objects["secrets"].values()
+        [container] = world.api.get("deployments", NAMESPACE, "alice")["spec"]["template"]["spec"][
+            "containers"
+        ]
+        source = {item["name"]: item.get("valueFrom") for item in container["env"]}["REDIS_URL"]
+        reference = {"name": secret["metadata"]["name"], "key": "url"}
+        assert source == {"secretKeyRef": reference}
+        async with Redis.from_url(secret["stringData"]["url"], protocol=2) as worker:
+            assert len(await worker.xrange(queues.po_output("team.alice"))) == 1
+        talks.delete("alice")
+
+        async def gone() -> bool:
+            return "s:team:alice" not in await world.redis.acl_users()
+
+        await eventually(gone)
+
+
+@pytest.mark.integration
+async def test_a_secret_that_somebody_has_deleted_is_made_again(world, talks):
+    talks.apply("alice", idle={"scaleToZeroAfterSeconds": 900})
+    async with running_sessions(world.api, world.server, redis_master_key=MASTER_KEY):
+        await talks.send("alice")
+        assert await talks.answered("alice") == ["re: hello"]
+        [(place, _)] = world.api.objects["secrets"].items()
+        world.api.remove("secrets", *place)
+        [pod] = [item["metadata"]["name"] for item in world.api.objects["pods"].values()]
+        waiting = {"reason": "CreateContainerConfigError", "message": "secret not found"}
+        status = {"name": "worker", "restartCount": 1, "state": {"waiting": waiting}}
+        world.api.patch("pods", NAMESPACE, pod, {"status": {"containerStatuses": [status]}})
+        await eventually(lambda: bool(world.api.objects["secrets"]))
+
+
+@pytest.mark.integration
+async def test_a_redis_that_lets_nobody_manage_users_is_said_in_the_status(world, talks):
+    rules = ("on", ">x", "~*", "+@all", "-acl|setuser")
+    await world.redis.execute_command("ACL", "SETUSER", "limited", *rules)
+    limited = world.server.url.replace("redis://", "redis://limited:x@")
+    talks.apply("alice")
+    async with running_sessions(
+        world.api, world.server, redis_master_key=MASTER_KEY, redis_url=limited
+    ):
+        await eventually(
+            lambda: talks.condition("alice", "Available").get("reason") == "UserNotMade"
+        )
+        told = talks.condition("alice", "Available")["message"]
+        assert "+acl|setuser" in told
+    await world.redis.acl_deluser("limited")
