@@ -166,6 +166,7 @@ class KubernetesTaskStore(VersionedStore):
 
     async def _insert(self, task: Task) -> None:
         body = manifest(task, self._spec(task), managed=self._here)
+        self._following.expect(task.id)
         made = await self._api().create(body)
         if self._here and (task.events or task.state is not TaskState.PENDING):
             body = {"status": managed_status(task)}

@@ -62,6 +62,11 @@ class Following:
             self._changed(task, told)
         return task
 
+    def expect(self, task_id: str) -> None:
+        """A task is about to be created here: it is news, also if a list has it first."""
+        if self.wanted:
+            self._told.setdefault(task_id, -1)
+
     def start(self, api: "AgentTaskApi") -> None:
         """Follow the changes from now on, if anybody wants to be told."""
         if self.wanted and not self.active:
