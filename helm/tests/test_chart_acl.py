@@ -16,7 +16,7 @@ from support.redis_server import running_server
 
 from orbiter_contracts import queues, scripts
 from orbiter_operator.sessions.streams import LOOK, registry_key
-from orbiter_operator.streams.id_repair import MEND
+from orbiter_operator.streams.retention import MEND
 from orbiter_operator.streams.reader import LAST_ID
 from worker_wrapper.queue.lease import LEASE_SECONDS, RELEASE, TAKE
 

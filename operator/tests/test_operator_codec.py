@@ -11,8 +11,8 @@ from support.fake_api import RefusedRequestError
 from support.strange_values import WRITTEN
 
 from orbiter_operator.kube.client import JOBS, ApiError
+from orbiter_operator.kube.connection import OBJECT, decode, decode_event, events
 from orbiter_operator.kube.models import patch
-from orbiter_operator.kube.watch_stream import OBJECT, decode, decode_event, events
 from orbiter_operator.tasks.models import TaskStatus
 
 FIELDS = [

@@ -7,7 +7,7 @@ from conftest import NAMESPACE
 from support.eventually import eventually
 from support.fake_api import RefusedRequestError
 
-from orbiter_operator.handlers import run_kopf
+from orbiter_operator.handlers import NotFollowedError, WatchState, run_kopf
 from orbiter_operator.kube.client import AGENT_TASKS, PO_SESSIONS
 from orbiter_operator.kube.kopf_wire import (
     BoundedLines,
@@ -16,7 +16,6 @@ from orbiter_operator.kube.kopf_wire import (
     Follower,
     responses,
 )
-from orbiter_operator.kube.watch_state import NotFollowedError, WatchState
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.cache import SessionCache
 from orbiter_operator.tasks.cache import TaskCache

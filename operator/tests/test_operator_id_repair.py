@@ -19,11 +19,11 @@ from orbiter_contracts.queues import (
     po_input,
     po_output,
 )
-from orbiter_operator.sessions.observed import entry_time
+from orbiter_operator.sessions.models import entry_time
 from orbiter_operator.sessions.streams import Record, SessionQueues, registry_key
 from orbiter_operator.streams.client import blocking_client, redis_client
-from orbiter_operator.streams.id_repair import SHARED, Mender
 from orbiter_operator.streams.reader import LAST_ID, Inbox, read_routes
+from orbiter_operator.streams.retention import SHARED, Mender
 
 pytestmark = pytest.mark.integration
 FUTURE = "9999999999999-0"

@@ -7,7 +7,7 @@ import pytest
 from support.eventually import eventually
 
 from orbiter_operator.kube.client import JOBS, ApiError, Kube
-from orbiter_operator.kube.credentials import Credentials
+from orbiter_operator.kube.connection import Credentials
 from orbiter_operator.kube.informer import Informer
 
 

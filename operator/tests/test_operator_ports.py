@@ -14,8 +14,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
 from orbiter_operator.app import OperatorMetrics
-from orbiter_operator.runtime.health import Health, HealthServer
-from orbiter_operator.runtime.port import LONGEST_HEAD, MOST, WORD_SECONDS, Answer, Port
+from orbiter_operator.runtime.health import (
+    LONGEST_HEAD,
+    MOST,
+    WORD_SECONDS,
+    Answer,
+    Health,
+    HealthServer,
+    Port,
+)
 
 HALF = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
 WHOLE = HALF + b"\r\n"
@@ -127,13 +134,13 @@ async def test_one_address_takes_no_place_of_another(port):
 
 @pytest.mark.parametrize("said", [b"", HALF])
 async def test_a_request_that_does_not_come_whole_in_time_is_ended(port, said, monkeypatch):
-    monkeypatch.setattr("orbiter_operator.runtime.port.HEAD_SECONDS", 0.01)
+    monkeypatch.setattr("orbiter_operator.runtime.health.HEAD_SECONDS", 0.01)
     assert await talk(port.number, said) == b""
     assert port.connections == 0
 
 
 async def test_an_answer_that_nobody_takes_is_ended(monkeypatch):
-    monkeypatch.setattr("orbiter_operator.runtime.port.ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr("orbiter_operator.runtime.health.ANSWER_SECONDS", 0.01)
     with capture_logs() as lines:
         async with Port("metrics", {"/": lambda: Answer(bytes(LARGE))}, 0) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port.number, limit=1024)

@@ -5,7 +5,7 @@ from support.eventually import eventually
 
 from orbiter_contracts.attempts import request_id
 from orbiter_contracts.queues import task_snapshot
-from orbiter_operator.runtime.throttle import HINTS_SECONDS
+from orbiter_operator.runtime.supervisor import HINTS_SECONDS
 
 pytestmark = pytest.mark.integration
 NAMESPACE = "team"

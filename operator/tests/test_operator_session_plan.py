@@ -8,8 +8,14 @@ from orbiter_contracts import POState
 from orbiter_contracts.endings import name_in_use
 from orbiter_operator.kube.models import Refusal
 from orbiter_operator.pods.state import PodState
-from orbiter_operator.sessions.models import SessionSpec, SessionStatus
-from orbiter_operator.sessions.observed import DeploymentState, ObservedSession, QueueState, Rival
+from orbiter_operator.sessions.models import (
+    DeploymentState,
+    ObservedSession,
+    QueueState,
+    Rival,
+    SessionSpec,
+    SessionStatus,
+)
 from orbiter_operator.sessions.plan import Apply, SetReplicas, plan_session
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

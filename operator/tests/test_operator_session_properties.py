@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 
 from orbiter_contracts import POState
 from orbiter_operator.pods.state import PodState
-from orbiter_operator.sessions.models import SessionSpec, SessionStatus
-from orbiter_operator.sessions.observed import DeploymentState, ObservedSession, QueueState, Rival
+from orbiter_operator.sessions.models import (
+    DeploymentState,
+    ObservedSession,
+    QueueState,
+    Rival,
+    SessionSpec,
+    SessionStatus,
+)
 from orbiter_operator.sessions.plan import Apply, SetReplicas, is_busy, plan_session
 from orbiter_operator.sessions.status import last_activity
 

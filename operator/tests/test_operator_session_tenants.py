@@ -8,7 +8,7 @@ from support.talks import NAMESPACE, Talks
 
 from orbiter_contracts.queues import po_hold, po_input, po_output, po_snapshot
 from orbiter_operator.sessions.cache import worker_id_of
-from orbiter_operator.sessions.observed import worker_id_error
+from orbiter_operator.sessions.models import worker_id_error
 from orbiter_operator.sessions.streams import registry_key
 
 REGISTRY = registry_key("orbiter-system", "orbiter-operator")

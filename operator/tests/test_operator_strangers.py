@@ -11,7 +11,7 @@ from support.talks import Talks
 
 from orbiter_operator.kube.cache import Children
 from orbiter_operator.kube.names import Key
-from orbiter_operator.sessions.observed import deployment_of_session, pod_of_session
+from orbiter_operator.sessions.models import deployment_of_session, pod_of_session
 from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
 from orbiter_operator.tasks.observed import job_of_attempt, pod_of_attempt
 from orbiter_operator.tasks.plan import actions

@@ -7,7 +7,7 @@ import pytest
 from support.eventually import eventually
 from support.fake_api import RefusedRequestError
 
-from orbiter_operator.kube.watch_state import PATIENCE_SECONDS, WatchState
+from orbiter_operator.handlers import PATIENCE_SECONDS, WatchState
 
 LIST = "/apis/orbiter.dev/v1alpha1/posessions"
 

@@ -15,24 +15,22 @@ import kopf
 import structlog
 from redis.asyncio import Redis
 
-from orbiter_operator.handlers import run_kopf
+from orbiter_operator.handlers import WatchState, run_kopf
 from orbiter_operator.kube.client import AGENT_TASKS, JOBS, PO_SESSIONS, PODS, Kube
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.kopf_wire import Followed
 from orbiter_operator.kube.leader_election import Leader, LeaseLostError
 from orbiter_operator.kube.names import SELECTOR, Key
-from orbiter_operator.kube.watch_state import WatchState
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.runtime.health import Health
 from orbiter_operator.runtime.metrics import Metrics
 from orbiter_operator.runtime.reconciler import WorkQueue
-from orbiter_operator.runtime.supervisor import Part, Supervisor, every
-from orbiter_operator.runtime.throttle import UNHURRIED_SECONDS, Throttle
+from orbiter_operator.runtime.supervisor import UNHURRIED_SECONDS, Part, Supervisor, Throttle, every
 from orbiter_operator.sessions.cache import KIND as SESSION
 from orbiter_operator.sessions.metrics import GAUGES as SESSION_GAUGES
 from orbiter_operator.sessions.metrics import SessionMetrics
-from orbiter_operator.sessions.parts import Sessions
+from orbiter_operator.sessions.reconcile import Sessions
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.intake import Intake

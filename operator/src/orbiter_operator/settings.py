@@ -1,6 +1,6 @@
 """Every knob of the operator, in one validated place.
 
-`main` loads it once and hands the values on; no other module reads the environment. Each field is
+`__main__` loads it once and hands the values on; no other module reads the environment. Each field is
 the environment variable `ORBITER_<NAME>`; `orbiter-operator --help` prints this list.
 """
 

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 import aiohttp
 import orjson
 
-from orbiter_operator.kube.credentials import Credentials
+from orbiter_operator.kube.connection import LIST, OBJECT, Credentials, chunks, events, read
 from orbiter_operator.kube.models import Refusal
-from orbiter_operator.kube.watch_stream import LIST, OBJECT, chunks, events, read
-from orbiter_operator.runtime.throttle import Throttle
+from orbiter_operator.runtime.supervisor import Throttle
 
 Object = dict[str, Any]
 MERGE_PATCH = "application/merge-patch+json"

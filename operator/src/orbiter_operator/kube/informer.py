@@ -14,8 +14,7 @@ import structlog
 from orbiter_operator.kube.cache import Cache, ObjectCache
 from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube, Resource
 from orbiter_operator.kube.names import Key
-from orbiter_operator.runtime.supervisor import run_together
-from orbiter_operator.runtime.throttle import Throttle
+from orbiter_operator.runtime.supervisor import Throttle, run_together
 
 log = structlog.get_logger(__name__)
 _PAUSE_SECONDS = 0.2

@@ -18,8 +18,7 @@ from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.sessions.cache import SessionCache
 from orbiter_operator.sessions.deployment import build_deployment, build_template
 from orbiter_operator.sessions.metrics import SessionMetrics
-from orbiter_operator.sessions.models import SessionStatus
-from orbiter_operator.sessions.observed import ObservedSession, deployment_of_session
+from orbiter_operator.sessions.models import ObservedSession, SessionStatus, deployment_of_session
 from orbiter_operator.sessions.plan import Apply, SessionPlan, SetReplicas
 
 log = structlog.get_logger(__name__)

@@ -15,11 +15,12 @@ from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.sessions.cache import SessionCache, worker_id_of
 from orbiter_operator.sessions.deployment import build_template, fingerprint
-from orbiter_operator.sessions.models import SessionSpec, SessionStatus
-from orbiter_operator.sessions.observed import (
+from orbiter_operator.sessions.models import (
     DUPLICATE_WORKER,
     ObservedSession,
     QueueState,
+    SessionSpec,
+    SessionStatus,
     read_session_spec,
     why_held,
 )

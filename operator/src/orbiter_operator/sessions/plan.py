@@ -10,8 +10,7 @@ from typing import Literal, NamedTuple
 
 from orbiter_operator.kube.models import Event, Frozen
 from orbiter_operator.pods.reasons import Problem, why_not_ready
-from orbiter_operator.sessions.models import SessionStatus
-from orbiter_operator.sessions.observed import ObservedSession, why_held
+from orbiter_operator.sessions.models import ObservedSession, SessionStatus, why_held
 from orbiter_operator.sessions.status import View, events, last_activity, write
 
 _LOOK_FOR_LOST_POD = 5.0

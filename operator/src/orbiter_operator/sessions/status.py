@@ -16,8 +16,7 @@ from orbiter_contracts.bounds import one_line
 from orbiter_contracts.outcome import TaskUsage
 from orbiter_contracts.queues import dead_letter, po_input, po_output
 from orbiter_operator.kube.models import Condition, ConditionStatus, Event
-from orbiter_operator.sessions.models import SessionPhase, SessionStatus
-from orbiter_operator.sessions.observed import ObservedSession
+from orbiter_operator.sessions.models import ObservedSession, SessionPhase, SessionStatus
 
 _QUIET = ("Suspended", "QueueUnavailable")
 _WHY = {

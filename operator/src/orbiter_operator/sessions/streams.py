@@ -27,8 +27,8 @@ from orbiter_contracts.queues import (
     po_output,
     po_state,
 )
-from orbiter_operator.sessions.observed import QueueState, queue_state
-from orbiter_operator.streams.id_repair import AHEAD_SECONDS, Mender, is_ahead
+from orbiter_operator.sessions.models import QueueState, queue_state
+from orbiter_operator.streams.retention import AHEAD_SECONDS, Mender, is_ahead
 
 log = structlog.get_logger(__name__)
 _AT_ONCE = 100

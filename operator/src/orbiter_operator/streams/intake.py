@@ -22,8 +22,7 @@ from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT, TASK_FIEL
 from orbiter_operator.kube.client import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube, too_large
 from orbiter_operator.kube.leader_election import NotLeadingError
 from orbiter_operator.kube.names import ENTRY, MANAGED_BY, MANAGER, REQUEST, task_name
-from orbiter_operator.runtime.supervisor import run_together
-from orbiter_operator.runtime.throttle import UNHURRIED_SECONDS, next_moment
+from orbiter_operator.runtime.supervisor import UNHURRIED_SECONDS, next_moment, run_together
 from orbiter_operator.streams.attempts import CONSUMER
 from orbiter_operator.streams.dead_letters import DeadLetters
 from orbiter_operator.streams.reader import Entry, Inbox, id_before

@@ -24,8 +24,12 @@ from orbiter_contracts import (
 )
 from orbiter_contracts.queues import DEVELOPER_OUTPUT, LIFECYCLE, OPERATOR_GROUP
 from orbiter_operator.kube.names import Key
-from orbiter_operator.runtime.supervisor import run_together
-from orbiter_operator.runtime.throttle import HINTS_SECONDS, UNHURRIED_SECONDS, next_moment
+from orbiter_operator.runtime.supervisor import (
+    HINTS_SECONDS,
+    UNHURRIED_SECONDS,
+    next_moment,
+    run_together,
+)
 from orbiter_operator.streams.attempts import CONSUMER, Attempts
 from orbiter_operator.streams.dead_letters import DeadLetters
 from orbiter_operator.streams.pending_outputs import PendingOutput, PendingOutputs

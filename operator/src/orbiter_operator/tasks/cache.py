@@ -24,8 +24,7 @@ from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.runtime.reconciler import WorkQueue
-from orbiter_operator.streams.id_repair import Mender
-from orbiter_operator.streams.retention import lag, trim_streams
+from orbiter_operator.streams.retention import Mender, lag, trim_streams
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.models import FINAL
 from orbiter_operator.tasks.observed import job_of_attempt, pod_matters, pod_of_attempt

@@ -130,7 +130,7 @@ def still_there(observed: Observed, now: datetime) -> bool:
     """Whether a pod of any attempt may still be working."""
     if any(pod.alive(now) for pod in observed.pods):
         return True
-    # Pods are heard of late (see `runtime/throttle`): a quick worker answers before its pod is
+    # Pods are heard of late (see `runtime/supervisor`): a quick worker answers before its pod is
     # known.
     return any(
         not job.over and not job.deleting and not observed.pods_of(job.attempt)
