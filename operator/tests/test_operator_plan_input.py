@@ -4,7 +4,8 @@ from support.observed import NOW, decide, ended, job, observed, output, pod, rec
 
 from orbiter_contracts import AgentVerdict
 from orbiter_operator.tasks.models import Answer
-from orbiter_operator.tasks.plan.actions import DeleteJob, StartAttempt, message_id
+from orbiter_operator.tasks.observed import message_id
+from orbiter_operator.tasks.plan.actions import DeleteJob, StartAttempt
 
 DAY = 24 * 3600
 QUESTION = AgentVerdict(status="input_required", question="which branch?", summary="looked around")

@@ -16,16 +16,9 @@ from orbiter_operator.kube.models import patch
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.tasks.models import FINAL, Answer, TaskStatus
-from orbiter_operator.tasks.observed import Observed, Slots
+from orbiter_operator.tasks.observed import Observed, Slots, current_attempt, message_id
 from orbiter_operator.tasks.plan import plan
-from orbiter_operator.tasks.plan.actions import (
-    DeleteJob,
-    ForgetSession,
-    Publish,
-    StartAttempt,
-    current_attempt,
-    message_id,
-)
+from orbiter_operator.tasks.plan.actions import DeleteJob, ForgetSession, Publish, StartAttempt
 
 LIMIT = 2
 EVENTS = [

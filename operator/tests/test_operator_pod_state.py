@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from orbiter_operator.kube.names import ENTRY, REQUEST, task_name
-from orbiter_operator.tasks.observed import Adopted, pod_of_attempt, read_adoption
+from orbiter_operator.tasks.cache import pod_of_attempt
+from orbiter_operator.tasks.observe import read_adoption
+from orbiter_operator.tasks.observed import Adopted
 
 
 def pod(status: dict[str, Any], **meta: Any) -> dict[str, Any]:

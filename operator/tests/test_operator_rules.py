@@ -11,7 +11,7 @@ from support.running_sessions import DEFAULTS as PLAIN
 from orbiter_operator.pods.overlay import merge
 from orbiter_operator.pods.rules import DEEPEST
 from orbiter_operator.tasks.job import build_job
-from orbiter_operator.tasks.observed import read_spec
+from orbiter_operator.tasks.observe import read_spec
 
 DEFAULTS = PLAIN._replace(protected_secrets=("orbiter-redis-auth", "sh.helm.release.v1.orbiter.*"))
 OURS = "orbiter-redis"

@@ -8,9 +8,9 @@ from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.tasks.models import TaskSpec, TaskStatus
-from orbiter_operator.tasks.observed import Observed
+from orbiter_operator.tasks.observed import Observed, message_id
 from orbiter_operator.tasks.plan import plan
-from orbiter_operator.tasks.plan.actions import Plan, message_id
+from orbiter_operator.tasks.plan.actions import Plan
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 PATIENCE = timedelta(seconds=300)

@@ -22,13 +22,9 @@ from orbiter_operator.kube.models import (
     Refusal,
     Status,
     Time,
-    Workspace,
-    read_model,
 )
 from orbiter_operator.kube.names import SESSION, SESSION_UID, TEMPLATE, label_of, owner_of
-from orbiter_operator.pods.rules import image_error, pod_error
 from orbiter_operator.pods.state import PodState, pod_state
-from orbiter_operator.pods.template import WorkerDefaults
 
 SessionPhase = Literal["Asleep", "Waking", "Ready", "Busy", "Suspended", "Failed"]
 
@@ -246,23 +242,6 @@ def worker_id_error(namespace: str, name: str, worker_id: str) -> str | None:
         f"namespace and a dot, have letters, digits, '.', '_' and '-' only, and at most "
         f"{_LONGEST_WORKER_ID} of them; write {default_worker_id(namespace, name)} or leave it out"
     )
-
-
-def read_session_spec(
-    meta: Object, raw: Object, defaults: WorkerDefaults
-) -> tuple[SessionSpec, str | None]:
-    """Read a POSession's spec; an empty one and why, when it cannot be read or run.
-
-    Args:
-        meta: The session's metadata.
-        raw: Its spec.
-        defaults: What the installation says about every worker.
-    """
-    spec, why = read_model(SessionSpec, raw)
-    why = why or image_error(spec.agent, defaults.images)
-    if why is None and spec.worker_id is not None:
-        why = worker_id_error(meta["namespace"], meta["name"], spec.worker_id)
-    return spec, why or pod_error(spec.agent, Workspace(), spec.pod_template or {}, defaults)
 
 
 def queue_state(reply: Sequence[Any]) -> QueueState:

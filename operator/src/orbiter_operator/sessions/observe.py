@@ -10,8 +10,9 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from orbiter_contracts.bounds import one_line
-from orbiter_operator.kube.models import Refusal
+from orbiter_operator.kube.models import Refusal, Workspace, read_model
 from orbiter_operator.kube.names import Key
+from orbiter_operator.pods.rules import image_error, pod_error
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.sessions.cache import SessionCache, worker_id_of
 from orbiter_operator.sessions.deployment import build_template, fingerprint
@@ -21,8 +22,8 @@ from orbiter_operator.sessions.models import (
     QueueState,
     SessionSpec,
     SessionStatus,
-    read_session_spec,
     why_held,
+    worker_id_error,
 )
 from orbiter_operator.sessions.streams import Record, SessionQueues
 
@@ -130,3 +131,20 @@ def record_of(obj: Object) -> Record:
     meta = obj["metadata"]
     retain = (obj.get("spec") or {}).get("retainPolicy") == "Retain"
     return Record(meta["uid"], meta["namespace"], meta["name"], worker_id_of(obj), retain)
+
+
+def read_session_spec(
+    meta: Object, raw: Object, defaults: WorkerDefaults
+) -> tuple[SessionSpec, str | None]:
+    """Read a POSession's spec; an empty one and why, when it cannot be read or run.
+
+    Args:
+        meta: The session's metadata.
+        raw: Its spec.
+        defaults: What the installation says about every worker.
+    """
+    spec, why = read_model(SessionSpec, raw)
+    why = why or image_error(spec.agent, defaults.images)
+    if why is None and spec.worker_id is not None:
+        why = worker_id_error(meta["namespace"], meta["name"], spec.worker_id)
+    return spec, why or pod_error(spec.agent, Workspace(), spec.pod_template or {}, defaults)

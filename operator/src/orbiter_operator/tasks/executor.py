@@ -21,10 +21,10 @@ from orbiter_operator.kube.names import Key, job_name, worker_id
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
-from orbiter_operator.tasks.cache import TaskCache
+from orbiter_operator.tasks.cache import TaskCache, job_of_attempt
 from orbiter_operator.tasks.job import build_job, build_message
 from orbiter_operator.tasks.models import FINAL, TaskStatus
-from orbiter_operator.tasks.observed import Observed, job_of_attempt
+from orbiter_operator.tasks.observed import Observed, current_attempt
 from orbiter_operator.tasks.plan.actions import (
     DeleteJob,
     DeleteTask,
@@ -32,7 +32,6 @@ from orbiter_operator.tasks.plan.actions import (
     Plan,
     Publish,
     StartAttempt,
-    current_attempt,
 )
 from orbiter_operator.tasks.plan.status import smallest, too_large_event, without_result
 

@@ -19,8 +19,7 @@ from orbiter_operator.kube.names import (
 )
 from orbiter_operator.pods.template import WorkerDefaults, worker_template
 from orbiter_operator.tasks.models import TaskSpec
-from orbiter_operator.tasks.observed import Observed
-from orbiter_operator.tasks.plan.actions import message_id, session_of
+from orbiter_operator.tasks.observed import Observed, message_id, session_of
 
 _REFUSED = (403, 404)
 

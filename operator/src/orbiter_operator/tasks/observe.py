@@ -4,15 +4,18 @@ Most of it is in memory already. The API server and Redis are asked only where a
 the answer: before a worker is declared dead, and for a prompt that is kept in a ConfigMap.
 """
 
+import re
 import time
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 from orbiter_contracts.attempts import Attempt
+from orbiter_contracts.bounds import one_line
 from orbiter_operator.kube.client import JOBS, PODS, ApiError, Kube
-from orbiter_operator.kube.models import Refusal
-from orbiter_operator.kube.names import ATTEMPT, TASK_UID, Key, job_name
+from orbiter_operator.kube.models import Refusal, read_model
+from orbiter_operator.kube.names import ATTEMPT, ENTRY, REQUEST, TASK_UID, Key, job_name, task_name
+from orbiter_operator.pods.rules import image_error, pod_error
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempts
@@ -20,13 +23,20 @@ from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutpu
 from orbiter_operator.tasks.cache import TaskCache, phase_of
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.job import read_prompt
-from orbiter_operator.tasks.models import TaskSpec, TaskStatus
-from orbiter_operator.tasks.observed import Dependencies, Observed, read_adoption, read_spec
-from orbiter_operator.tasks.plan.actions import current_attempt, message_id
-from orbiter_operator.tasks.plan.status import stage
+from orbiter_operator.tasks.models import TaskSpec, TaskStatus, size_error
+from orbiter_operator.tasks.observed import (
+    Adopted,
+    Dependencies,
+    Observed,
+    current_attempt,
+    message_id,
+    stage,
+)
 from orbiter_operator.tasks.plan.waiting import resolve
 
 Object = dict[str, Any]
+_ENTRY_ID = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,19})")
+_SHOWN = 60
 PLACE_SHOWN_SECONDS = 60.0
 """How long a place in line may stay in the status before it is written anew."""
 
@@ -236,3 +246,39 @@ class Observer:
     def _dependents_wait(self, key: Key) -> bool:
         dependents = (self._store.get(dependent) for dependent in self._store.dependents(key))
         return any(obj is not None and phase_of(obj) in ("", "Pending") for obj in dependents)
+
+
+def read_adoption(meta: dict[str, Any], namespace: str) -> tuple[Adopted | None, str | None]:
+    """Which queue entry a task was made of, by its annotations; or why they are not believed.
+
+    Anybody who may create a task may annotate it so. A name that is the entry's hash, where adopted
+    tasks are, is what the operator gives; that the entry is nobody else's, Redis is asked.
+
+    Args:
+        meta: The task's metadata.
+        namespace: Where entries from outside become tasks; empty when nowhere.
+    """
+    annotations = meta.get("annotations") or {}
+    if ENTRY not in annotations:
+        return None, None
+    entry, request = str(annotations[ENTRY]), str(annotations.get(REQUEST) or "")
+    ours = meta["namespace"] == namespace and meta["name"] == task_name(entry)
+    if ours and request and _is_entry_id(entry):
+        return Adopted(entry=entry, request_id=request), None
+    return None, (
+        f"annotation {ENTRY}: {one_line(entry, _SHOWN)!r} is ignored, the task runs its own "
+        "prompt: the operator alone makes tasks of queue entries; leave the annotation out"
+    )
+
+
+def _is_entry_id(text: str) -> bool:
+    """Whether it is the id of a stream entry as Redis writes it."""
+    found = _ENTRY_ID.fullmatch(text)
+    return found is not None and all(int(part) < 2**64 for part in found.groups())
+
+
+def read_spec(raw: dict[str, Any], defaults: WorkerDefaults) -> tuple[TaskSpec, str | None]:
+    """Read an AgentTask's spec; an empty one and why, when it cannot be read or run."""
+    spec, why = read_model(TaskSpec, raw)
+    why = why or size_error(raw) or image_error(spec.agent, defaults.images)
+    return spec, why or pod_error(spec.agent, spec.workspace, spec.pod_template or {}, defaults)

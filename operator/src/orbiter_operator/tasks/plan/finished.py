@@ -14,7 +14,7 @@ from orbiter_operator.tasks.plan.actions import (
     left,
     leftovers,
 )
-from orbiter_operator.tasks.plan.result import end_event
+from orbiter_operator.tasks.plan.status import end_event
 
 _FOR_DEPENDENTS_SECONDS = 60.0
 
@@ -24,7 +24,7 @@ def at_the_end(observed: Observed, now: datetime) -> Plan:
     status = observed.status
     steps: tuple[DeleteJob | DeleteTask | ForgetSession, ...] = ()
     dues: list[float] = []
-    if stop := leftovers(observed):
+    if stop := leftovers(observed.jobs):
         rest = left(status.completion_time, LINGERING, now)
         if rest <= 0 or status.phase == "Cancelled" or status.reason in STOPPED_BY_US:
             steps = stop

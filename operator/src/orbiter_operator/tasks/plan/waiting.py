@@ -8,23 +8,29 @@ from orbiter_contracts.bounds import one_line
 from orbiter_operator.kube.models import Event, Refusal
 from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.reasons import NO_POD_AFTER, Explanation
-from orbiter_operator.tasks.observed import Dependencies, Observed, slot_after
+from orbiter_operator.tasks.observed import (
+    Continuation,
+    Dependencies,
+    Observed,
+    continuation,
+    ended_at,
+    failures_before,
+    slot_after,
+)
 from orbiter_operator.tasks.plan.actions import (
     LINGERING,
-    Continuation,
     Plan,
     Publish,
     StartAttempt,
-    continuation,
-    failures_before,
     leftovers,
 )
-from orbiter_operator.tasks.plan.result import give_up, substitute, waiting_event
 from orbiter_operator.tasks.plan.status import (
     asked_something,
     dependencies_met,
-    ended_at,
+    give_up,
     pending_status,
+    substitute,
+    waiting_event,
     write,
 )
 
@@ -99,7 +105,7 @@ def _cancel(observed: Observed, now: datetime, attempt: int) -> Plan:
         output = substitute(observed, now, attempt, why, "cancelled")
         return Plan(actions=(Publish(attempt=attempt, output=output),), reobserve=True)
     end = give_up(observed, now, "Cancelled", "Cancelled", "cancelled before it ran")
-    return end.model_copy(update={"actions": leftovers(observed)})
+    return end.model_copy(update={"actions": leftovers(observed.jobs)})
 
 
 def _previous_holds(observed: Observed, now: datetime, previous: int) -> Plan | None:
@@ -115,7 +121,7 @@ def _previous_holds(observed: Observed, now: datetime, previous: int) -> Plan | 
     if any(pod.alive(now) for pod in observed.pods_of(previous)):
         # It has answered and will leave by itself; its log stays readable as long as its Job does.
         lingers = now - ended >= LINGERING
-        steps = leftovers(observed) if lingers else ()
+        steps = leftovers(observed.jobs) if lingers else ()
         return Plan(actions=steps, slot=slot, requeue_after=REQUEUE_SECONDS)
     return None
 
