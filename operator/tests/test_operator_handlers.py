@@ -9,7 +9,7 @@ from support.fake_api import RefusedRequestError
 
 from orbiter_operator.handlers import NotFollowedError, WatchState, run_kopf
 from orbiter_operator.kube.client import AGENT_TASKS, PO_SESSIONS
-from orbiter_operator.kube.kopf_wire import (
+from orbiter_operator.kube.kopf_codec import (
     BoundedLines,
     BoundedResponse,
     Followed,
@@ -59,7 +59,7 @@ class Running:
         for plural, cache in self.caches.items():
             self.put(plural, "first")
             await eventually(lambda cache=cache: "first" in cache.names())
-        await eventually(lambda: self.state.in_step)
+        await eventually(lambda: not self.state.interrupted)
 
     def put(self, plural, name):
         meta = {"name": name, "namespace": NAMESPACE}
@@ -120,7 +120,7 @@ async def test_the_server_may_go_away_and_come_back(api, kopf, plural):
     kopf.put(plural, "meanwhile")
     await api.start()
     await eventually(lambda: "meanwhile" in kopf.caches[plural].names())
-    await eventually(lambda: kopf.state.in_step)
+    await eventually(lambda: not kopf.state.interrupted)
 
 
 async def test_a_broken_watch_of_one_kind_is_named_and_the_other_is_followed(api, kopf):
@@ -175,7 +175,7 @@ async def test_a_watch_that_the_server_ends_with_an_error_is_interrupted_and_ask
     monkeypatch,
 ):
     """kopf itself takes any error but 410 for the end of the operator."""
-    monkeypatch.setattr("orbiter_operator.kube.kopf_wire._ERROR_SECONDS", 0.0)
+    monkeypatch.setattr("orbiter_operator.kube.kopf_codec._ERROR_SECONDS", 0.0)
     told = []
 
     class Content:

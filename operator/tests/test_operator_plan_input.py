@@ -117,7 +117,7 @@ def test_nobody_answers_in_time():
     assert (decision.status.phase, decision.status.reason) == ("Failed", "InputTimeout")
     assert decision.status.message == "nobody answered within 72h00m: which branch?"
     assert decision.status.duration == "72h00m"
-    assert decision.event.reason == "Failed"
+    assert decision.events[0].reason == "Failed"
 
 
 def test_the_time_to_answer_can_be_changed_while_it_waits():
@@ -137,7 +137,7 @@ def test_a_task_that_waits_for_an_answer_can_be_cancelled():
         decision = decide(facts)
         assert decision.status.phase == "Cancelled"
         assert decision.status.message == "cancelled by spec.desiredState"
-        assert decision.event.reason == "Cancelled"
+        assert decision.events[0].reason == "Cancelled"
         assert decision.actions == ()
 
 

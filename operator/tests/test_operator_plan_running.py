@@ -143,7 +143,7 @@ def test_a_success_completes_the_task_with_everything_it_reported():
     assert status.usage.cost_usd == 0.25
     assert (status.duration_ms, status.duration) == (72_000, "1m12s")
     assert status.condition("Succeeded").status == "True"
-    assert decision.event.reason == "Completed"
+    assert decision.events[0].reason == "Completed"
 
 
 def test_a_place_is_free_when_the_container_has_ended_not_when_the_answer_is_there():
@@ -205,7 +205,7 @@ def test_a_cancelled_output_makes_the_task_cancelled():
     decision = decide(running(spec=spec(desiredState="Cancelled"), **record(out)))
     assert decision.status.phase == "Cancelled"
     assert decision.actions == (STOP,)
-    assert decision.event.kind == "Normal"
+    assert decision.events[0].kind == "Normal"
 
 
 def test_a_success_that_came_before_the_wish_to_cancel_stays_a_success():
@@ -365,8 +365,8 @@ def test_the_start_of_the_first_attempt_is_the_start_of_the_task():
 def test_a_pod_that_cannot_start_is_announced_once():
     stuck = pod(waiting_reason="ImagePullBackOff", waiting_message="no", waiting_since=NOW)
     facts = STARTING.model_copy(update={"pods": (stuck,)})
-    assert decide(facts).event.reason == "ImagePullFailed"
-    assert decide(ended(facts)).event is None
+    assert decide(facts).events[0].reason == "ImagePullFailed"
+    assert decide(ended(facts)).events == ()
 
 
 def test_the_pod_of_an_attempt_is_remembered_when_it_is_gone():

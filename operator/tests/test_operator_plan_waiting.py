@@ -74,7 +74,7 @@ def test_a_missing_dependency_is_named():
 def test_a_failed_dependency_fails_the_task():
     decision = decide(observed(dependencies=Dependencies(failed="build")))
     assert (decision.status.phase, decision.status.reason) == ("Failed", "DependencyFailed")
-    assert decision.event.kind == "Warning"
+    assert decision.events[0].kind == "Warning"
 
 
 def test_a_cycle_fails_the_task_and_names_the_cycle():
@@ -212,10 +212,10 @@ def test_a_result_of_the_last_attempt_does_not_outlive_the_start_of_the_next():
 
 def test_what_keeps_a_task_from_starting_is_announced_once():
     facts = observed(prompt=None, prompt_error="ConfigMap p does not exist")
-    assert decide(facts).event.reason == "PromptMissing"
-    assert decide(ended(facts)).event is None
+    assert decide(facts).events[0].reason == "PromptMissing"
+    assert decide(ended(facts)).events == ()
 
 
 def test_waiting_in_line_or_for_others_is_nothing_to_announce():
-    assert decide(observed(slots=FULL)).event is None
-    assert decide(observed(dependencies=Dependencies(waiting=("a",)))).event is None
+    assert decide(observed(slots=FULL)).events == ()
+    assert decide(observed(dependencies=Dependencies(waiting=("a",)))).events == ()

@@ -81,7 +81,7 @@ def available(plan):
 
 def test_a_new_session_gets_a_deployment_without_a_pod():
     plan = decide(session(deployment=None, queue=QueueState()))
-    assert plan.action == Apply(replicas=0, create=True)
+    assert plan.actions == (Apply(replicas=0, create=True),)
     assert plan.status.phase == "Asleep"
     assert plan.watch == "input"
     assert plan.status.input_stream == "worker:po:team.alice:input"
@@ -89,7 +89,7 @@ def test_a_new_session_gets_a_deployment_without_a_pod():
 
 def test_a_new_session_for_which_a_message_waits_begins_awake():
     plan = decide(session(deployment=None, queue=queue(undelivered=1)))
-    assert plan.action == Apply(replicas=1, create=True)
+    assert plan.actions == (Apply(replicas=1, create=True),)
     assert plan.status.phase == "Waking"
 
 
@@ -100,14 +100,14 @@ def test_a_new_session_for_which_a_message_waits_begins_awake():
 )
 def test_a_sleeping_session_wakes_for_any_message_that_is_not_answered(waiting):
     plan = decide(session(queue=queue(**waiting)))
-    assert plan.action == SetReplicas(replicas=1)
+    assert plan.actions == (SetReplicas(replicas=1),)
     assert plan.status.phase == "Waking"
     assert plan.watch == "nothing"
 
 
 def test_it_is_scaled_at_once_and_its_status_is_written_after_others_have_been_woken_too():
     plan = decide(session(status={"phase": "Asleep"}, queue=queue(undelivered=1)))
-    assert plan.action == SetReplicas(replicas=1)
+    assert plan.actions == (SetReplicas(replicas=1),)
     assert plan.status is None
     assert plan.requeue
 
@@ -115,14 +115,14 @@ def test_it_is_scaled_at_once_and_its_status_is_written_after_others_have_been_w
 def test_it_is_not_woken_while_the_last_pod_still_ends():
     leaving = running(deleted_at=ago(1))
     plan = decide(session(0, leaving, queue=queue(undelivered=1)))
-    assert plan.action is None
+    assert plan.actions == ()
     assert plan.status.phase == "Waking"
     assert plan.requeue_after is not None
 
 
 def test_it_is_woken_beside_a_pod_whose_node_is_lost():
     plan = decide(session(0, running(deleted_at=ago(600)), queue=queue(undelivered=1)))
-    assert plan.action == SetReplicas(replicas=1)
+    assert plan.actions == (SetReplicas(replicas=1),)
 
 
 QUIET = {"message_at": ago(IDLE + 1), "answered_at": ago(IDLE + 1)}
@@ -130,7 +130,7 @@ QUIET = {"message_at": ago(IDLE + 1), "answered_at": ago(IDLE + 1)}
 
 def test_it_sleeps_when_it_was_idle_for_long_enough_and_is_looked_at_again():
     plan = decide(session(1, running(), queue=QueueState(**QUIET, state=said())))
-    assert plan.action == SetReplicas(replicas=0)
+    assert plan.actions == (SetReplicas(replicas=0),)
     assert plan.reobserve
     assert plan.status is None
 
@@ -149,7 +149,7 @@ def test_it_sleeps_when_it_was_idle_for_long_enough_and_is_looked_at_again():
 )
 def test_each_of_the_four_conditions_keeps_it_awake(still):
     plan = decide(session(1, running(), queue=QueueState(**QUIET | {"state": said()} | still)))
-    assert plan.action is None
+    assert plan.actions == ()
     assert plan.status.phase in ("Ready", "Busy")
 
 
@@ -165,15 +165,15 @@ def test_each_of_the_four_conditions_keeps_it_awake(still):
 )
 def test_a_time_that_is_still_to_come_keeps_no_session_awake(future):
     observed = session(1, running(), **future)
-    assert decide(observed).action == SetReplicas(replicas=0)
+    assert decide(observed).actions == (SetReplicas(replicas=0),)
     known = decide(observed.model_copy(update={"deployment": deployment(0), "pods": ()})).status
     assert known.last_activity_time is None or known.last_activity_time <= NOW
 
 
 def test_the_last_event_keeps_a_worker_awake_that_keeps_no_state():
     asleep = session(1, running(), queue=QueueState(**QUIET), heard="ready")
-    assert decide(asleep).action == SetReplicas(replicas=0)
-    assert decide(asleep.model_copy(update={"heard": "busy"})).action is None
+    assert decide(asleep).actions == (SetReplicas(replicas=0),)
+    assert decide(asleep.model_copy(update={"heard": "busy"})).actions == ()
 
 
 def test_it_is_looked_at_again_when_it_may_sleep():
@@ -211,7 +211,7 @@ SUSPENDED = {"operatingMode": "Suspended"}
 def test_a_suspended_session_ends_its_turn_first():
     busy = queue(pending=1, state=said("busy"))
     plan = decide(session(1, running(), spec=SUSPENDED, queue=busy))
-    assert plan.action is None
+    assert plan.actions == ()
     assert plan.status.phase == "Busy"
     assert available(plan) == ("False", "Suspended")
 
@@ -219,17 +219,17 @@ def test_a_suspended_session_ends_its_turn_first():
 def test_a_suspended_session_ends_its_turn_however_many_messages_wait():
     busy = queue(pending=1, undelivered=1, state=said("busy"))
     plan = decide(session(1, running(), spec=SUSPENDED, queue=busy))
-    assert plan.action is None
+    assert plan.actions == ()
 
 
 def test_a_suspended_session_sleeps_after_its_turn_though_messages_wait():
     plan = decide(session(1, running(), spec=SUSPENDED, queue=queue(undelivered=1, state=said())))
-    assert plan.action == SetReplicas(replicas=0)
+    assert plan.actions == (SetReplicas(replicas=0),)
 
 
 def test_a_suspended_session_keeps_its_messages():
     plan = decide(session(0, spec=SUSPENDED, queue=queue(undelivered=3)))
-    assert plan.action is None
+    assert plan.actions == ()
     assert plan.status.phase == "Suspended"
     assert plan.status.pending_messages == 3
     assert plan.watch == "input"
@@ -244,7 +244,7 @@ def test_a_suspended_session_is_busy_until_its_pod_has_ended_its_turn():
 def test_the_newer_session_of_a_user_stays_asleep_and_says_whose_it_is():
     rival = Rival(name="team/older", reason="DuplicateUser", shared="user 7")
     plan = decide(session(queue=queue(undelivered=1), rival=rival))
-    assert plan.action is None
+    assert plan.actions == ()
     assert plan.status.phase == "Asleep"
     assert available(plan) == ("False", "DuplicateUser")
     assert "team/older" in plan.status.condition("Available").message
@@ -261,14 +261,14 @@ def test_without_redis_nothing_is_changed():
                 queue_error="Redis at redis://x cannot be used: refused",
             )
         )
-        assert plan.action is None
+        assert plan.actions == ()
         assert available(plan) == ("False", "QueueUnavailable")
         assert plan.status.phase == ("Ready" if replicas else "Asleep")
 
 
 def test_a_spec_that_cannot_be_run_is_failed():
     plan = decide(session(deployment=None, spec_error="no worker image for 'x'"))
-    assert plan.action is None
+    assert plan.actions == ()
     assert plan.status.phase == "Failed"
     assert available(plan) == ("False", "InvalidSpec")
 
@@ -338,16 +338,16 @@ def test_a_pod_that_cannot_start_is_explained(facts, phase, reason):
     assert plan.status.phase == phase
     assert available(plan) == ("False", reason)
     assert [event.reason for event in plan.events] == [reason]
-    assert plan.action is None
+    assert plan.actions == ()
 
 
 def test_a_new_template_is_applied_when_the_turn_is_over():
     stale = {"template": "other"}
     busy = session(1, running(), queue=queue(pending=1), **stale)
-    assert decide(busy).action is None
+    assert decide(busy).actions == ()
     ready = session(1, running(), queue=queue(state=said()), **stale)
-    assert decide(ready).action == Apply(replicas=1, create=False)
-    assert decide(session(0, **stale)).action == Apply(replicas=0, create=False)
+    assert decide(ready).actions == (Apply(replicas=1, create=False),)
+    assert decide(session(0, **stale)).actions == (Apply(replicas=0, create=False),)
 
 
 def test_a_rotation_is_told_once_with_its_reason():

@@ -19,7 +19,7 @@ from orbiter_operator.handlers import WatchState, run_kopf
 from orbiter_operator.kube.client import AGENT_TASKS, JOBS, PO_SESSIONS, PODS, Kube
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.informer import Informer
-from orbiter_operator.kube.kopf_wire import Followed
+from orbiter_operator.kube.kopf_codec import Followed
 from orbiter_operator.kube.leader_election import Leader, LeaseLostError
 from orbiter_operator.kube.names import SELECTOR, Key
 from orbiter_operator.pods.template import WorkerDefaults
@@ -188,9 +188,9 @@ class Operator:
         self._last_pass = time.monotonic()
         health.alive_if("work queue", self._stuck)
         health.ready_if("lists", lambda: self._resync.missing)
-        health.ready_if("watches", self._out_of_step)
+        health.ready_if("watches", self._watches_interrupted)
         health.ready_if("redis", self._redis_away)
-        health.ready_if("parts", self._supervisor.trouble)
+        health.ready_if("parts", self._supervisor.problem)
         metrics.gauges(GAUGES, self._gauges)
 
     async def run(self, take_signals: Callable[[], None]) -> None:
@@ -213,7 +213,7 @@ class Operator:
             "pods": self._pods.follow,
             "resync": self._resync.run,
             "lag": self._resync.watch_lag,
-            "mending": self._resync.mend_streams,
+            "stream repair": self._resync.repair_streams,
             "kopf": partial(self._follow_own_kinds, take_signals),
             **self.sessions.parts(),
             **every(WORKERS, "reconcile", partial(self.queue.work, self._reconcile)),
@@ -245,9 +245,9 @@ class Operator:
         silent = time.monotonic() - self._last_pass
         return f"no pass has ended for {silent:.0f} s" if silent > _STUCK_SECONDS else None
 
-    def _out_of_step(self) -> str | None:
+    def _watches_interrupted(self) -> str | None:
         informers = (self._jobs, self._pods, *self.sessions.children)
-        kinds = [informer.plural for informer in informers if not informer.in_step]
+        kinds = [informer.plural for informer in informers if not informer.synced]
         kinds += self._watches.interrupted
         return f"the watch of {', '.join(kinds)} is interrupted" if kinds else None
 

@@ -4,7 +4,7 @@ A handler fills the cache, which puts keys on the work queue; nothing is decided
 with its side effects off: no annotations or finalizers (only `on.event` handlers), no peering, no
 scanning of the cluster, no log messages as Events. Its own retries never give up, because an API
 server that is away is no reason to end. Start it last: when it ends, it cancels every task of the
-event loop that was created after it. What it reads, `kopf_wire` bounds and thins out.
+event loop that was created after it. What it reads, `kopf_codec` bounds and thins out.
 
 kopf tries again after every failure and tells nobody, so `WatchState` looks at its requests: a
 watch that was answered is followed until a later request for the same collection fails, is
@@ -25,7 +25,7 @@ import structlog
 
 from orbiter_operator.kube.connection import load_connection
 from orbiter_operator.kube.informer import apply_event
-from orbiter_operator.kube.kopf_wire import (
+from orbiter_operator.kube.kopf_codec import (
     MISSING,
     NO_FINALIZER,
     Followed,
@@ -65,13 +65,8 @@ class WatchState:
         self._asked: dict[str, float] = dict.fromkeys(plurals, clock())
         self._broken: set[str] = set()
         self._patience = patience
-        self._looked: float | None = None
+        self._discovered_at: float | None = None
         self._found: set[str] = set()
-
-    @property
-    def in_step(self) -> bool:
-        """Whether every watch is followed, or has been asked for a moment ago."""
-        return not self.interrupted
 
     @property
     def interrupted(self) -> list[str]:
@@ -90,15 +85,16 @@ class WatchState:
         while True:
             await asyncio.sleep(self._patience)
             passed_over = [plural for plural in self._plurals if plural not in self._found]
-            looked = self._looked is not None and self._looked < self._clock() - self._patience
-            if looked and passed_over:
+            at = self._discovered_at
+            discovered = at is not None and at < self._clock() - self._patience
+            if discovered and passed_over:
                 raise NotFollowedError(
                     f"the API server did not name {', '.join(passed_over)} among its kinds"
                 )
 
     def begin(self) -> None:
         """Forget what an earlier kopf has found."""
-        self._looked = None
+        self._discovered_at = None
         self._found.clear()
 
     def interrupted_by_server(self, path: str, why: str) -> None:
@@ -133,8 +129,8 @@ class WatchState:
         params: aiohttp.TraceRequestEndParams,
     ) -> None:
         if not self._concerns(params):
-            if self._looked is None and params.response.status < _REFUSED:
-                self._looked = self._clock()
+            if self._discovered_at is None and params.response.status < _REFUSED:
+                self._discovered_at = self._clock()
             return
         if params.response.status >= _REFUSED:
             self._breaks(params.url.path, f"status {params.response.status}")

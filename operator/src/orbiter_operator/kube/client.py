@@ -32,9 +32,9 @@ class Resource(NamedTuple):
 
     def path(self, namespace: str | None = None, name: str | None = None, sub: str = "") -> str:
         """The URL path of a collection or, with `name`, of one object."""
-        place = f"/namespaces/{namespace}" if namespace else ""
+        scope = f"/namespaces/{namespace}" if namespace else ""
         tail = f"/{name}" if name else ""
-        return f"{self.prefix}{place}/{self.plural}{tail}{'/' + sub if sub else ''}"
+        return f"{self.prefix}{scope}/{self.plural}{tail}{'/' + sub if sub else ''}"
 
 
 AGENT_TASKS = Resource("/apis/orbiter.dev/v1alpha1", "agenttasks")

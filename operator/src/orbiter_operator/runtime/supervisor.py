@@ -18,7 +18,7 @@ from typing import Any
 
 import structlog
 
-_AGAIN_SECONDS = 0.25
+_CANCEL_RETRY_SECONDS = 0.25
 
 log = structlog.get_logger(__name__)
 Part = Callable[[], Coroutine[Any, Any, None]]
@@ -49,7 +49,7 @@ class Supervisor:
         self._first_pause = first_pause
         self._failed: dict[str, tuple[float, str]] = {}
 
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Which parts have failed and not run for a minute since, or None."""
         since = self._clock() - STEADY_SECONDS
         recent = [f"{name}: {error}" for name, (at, error) in self._failed.items() if at > since]
@@ -64,7 +64,7 @@ class Supervisor:
         Raises:
             Exception: One of `fatal`, which a part has raised.
         """
-        await run_together({name: self._keep(name, part) for name, part in parts.items()})
+        await run_concurrently({name: self._keep(name, part) for name, part in parts.items()})
 
     async def _keep(self, name: str, part: Part) -> None:
         pause = self._first_pause
@@ -106,7 +106,7 @@ def every(number: int, name: str, part: Part) -> dict[str, Part]:
     return {f"{name} {index}": partial(part) for index in range(number)}
 
 
-async def run_together(parts: Mapping[str, Coroutine[Any, Any, None]]) -> None:
+async def run_concurrently(parts: Mapping[str, Coroutine[Any, Any, None]]) -> None:
     """Run until the first part ends, which none should, or until cancelled; then end the others.
 
     Args:
@@ -133,7 +133,7 @@ async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
         for task in pending:
             task.cancel()
         try:
-            _, pending = await asyncio.wait(pending, timeout=_AGAIN_SECONDS)
+            _, pending = await asyncio.wait(pending, timeout=_CANCEL_RETRY_SECONDS)
         except asyncio.CancelledError:
             pending = {task for task in pending if not task.done()}
 
@@ -143,7 +143,7 @@ HINTS_SECONDS = 0.5
 UNHURRIED_SECONDS = 1.0
 """Jobs and Pods: some fifteen changes for each task, of which hardly one is acted on; and what
 nobody waits for at all. A multiple of the other, so that their moments meet."""
-_ROOM = 262_144
+_MUCH_BYTES = 262_144
 _CROWD = 16
 
 
@@ -186,7 +186,7 @@ class Throttle:
             taken: Bytes that were read since the last one.
         """
         with suppress(TimeoutError):
-            async with asyncio.timeout(_left(self._period / (1 + taken // _ROOM))):
+            async with asyncio.timeout(_left(self._period / (1 + taken // _MUCH_BYTES))):
                 await self._crowd.wait()
 
 

@@ -1,4 +1,4 @@
-"""Carry a session's plan out: thin and boring, one method per step.
+"""Carry a session's plan out: thin and boring, one method per action.
 
 Every write goes through `allowed` first: a replica that has lost its
 Lease acts no more.
@@ -60,18 +60,19 @@ class SessionExecutor:
     async def run(
         self, key: Key, obj: Object, observed: ObservedSession, plan: SessionPlan
     ) -> None:
-        """Carry out the step, then the Events, then the status.
+        """Carry out the actions, then the Events, then the status.
 
         Raises:
             RefusedError: The Deployment was refused.
             ApiError: The API server refused something else; 409 when `obj` is out of date.
         """
         self._metrics.observed(key, observed)
-        match plan.action:
-            case SetReplicas():
-                await self._scale(key, plan.action.replicas)
-            case Apply():
-                await self._apply(key, observed, plan.action)
+        for action in plan.actions:
+            match action:
+                case SetReplicas():
+                    await self._scale(key, action.replicas)
+                case Apply():
+                    await self._apply(key, observed, action)
         for event in plan.events:
             self._allowed()
             await self._events.post(obj, event, self._clock())
@@ -90,17 +91,17 @@ class SessionExecutor:
         self._metrics.scaled(key, replicas)
         log.debug("scaled", session=str(key), replicas=replicas)
 
-    async def _apply(self, key: Key, observed: ObservedSession, step: Apply) -> None:
+    async def _apply(self, key: Key, observed: ObservedSession, action: Apply) -> None:
         self._allowed()
         template = build_template(
             *(key.namespace, observed.name, observed.uid, observed.worker_id),
             *(observed.spec, self._defaults),
         )
         body = build_deployment(
-            key.namespace, key.name, observed.uid, template, replicas=step.replicas
+            key.namespace, key.name, observed.uid, template, replicas=action.replicas
         )
         try:
-            if step.create:
+            if action.create:
                 written = await self._kube.create(DEPLOYMENTS, key.namespace, body)
             else:
                 written = await self._kube.replace(DEPLOYMENTS, key.namespace, key.name, body)
@@ -108,7 +109,7 @@ class SessionExecutor:
             await self._not_applied(key, observed, error)
             return
         self._store.deployments.put(written)
-        self._metrics.scaled(key, step.replicas)
+        self._metrics.scaled(key, action.replicas)
 
     async def _not_applied(self, key: Key, observed: ObservedSession, error: ApiError) -> None:
         if error.status >= 500 or error.status in (401, 429):

@@ -82,7 +82,7 @@ class SessionObserver:
         # The keys of a worker id are the older session's, and so is the word whether it is held.
         ours = rival is None or rival.reason != DUPLICATE_WORKER
         hold = why_held(spec, error, rival) if ours else None
-        queue, queue_error = await self._look(record_of(obj), hold)
+        queue, queue_error = await self._read_queue(record_of(obj), hold)
         deployments = self._store.deployments.of(key, uid)
         return ObservedSession(
             namespace=key.namespace,
@@ -105,9 +105,11 @@ class SessionObserver:
             refusal=refusal,
         )
 
-    async def _look(self, record: Record, hold: str | None) -> tuple[QueueState | None, str | None]:
+    async def _read_queue(
+        self, record: Record, hold: str | None
+    ) -> tuple[QueueState | None, str | None]:
         try:
-            return await self._queues.look(record, hold=hold), None
+            return await self._queues.observe(record, hold=hold), None
         except (RedisError, OSError) as error:
             why = one_line(str(error), _SHOWN) or type(error).__name__
             return None, f"Redis at {self._queue_address} cannot be used: {why}"

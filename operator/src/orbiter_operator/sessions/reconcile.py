@@ -46,7 +46,7 @@ from orbiter_operator.sessions.wake import Waker
 from orbiter_operator.settings import Settings
 
 log = structlog.get_logger(__name__)
-_TIDY_AGAIN_SECONDS = 2.0
+_TIDY_RETRY_SECONDS = 2.0
 Object = dict[str, Any]
 
 
@@ -103,7 +103,7 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
             uid = obj["metadata"]["uid"]
             if self._store.deployments.of(key, uid) or self._store.pods.of(key, uid):
                 # The end of the last pod brings the key back; this is for a lost event.
-                self._queue.add_at(key, time.monotonic() + _TIDY_AGAIN_SECONDS)
+                self._queue.requeue_at(key, time.monotonic() + _TIDY_RETRY_SECONDS)
                 self._waker.unwatch(key)
                 return False
             record = record_of(obj)

@@ -19,7 +19,7 @@ import structlog
 from redis.asyncio import Redis
 
 from orbiter_contracts import InvalidMessageError, read_route
-from orbiter_contracts.dead_letters import BURY
+from orbiter_contracts.dead_letters import ADD_DEAD_LETTER
 from orbiter_contracts.queues import (
     DEVELOPER_GROUP,
     DEVELOPER_INPUT,
@@ -104,7 +104,7 @@ _REASON = (
     "could be added behind it; add entries with the id *"
 )
 
-MEND = f"""{BURY}
+REPAIR = f"""{ADD_DEAD_LETTER}
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local limit = now + tonumber(ARGV[1])
@@ -143,8 +143,8 @@ if string.match(last, '^%d+') ~= '18446744073709551615' then
     end
   end
 end
-local function letter(entry, given_up)
-  if given_up and KEYS[2] then bury(KEYS[2], entry[2], ARGV[2]) end
+local function discard(entry, given_up)
+  if given_up and KEYS[2] then add_dead_letter(KEYS[2], entry[2], ARGV[2]) end
 end
 local function done(id)
   for _, group in ipairs(groups) do
@@ -158,7 +158,7 @@ while moved < {_BATCH} do
   local entry = redis.call('XRANGE', KEYS[1], first, '+', 'COUNT', 1)[1]
   if not entry then break end
   local given_up = not done(entry[1])
-  letter(entry, given_up)
+  discard(entry, given_up)
   redis.call('XDEL', KEYS[1], entry[1])
   moved = moved + 1
   if given_up then letters = letters + 1 end
@@ -177,7 +177,7 @@ while true do
   local entry = redis.call('XRANGE', KEYS[1], after, '+', 'COUNT', 1)[1]
   if not entry then break end
   if #entry[2] > {_MOST_TEXTS} then
-    letter(entry, true)
+    discard(entry, true)
     letters = letters + 1
   else
     redis.call('XADD', fresh, entry[1], unpack(entry[2]))
@@ -204,21 +204,21 @@ for _, group in ipairs(groups) do
   end
 end
 redis.call('RENAME', fresh, KEYS[1])
-return {{'mended', letters, last, newest}}
+return {{'repaired', letters, last, newest}}
 """
 """KEYS: stream[, its dead letters]. ARGV: milliseconds an id may be ahead, reason of dead letters.
-Returns `fine`, `waits` (for entries that are being dealt with), `more` (to do) or `mended`, how
-many entries were given up, and when mended the newest id before and after.
+Returns `fine`, `waits` (for entries that are being dealt with), `more` (to do) or `repaired`, how
+many entries were given up, and when repaired the newest id before and after.
 """
 
 
 def is_ahead(entry: str, now: float) -> bool:
-    """Whether an id may be one that has to be mended, by a clock of ours in seconds."""
+    """Whether an id may be one that has to be repaired, by a clock of ours in seconds."""
     milliseconds = entry.partition("-")[0]
     return milliseconds.isdecimal() and int(milliseconds) > (now + AHEAD_SECONDS) * 1000
 
 
-class Mender:
+class StreamRepair:
     """Sets streams back to the present.
 
     Args:
@@ -227,21 +227,21 @@ class Mender:
     """
 
     def __init__(self, redis: Redis, dead: Callable[[str], None] = lambda stream: None) -> None:
-        self._script = redis.register_script(MEND)
+        self._script = redis.register_script(REPAIR)
         self._dead = dead
 
-    async def mend(self, stream: str) -> bool:
-        """Mend a stream, and its dead letters first. Returns whether it was mended now."""
-        letters = dead_letter(stream)
-        await self._mend(letters)
-        return await self._mend(stream, letters)
+    async def repair(self, stream: str) -> bool:
+        """Repair a stream, and its dead letters first. Returns whether it was repaired now."""
+        dead = dead_letter(stream)
+        await self._repair(dead)
+        return await self._repair(stream, dead)
 
-    async def mend_shared(self) -> None:
-        """Mend the streams that all workers share, where they need it."""
+    async def repair_shared(self) -> None:
+        """Repair the streams that all workers share, where they need it."""
         for stream in SHARED:
-            await self.mend(stream)
+            await self.repair(stream)
 
-    async def _mend(self, *keys: str) -> bool:
+    async def _repair(self, *keys: str) -> bool:
         given_up = 0
         for _ in range(_MOST_BATCHES):
             verdict, count, *ids = await self._script(
@@ -250,11 +250,11 @@ class Mender:
             given_up += count
             for _ in range(count):
                 self._dead(keys[0])
-            if verdict == "mended":
+            if verdict == "repaired":
                 log.warning(
                     "a stream's newest id was out of range and is set back",
                     **{"stream": keys[0], "was": ids[0], "now": ids[1], "dead_letters": given_up},
                 )
             if verdict != "more":
-                return bool(verdict == "mended")
+                return bool(verdict == "repaired")
         return False

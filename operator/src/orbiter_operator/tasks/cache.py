@@ -26,7 +26,7 @@ from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.names import ATTEMPT, TASK, TASK_UID, Key, job_name, label_of, owner_of
 from orbiter_operator.pods.state import JobState, PodState, job_state, pod_state
 from orbiter_operator.runtime.reconciler import WorkQueue
-from orbiter_operator.streams.retention import Mender, lag, trim_streams
+from orbiter_operator.streams.retention import StreamRepair, lag, trim_streams
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.models import FINAL
 
@@ -96,8 +96,8 @@ def phase_of(obj: Object) -> str:
 def _only_runs_now(old: Object, obj: Object) -> bool:
     """Whether nothing is new but that its status says Running: nothing follows from that."""
     before, meta = old["metadata"], obj["metadata"]
-    told = ("generation", "annotations", "labels", "deletionTimestamp", "uid")
-    return phase_of(obj) == "Running" and all(before.get(name) == meta.get(name) for name in told)
+    fields = ("generation", "annotations", "labels", "deletionTimestamp", "uid")
+    return phase_of(obj) == "Running" and all(before.get(name) == meta.get(name) for name in fields)
 
 
 def _dependencies(obj: Object) -> list[str]:
@@ -148,7 +148,7 @@ def _attempt(meta: dict[str, Any]) -> int | None:
 log = structlog.get_logger(__name__)
 _PAUSE_SECONDS = 2.0
 _LAG_SECONDS = 15.0
-_MEND_SECONDS = 5.0
+_REPAIR_SECONDS = 5.0
 
 
 class TaskResync:
@@ -181,7 +181,7 @@ class TaskResync:
         self._queue = queue
         self._redis = redis
         self._every = every
-        self._mender = Mender(redis, dead)
+        self._repair = StreamRepair(redis, dead)
         self.lag = 0.0
         self.missing: str | None = "nothing has been listed yet"
 
@@ -207,7 +207,7 @@ class TaskResync:
     async def run(self) -> None:
         """Compare for ever."""
         while True:
-            await self._sweep()
+            await self._trim()
             await asyncio.sleep(self._every)
             try:
                 for informer in self._informers:
@@ -227,22 +227,22 @@ class TaskResync:
                 log.debug("lag not read")
             await asyncio.sleep(_LAG_SECONDS)
 
-    async def mend_streams(self) -> None:
+    async def repair_streams(self) -> None:
         """Keep the streams that all workers share able to take entries, for ever."""
         while True:
             try:
-                await self._mender.mend_shared()
+                await self._repair.repair_shared()
             except (RedisError, OSError) as error:
                 log.info("streams not looked at", error=str(error))
-            await asyncio.sleep(_MEND_SECONDS)
+            await asyncio.sleep(_REPAIR_SECONDS)
 
-    async def _sweep(self) -> None:
+    async def _trim(self) -> None:
         try:
             taken = await trim_streams(
                 self._redis, self._store.unfinished, lambda: time.time_ns() // 1_000_000
             )
         except (RedisError, OSError) as error:
-            log.info("streams not swept", error=str(error))
+            log.info("streams not trimmed", error=str(error))
             return
         if taken:
             log.info("orphaned entries taken off the queue", count=taken)

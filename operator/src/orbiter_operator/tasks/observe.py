@@ -37,8 +37,8 @@ from orbiter_operator.tasks.plan.waiting import resolve
 Object = dict[str, Any]
 _ENTRY_ID = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,19})")
 _SHOWN = 60
-PLACE_SHOWN_SECONDS = 60.0
-"""How long a place in line may stay in the status before it is written anew."""
+POSITION_SHOWN_SECONDS = 60.0
+"""How long a position in line may stay in the status before it is written anew."""
 
 
 class Observer:
@@ -72,12 +72,12 @@ class Observer:
         self._kube = kube
         self._defaults = defaults
         self._clock = clock
-        self._place_shown: dict[Key, float] = {}
+        self._position_shown: dict[Key, float] = {}
         self._parsed: dict[Key, tuple[str, tuple[TaskSpec, str | None, TaskStatus]]] = {}
 
-    def place_was_written(self, key: Key) -> None:
+    def position_was_written(self, key: Key) -> None:
         """The status of a waiting task has just been written."""
-        self._place_shown[key] = self._clock()
+        self._position_shown[key] = self._clock()
 
     def wrote(self, key: Key, obj: Object, status: TaskStatus) -> None:
         """The task was stored with this status, and with the spec that was observed last."""
@@ -88,7 +88,7 @@ class Observer:
 
     def forget(self, key: Key) -> None:
         """The task is gone or at its end."""
-        self._place_shown.pop(key, None)
+        self._position_shown.pop(key, None)
         self._parsed.pop(key, None)
 
     async def observe(
@@ -130,8 +130,8 @@ class Observer:
             update |= {"prompt": prompt, "prompt_error": error}
             update["dependencies"] = self._dependencies(key)
             slots = self._capacity.slots(key.namespace, key.name, base.created.timestamp())
-            shown = self._clock() - self._place_shown.get(key, -PLACE_SHOWN_SECONDS)
-            update["slots"] = slots.model_copy(update={"shown": shown < PLACE_SHOWN_SECONDS})
+            shown = self._clock() - self._position_shown.get(key, -POSITION_SHOWN_SECONDS)
+            update["slots"] = slots.model_copy(update={"shown": shown < POSITION_SHOWN_SECONDS})
         return base.model_copy(update=update)
 
     def _base(self, key: Key, obj: Object) -> Observed:
@@ -206,9 +206,9 @@ class Observer:
             return base
         job = base.job(attempt)
         if job is None:
-            await self._look_for_job(key, job_name(key.name, attempt))
+            await self._fetch_job(key, job_name(key.name, attempt))
         elif job.state == "failed" and not any(pod.over for pod in base.pods_of(attempt)):
-            await self._look_for_pods(key.namespace, base.uid, attempt)
+            await self._fetch_pods(key.namespace, base.uid, attempt)
         elif not job.over:
             return base
         base = base.model_copy(update=self._children(key, base.uid))
@@ -219,14 +219,14 @@ class Observer:
             base = base.model_copy(update={"record": record, "record_attempt": attempt})
         return base
 
-    async def _look_for_job(self, key: Key, name: str) -> None:
+    async def _fetch_job(self, key: Key, name: str) -> None:
         try:
             self._store.jobs.put(await self._kube.get(JOBS, key.namespace, name))
         except ApiError as error:
             if error.status != 404:
                 raise
 
-    async def _look_for_pods(self, namespace: str, uid: str, attempt: int) -> None:
+    async def _fetch_pods(self, namespace: str, uid: str, attempt: int) -> None:
         selector = f"{TASK_UID}={uid},{ATTEMPT}={attempt}"
         pods, _ = await self._kube.list(PODS, namespace, selector=selector)
         for pod in pods:

@@ -38,7 +38,7 @@ class Dependencies(Frozen):
 class Slots(Frozen):
     """Whether the namespace has a free slot for this task.
 
-    `shown` is true while the place in the task's status is recent enough to be left alone.
+    `shown` is true while the position in the task's status is recent enough to be left alone.
     """
 
     free: bool = True

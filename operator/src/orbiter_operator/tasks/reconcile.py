@@ -119,9 +119,9 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
     async def execute(self, key: Key, obj: Object, observed: Observed, decision: Plan) -> bool:
         """Take or leave the slot, then act."""
         self._apply_slot(key, decision, observed.created)
-        again = await self._executor.run(key, obj, observed, decision)
+        reobserve = await self._executor.run(key, obj, observed, decision)
         self._after(key, decision)
-        return again
+        return reobserve
 
     async def learn(
         self, key: Key, error: Exception, learned: dict[str, Any]
@@ -157,7 +157,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
     def _after(self, key: Key, decision: Plan) -> None:
         status = decision.status
         if status is not None and status.reason == "ConcurrencyLimit":
-            self._observer.place_was_written(key)
+            self._observer.position_was_written(key)
         obj = self._store.get(key)
         if obj is not None and phase_of(obj) in FINAL:
             self._observer.forget(key)

@@ -15,6 +15,8 @@ from orbiter_operator.tasks.models import TaskStatus
 
 LINGERING = timedelta(seconds=120)
 """A worker that has published leaves within seconds; after so long its Job is deleted."""
+REQUEUE_SECONDS = 30.0
+"""After how long a task that waits is reconciled although nothing was heard."""
 STOPPED_BY_US = ("Cancelled", "ImagePullFailed", "NodeLost")
 """Reasons of outputs whose worker may still be there: its Job has to be deleted."""
 
@@ -50,12 +52,12 @@ class DeleteTask(Frozen):
 
 
 class Plan(Frozen):
-    """What to do now, in this order: actions, event and status, then observe again or requeue.
+    """What to do now, in this order: actions, Events and status, then observe again or requeue.
 
     Attributes:
         actions: What to do, in order. The first that fails ends the plan.
         status: The whole status the task should have; None leaves it alone.
-        event: What a person would want to know.
+        events: What a person would want to know.
         slot: Whether the task runs a Job, waits for one, or neither.
         reobserve: Observe again at once, because an action changed what is known.
         requeue_after: Reconcile again after so many seconds even if nothing happens.
@@ -63,7 +65,7 @@ class Plan(Frozen):
 
     actions: tuple[StartAttempt | Publish | DeleteJob | DeleteTask | ForgetSession, ...] = ()
     status: TaskStatus | None = None
-    event: Event | None = None
+    events: tuple[Event, ...] = ()
     slot: Literal["take", "wait", "leave"] = "leave"
     reobserve: bool = False
     requeue_after: float | None = None

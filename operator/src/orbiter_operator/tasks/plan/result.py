@@ -33,7 +33,7 @@ def _settle(observed: Observed, now: datetime, attempt: int, output: DeveloperWo
         started = _within(started, observed.created, now)
     named = identity(observed, attempt)
     end = outcome(output, cancelled=observed.spec.desired_state == "Cancelled")
-    facts: dict[str, Any] = {
+    fields: dict[str, Any] = {
         **named,
         "worker_id": output.worker_id or named["worker_id"],
         "start_time": started,
@@ -42,22 +42,22 @@ def _settle(observed: Observed, now: datetime, attempt: int, output: DeveloperWo
         "progress": one_line(output.verdict.summary if output.verdict else "") or None,
     }
     if end.phase == "InputRequired":
-        return _ask(observed, now, output, end, facts)
+        return _ask(observed, now, output, end, fields)
     if end.phase == "Failed":
         failures = failures_before(observed, attempt + 1)
         if observed.spec.retry.repeats(end.reason, failures):
-            return _again(observed, now, failures, end, facts)
-    return _finish(observed, now, end, facts, output)
+            return _retry(observed, now, failures, end, fields)
+    return _finish(observed, now, end, fields, output)
 
 
 def _finish(
     observed: Observed,
     now: datetime,
     end: Outcome,
-    facts: dict[str, Any],
+    fields: dict[str, Any],
     output: DeveloperWorkerOutput,
 ) -> Plan:
-    began = facts["start_time"]
+    began = fields["start_time"]
     ended = _within(output.finished_at or now, began or observed.created, now)
     took = output.duration_ms
     if took is not None:
@@ -76,29 +76,29 @@ def _finish(
         completion_time=ended,
         duration_ms=took,
         duration=None if took is None else readable(took),
-        **facts | {"progress": None},
+        **fields | {"progress": None},
     )
-    return Plan(status=status, event=end_event(status), slot=slot_after(observed, now))
+    return Plan(status=status, events=(end_event(status),), slot=slot_after(observed, now))
 
 
-def _again(
-    observed: Observed, now: datetime, failures: int, why: Outcome, facts: dict[str, Any]
+def _retry(
+    observed: Observed, now: datetime, failures: int, why: Outcome, fields: dict[str, Any]
 ) -> Plan:
     retry = observed.spec.retry
     wait = retry.backoff(failures).total_seconds()
-    attempt = facts["attempts"]
-    again = retry.attempts_allowed - failures
+    attempt = fields["attempts"]
+    remaining = retry.attempts_allowed - failures
     status = write(
         observed,
         now,
         "Pending",
         RETRYING,
-        f"attempt {attempt} of {attempt + again} failed: "
+        f"attempt {attempt} of {attempt + remaining} failed: "
         f"{why.reason}; the next begins {readable(round(wait * 1000))} later",
         admitted=False,
         started=False,
         detail=why.detail,
-        **facts,
+        **fields,
     )
     event = Event(
         kind="Warning",
@@ -106,7 +106,7 @@ def _again(
         message=f"attempt {attempt}: {why.reason}: {why.message}",
         attempt=attempt,
     )
-    return Plan(status=status, event=event, slot=slot_after(observed, now), requeue_after=wait)
+    return Plan(status=status, events=(event,), slot=slot_after(observed, now), requeue_after=wait)
 
 
 def _ask(
@@ -114,7 +114,7 @@ def _ask(
     now: datetime,
     output: DeveloperWorkerOutput,
     end: Outcome,
-    facts: dict[str, Any],
+    fields: dict[str, Any],
 ) -> Plan:
     asked = InputRequest(id=output.request_id, question=end.question or "", asked_at=now)
     status = write(
@@ -125,9 +125,9 @@ def _ask(
         end.message,
         admitted=True,
         started=True,
-        **facts | {"input_request": asked},
+        **fields | {"input_request": asked},
     )
-    return Plan(status=status, event=end_event(status), slot=slot_after(observed, now))
+    return Plan(status=status, events=(end_event(status),), slot=slot_after(observed, now))
 
 
 def _within(moment: datetime, earliest: datetime, latest: datetime) -> datetime:

@@ -22,6 +22,7 @@ from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.tasks.observed import Observed, identity, slot_after
 from orbiter_operator.tasks.plan.actions import (
     LINGERING,
+    REQUEUE_SECONDS,
     DeleteJob,
     Plan,
     Publish,
@@ -34,13 +35,12 @@ from orbiter_operator.tasks.plan.status import (
     pending_status,
     readable,
     substitute,
-    waiting_event,
+    waiting_events,
     write,
 )
 
 SETTLING = timedelta(seconds=15)
 """How long a new Job may be silent before the status of a task that waited says that it starts."""
-REQUEUE_SECONDS = 30.0
 
 
 def during_attempt(
@@ -140,8 +140,8 @@ def _on_its_way(
         # Said already; a line in `kubectl get -w` only to add the pod's name would look the same.
         return Plan(slot="take", requeue_after=requeue_after)
     status = pending_status(observed, now, attempt, why)
-    event = waiting_event(observed, why.reason, why.message, attempt) if why else None
-    return Plan(status=status, event=event, slot="take", requeue_after=requeue_after)
+    events = waiting_events(observed, why.reason, why.message, attempt) if why else ()
+    return Plan(status=status, events=events, slot="take", requeue_after=requeue_after)
 
 
 def while_asking(observed: Observed, now: datetime) -> Plan:
@@ -164,7 +164,7 @@ def while_asking(observed: Observed, now: datetime) -> Plan:
     lingers = left(since, LINGERING, now) if stop else 0.0
     return Plan(
         actions=stop if lingers <= 0 else (),
-        event=end_event(observed.status) if observed.unacknowledged else None,
+        events=(end_event(observed.status),) if observed.unacknowledged else (),
         slot=slot_after(observed, now),
         requeue_after=min(rest, lingers) if lingers > 0 else rest,
     )

@@ -165,7 +165,7 @@ def give_up(observed: Observed, now: datetime, phase: Phase, reason: str, messag
         duration=None if took is None else readable(took),
         progress=None,
     )
-    return Plan(status=status, event=end_event(status), slot="leave")
+    return Plan(status=status, events=(end_event(status),), slot="leave")
 
 
 def end_event(status: TaskStatus) -> Event:
@@ -181,11 +181,13 @@ def end_event(status: TaskStatus) -> Event:
     )
 
 
-def waiting_event(observed: Observed, reason: str, message: str, attempt: int) -> Event | None:
-    """The Event of something that keeps a task from starting; None when it was told before."""
+def waiting_events(
+    observed: Observed, reason: str, message: str, attempt: int
+) -> tuple[Event, ...]:
+    """The Event of something that keeps a task from starting, unless it was told before."""
     if observed.status.reason == reason or reason in _ORDINARY:
-        return None
-    return Event(kind="Warning", reason=reason, message=message, attempt=attempt)
+        return ()
+    return (Event(kind="Warning", reason=reason, message=message, attempt=attempt),)
 
 
 def without_result(status: TaskStatus, why: str) -> TaskStatus:
