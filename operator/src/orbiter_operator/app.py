@@ -25,7 +25,7 @@ from orbiter_operator.kube.names import SELECTOR, Key
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.runtime.health import Health
 from orbiter_operator.runtime.metrics import Metrics
-from orbiter_operator.runtime.reconciler import WorkQueue
+from orbiter_operator.runtime.reconciler import WORKERS, WorkQueue
 from orbiter_operator.runtime.supervisor import UNHURRIED_SECONDS, Part, Supervisor, Throttle, every
 from orbiter_operator.sessions.cache import KIND as SESSION
 from orbiter_operator.sessions.metrics import GAUGES as SESSION_GAUGES
@@ -44,7 +44,6 @@ from orbiter_operator.tasks.observe import Observer
 from orbiter_operator.tasks.reconcile import TaskMetrics, TaskReconciler
 
 log = structlog.get_logger(__name__)
-WORKERS = 16
 _STUCK_SECONDS = 120.0
 GAUGES = {
     "orbiter_leader": "1 when this replica is the active one",

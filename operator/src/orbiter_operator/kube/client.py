@@ -56,6 +56,11 @@ class ApiError(Exception):
         self.reason = reason
         self.message = message
 
+    @property
+    def passes(self) -> bool:
+        """Whether it is the server's trouble or ours, and nothing about the object."""
+        return self.status >= 500 or self.status in (401, 429)
+
     def refusal(self, *, holder: str = "") -> Refusal:
         """The same as something a plan can go by."""
         return Refusal(status=self.status, reason=self.reason, message=self.message, holder=holder)

@@ -26,6 +26,8 @@ K = TypeVar("K", bound=Hashable)
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 30.0
 _DOUBLINGS = 12
+WORKERS = 16
+"""How many keys of a kind are reconciled at a time."""
 
 
 class WorkQueue(Generic[K]):

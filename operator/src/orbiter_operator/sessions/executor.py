@@ -112,7 +112,7 @@ class SessionExecutor:
         self._metrics.scaled(key, action.replicas)
 
     async def _not_applied(self, key: Key, observed: ObservedSession, error: ApiError) -> None:
-        if error.status >= 500 or error.status in (401, 429):
+        if error.passes:
             raise error
         if error.status == 404:
             await self._forget_deployment(key)

@@ -69,7 +69,6 @@ class SessionSpec(KubeModel):
     rotation: Rotation = Rotation()
     streaming: Literal["Enabled", "Disabled"] = "Disabled"
     persistence: Persistence = Persistence()
-    retain_policy: Literal["Delete", "Retain"] = "Delete"
     pod_template: dict[str, Any] | None = None
 
 

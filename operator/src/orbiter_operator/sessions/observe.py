@@ -9,7 +9,6 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from orbiter_contracts.bounds import one_line
 from orbiter_operator.kube.models import Refusal, Workspace, read_model
 from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.rules import image_error, pod_error
@@ -26,9 +25,9 @@ from orbiter_operator.sessions.models import (
     worker_id_error,
 )
 from orbiter_operator.sessions.streams import Record, SessionQueues
+from orbiter_operator.streams.client import redis_unusable
 
 Object = dict[str, Any]
-_SHOWN = 80
 
 
 class SessionObserver:
@@ -111,8 +110,7 @@ class SessionObserver:
         try:
             return await self._queues.observe(record, hold=hold), None
         except (RedisError, OSError) as error:
-            why = one_line(str(error), _SHOWN) or type(error).__name__
-            return None, f"Redis at {self._queue_address} cannot be used: {why}"
+            return None, redis_unusable(self._queue_address, error)
 
     def _template(self, key: Key, obj: Object, spec: SessionSpec) -> str:
         meta = obj["metadata"]

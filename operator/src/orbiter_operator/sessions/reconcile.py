@@ -16,24 +16,21 @@ from typing import Any
 
 import structlog
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from orbiter_contracts import WorkerLifecycleEvent
 from orbiter_operator.kube.client import (
     DEPLOYMENTS,
     PO_SESSIONS,
     PODS,
-    TRANSPORT_ERRORS,
     ApiError,
     Kube,
     RefusedError,
 )
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.informer import Informer, refresh
-from orbiter_operator.kube.leader_election import NotLeadingError
 from orbiter_operator.kube.names import SELECTOR, SESSION_UID, Key
 from orbiter_operator.pods.template import WorkerDefaults
-from orbiter_operator.runtime.reconciler import Reconciler, WorkQueue
+from orbiter_operator.runtime.reconciler import WORKERS, Reconciler, WorkQueue
 from orbiter_operator.runtime.supervisor import Part, every
 from orbiter_operator.sessions.cache import EVERY_SECONDS, SessionCache, SessionResync, worker_id_of
 from orbiter_operator.sessions.executor import SessionExecutor
@@ -44,6 +41,7 @@ from orbiter_operator.sessions.plan import SessionPlan, plan_session
 from orbiter_operator.sessions.streams import SessionQueues, registry_key
 from orbiter_operator.sessions.wake import Waker
 from orbiter_operator.settings import Settings
+from orbiter_operator.streams.client import RETRIED
 
 log = structlog.get_logger(__name__)
 _TIDY_RETRY_SECONDS = 2.0
@@ -84,7 +82,7 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
     ) -> None:
         super().__init__(
             queue=queue,
-            retried=(ApiError, RedisError, NotLeadingError, *TRANSPORT_ERRORS),
+            retried=RETRIED,
             measure=measure,
         )
         self._store = store
@@ -160,7 +158,6 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
         return None
 
 
-_WORKERS = 16
 _PODS = f"{SELECTOR},{SESSION_UID}"
 
 
@@ -256,7 +253,7 @@ class Sessions:
             "session pods": pods.follow,
             "waker": self.waker.run,
             "session resync": self._resync.run,
-            **every(_WORKERS, "session", partial(self.queue.work, self._reconcile)),
+            **every(WORKERS, "session", partial(self.queue.work, self._reconcile)),
         }
 
     def heard(self, event: WorkerLifecycleEvent) -> None:

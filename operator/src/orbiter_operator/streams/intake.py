@@ -21,9 +21,10 @@ from orbiter_contracts import DeveloperWorkerInput, InvalidMessageError, decode,
 from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT, TASK_FIELD
 from orbiter_operator.kube.client import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube, too_large
 from orbiter_operator.kube.leader_election import NotLeadingError
-from orbiter_operator.kube.names import ENTRY, MANAGED_BY, MANAGER, REQUEST, task_name
+from orbiter_operator.kube.names import API_VERSION, ENTRY, MANAGED_BY, MANAGER, REQUEST, task_name
 from orbiter_operator.runtime.supervisor import UNHURRIED_SECONDS, next_moment, run_concurrently
 from orbiter_operator.streams.attempts import CONSUMER
+from orbiter_operator.streams.client import RETRIED
 from orbiter_operator.streams.dead_letters import DeadLetters
 from orbiter_operator.streams.reader import Entry, Inbox, id_before
 
@@ -91,7 +92,7 @@ class Intake:
         while True:
             try:
                 await step()
-            except (RedisError, ApiError, NotLeadingError, *TRANSPORT_ERRORS) as error:
+            except RETRIED as error:
                 log.warning("intake interrupted", error=f"{type(error).__name__}: {error}")
                 await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -239,7 +240,7 @@ def build_task(
     if message.workspace and message.workspace.git:
         spec["workspace"] = {"git": message.workspace.git.model_dump(exclude_none=True)}
     return {
-        "apiVersion": "orbiter.dev/v1alpha1",
+        "apiVersion": API_VERSION,
         "kind": "AgentTask",
         "metadata": {
             "name": task_name(entry),

@@ -161,7 +161,7 @@ class Executor:
         return False
 
     async def _not_created(self, key: Key, observed: Observed, name: str, error: ApiError) -> None:
-        if error.status >= 500 or error.status in (401, 429):
+        if error.passes:
             raise error
         if error.status == 409:
             found = await self._kube.get(JOBS, key.namespace, name)

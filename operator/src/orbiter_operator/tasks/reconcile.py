@@ -12,14 +12,13 @@ from prometheus_client import CollectorRegistry
 from redis.exceptions import RedisError
 
 from orbiter_contracts.attempts import Attempt
-from orbiter_contracts.bounds import one_line
-from orbiter_operator.kube.client import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube, RefusedError
+from orbiter_operator.kube.client import AGENT_TASKS, ApiError, Kube, RefusedError
 from orbiter_operator.kube.informer import refresh
-from orbiter_operator.kube.leader_election import NotLeadingError
 from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.metrics import counter, histogram
 from orbiter_operator.runtime.reconciler import Reconciler, WorkQueue
 from orbiter_operator.streams.attempts import Attempts
+from orbiter_operator.streams.client import RETRIED, redis_unusable
 from orbiter_operator.streams.pending_outputs import PendingOutput, PendingOutputs
 from orbiter_operator.tasks.cache import TaskCache, phase_of
 from orbiter_operator.tasks.capacity import Capacity
@@ -31,7 +30,6 @@ from orbiter_operator.tasks.plan import plan
 from orbiter_operator.tasks.plan.actions import Plan
 
 Object = dict[str, Any]
-_SHOWN = 80
 
 
 class TaskReconciler(Reconciler[Key, Observed, Plan]):
@@ -72,7 +70,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
     ) -> None:
         super().__init__(
             queue=queue,
-            retried=(ApiError, RedisError, NotLeadingError, *TRANSPORT_ERRORS),
+            retried=RETRIED,
             measure=measure,
         )
         self._store = store
@@ -133,8 +131,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
             case TakenError():
                 return {"taken_by": str(error)}
             case RedisError() if "queue_error" not in learned:
-                why = one_line(str(error), _SHOWN) or type(error).__name__
-                return {"queue_error": f"Redis at {self._queue_address} cannot be used: {why}"}
+                return {"queue_error": redis_unusable(self._queue_address, error)}
             case ApiError(status=404 | 409):
                 await refresh(self._kube, AGENT_TASKS, self._store, key)
                 return {}
