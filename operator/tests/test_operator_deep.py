@@ -77,8 +77,8 @@ async def test_the_changes_of_a_deep_object_are_followed_and_its_end_is_too(api,
     informer = Informer(kube, resource, store, namespaces=())
     await informer.compare()
     follower = asyncio.create_task(informer.follow())
-    place = {"name": "deep", "namespace": NAMESPACE}
-    api.put(resource.plural, {"metadata": dict(place), "spec": {"podTemplate": MARK}})
+    metadata = {"name": "deep", "namespace": NAMESPACE}
+    api.put(resource.plural, {"metadata": dict(metadata), "spec": {"podTemplate": MARK}})
     await eventually(lambda: len(store) == 1)
     api.remove(resource.plural, NAMESPACE, "deep")
     await eventually(lambda: not len(store))

@@ -176,14 +176,14 @@ async def test_a_watch_that_the_server_ends_with_an_error_is_interrupted_and_ask
 ):
     """kopf itself takes any error but 410 for the end of the operator."""
     monkeypatch.setattr("orbiter_operator.kube.kopf_codec._ERROR_SECONDS", 0.0)
-    told = []
+    interruptions = []
 
     class Content:
         async def iter_chunked(self, size):
             yield b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n'
             yield b'{"type":"ERROR","object":{"kind":"Status","code":500,"message":"no"}}\n'
 
-    class Answer(responses(Follower({}, lambda path, why: told.append((path, why))))):
+    class Answer(responses(Follower({}, lambda path, why: interruptions.append((path, why))))):
         def __init__(self):
             pass
 
@@ -197,4 +197,4 @@ async def test_a_watch_that_the_server_ends_with_an_error_is_interrupted_and_ask
     assert b"410" in await anext(lines)
     with pytest.raises(Exception, match="no"):
         await anext(lines)
-    assert told == [("/apis/agenttasks", "no")]
+    assert interruptions == [("/apis/agenttasks", "no")]

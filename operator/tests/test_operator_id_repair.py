@@ -1,4 +1,4 @@
-"""Ids of entries that no clock has made: what they break is mended, and nothing else suffers."""
+"""Ids of entries that no clock has made: what they break is repaired, and nothing else suffers."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -55,7 +55,9 @@ def sane(entry: str) -> bool:
 
 
 @pytest.mark.parametrize("stream", [INPUT, OUTPUT])
-async def test_a_session_whose_ids_have_run_out_is_mended_by_the_look_at_it(queues, redis, stream):
+async def test_a_session_whose_ids_have_run_out_is_repaired_when_it_is_observed(
+    queues, redis, stream
+):
     await queues.observe(RECORD)
     await redis.xadd(stream, {"data": "x"}, id=LAST_ID)
     with pytest.raises(ResponseError):
@@ -69,7 +71,7 @@ async def test_a_session_whose_ids_have_run_out_is_mended_by_the_look_at_it(queu
     assert "out of range" in letter["reason"]
 
 
-async def test_what_else_waits_or_is_held_in_a_mended_stream_stays_so(queues, redis):
+async def test_what_else_waits_or_is_held_in_a_repaired_stream_stays_so(queues, redis):
     await queues.observe(RECORD)
     held = await redis.xadd(INPUT, {"data": "held"})
     await redis.xreadgroup(PO_GROUP, "w", {INPUT: ">"})
@@ -84,7 +86,7 @@ async def test_what_else_waits_or_is_held_in_a_mended_stream_stays_so(queues, re
     assert [entry for entry, _ in read] == [unread, later]
 
 
-async def test_a_message_with_the_last_id_that_a_worker_holds_is_mended_too(queues, redis):
+async def test_a_message_with_the_last_id_that_a_worker_holds_is_repaired_too(queues, redis):
     await queues.observe(RECORD)
     await redis.xadd(INPUT, {"data": "x"}, id=LAST_ID)
     await redis.xreadgroup(PO_GROUP, "w", {INPUT: ">"})
@@ -132,7 +134,9 @@ async def test_a_shared_stream_whose_ids_have_run_out_takes_entries_again(client
     assert "out of range" in letter["reason"]
 
 
-async def test_entries_from_the_future_are_dealt_with_before_their_stream_is_mended(client, redis):
+async def test_entries_from_the_future_are_dealt_with_before_their_stream_is_repaired(
+    client, redis
+):
     await redis.xgroup_create(LIFECYCLE, OPERATOR_GROUP, id="0", mkstream=True)
     await redis.xadd(LIFECYCLE, {"data": "first"}, id=FUTURE)
     behind = await redis.xadd(LIFECYCLE, {"data": "ours"})
@@ -146,7 +150,7 @@ async def test_entries_from_the_future_are_dealt_with_before_their_stream_is_men
     assert not await redis.exists(dead_letter(LIFECYCLE))
 
 
-async def test_thousands_of_entries_without_a_place_are_mended_at_once(client, redis):
+async def test_thousands_of_entries_with_ids_out_of_range_are_repaired_at_once(client, redis):
     await redis.xgroup_create(DEVELOPER_INPUT, DEVELOPER_GROUP, id="0", mkstream=True)
     async with redis.pipeline(transaction=False) as pipe:
         for number in range(1, 1201):
@@ -202,9 +206,9 @@ async def test_tasks_are_done_again_seconds_after_somebody_has_used_up_the_share
     for stream in SHARED:
         await world.redis.xadd(stream, {"data": "x"}, id=LAST_ID)
 
-    async def mended() -> bool:
+    async def repaired() -> bool:
         return all([sane(await newest(world.redis, stream)) for stream in SHARED])
 
-    await eventually(mended)
+    await eventually(repaired)
     world.apply("after")
     await world.until("after", "Completed")

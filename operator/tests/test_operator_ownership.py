@@ -97,10 +97,10 @@ def test_an_attempt_is_a_number_from_1_to_999999(attempt):
 
 
 def test_an_object_without_the_label_that_names_its_task_is_no_child():
-    told: list[Key] = []
-    children = Children(lambda obj: pod_of_attempt(OURS["pod"][1]), told.append)
+    enqueued: list[Key] = []
+    children = Children(lambda obj: pod_of_attempt(OURS["pod"][1]), enqueued.append)
     children.put(child(owned("Job", "fix-2"), "fix-2-abcde", {"orbiter.dev/attempt": "2"}))
-    assert told == []
+    assert enqueued == []
 
 
 def test_what_is_known_of_a_task_at_its_end_is_forgotten_however_many_attempts_it_had():

@@ -61,11 +61,11 @@ async def status(port, said, peer="127.0.0.1"):
 
 async def hold(opened, port, peer="127.0.0.1"):
     """Send half of a request, and keep the connection open on this side."""
-    stranger = opened.enter_context(socket.socket())
-    stranger.setblocking(False)
-    stranger.bind((peer, 0))
-    await asyncio.get_running_loop().sock_connect(stranger, ("127.0.0.1", port))
-    stranger.send(HALF)
+    peer_socket = opened.enter_context(socket.socket())
+    peer_socket.setblocking(False)
+    peer_socket.bind((peer, 0))
+    await asyncio.get_running_loop().sock_connect(peer_socket, ("127.0.0.1", port))
+    peer_socket.send(HALF)
     await asyncio.sleep(0)
 
 
@@ -109,7 +109,7 @@ def test_no_bytes_are_more_than_refused(said):
         return
 
 
-async def test_a_probe_is_answered_while_a_stranger_holds_every_place(port):
+async def test_a_probe_is_answered_while_another_client_holds_every_connection(port):
     with ExitStack() as opened:
         for count in range(2 * MOST):
             await hold(opened, port.number)
@@ -119,7 +119,7 @@ async def test_a_probe_is_answered_while_a_stranger_holds_every_place(port):
         assert await status(port.number, WHOLE) == "HTTP/1.1 200 OK"
 
 
-async def test_one_address_takes_no_place_of_another(port):
+async def test_one_address_takes_no_connection_of_another(port):
     reader, kubelet = await asyncio.open_connection("127.0.0.1", port.number)
     kubelet.write(HALF)
     with ExitStack() as opened:

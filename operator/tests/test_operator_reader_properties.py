@@ -171,7 +171,7 @@ async def test_every_good_entry_among_strange_ones_is_answered(readers, redis, a
     ),
     registry=st.dictionaries(st.binary(max_size=9), st.binary(max_size=40), max_size=3),
 )
-async def test_every_look_at_a_session_is_answered_whatever_its_worker_left(
+async def test_every_observation_of_a_session_is_answered_whatever_its_worker_left(
     readers, redis, fields, registry
 ):
     key = registry_key("ns", "lease")

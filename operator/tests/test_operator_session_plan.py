@@ -29,20 +29,20 @@ def ago(seconds):
     return NOW - timedelta(seconds=seconds)
 
 
-def queue(**facts):
-    return QueueState(**{"message_at": ago(10), **facts})
+def queue(**fields):
+    return QueueState(**{"message_at": ago(10), **fields})
 
 
-def pod(**facts):
+def pod(**fields):
     base = {"name": "alice-x", "owner": UID, "created": ago(60), "node": "n", "phase": "Running"}
-    return PodState(**base | facts)
+    return PodState(**base | fields)
 
 
 def deployment(replicas):
     return DeploymentState(name="alice", uid="d", owner=UID, replicas=replicas, template="t")
 
 
-def session(replicas=0, *pods, spec=None, status=None, **facts):
+def session(replicas=0, *pods, spec=None, status=None, **fields):
     return ObservedSession(
         **{
             "namespace": "team",
@@ -57,7 +57,7 @@ def session(replicas=0, *pods, spec=None, status=None, **facts):
             "deployment": deployment(replicas),
             "pods": pods,
             "queue": queue(),
-            **facts,
+            **fields,
         }
     )
 
@@ -66,12 +66,12 @@ def decide(observed, now=NOW):
     return plan_session(observed, now, image_patience=PATIENCE)
 
 
-def running(**facts):
-    return pod(running_since=ago(50), **facts)
+def running(**fields):
+    return pod(running_since=ago(50), **fields)
 
 
-def said(state="ready", **facts):
-    return POState(state=state, ready_at=ago(49), **facts)
+def said(state="ready", **fields):
+    return POState(state=state, ready_at=ago(49), **fields)
 
 
 def available(plan):
@@ -128,7 +128,7 @@ def test_it_is_woken_beside_a_pod_whose_node_is_lost():
 QUIET = {"message_at": ago(IDLE + 1), "answered_at": ago(IDLE + 1)}
 
 
-def test_it_sleeps_when_it_was_idle_for_long_enough_and_is_looked_at_again():
+def test_it_sleeps_when_it_was_idle_for_long_enough_and_is_observed_once_more():
     plan = decide(session(1, running(), queue=QueueState(**QUIET, state=said())))
     assert plan.actions == (SetReplicas(replicas=0),)
     assert plan.reobserve
@@ -176,7 +176,7 @@ def test_the_last_event_keeps_a_worker_awake_that_keeps_no_state():
     assert decide(asleep.model_copy(update={"heard": "busy"})).actions == ()
 
 
-def test_it_is_looked_at_again_when_it_may_sleep():
+def test_it_is_requeued_when_it_may_sleep():
     plan = decide(session(1, running(), queue=queue(state=said(), message_at=ago(100))))
     assert plan.requeue_after == pytest.approx(IDLE - 100)
 
@@ -281,7 +281,7 @@ def test_a_refused_deployment_is_failed():
 
 
 @pytest.mark.parametrize(
-    ("facts", "phase", "reason"),
+    ("fields", "phase", "reason"),
     [
         ({"waiting_reason": "ImagePullBackOff", "image": "x"}, "Waking", "ImagePullFailed"),
         (
@@ -333,8 +333,8 @@ def test_a_refused_deployment_is_failed():
         ),
     ],
 )
-def test_a_pod_that_cannot_start_is_explained(facts, phase, reason):
-    plan = decide(session(1, pod(**facts), queue=queue(undelivered=1)))
+def test_a_pod_that_cannot_start_is_explained(fields, phase, reason):
+    plan = decide(session(1, pod(**fields), queue=queue(undelivered=1)))
     assert plan.status.phase == phase
     assert available(plan) == ("False", reason)
     assert [event.reason for event in plan.events] == [reason]
@@ -350,7 +350,7 @@ def test_a_new_template_is_applied_when_the_turn_is_over():
     assert decide(session(0, **stale)).actions == (Apply(replicas=0, create=False),)
 
 
-def test_a_rotation_is_told_once_with_its_reason():
+def test_a_rotation_is_an_event_once_with_its_reason():
     rotation = {"reason": "Idle", "from": "one", "to": "two", "at": NOW}
     state = said(session_id="two", rotations=1, rotation=rotation)
     plan = decide(session(1, running(), queue=queue(state=state)))
@@ -362,7 +362,7 @@ def test_a_rotation_is_told_once_with_its_reason():
     assert decide(session(1, running(), status=known, queue=queue(state=state))).events == ()
 
 
-def test_a_message_that_was_given_up_is_told():
+def test_a_message_that_was_given_up_is_an_event():
     plan = decide(session(queue=queue(dead_letters=1)))
     condition = plan.status.condition("DeadLetters")
     assert (condition.status, condition.reason) == ("True", "MessagesGivenUp")
@@ -409,7 +409,7 @@ def test_what_it_has_cost_never_goes_back():
     assert (status.turns, status.usage.input_tokens, status.usage.cost_usd) == (2, 20, 0.5)
 
 
-def test_a_second_look_changes_nothing():
+def test_a_second_observation_changes_nothing():
     observed = session(1, running(), queue=queue(state=said(turns=3)))
     status = decide(observed).status
     again = observed.model_copy(update={"status": status})

@@ -47,10 +47,10 @@ async def test_a_session_with_anothers_worker_id_is_refused_and_the_other_answer
     talks.apply("alice", created=None if created else long_ago())
     async with running_sessions(world.api, world.server):
         await eventually(lambda: status_of(world).get("phase") == "Failed")
-        told = reason_of(world)
-        assert told["reason"] == "InvalidSpec"
-        assert "spec.workerId is 'team.alice'" in told["message"]
-        assert "write other.thief or leave it out" in told["message"]
+        condition = reason_of(world)
+        assert condition["reason"] == "InvalidSpec"
+        assert "spec.workerId is 'team.alice'" in condition["message"]
+        assert "write other.thief or leave it out" in condition["message"]
         await talks.send("alice")
         assert await talks.answered("alice") == ["re: hello"]
         await talks.until("alice", "Asleep")
