@@ -15,10 +15,10 @@ from support.cluster import Cluster
 from support.redis_server import running_server
 
 from orbiter_contracts import queues, scripts
-from orbiter_operator.sessions.streams import LOOK, registry_key
+from orbiter_operator.sessions.streams import OBSERVE, registry_key
 from orbiter_operator.sessions.users import user_rules
-from orbiter_operator.streams.id_repair import MEND
 from orbiter_operator.streams.reader import LAST_ID
+from orbiter_operator.streams.retention import REPAIR
 from worker_wrapper.queue.lease import LEASE_SECONDS, RELEASE, TAKE
 
 pytestmark = pytest.mark.e2e
@@ -119,8 +119,8 @@ def test_the_operator_mends_a_stream_whose_ids_somebody_has_used_up(
     operator.xgroup_create(stream, "group", id="0", mkstream=True)
     writer.xadd(stream, {"data": "x"}, id=LAST_ID)
     operator.xreadgroup("group", "o", {stream: ">"})
-    verdict = operator.eval(MEND, 2, stream, queues.dead_letter(stream), 1000, "out of range")
-    assert verdict[0] == "mended"
+    verdict = operator.eval(REPAIR, 2, stream, queues.dead_letter(stream), 1000, "out of range")
+    assert verdict[0] == "repaired"
     assert writer.xadd(stream, {"data": "{}"})
 
 
@@ -166,7 +166,7 @@ def test_the_operator_looks_after_a_session_to_its_end(login: Login) -> None:
     dead = queues.dead_letter(PO_INPUT)
     keys = [PO_INPUT, PO_OUTPUT, queues.po_state("default.anna"), dead, registry, hold]
     for reason, held in (("Suspended", 1), ("", 0), ("Suspended", 1)):
-        reply = operator.eval(LOOK, len(keys), *keys, queues.PO_GROUP, "uid", "{}", reason)
+        reply = operator.eval(OBSERVE, len(keys), *keys, queues.PO_GROUP, "uid", "{}", reason)
         assert reply[:3] == ["0-0", 0, 0]
         assert worker.exists(hold) == held
     assert operator.hgetall(queues.po_state("default.anna")) == {}

@@ -19,7 +19,7 @@ from support.fake_session_node import FakeSessionNode
 from support.redis_server import PATIENT, RedisServer
 
 from orbiter_operator.kube.client import Kube
-from orbiter_operator.kube.credentials import Credentials
+from orbiter_operator.kube.connection import Credentials
 
 NAMESPACE = "team"
 

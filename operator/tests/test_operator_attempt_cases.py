@@ -46,9 +46,9 @@ def test_the_backoff_doubles(case):
     wish = spec(retry={"limit": case.retry.limit, "backoffSeconds": case.retry.backoff_seconds})
     pauses, status = [], TaskStatus()
     for attempt in range(1, case.retry.attempts_allowed + 1):
-        told = record(ended("failed"), attempt=attempt)
+        given = record(ended("failed"), attempt=attempt)
         begun = status.model_copy(update={"attempts": attempt, "phase": "Running"})
-        plan = decide(observed(spec=wish, status=begun, **told))
+        plan = decide(observed(spec=wish, status=begun, **given))
         assert plan.status is not None
         status = plan.status
         if status.phase == "Failed":
@@ -63,31 +63,31 @@ def test_a_session_goes_on_after_questions_only(case):
     answers = [
         {"id": one, "text": "yes"} for one, end in zip(ids, case.ends, strict=True) if end == "?"
     ]
-    facts = observed(spec=spec(input=answers, retry={"limit": case.ends.count("!")}))
+    state = observed(spec=spec(input=answers, retry={"limit": case.ends.count("!")}))
     for number, asker in enumerate(case.sessions, 1):
-        told = variables(facts, number)
-        assert told["SESSION_ID"] == ids[asker - 1]
-        assert told["SNAPSHOT_KEY"] == f"agenttask:{UID}:snapshot"
+        given = variables(state, number)
+        assert given["SESSION_ID"] == ids[asker - 1]
+        assert given["SNAPSHOT_KEY"] == f"agenttask:{UID}:snapshot"
 
 
 def test_nobody_else_sets_what_says_which_attempt_it_is():
-    told = Attempt("team/fix", UID, 1).environment(worker="w", entry="5-0", session="s")
-    assert set(told) <= set(IDENTITY)
+    given = Attempt("team/fix", UID, 1).environment(worker="w", entry="5-0", session="s")
+    assert set(given) <= set(IDENTITY)
 
 
 @pytest.mark.parametrize("case", USAGES.values(), ids=USAGES)
 def test_usage_adds_up_over_attempts(case):
     total = None
-    for told in case.told:
-        facts = running(**record(output("failed", usage=told)))
-        before = facts.status.model_copy(update={"usage": total})
-        status = decide(facts.model_copy(update={"status": before})).status
+    for given in case.told:
+        state = running(**record(output("failed", usage=given)))
+        before = state.status.model_copy(update={"usage": total})
+        status = decide(state.model_copy(update={"status": before})).status
         assert status is not None
         total = status.usage
     assert total == case.total
 
 
-def variables(facts, attempt):
+def variables(state, attempt):
     """What the worker of an attempt is told."""
-    pod = build_job(facts, attempt, "5-0", DEFAULTS)["spec"]["template"]["spec"]
+    pod = build_job(state, attempt, "5-0", DEFAULTS)["spec"]["template"]["spec"]
     return {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}

@@ -12,14 +12,14 @@ TASK = Key("team", "fix")
 
 
 @pytest.fixture
-def told() -> list[Key]:
+def enqueued() -> list[Key]:
     """The keys that were enqueued."""
     return []
 
 
 @pytest.fixture
-def store(told: list[Key]) -> TaskCache:
-    return TaskCache(told.append)
+def store(enqueued: list[Key]) -> TaskCache:
+    return TaskCache(enqueued.append)
 
 
 def task(version: int, name: str = "fix", uid: str = UID, **spec: Any) -> dict[str, Any]:
@@ -58,18 +58,18 @@ def job(version: int, uid: str = "j1", owner: str = UID, **status: Any) -> dict[
 FAILED = {"conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}]}
 
 
-def test_a_new_task_is_remembered_and_looked_at(store, told):
+def test_a_new_task_is_remembered_and_enqueued(store, enqueued):
     store.put(task(1))
     assert store.get(TASK)["spec"]["prompt"] == "do it"
-    assert told == [TASK]
+    assert enqueued == [TASK]
 
 
-def test_an_older_version_never_replaces_a_newer_one(store, told):
+def test_an_older_version_never_replaces_a_newer_one(store, enqueued):
     store.put(task(5, phase="Running"))
-    told.clear()
+    enqueued.clear()
     store.put(task(4))
     assert store.get(TASK)["status"]["phase"] == "Running"
-    assert told == []
+    assert enqueued == []
 
 
 def test_what_was_deleted_does_not_come_back_with_a_late_event(store):
@@ -87,22 +87,22 @@ def test_a_task_of_the_same_name_made_anew_is_another_one(store):
     assert [obj["metadata"]["uid"] for obj in store.removed(TASK)] == [UID]
 
 
-def test_dependents_are_told_when_a_phase_changes_and_only_then(store, told):
+def test_dependents_are_enqueued_when_a_phase_changes_and_only_then(store, enqueued):
     store.put(task(1, name="last", uid="u2", dependsOn=["fix"]))
     store.put(task(2))
-    assert told.count(Key("team", "last")) == 2
+    assert enqueued.count(Key("team", "last")) == 2
     store.put(task(3))
-    assert told.count(Key("team", "last")) == 2
+    assert enqueued.count(Key("team", "last")) == 2
     store.put(task(4, phase="Completed"))
-    assert told.count(Key("team", "last")) == 3
+    assert enqueued.count(Key("team", "last")) == 3
 
 
-def test_dependents_are_told_of_a_deletion(store, told):
+def test_dependents_are_enqueued_at_a_deletion(store, enqueued):
     store.put(task(1))
     store.put(task(2, name="last", uid="u2", dependsOn=["fix"]))
-    told.clear()
+    enqueued.clear()
     store.remove(task(3))
-    assert set(told) == {TASK, Key("team", "last")}
+    assert set(enqueued) == {TASK, Key("team", "last")}
 
 
 def test_a_finished_task_is_kept_without_its_prompt_and_data(store):
@@ -113,11 +113,11 @@ def test_a_finished_task_is_kept_without_its_prompt_and_data(store):
     assert "managedFields" not in kept["metadata"]
 
 
-def test_a_job_is_found_by_its_task(store, told):
+def test_a_job_is_found_by_its_task(store, enqueued):
     store.jobs.put(job(1))
-    (facts,) = store.jobs.of(TASK, UID)
-    assert (facts.name, facts.attempt, facts.state) == ("fix-1", 1, "active")
-    assert told == [TASK]
+    (found,) = store.jobs.of(TASK, UID)
+    assert (found.name, found.attempt, found.state) == ("fix-1", 1, "active")
+    assert enqueued == [TASK]
 
 
 def test_the_job_of_an_earlier_task_of_the_same_name_is_not_ours(store):
@@ -125,13 +125,13 @@ def test_the_job_of_an_earlier_task_of_the_same_name_is_not_ours(store):
     assert store.jobs.of(TASK, UID) == []
 
 
-def test_a_change_of_a_job_that_changes_no_fact_is_no_news(store, told):
+def test_a_change_of_a_job_that_changes_no_state_enqueues_nothing(store, enqueued):
     store.jobs.put(job(1))
-    told.clear()
+    enqueued.clear()
     store.jobs.put(job(2, ready=1))
-    assert told == []
+    assert enqueued == []
     store.jobs.put(job(3, **FAILED))
-    assert told == [TASK]
+    assert enqueued == [TASK]
     assert store.jobs.of(TASK, UID)[0].reason == "DeadlineExceeded"
 
 
@@ -150,25 +150,25 @@ def test_a_list_tells_what_was_deleted_unnoticed_but_not_what_is_newer_than_it(s
     assert store.jobs.missing_from({"j1"}, 10) == []
 
 
-def test_a_job_that_is_not_ours_is_ignored(store, told):
-    stranger = job(1)
-    del stranger["metadata"]["ownerReferences"]
-    store.jobs.put(stranger)
-    assert told == []
+def test_a_job_that_is_not_ours_is_ignored(store, enqueued):
+    foreign = job(1)
+    del foreign["metadata"]["ownerReferences"]
+    store.jobs.put(foreign)
+    assert enqueued == []
 
 
-def test_that_a_task_runs_now_calls_for_no_further_look(store, told):
+def test_that_a_task_runs_now_enqueues_nothing(store, enqueued):
     store.put(task(1))
-    told.clear()
+    enqueued.clear()
     store.put(task(2, phase="Running"))
     assert store.get(TASK)["status"]["phase"] == "Running"
-    assert told == []
+    assert enqueued == []
     changed = task(3, phase="Running")
     changed["metadata"]["generation"] = 2
     store.put(changed)
-    assert told == [TASK]
+    assert enqueued == [TASK]
     store.put(task(4, phase="Completed"))
-    assert told == [TASK, TASK]
+    assert enqueued == [TASK, TASK]
 
 
 def pod(version: int, **status: Any) -> dict[str, Any]:
@@ -190,18 +190,18 @@ def worker(**state: Any) -> dict[str, Any]:
 ENDED = {"exitCode": 0, "reason": "Completed", "startedAt": "2026-01-01T00:00:05Z"}
 
 
-def test_the_ordinary_course_of_a_pod_calls_for_two_looks(store, told):
+def test_the_ordinary_course_of_a_pod_enqueues_twice(store, enqueued):
     store.pods.put(pod(1))
     store.pods.put(pod(2, node="n1"))
     store.pods.put(pod(3, node="n1", **worker(waiting={"reason": "ContainerCreating"})))
-    assert told == []
+    assert enqueued == []
     running = worker(running={"startedAt": "2026-01-01T00:00:05Z"})
     store.pods.put(pod(4, node="n1", phase="Running", **running))
-    assert told == [TASK]
+    assert enqueued == [TASK]
     store.pods.put(pod(5, node="n1", phase="Running", **worker(terminated=ENDED)))
-    assert told == [TASK]
+    assert enqueued == [TASK]
     store.pods.put(pod(6, node="n1", phase="Succeeded", **worker(terminated=ENDED)))
-    assert told == [TASK, TASK]
+    assert enqueued == [TASK, TASK]
     assert store.pods.of(TASK, UID)[0].exit_code == 0
 
 
@@ -217,9 +217,9 @@ def test_the_ordinary_course_of_a_pod_calls_for_two_looks(store, told):
         {"phase": "Failed", **worker(terminated=ENDED | {"exitCode": 137})},
     ],
 )
-def test_what_goes_wrong_with_a_pod_calls_for_a_look_even_when_it_is_new(store, told, status):
+def test_what_goes_wrong_with_a_pod_enqueues_even_when_it_is_new(store, enqueued, status):
     store.pods.put(pod(1, **status))
-    assert told == [TASK]
+    assert enqueued == [TASK]
 
 
 def test_nothing_is_kept_of_what_deleted_tasks_depended_on(store):

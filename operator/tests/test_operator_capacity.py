@@ -1,4 +1,4 @@
-"""Places: never more than the limit, the oldest first, and a place in line that is true."""
+"""Slots: never more than the limit, the oldest first, and a position in line that is true."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ def capacity() -> Capacity:
     return Capacity(lambda namespace: 2)
 
 
-def test_there_is_room_until_the_limit_is_reached(capacity):
+def test_there_are_free_slots_until_the_limit_is_reached(capacity):
     assert capacity.slots("team", "a", 1.0).free
     capacity.take("team", "a")
     capacity.take("team", "b")
@@ -26,13 +26,13 @@ def test_there_is_room_until_the_limit_is_reached(capacity):
     )
 
 
-def test_who_has_a_place_keeps_it(capacity):
+def test_who_has_a_slot_keeps_it(capacity):
     capacity.take("team", "a")
     capacity.take("team", "b")
     assert capacity.slots("team", "a", 1.0).free
 
 
-def test_other_namespaces_have_places_of_their_own(capacity):
+def test_other_namespaces_have_slots_of_their_own(capacity):
     capacity.take("team", "a")
     capacity.take("team", "b")
     assert capacity.slots("other", "c", 3.0).free

@@ -11,8 +11,8 @@ from support.fake_api import RefusedRequestError
 from support.strange_values import WRITTEN
 
 from orbiter_operator.kube.client import JOBS, ApiError
+from orbiter_operator.kube.connection import OBJECT, decode, decode_event, events
 from orbiter_operator.kube.models import patch
-from orbiter_operator.kube.watch_stream import OBJECT, decode, decode_event, events
 from orbiter_operator.tasks.models import TaskStatus
 
 FIELDS = [
@@ -102,8 +102,8 @@ async def test_events_come_whole_however_the_bytes_come():
     text = line({"name": "a"}) + b"\n\n[]\n" + line({"name": "b"}) + b"\n{torn"
 
     async def drops():
-        for place in range(0, len(text), 7):
-            yield text[place : place + 7]
+        for start in range(0, len(text), 7):
+            yield text[start : start + 7]
 
     names = [event["object"]["metadata"]["name"] async for event in events(drops())]
     assert names == ["a", "b"]

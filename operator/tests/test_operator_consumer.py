@@ -64,7 +64,7 @@ async def bench(redis_server, redis):
         await end(parts)
 
 
-async def test_an_output_is_a_letter_and_is_acknowledged_when_it_is_settled(bench):
+async def test_an_output_is_pending_and_is_acknowledged_when_it_is_settled(bench):
     await bench.redis.xadd(DEVELOPER_OUTPUT, encode(output(), **BOUND))
     (pending,) = await eventually(lambda: bench.outputs.of(TASK))
     assert pending.output.request_id == output().request_id
@@ -91,7 +91,7 @@ async def test_an_output_of_a_standalone_worker_is_not_our_business(bench):
     await eventually(only_ours_is_pending)
 
 
-async def test_an_output_that_cannot_be_read_still_has_its_task_looked_at(bench):
+async def test_an_output_that_cannot_be_read_still_has_its_task_reconciled(bench):
     await bench.redis.xadd(DEVELOPER_OUTPUT, {"data": "nonsense", **BOUND})
     (pending,) = await eventually(lambda: bench.outputs.of(TASK))
     assert pending.output is None

@@ -77,12 +77,12 @@ async def test_the_changes_of_a_deep_object_are_followed_and_its_end_is_too(api,
     informer = Informer(kube, resource, store, namespaces=())
     await informer.compare()
     follower = asyncio.create_task(informer.follow())
-    place = {"name": "deep", "namespace": NAMESPACE}
-    api.put(resource.plural, {"metadata": dict(place), "spec": {"podTemplate": MARK}})
+    metadata = {"name": "deep", "namespace": NAMESPACE}
+    api.put(resource.plural, {"metadata": dict(metadata), "spec": {"podTemplate": MARK}})
     await eventually(lambda: len(store) == 1)
     api.remove(resource.plural, NAMESPACE, "deep")
     await eventually(lambda: not len(store))
-    assert informer.in_step
+    assert informer.synced
     follower.cancel()
     await asyncio.gather(follower, return_exceptions=True)
 
@@ -97,7 +97,7 @@ async def test_a_line_of_a_watch_that_is_no_json_is_passed_over(api, kube):
         meta = {"name": name, "namespace": NAMESPACE}
         api.put("agenttasks", {"metadata": meta, "spec": spec})
     await eventually(lambda: len(store) == 1)
-    assert informer.in_step
+    assert informer.synced
     follower.cancel()
     await asyncio.gather(follower, return_exceptions=True)
 

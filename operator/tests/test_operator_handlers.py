@@ -7,16 +7,15 @@ from conftest import NAMESPACE
 from support.eventually import eventually
 from support.fake_api import RefusedRequestError
 
-from orbiter_operator.handlers import run_kopf
+from orbiter_operator.handlers import NotFollowedError, WatchState, run_kopf
 from orbiter_operator.kube.client import AGENT_TASKS, PO_SESSIONS
-from orbiter_operator.kube.kopf_wire import (
+from orbiter_operator.kube.kopf_codec import (
     BoundedLines,
     BoundedResponse,
     Followed,
     Follower,
     responses,
 )
-from orbiter_operator.kube.watch_state import NotFollowedError, WatchState
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.cache import SessionCache
 from orbiter_operator.tasks.cache import TaskCache
@@ -60,7 +59,7 @@ class Running:
         for plural, cache in self.caches.items():
             self.put(plural, "first")
             await eventually(lambda cache=cache: "first" in cache.names())
-        await eventually(lambda: self.state.in_step)
+        await eventually(lambda: not self.state.interrupted)
 
     def put(self, plural, name):
         meta = {"name": name, "namespace": NAMESPACE}
@@ -121,7 +120,7 @@ async def test_the_server_may_go_away_and_come_back(api, kopf, plural):
     kopf.put(plural, "meanwhile")
     await api.start()
     await eventually(lambda: "meanwhile" in kopf.caches[plural].names())
-    await eventually(lambda: kopf.state.in_step)
+    await eventually(lambda: not kopf.state.interrupted)
 
 
 async def test_a_broken_watch_of_one_kind_is_named_and_the_other_is_followed(api, kopf):
@@ -176,15 +175,15 @@ async def test_a_watch_that_the_server_ends_with_an_error_is_interrupted_and_ask
     monkeypatch,
 ):
     """kopf itself takes any error but 410 for the end of the operator."""
-    monkeypatch.setattr("orbiter_operator.kube.kopf_wire._ERROR_SECONDS", 0.0)
-    told = []
+    monkeypatch.setattr("orbiter_operator.kube.kopf_codec._ERROR_SECONDS", 0.0)
+    interruptions = []
 
     class Content:
         async def iter_chunked(self, size):
             yield b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n'
             yield b'{"type":"ERROR","object":{"kind":"Status","code":500,"message":"no"}}\n'
 
-    class Answer(responses(Follower({}, lambda path, why: told.append((path, why))))):
+    class Answer(responses(Follower({}, lambda path, why: interruptions.append((path, why))))):
         def __init__(self):
             pass
 
@@ -198,4 +197,4 @@ async def test_a_watch_that_the_server_ends_with_an_error_is_interrupted_and_ask
     assert b"410" in await anext(lines)
     with pytest.raises(Exception, match="no"):
         await anext(lines)
-    assert told == [("/apis/agenttasks", "no")]
+    assert interruptions == [("/apis/agenttasks", "no")]

@@ -1,4 +1,4 @@
-"""Ids of entries that no clock has made: what they break is mended, and nothing else suffers."""
+"""Ids of entries that no clock has made: what they break is repaired, and nothing else suffers."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -19,11 +19,11 @@ from orbiter_contracts.queues import (
     po_input,
     po_output,
 )
-from orbiter_operator.sessions.observed import entry_time
+from orbiter_operator.sessions.models import entry_time
 from orbiter_operator.sessions.streams import Record, SessionQueues, registry_key
 from orbiter_operator.streams.client import blocking_client, redis_client
-from orbiter_operator.streams.id_repair import SHARED, Mender
 from orbiter_operator.streams.reader import LAST_ID, Inbox, read_routes
+from orbiter_operator.streams.retention import SHARED, StreamRepair
 
 pytestmark = pytest.mark.integration
 FUTURE = "9999999999999-0"
@@ -55,12 +55,14 @@ def sane(entry: str) -> bool:
 
 
 @pytest.mark.parametrize("stream", [INPUT, OUTPUT])
-async def test_a_session_whose_ids_have_run_out_is_mended_by_the_look_at_it(queues, redis, stream):
-    await queues.look(RECORD)
+async def test_a_session_whose_ids_have_run_out_is_repaired_when_it_is_observed(
+    queues, redis, stream
+):
+    await queues.observe(RECORD)
     await redis.xadd(stream, {"data": "x"}, id=LAST_ID)
     with pytest.raises(ResponseError):
         await redis.xadd(stream, {"data": "{}"})
-    found = await queues.look(RECORD)
+    found = await queues.observe(RECORD)
     assert found.waiting == 0
     assert sane(found.last_message)
     assert sane(await redis.xadd(stream, {"data": "{}"}))
@@ -69,13 +71,13 @@ async def test_a_session_whose_ids_have_run_out_is_mended_by_the_look_at_it(queu
     assert "out of range" in letter["reason"]
 
 
-async def test_what_else_waits_or_is_held_in_a_mended_stream_stays_so(queues, redis):
-    await queues.look(RECORD)
+async def test_what_else_waits_or_is_held_in_a_repaired_stream_stays_so(queues, redis):
+    await queues.observe(RECORD)
     held = await redis.xadd(INPUT, {"data": "held"})
     await redis.xreadgroup(PO_GROUP, "w", {INPUT: ">"})
     unread = await redis.xadd(INPUT, {"data": "unread"})
     await redis.xadd(INPUT, {"data": "x"}, id=LAST_ID)
-    found = await queues.look(RECORD)
+    found = await queues.observe(RECORD)
     assert (found.pending, found.undelivered) == (1, 1)
     pending = await redis.xpending_range(INPUT, PO_GROUP, "-", "+", 10)
     assert [item["message_id"] for item in pending] == [held]
@@ -84,11 +86,11 @@ async def test_what_else_waits_or_is_held_in_a_mended_stream_stays_so(queues, re
     assert [entry for entry, _ in read] == [unread, later]
 
 
-async def test_a_message_with_the_last_id_that_a_worker_holds_is_mended_too(queues, redis):
-    await queues.look(RECORD)
+async def test_a_message_with_the_last_id_that_a_worker_holds_is_repaired_too(queues, redis):
+    await queues.observe(RECORD)
     await redis.xadd(INPUT, {"data": "x"}, id=LAST_ID)
     await redis.xreadgroup(PO_GROUP, "w", {INPUT: ">"})
-    found = await queues.look(RECORD)
+    found = await queues.observe(RECORD)
     assert (found.pending, found.undelivered) == (0, 0)
     later = await redis.xadd(INPUT, {"data": "later"})
     [[_, read]] = await redis.xreadgroup(PO_GROUP, "w", {INPUT: ">"})
@@ -121,7 +123,7 @@ async def test_a_shared_stream_whose_ids_have_run_out_takes_entries_again(client
     await redis.xreadgroup(group, "c", {stream: ">"})
     await redis.xadd(stream, {"data": "x"}, id=LAST_ID)
     await redis.xadd(dead_letter(stream), {"data": "x"}, id=LAST_ID)
-    await Mender(client, dead.append).mend_shared()
+    await StreamRepair(client, dead.append).mend_shared()
     assert dead.count(stream) == 1
     later = await redis.xadd(stream, {"data": "later"})
     assert sane(later)
@@ -132,28 +134,30 @@ async def test_a_shared_stream_whose_ids_have_run_out_takes_entries_again(client
     assert "out of range" in letter["reason"]
 
 
-async def test_entries_from_the_future_are_dealt_with_before_their_stream_is_mended(client, redis):
+async def test_entries_from_the_future_are_dealt_with_before_their_stream_is_repaired(
+    client, redis
+):
     await redis.xgroup_create(LIFECYCLE, OPERATOR_GROUP, id="0", mkstream=True)
     await redis.xadd(LIFECYCLE, {"data": "first"}, id=FUTURE)
     behind = await redis.xadd(LIFECYCLE, {"data": "ours"})
-    mender = Mender(client)
-    assert not await mender.mend(LIFECYCLE)
+    repair = StreamRepair(client)
+    assert not await repair.repair(LIFECYCLE)
     await redis.xreadgroup(OPERATOR_GROUP, "c", {LIFECYCLE: ">"})
-    assert not await mender.mend(LIFECYCLE)
+    assert not await repair.repair(LIFECYCLE)
     await redis.xack(LIFECYCLE, OPERATOR_GROUP, FUTURE, behind)
-    assert await mender.mend(LIFECYCLE)
+    assert await repair.repair(LIFECYCLE)
     assert sane(await redis.xadd(LIFECYCLE, {"data": "later"}))
     assert not await redis.exists(dead_letter(LIFECYCLE))
 
 
-async def test_thousands_of_entries_without_a_place_are_mended_at_once(client, redis):
+async def test_thousands_of_entries_with_ids_out_of_range_are_repaired_at_once(client, redis):
     await redis.xgroup_create(DEVELOPER_INPUT, DEVELOPER_GROUP, id="0", mkstream=True)
     async with redis.pipeline(transaction=False) as pipe:
         for number in range(1, 1201):
             pipe.xadd(DEVELOPER_INPUT, {"data": "x"}, id=f"18446744073709551615-{number}")
         await pipe.execute()
     await redis.xreadgroup(DEVELOPER_GROUP, "c", {DEVELOPER_INPUT: ">"})
-    await Mender(client).mend_shared()
+    await StreamRepair(client).mend_shared()
     assert await redis.xlen(DEVELOPER_INPUT) == 0
     assert (await redis.xpending(DEVELOPER_INPUT, DEVELOPER_GROUP))["pending"] == 0
     assert sane(await redis.xadd(DEVELOPER_INPUT, {"data": "later"}))
@@ -162,7 +166,7 @@ async def test_thousands_of_entries_without_a_place_are_mended_at_once(client, r
 async def test_a_stream_of_the_present_is_left_alone(client, redis):
     await redis.xgroup_create(DEVELOPER_OUTPUT, OPERATOR_GROUP, id="0", mkstream=True)
     entry = await redis.xadd(DEVELOPER_OUTPUT, {"data": "x"})
-    await Mender(client).mend_shared()
+    await StreamRepair(client).mend_shared()
     assert await newest(redis, DEVELOPER_OUTPUT) == entry
     assert not await redis.exists(LIFECYCLE)
 
@@ -202,9 +206,9 @@ async def test_tasks_are_done_again_seconds_after_somebody_has_used_up_the_share
     for stream in SHARED:
         await world.redis.xadd(stream, {"data": "x"}, id=LAST_ID)
 
-    async def mended() -> bool:
+    async def repaired() -> bool:
         return all([sane(await newest(world.redis, stream)) for stream in SHARED])
 
-    await eventually(mended)
+    await eventually(repaired)
     world.apply("after")
     await world.until("after", "Completed")

@@ -7,7 +7,7 @@ import pytest
 from support.eventually import eventually
 
 from orbiter_operator.kube.client import JOBS, ApiError, Kube
-from orbiter_operator.kube.credentials import Credentials
+from orbiter_operator.kube.connection import Credentials
 from orbiter_operator.kube.informer import Informer
 
 
@@ -76,13 +76,13 @@ async def test_a_version_that_is_too_old_leads_to_a_new_list(api, cache, informe
 
 
 async def test_the_server_may_go_away_and_come_back(api, cache, informer):
-    await eventually(lambda: informer.in_step)
+    await eventually(lambda: informer.synced)
     await api.stop()
-    await eventually(lambda: not informer.in_step)
+    await eventually(lambda: not informer.synced)
     job(api, "meanwhile")
     await api.start()
     await eventually(lambda: "meanwhile" in cache.seen)
-    assert informer.in_step
+    assert informer.synced
 
 
 async def test_what_vanished_without_an_event_is_found_by_comparing(api, cache, informer):

@@ -21,15 +21,15 @@ pytestmark = pytest.mark.integration
 @pytest.fixture
 async def poisoned(api):
     """Set to have the API server no longer fail with the task of the entry `poison`."""
-    mended = asyncio.Event()
+    repaired = asyncio.Event()
 
     async def refuse(verb, plural, body):
         poison = verb == "create" and plural == "agenttasks" and body["spec"]["taskId"] == "poison"
-        if poison and not mended.is_set():
+        if poison and not repaired.is_set():
             raise RefusedRequestError(500, "InternalError", "admission webhook: EOF")
 
     api.before = refuse
-    return mended
+    return repaired
 
 
 @pytest.fixture

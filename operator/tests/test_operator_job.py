@@ -76,14 +76,14 @@ def test_the_worker_gets_no_token_and_no_service_variables():
 
 
 def test_the_worker_is_told_which_attempt_it_is():
-    told = environment()
-    assert told["WORKER_ID"] == "team.fix-1"
-    assert told["WORKER_TYPE"] == "developer"
-    assert told["TASK_ENTRY_ID"] == "7-0"
-    assert told["TASK_RECORD"] == f"agenttask:{UID}:1"
-    assert told["TASK_NAME"] == "team/fix"
-    assert told["TASK_ATTEMPT"] == "1"
-    assert told["TERMINATION_GRACE_SECONDS"] == "60"
+    given = environment()
+    assert given["WORKER_ID"] == "team.fix-1"
+    assert given["WORKER_TYPE"] == "developer"
+    assert given["TASK_ENTRY_ID"] == "7-0"
+    assert given["TASK_RECORD"] == f"agenttask:{UID}:1"
+    assert given["TASK_NAME"] == "team/fix"
+    assert given["TASK_ATTEMPT"] == "1"
+    assert given["TERMINATION_GRACE_SECONDS"] == "60"
 
 
 def test_redis_is_reached_through_the_secret_of_the_namespace():
@@ -98,42 +98,42 @@ def test_the_worker_is_told_which_variables_come_from_secrets():
         "credentialsSecretRef": {"name": "keys"},
         "env": [dsn, {"name": "MODE", "value": "test"}, {"name": "SECRET_ENV", "value": "none"}],
     }
-    told = environment(agent=agent)["SECRET_ENV"].split(",")
-    assert told == ["OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL", "SHOP_DSN", "REDIS_URL"]
+    given = environment(agent=agent)["SECRET_ENV"].split(",")
+    assert given == ["OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL", "SHOP_DSN", "REDIS_URL"]
 
 
 def test_credentials_from_a_whole_secret_count_as_coming_from_one():
     whole = {"name": "worker", "envFrom": [{"secretRef": {"name": "keys"}}]}
-    told = environment(podTemplate={"spec": {"containers": [whole]}})["SECRET_ENV"]
-    assert "ANTHROPIC_API_KEY" in told.split(",")
+    given = environment(podTemplate={"spec": {"containers": [whole]}})["SECRET_ENV"]
+    assert "ANTHROPIC_API_KEY" in given.split(",")
     whole["envFrom"] = [{"configMapRef": {"name": "settings"}}]
     assert environment(podTemplate={"spec": {"containers": [whole]}})["SECRET_ENV"] == "REDIS_URL"
 
 
 def test_the_agents_settings_become_variables_and_what_is_not_set_stays_away():
     agent = {"type": "claude", "model": "m", "maxTurns": 9, "maxCostUSD": 1.5}
-    told = environment(agent=agent)
-    assert (told["AGENT_MODEL"], told["AGENT_MAX_TURNS"]) == ("m", "9")
-    assert told["AGENT_MAX_COST_USD"] == "1.5"
-    assert "AGENT_SYSTEM_PROMPT" not in told
-    assert "AGENT_ENV" not in told
+    given = environment(agent=agent)
+    assert (given["AGENT_MODEL"], given["AGENT_MAX_TURNS"]) == ("m", "9")
+    assert given["AGENT_MAX_COST_USD"] == "1.5"
+    assert "AGENT_SYSTEM_PROMPT" not in given
+    assert "AGENT_ENV" not in given
 
 
 @pytest.mark.parametrize("kind", sorted(CREDENTIALS))
 def test_credentials_are_referred_to_by_name_and_may_be_missing(kind):
     agent = {"type": kind, "credentialsSecretRef": {"name": "keys"}}
-    told = environment(agent=agent)
+    given = environment(agent=agent)
     for name in CREDENTIALS[kind]:
-        assert told[name]["secretKeyRef"] == {"name": "keys", "key": name, "optional": True}
+        assert given[name]["secretKeyRef"] == {"name": "keys", "key": name, "optional": True}
 
 
 def test_further_variables_reach_the_agent_and_are_listed_for_the_wrapper():
     token = {"secretKeyRef": {"name": "s", "key": "k"}}
     env = [{"name": "TEAM", "value": "blue"}, {"name": "TOKEN", "valueFrom": token}]
-    told = environment(agent={"env": env})
-    assert told["TEAM"] == "blue"
-    assert told["TOKEN"] == token
-    assert told["AGENT_ENV"] == "TEAM,TOKEN"
+    given = environment(agent={"env": env})
+    assert given["TEAM"] == "blue"
+    assert given["TOKEN"] == token
+    assert given["AGENT_ENV"] == "TEAM,TOKEN"
 
 
 def test_git_credentials_are_mounted_and_not_in_the_environment():
@@ -159,8 +159,8 @@ def sessions_and_keys(**changes):
     """What the first four attempts are told of their agent's session."""
     for number in (1, 2, 3, 4):
         pod = built(number, **changes)["spec"]["template"]["spec"]
-        told = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
-        yield told["SESSION_ID"], told["SNAPSHOT_KEY"]
+        given = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
+        yield given["SESSION_ID"], given["SNAPSHOT_KEY"]
 
 
 def test_an_attempt_after_a_failure_begins_a_session_of_its_own():
@@ -220,9 +220,9 @@ def test_the_users_template_cannot_make_the_worker_somebody_else():
         "spec": {"restartPolicy": "Always", "containers": [{"name": "worker", "env": env}]},
     }
     made = built(podTemplate=template)["spec"]["template"]
-    told = {item["name"]: item for item in made["spec"]["containers"][0]["env"]}
-    assert told["WORKER_ID"]["value"] == "team.fix-1"
-    assert "value" not in told["REDIS_URL"]
+    given = {item["name"]: item for item in made["spec"]["containers"][0]["env"]}
+    assert given["WORKER_ID"]["value"] == "team.fix-1"
+    assert "value" not in given["REDIS_URL"]
     assert made["metadata"]["labels"]["orbiter.dev/agenttask"] == "fix"
     assert made["spec"]["restartPolicy"] == "Never"
 
@@ -252,13 +252,13 @@ def test_job_names_are_short_enough_and_stay_different():
 
 
 def test_an_agent_without_an_image_is_explained():
-    told = image_error(spec(agent={"type": "gemini"}).agent, {"claude": "c:1"})
-    assert "'gemini'" in told
-    assert "claude" in told
-    assert "ORBITER_WORKER_IMAGES" in told
+    given = image_error(spec(agent={"type": "gemini"}).agent, {"claude": "c:1"})
+    assert "'gemini'" in given
+    assert "claude" in given
+    assert "ORBITER_WORKER_IMAGES" in given
 
 
 def test_an_adopted_task_runs_its_own_entry():
-    facts = observed(adopted=Adopted(entry="9-9", request_id="theirs"))
-    env = build_job(facts, 1, "9-9", DEFAULTS)["spec"]["template"]["spec"]["containers"][0]["env"]
+    state = observed(adopted=Adopted(entry="9-9", request_id="theirs"))
+    env = build_job(state, 1, "9-9", DEFAULTS)["spec"]["template"]["spec"]["containers"][0]["env"]
     assert {"name": "TASK_ENTRY_ID", "value": "9-9"} in env

@@ -7,7 +7,7 @@ from support.running_sessions import DEFAULTS
 
 from orbiter_contracts.queues import DEVELOPER_OUTPUT, OPERATOR_GROUP
 from orbiter_operator.tasks.models import LARGEST_SPEC, stored_bytes
-from orbiter_operator.tasks.observed import read_spec
+from orbiter_operator.tasks.observe import read_spec
 
 
 @pytest.mark.parametrize(

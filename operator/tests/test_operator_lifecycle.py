@@ -191,7 +191,7 @@ async def test_a_task_made_anew_under_its_old_name_runs_anew(world):
     assert world.node.most_at_once == 1
 
 
-async def test_no_more_jobs_run_than_allowed_and_the_rest_see_their_place(world):
+async def test_no_more_jobs_run_than_allowed_and_the_rest_see_their_position(world):
     await world.start_operator(max_concurrent_jobs=3)
     names = [f"many-{number:02d}" for number in range(12)]
     for name in names:
@@ -382,13 +382,13 @@ async def test_a_task_that_claims_a_queue_entry_it_was_not_made_of_runs_its_own_
     assert status["requestId"] != "theirs"
     assert world.node.prompts[thief, 1] == "ok mine"
     assert world.node.prompts[f"{NAMESPACE}/{made}", 1] == "ok secret"
-    (told,) = [
+    (sent,) = [
         item["message"]
         for item in world.api.objects["events"].values()
         if item["reason"] == "EntryIgnored"
     ]
-    assert entry in told
-    assert "own prompt" in told
+    assert entry in sent
+    assert "own prompt" in sent
 
 
 @pytest.mark.parametrize("wish", ["Running", "Cancelled"])
@@ -422,7 +422,7 @@ async def test_an_entry_from_outside_that_makes_no_sense_is_a_dead_letter(world)
     assert await entries_left(world.redis) == 0
 
 
-async def test_entries_from_outside_stay_where_they_are_while_there_is_no_room(world):
+async def test_entries_from_outside_stay_where_they_are_while_there_is_no_free_slot(world):
     await world.start_operator(adopt_namespace=NAMESPACE, max_concurrent_jobs=1)
     world.apply("busy", "hang")
     await world.until("busy", "Running")
@@ -479,8 +479,8 @@ async def test_lifecycle_events_are_acknowledged(world):
 
 async def test_an_operator_of_some_namespaces_leaves_the_others_alone(world):
     await world.start_operator(watch_namespaces="team,other")
-    stranger = {"metadata": {"name": "far", "namespace": "elsewhere"}, "spec": {"prompt": "ok"}}
-    world.api.put("agenttasks", stranger)
+    foreign = {"metadata": {"name": "far", "namespace": "elsewhere"}, "spec": {"prompt": "ok"}}
+    world.api.put("agenttasks", foreign)
     world.apply("near", "ok")
     await world.until("near", "Completed")
     world.apply("later", "ok")

@@ -5,7 +5,7 @@ from orbiter_operator.kube.names import Key
 from orbiter_operator.streams.pending_outputs import HELD_BYTES, PendingOutput, PendingOutputs
 
 
-def test_a_letter_beyond_what_is_held_is_only_told_of():
+def test_an_output_beyond_what_is_held_stays_in_redis():
     pending, key = PendingOutputs(), Key("team", "fix")
     output = DeveloperWorkerOutput(request_id="r", task_id="t")
     pending.deliver(key, PendingOutput("1-0", 1, output, HELD_BYTES))

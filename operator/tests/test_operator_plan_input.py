@@ -4,7 +4,8 @@ from support.observed import NOW, decide, ended, job, observed, output, pod, rec
 
 from orbiter_contracts import AgentVerdict
 from orbiter_operator.tasks.models import Answer
-from orbiter_operator.tasks.plan.actions import DeleteJob, StartAttempt, message_id
+from orbiter_operator.tasks.observed import message_id
+from orbiter_operator.tasks.plan.actions import DeleteJob, StartAttempt
 
 DAY = 24 * 3600
 QUESTION = AgentVerdict(status="input_required", question="which branch?", summary="looked around")
@@ -20,18 +21,18 @@ def asking(**changes):
     return ended(running(**record(question())), jobs=(), pods=(), **changes)
 
 
-def answered(facts, *texts, **changes):
+def answered(state, *texts, **changes):
     """The task with an answer to the question of each attempt so far."""
     given = tuple(
         Answer(id=message_id(observed(), number), text=text) for number, text in enumerate(texts, 1)
     )
-    wish = facts.spec.model_copy(update={"input": given, **changes})
-    return facts.model_copy(update={"spec": wish, "record": None})
+    wish = state.spec.model_copy(update={"input": given, **changes})
+    return state.model_copy(update={"spec": wish, "record": None})
 
 
-def attempt(facts, number, out=None):
+def attempt(state, number, out=None):
     """The task while this attempt runs, or once it has published."""
-    begun = facts.model_copy(
+    begun = state.model_copy(
         update={
             "jobs": (job(number),),
             "pods": (pod(number, phase="Running", running_since=NOW),),
@@ -76,8 +77,8 @@ def test_an_agent_whose_session_is_lost_is_told_everything_anew():
 
 
 def test_an_answer_to_another_question_changes_nothing():
-    facts = asking(spec=spec(input=[{"id": "another", "text": "main"}]))
-    assert decide(facts).actions == ()
+    state = asking(spec=spec(input=[{"id": "another", "text": "main"}]))
+    assert decide(state).actions == ()
 
 
 def test_the_question_leaves_the_status_when_the_next_attempt_runs():
@@ -97,17 +98,17 @@ def test_several_rounds_are_told_their_own_answers():
 
 
 def test_rounds_are_no_failures():
-    facts = attempt(answered(asking(), "main"), 2, output("failed"))
-    assert (facts.status.phase, facts.status.reason) == ("Failed", "AgentError")
+    state = attempt(answered(asking(), "main"), 2, output("failed"))
+    assert (state.status.phase, state.status.reason) == ("Failed", "AgentError")
     retrying = answered(asking(spec=spec(retry={"limit": 1})), "main")
-    facts = attempt(retrying, 2, output("failed"))
-    assert (facts.status.phase, facts.status.reason) == ("Pending", "Retrying")
-    assert "attempt 2 of 3" in facts.status.message
-    facts = facts.model_copy(update={"jobs": (), "pods": ()})
-    assert decide(facts, after=9).actions == (), "the first failure is followed by one backoff"
-    (start,) = decide(facts, after=10).actions
+    state = attempt(retrying, 2, output("failed"))
+    assert (state.status.phase, state.status.reason) == ("Pending", "Retrying")
+    assert "attempt 2 of 3" in state.status.message
+    state = state.model_copy(update={"jobs": (), "pods": ()})
+    assert decide(state, after=9).actions == (), "the first failure is followed by one backoff"
+    (start,) = decide(state, after=10).actions
     assert (start.attempt, start.prompt) == (3, "main"), "it goes on from the question again"
-    last = attempt(facts, 3, output("failed"))
+    last = attempt(state, 3, output("failed"))
     assert last.status.phase == "Failed"
 
 
@@ -116,7 +117,7 @@ def test_nobody_answers_in_time():
     assert (decision.status.phase, decision.status.reason) == ("Failed", "InputTimeout")
     assert decision.status.message == "nobody answered within 72h00m: which branch?"
     assert decision.status.duration == "72h00m"
-    assert decision.event.reason == "Failed"
+    assert decision.events[0].reason == "Failed"
 
 
 def test_the_time_to_answer_can_be_changed_while_it_waits():
@@ -126,26 +127,26 @@ def test_the_time_to_answer_can_be_changed_while_it_waits():
 
 
 def test_an_answer_counts_however_late_the_operator_sees_it():
-    facts = answered(asking(spec=spec(inputTimeoutSeconds=60)), "main")
-    assert isinstance(decide(facts, after=DAY).actions[0], StartAttempt)
+    state = answered(asking(spec=spec(inputTimeoutSeconds=60)), "main")
+    assert isinstance(decide(state, after=DAY).actions[0], StartAttempt)
 
 
 def test_a_task_that_waits_for_an_answer_can_be_cancelled():
     for texts in ((), ("main",)):
-        facts = answered(asking(), *texts, desired_state="Cancelled")
-        decision = decide(facts)
+        state = answered(asking(), *texts, desired_state="Cancelled")
+        decision = decide(state)
         assert decision.status.phase == "Cancelled"
         assert decision.status.message == "cancelled by spec.desiredState"
-        assert decision.event.reason == "Cancelled"
+        assert decision.events[0].reason == "Cancelled"
         assert decision.actions == ()
 
 
 def test_the_answer_waits_until_the_pod_that_asked_has_gone():
     alive = asking().model_copy(update={"jobs": (job(),), "pods": (pod(phase="Running"),)})
-    facts = answered(alive, "main")
-    assert decide(facts).actions == ()
-    assert decide(facts).slot == "take"
-    assert decide(facts, after=121).actions == (DeleteJob(name="fix-1"),)
+    state = answered(alive, "main")
+    assert decide(state).actions == ()
+    assert decide(state).slot == "take"
+    assert decide(state, after=121).actions == (DeleteJob(name="fix-1"),)
 
 
 def test_a_worker_that_does_not_leave_is_stopped_although_nobody_answers():
@@ -155,10 +156,10 @@ def test_a_worker_that_does_not_leave_is_stopped_although_nobody_answers():
 
 
 def test_an_answered_task_stands_in_line_like_any_other():
-    facts = answered(asking(), "main").model_copy(
+    state = answered(asking(), "main").model_copy(
         update={"slots": observed().slots.model_copy(update={"free": False, "limit": 1})}
     )
-    waiting = ended(facts)
+    waiting = ended(state)
     assert (waiting.status.phase, waiting.status.reason) == ("Pending", "ConcurrencyLimit")
     free = waiting.model_copy(update={"slots": observed().slots})
     (start,) = decide(free).actions
@@ -166,11 +167,11 @@ def test_an_answered_task_stands_in_line_like_any_other():
 
 
 def test_an_answer_needs_no_prompt_any_more():
-    facts = answered(asking(), "main").model_copy(update={"prompt": None, "prompt_error": "gone"})
-    assert isinstance(decide(facts).actions[0], StartAttempt)
+    state = answered(asking(), "main").model_copy(update={"prompt": None, "prompt_error": "gone"})
+    assert isinstance(decide(state).actions[0], StartAttempt)
 
 
 def test_a_question_that_comes_too_late_is_not_asked():
     wish = spec(desiredState="Cancelled")
-    facts = ended(running(**record(question()), spec=wish))
-    assert (facts.status.phase, facts.status.reason) == ("Cancelled", "Cancelled")
+    state = ended(running(**record(question()), spec=wish))
+    assert (state.status.phase, state.status.reason) == ("Cancelled", "Cancelled")

@@ -16,16 +16,9 @@ from orbiter_operator.kube.models import patch
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.tasks.models import FINAL, Answer, TaskStatus
-from orbiter_operator.tasks.observed import Observed, Slots
+from orbiter_operator.tasks.observed import Observed, Slots, current_attempt, message_id
 from orbiter_operator.tasks.plan import plan
-from orbiter_operator.tasks.plan.actions import (
-    DeleteJob,
-    ForgetSession,
-    Publish,
-    StartAttempt,
-    current_attempt,
-    message_id,
-)
+from orbiter_operator.tasks.plan.actions import DeleteJob, ForgetSession, Publish, StartAttempt
 
 LIMIT = 2
 EVENTS = [
@@ -71,14 +64,14 @@ class Model:
         self.written: list[TaskStatus] = []
 
     def observe(self) -> Observed:
-        facts = observed(
+        task = observed(
             spec=self.spec,
             status=self.status,
             jobs=tuple(self.jobs[number] for number in sorted(self.jobs)),
             pods=tuple(self.pods[number] for number in sorted(self.pods)),
             slots=self.slots,
         )
-        attempt = current_attempt(facts)
+        attempt = current_attempt(task)
         if attempt + 1 in self.outputs and attempt + 1 not in self.jobs:
             attempt += 1
         update: dict[str, Any] = {}
@@ -91,12 +84,12 @@ class Model:
             update["record_attempt"] = attempt
         else:
             update["queue_error"] = "away"
-        return facts.model_copy(update=update)
+        return task.model_copy(update=update)
 
-    def look(self, steps_before_crash: int | None = None) -> None:
+    def reconcile(self, steps_before_crash: int | None = None) -> None:
         for _ in range(8):
-            facts = self.observe()
-            decision = plan(facts, self.now, image_patience=PATIENCE)
+            task = self.observe()
+            decision = plan(task, self.now, image_patience=PATIENCE)
             for done, step in enumerate(decision.actions):
                 if steps_before_crash is not None and done >= steps_before_crash:
                     return
@@ -170,9 +163,9 @@ class Model:
         last = max(live, default=0)
         match event:
             case "look":
-                self.look()
+                self.reconcile()
             case "crash while acting":
-                self.look(steps_before_crash=1)
+                self.reconcile(steps_before_crash=1)
             case "time":
                 self.now += timedelta(seconds=20)
             case "pod runs" if last:

@@ -42,8 +42,8 @@ def test_a_worker_that_runs_makes_the_task_running():
 
 
 def test_a_worker_that_says_it_is_busy_makes_the_task_running_before_its_pod_does():
-    facts = observed(jobs=(job(),), pods=(pod(),), busy_since=NOW, **record())
-    assert decide(facts).status.phase == "Running"
+    task = observed(jobs=(job(),), pods=(pod(),), busy_since=NOW, **record())
+    assert decide(task).status.phase == "Running"
 
 
 def test_nothing_new_changes_nothing():
@@ -52,13 +52,13 @@ def test_nothing_new_changes_nothing():
 
 def test_a_job_that_has_just_been_made_is_given_a_moment():
     waited = observed(status=STARTING.status.model_copy(update={"reason": "ConcurrencyLimit"}))
-    facts = waited.model_copy(update={"jobs": (job(),)})
-    assert decide(facts, after=1).status is None
-    assert decide(facts, after=1).requeue_after == 9, "then a pod should be there"
-    facts = facts.model_copy(update={"pods": (pod(),)})
-    assert decide(facts, after=1).status is None
-    assert decide(facts, after=1).requeue_after == 14
-    assert decide(facts, after=16).status.reason == "Starting"
+    task = waited.model_copy(update={"jobs": (job(),)})
+    assert decide(task, after=1).status is None
+    assert decide(task, after=1).requeue_after == 9, "then a pod should be there"
+    task = task.model_copy(update={"pods": (pod(),)})
+    assert decide(task, after=1).status is None
+    assert decide(task, after=1).requeue_after == 14
+    assert decide(task, after=16).status.reason == "Starting"
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_a_missing_secret_is_said_as_such():
 
 def test_an_image_that_does_not_come_in_time_fails_the_attempt_and_stops_its_job():
     stuck = pod(waiting_reason="ImagePullBackOff", waiting_message="no", waiting_since=NOW)
-    facts = STARTING.model_copy(update={"pods": (stuck,)})
-    assert decide(facts, after=299).requeue_after == 1
-    out, rest = published(decide(facts, after=301))
+    task = STARTING.model_copy(update={"pods": (stuck,)})
+    assert decide(task, after=299).requeue_after == 1
+    out, rest = published(decide(task, after=301))
     assert (out.status, out.reason) == ("failed", "ImagePullFailed")
     assert rest == (STOP,)
 
@@ -117,9 +117,9 @@ def test_a_pod_no_node_takes_is_pending_and_says_what_the_scheduler_says():
 
 
 def test_a_job_without_a_pod_says_where_to_look():
-    facts = STARTING.model_copy(update={"pods": ()})
-    assert decide(facts, after=5).status is None
-    status = decide(facts, after=15).status
+    task = STARTING.model_copy(update={"pods": ()})
+    assert decide(task, after=5).status is None
+    status = decide(task, after=15).status
     assert status.reason == "PodNotCreated"
     assert "kubectl describe job fix-1" in status.message
 
@@ -143,14 +143,14 @@ def test_a_success_completes_the_task_with_everything_it_reported():
     assert status.usage.cost_usd == 0.25
     assert (status.duration_ms, status.duration) == (72_000, "1m12s")
     assert status.condition("Succeeded").status == "True"
-    assert decision.event.reason == "Completed"
+    assert decision.events[0].reason == "Completed"
 
 
-def test_a_place_is_free_when_the_container_has_ended_not_when_the_answer_is_there():
-    facts = running(**record(output("success")))
-    gone = facts.model_copy(update={"pods": (pod(phase="Succeeded"),)})
-    assert decide(facts).slot == "take"
-    assert decide(ended(facts)).slot == "take"
+def test_a_slot_is_free_when_the_container_has_ended_not_when_the_answer_is_there():
+    task = running(**record(output("success")))
+    gone = task.model_copy(update={"pods": (pod(phase="Succeeded"),)})
+    assert decide(task).slot == "take"
+    assert decide(ended(task)).slot == "take"
     assert decide(gone).slot == "leave"
     assert decide(ended(gone)).slot == "leave"
 
@@ -205,7 +205,7 @@ def test_a_cancelled_output_makes_the_task_cancelled():
     decision = decide(running(spec=spec(desiredState="Cancelled"), **record(out)))
     assert decision.status.phase == "Cancelled"
     assert decision.actions == (STOP,)
-    assert decision.event.kind == "Normal"
+    assert decision.events[0].kind == "Normal"
 
 
 def test_a_success_that_came_before_the_wish_to_cancel_stays_a_success():
@@ -300,14 +300,14 @@ def test_the_last_words_of_a_crashed_worker_are_kept():
 
 
 def test_a_worker_that_ended_after_redis_lost_its_entry_failed_for_that():
-    facts = running(jobs=(job(state="complete"),), pods=(), **record(entry=None))
-    out, _ = published(decide(facts))
+    task = running(jobs=(job(state="complete"),), pods=(), **record(entry=None))
+    out, _ = published(decide(task))
     assert out.reason == "QueueUnavailable"
 
 
 def test_nobody_is_declared_dead_before_redis_was_asked():
-    facts = running(jobs=(FAILED,), pods=(), record=None)
-    decision = decide(facts)
+    task = running(jobs=(FAILED,), pods=(), record=None)
+    decision = decide(task)
     assert decision.actions == ()
     assert decision.reobserve
 
@@ -328,10 +328,12 @@ def test_a_pod_whose_node_does_not_answer_is_given_up_after_its_grace_period():
 
 
 def test_the_next_attempt_does_not_wait_for_a_lost_node():
-    told = output("failed", reason="NodeLost", error="lost")
+    substitute = output("failed", reason="NodeLost", error="lost")
     gone = running_pod(deleted_at=NOW - timedelta(seconds=60))
-    facts = ended(running(spec=spec(retry={"limit": 1}), pods=(gone,), **record(told)), jobs=())
-    assert decide(facts, after=11).actions[0].attempt == 2
+    task = ended(
+        running(spec=spec(retry={"limit": 1}), pods=(gone,), **record(substitute)), jobs=()
+    )
+    assert decide(task, after=11).actions[0].attempt == 2
 
 
 def test_the_last_attempt_is_not_followed_by_another():
@@ -364,9 +366,9 @@ def test_the_start_of_the_first_attempt_is_the_start_of_the_task():
 
 def test_a_pod_that_cannot_start_is_announced_once():
     stuck = pod(waiting_reason="ImagePullBackOff", waiting_message="no", waiting_since=NOW)
-    facts = STARTING.model_copy(update={"pods": (stuck,)})
-    assert decide(facts).event.reason == "ImagePullFailed"
-    assert decide(ended(facts)).event is None
+    task = STARTING.model_copy(update={"pods": (stuck,)})
+    assert decide(task).events[0].reason == "ImagePullFailed"
+    assert decide(ended(task)).events == ()
 
 
 def test_the_pod_of_an_attempt_is_remembered_when_it_is_gone():

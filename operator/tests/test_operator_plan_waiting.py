@@ -15,7 +15,7 @@ START = (StartAttempt(attempt=1, prompt="do it"),)
 FULL = Slots(free=False, position=3, waiting=12, running=5, limit=5)
 
 
-def test_a_new_task_with_room_starts_at_once():
+def test_a_new_task_with_a_free_slot_starts_at_once():
     decision = decide(observed())
     assert decision.actions == START
     assert decision.slot == "take"
@@ -31,7 +31,7 @@ def test_a_task_that_another_program_manages_is_left_alone():
     assert decide(observed(spec=spec(managedBy="orbiter.dev/operator"))).actions == START
 
 
-def test_a_task_without_room_waits_in_line_and_says_its_place():
+def test_a_task_without_a_free_slot_waits_and_says_its_position():
     decision = decide(observed(slots=FULL))
     assert decision.actions == ()
     assert decision.slot == "wait"
@@ -40,13 +40,13 @@ def test_a_task_without_room_waits_in_line_and_says_its_place():
     assert decision.status.condition("Admitted").status == "False"
 
 
-def test_a_place_that_is_shown_already_is_not_written_again():
+def test_a_position_that_is_shown_already_is_not_written_again():
     waiting = ended(observed(slots=FULL))
     moved_up = FULL.model_copy(update={"position": 2, "shown": True})
     assert decide(waiting.model_copy(update={"slots": moved_up})).status is None
 
 
-def test_a_place_that_was_shown_long_ago_is_written_anew():
+def test_a_position_that_was_shown_long_ago_is_written_anew():
     waiting = ended(observed(slots=FULL))
     moved_up = FULL.model_copy(update={"position": 2})
     assert "place 2 of 12" in decide(waiting.model_copy(update={"slots": moved_up})).status.message
@@ -74,7 +74,7 @@ def test_a_missing_dependency_is_named():
 def test_a_failed_dependency_fails_the_task():
     decision = decide(observed(dependencies=Dependencies(failed="build")))
     assert (decision.status.phase, decision.status.reason) == ("Failed", "DependencyFailed")
-    assert decision.event.kind == "Warning"
+    assert decision.events[0].kind == "Warning"
 
 
 def test_a_cycle_fails_the_task_and_names_the_cycle():
@@ -123,8 +123,8 @@ def test_a_job_the_api_server_finds_invalid_is_answered_for_its_worker():
 
 
 def test_a_rejected_job_fails_the_task_whatever_the_retry_limit():
-    told = output("failed", reason="JobRejected", error="the API server refused it")
-    decision = decide(observed(spec=spec(retry={"limit": 3}), **record(told)))
+    substitute = output("failed", reason="JobRejected", error="the API server refused it")
+    decision = decide(observed(spec=spec(retry={"limit": 3}), **record(substitute)))
     assert (decision.status.phase, decision.status.reason) == ("Failed", "JobRejected")
 
 
@@ -136,8 +136,8 @@ def test_a_task_cancelled_before_it_ran_is_cancelled():
 
 def test_an_adopted_task_cancelled_before_it_ran_answers_whoever_asked():
     adopted = Adopted(entry="1-0", request_id="theirs")
-    facts = observed(adopted=adopted, spec=spec(desiredState="Cancelled"))
-    (step,) = decide(facts).actions
+    task = observed(adopted=adopted, spec=spec(desiredState="Cancelled"))
+    (step,) = decide(task).actions
     assert (step.output.status, step.output.request_id) == ("cancelled", "theirs")
 
 
@@ -148,31 +148,31 @@ def test_an_adopted_task_whose_entry_another_worker_has_is_cancelled():
 
 
 def test_a_failed_attempt_with_retries_left_waits_for_its_backoff():
-    facts = running(spec=spec(retry={"limit": 1, "backoffSeconds": 10}), **record(output("failed")))
-    decision = decide(facts)
+    task = running(spec=spec(retry={"limit": 1, "backoffSeconds": 10}), **record(output("failed")))
+    decision = decide(task)
     assert (decision.status.phase, decision.status.reason) == ("Pending", "Retrying")
     assert decision.status.attempts == 1
     assert decision.requeue_after == 10
-    assert decide(ended(facts), after=4).actions == ()
-    assert decide(ended(facts), after=4).requeue_after == 6
+    assert decide(ended(task), after=4).actions == ()
+    assert decide(ended(task), after=4).requeue_after == 6
 
 
 def test_the_next_attempt_starts_when_the_backoff_is_over():
-    facts = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))))
-    over = facts.model_copy(update={"jobs": (job(state="complete"),), "pods": ()})
+    task = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))))
+    over = task.model_copy(update={"jobs": (job(state="complete"),), "pods": ()})
     assert decide(over, after=11).actions == (StartAttempt(attempt=2, prompt="do it"),)
 
 
 def test_the_next_attempt_waits_until_the_pod_of_the_last_is_gone():
-    facts = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))))
-    decision = decide(facts, after=11)
+    task = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))))
+    decision = decide(task, after=11)
     assert (decision.actions, decision.slot) == ((), "take")
-    assert decide(facts, after=121).actions == (DeleteJob(name="fix-1"),)
+    assert decide(task, after=121).actions == (DeleteJob(name="fix-1"),)
 
 
-def test_waiting_for_room_before_a_retry_does_not_forget_that_the_last_attempt_is_over():
-    facts = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))), pods=())
-    waiting = facts.model_copy(update={"slots": FULL})
+def test_waiting_for_a_slot_before_a_retry_does_not_forget_that_the_last_attempt_is_over():
+    task = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))), pods=())
+    waiting = task.model_copy(update={"slots": FULL})
     status = decide(waiting, after=11).status
     assert status.reason == "ConcurrencyLimit"
     again = waiting.model_copy(update={"status": status, "slots": Slots()})
@@ -180,12 +180,12 @@ def test_waiting_for_room_before_a_retry_does_not_forget_that_the_last_attempt_i
 
 
 def test_redis_away_before_a_retry_neither_counts_the_last_attempt_twice():
-    facts = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))), pods=())
-    away = facts.model_copy(update={"queue_error": "away"})
+    task = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))), pods=())
+    away = task.model_copy(update={"queue_error": "away"})
     status = decide(away, after=11).status
     back = away.model_copy(update={"status": status, "queue_error": None})
     assert decide(back, after=12).actions == (StartAttempt(attempt=2, prompt="do it"),)
-    assert status.usage == facts.status.usage
+    assert status.usage == task.status.usage
 
 
 def test_an_attempt_whose_job_exists_has_begun_though_the_status_does_not_know():
@@ -206,16 +206,16 @@ def test_a_task_that_is_being_deleted_is_left_alone():
 
 def test_a_result_of_the_last_attempt_does_not_outlive_the_start_of_the_next():
     status = TaskStatus(phase="Pending", attempts=1, result=Result(status="failed"))
-    facts = observed(status=status, jobs=(job(2),), pods=(pod(2, running_since=NOW),))
-    assert decide(facts).status.result is None
+    task = observed(status=status, jobs=(job(2),), pods=(pod(2, running_since=NOW),))
+    assert decide(task).status.result is None
 
 
 def test_what_keeps_a_task_from_starting_is_announced_once():
-    facts = observed(prompt=None, prompt_error="ConfigMap p does not exist")
-    assert decide(facts).event.reason == "PromptMissing"
-    assert decide(ended(facts)).event is None
+    task = observed(prompt=None, prompt_error="ConfigMap p does not exist")
+    assert decide(task).events[0].reason == "PromptMissing"
+    assert decide(ended(task)).events == ()
 
 
-def test_waiting_in_line_or_for_others_is_nothing_to_announce():
-    assert decide(observed(slots=FULL)).event is None
-    assert decide(observed(dependencies=Dependencies(waiting=("a",)))).event is None
+def test_waiting_for_a_slot_or_for_others_needs_no_event():
+    assert decide(observed(slots=FULL)).events == ()
+    assert decide(observed(dependencies=Dependencies(waiting=("a",)))).events == ()

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from orbiter_operator.kube.names import ENTRY, REQUEST, task_name
-from orbiter_operator.tasks.observed import Adopted, pod_of_attempt, read_adoption
+from orbiter_operator.tasks.cache import pod_of_attempt
+from orbiter_operator.tasks.observe import read_adoption
+from orbiter_operator.tasks.observed import Adopted
 
 
 def pod(status: dict[str, Any], **meta: Any) -> dict[str, Any]:
@@ -34,16 +36,16 @@ RUNNING = {"running": {"startedAt": "2026-01-01T00:00:05Z"}}
 
 
 def test_a_running_worker_has_a_time_since_when():
-    facts = pod_of_attempt(pod({"phase": "Running", "containerStatuses": [container(RUNNING)]}))
-    assert facts.running_since.second == 5
-    assert (facts.attempt, facts.owner, facts.node) == (2, "u", "n1")
+    seen = pod_of_attempt(pod({"phase": "Running", "containerStatuses": [container(RUNNING)]}))
+    assert seen.running_since.second == 5
+    assert (seen.attempt, seen.owner, seen.node) == (2, "u", "n1")
 
 
 @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
 def test_the_ordinary_course_of_things_is_no_waiting(reason):
     state = {"waiting": {"reason": reason}}
-    facts = pod_of_attempt(pod({"phase": "Pending", "containerStatuses": [container(state)]}))
-    assert facts.waiting_reason == ""
+    seen = pod_of_attempt(pod({"phase": "Pending", "containerStatuses": [container(state)]}))
+    assert seen.waiting_reason == ""
 
 
 def test_what_a_container_waits_for_is_a_fact():
@@ -53,9 +55,9 @@ def test_what_a_container_waits_for_is_a_fact():
         "startTime": "2026-01-01T00:00:01Z",
         "containerStatuses": [container(state)],
     }
-    facts = pod_of_attempt(pod(status))
-    assert (facts.waiting_reason, facts.waiting_message) == ("ErrImagePull", "not found")
-    assert facts.waiting_since.second == 1
+    seen = pod_of_attempt(pod(status))
+    assert (seen.waiting_reason, seen.waiting_message) == ("ErrImagePull", "not found")
+    assert seen.waiting_since.second == 1
 
 
 def test_a_helper_that_waits_is_a_fact_but_one_that_ends_is_not():
@@ -69,10 +71,10 @@ def test_a_helper_that_waits_is_a_fact_but_one_that_ends_is_not():
 
 def test_how_the_worker_ended_is_a_fact():
     ended = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "message": "last words"}}
-    facts = pod_of_attempt(pod({"phase": "Failed", "containerStatuses": [container(ended)]}))
-    assert (facts.exit_reason, facts.exit_code) == ("OOMKilled", 137)
-    assert facts.exit_message == "last words"
-    assert facts.over
+    seen = pod_of_attempt(pod({"phase": "Failed", "containerStatuses": [container(ended)]}))
+    assert (seen.exit_reason, seen.exit_code) == ("OOMKilled", 137)
+    assert seen.exit_message == "last words"
+    assert seen.over
 
 
 def test_an_init_container_that_failed_is_how_the_pod_ended():
@@ -86,14 +88,19 @@ def test_an_init_container_that_failed_is_how_the_pod_ended():
 
 
 def test_no_node_is_a_fact():
-    told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}
-    assert pod_of_attempt(pod({"phase": "Pending", "conditions": [told]})).unschedulable == "m"
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "m",
+    }
+    assert pod_of_attempt(pod({"phase": "Pending", "conditions": [condition]})).unschedulable == "m"
 
 
 def test_a_disruption_is_a_fact():
-    told = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-    facts = pod_of_attempt(pod({"phase": "Running", "conditions": [told]}))
-    assert facts.disruption == "EvictionByEvictionAPI"
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    seen = pod_of_attempt(pod({"phase": "Running", "conditions": [condition]}))
+    assert seen.disruption == "EvictionByEvictionAPI"
 
 
 def test_a_pod_without_our_labels_is_not_ours():

@@ -14,8 +14,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
 from orbiter_operator.app import OperatorMetrics
-from orbiter_operator.runtime.health import Health, HealthServer
-from orbiter_operator.runtime.port import LONGEST_HEAD, MOST, WORD_SECONDS, Answer, Port
+from orbiter_operator.runtime.health import (
+    LONGEST_HEAD,
+    MOST,
+    WORD_SECONDS,
+    Answer,
+    Health,
+    HealthServer,
+    Port,
+)
 
 HALF = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
 WHOLE = HALF + b"\r\n"
@@ -54,11 +61,11 @@ async def status(port, said, peer="127.0.0.1"):
 
 async def hold(opened, port, peer="127.0.0.1"):
     """Send half of a request, and keep the connection open on this side."""
-    stranger = opened.enter_context(socket.socket())
-    stranger.setblocking(False)
-    stranger.bind((peer, 0))
-    await asyncio.get_running_loop().sock_connect(stranger, ("127.0.0.1", port))
-    stranger.send(HALF)
+    peer_socket = opened.enter_context(socket.socket())
+    peer_socket.setblocking(False)
+    peer_socket.bind((peer, 0))
+    await asyncio.get_running_loop().sock_connect(peer_socket, ("127.0.0.1", port))
+    peer_socket.send(HALF)
     await asyncio.sleep(0)
 
 
@@ -102,7 +109,7 @@ def test_no_bytes_are_more_than_refused(said):
         return
 
 
-async def test_a_probe_is_answered_while_a_stranger_holds_every_place(port):
+async def test_a_probe_is_answered_while_another_client_holds_every_connection(port):
     with ExitStack() as opened:
         for count in range(2 * MOST):
             await hold(opened, port.number)
@@ -112,7 +119,7 @@ async def test_a_probe_is_answered_while_a_stranger_holds_every_place(port):
         assert await status(port.number, WHOLE) == "HTTP/1.1 200 OK"
 
 
-async def test_one_address_takes_no_place_of_another(port):
+async def test_one_address_takes_no_connection_of_another(port):
     reader, kubelet = await asyncio.open_connection("127.0.0.1", port.number)
     kubelet.write(HALF)
     with ExitStack() as opened:
@@ -127,13 +134,13 @@ async def test_one_address_takes_no_place_of_another(port):
 
 @pytest.mark.parametrize("said", [b"", HALF])
 async def test_a_request_that_does_not_come_whole_in_time_is_ended(port, said, monkeypatch):
-    monkeypatch.setattr("orbiter_operator.runtime.port.HEAD_SECONDS", 0.01)
+    monkeypatch.setattr("orbiter_operator.runtime.health.HEAD_SECONDS", 0.01)
     assert await talk(port.number, said) == b""
     assert port.connections == 0
 
 
 async def test_an_answer_that_nobody_takes_is_ended(monkeypatch):
-    monkeypatch.setattr("orbiter_operator.runtime.port.ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr("orbiter_operator.runtime.health.ANSWER_SECONDS", 0.01)
     with capture_logs() as lines:
         async with Port("metrics", {"/": lambda: Answer(bytes(LARGE))}, 0) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port.number, limit=1024)

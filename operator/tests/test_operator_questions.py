@@ -5,7 +5,7 @@ from support.eventually import eventually
 
 from orbiter_contracts.attempts import request_id
 from orbiter_contracts.queues import task_snapshot
-from orbiter_operator.runtime.throttle import HINTS_SECONDS
+from orbiter_operator.runtime.supervisor import HINTS_SECONDS
 
 pytestmark = pytest.mark.integration
 NAMESPACE = "team"
@@ -90,9 +90,9 @@ async def test_an_agent_whose_session_is_lost_is_told_everything_anew(world):
     await world.until("lost", "InputRequired")
     answer(world, "lost", "main")
     await eventually(lambda: ("team/lost", 2) in world.node.prompts)
-    told = world.node.prompts["team/lost", 2]
-    assert told.startswith("ask forgetful\n")
-    assert told.endswith("You asked: which branch?\nAnswer 1: main")
+    prompt = world.node.prompts["team/lost", 2]
+    assert prompt.startswith("ask forgetful\n")
+    assert prompt.endswith("You asked: which branch?\nAnswer 1: main")
 
 
 async def test_nobody_answers_in_time(world):

@@ -171,7 +171,7 @@ async def test_every_good_entry_among_strange_ones_is_answered(readers, redis, a
     ),
     registry=st.dictionaries(st.binary(max_size=9), st.binary(max_size=40), max_size=3),
 )
-async def test_every_look_at_a_session_is_answered_whatever_its_worker_left(
+async def test_every_observation_of_a_session_is_answered_whatever_its_worker_left(
     readers, redis, fields, registry
 ):
     key = registry_key("ns", "lease")
@@ -181,7 +181,7 @@ async def test_every_look_at_a_session_is_answered_whatever_its_worker_left(
         await readers.redis.hset(key, mapping=registry)
     queues = SessionQueues(readers.redis, key)
     record = Record("u", "team", "alice", "w", retain=False)
-    found = await queues.look(record)
+    found = await queues.observe(record)
     assert found.state is None or found.state.model_dump_json()
     assert record in await queues.records()
 
@@ -192,6 +192,6 @@ async def test_a_state_of_any_number_and_size_of_fields_is_not_read_whole(reader
     state |= {"session_id": "s" * 5_000_000, "turns": "3", "last_activity": now}
     await redis.hset(po_state("w"), mapping=state)
     queues = SessionQueues(readers.redis, registry_key("ns", "lease"))
-    found = await queues.look(Record("u", "team", "alice", "w", retain=False))
+    found = await queues.observe(Record("u", "team", "alice", "w", retain=False))
     assert found.state is not None
     assert (found.state.turns, found.state.session_id) == (3, None)

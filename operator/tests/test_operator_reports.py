@@ -21,8 +21,8 @@ def shown(metrics):
 
 def test_a_finished_task_is_counted_by_phase_and_reason():
     metrics = OperatorMetrics()
-    facts = running(**record(output("failed", reason="OOMKilled")))
-    metrics.tasks.changed(facts, decide(facts).status)
+    state = running(**record(output("failed", reason="OOMKilled")))
+    metrics.tasks.changed(state, decide(state).status)
     text = shown(metrics)
     assert 'orbiter_tasks_finished_total{phase="Failed",reason="OOMKilled"} 1.0' in text
     assert "orbiter_task_duration_seconds_sum 72.0" in text
@@ -30,8 +30,8 @@ def test_a_finished_task_is_counted_by_phase_and_reason():
 
 def test_the_way_to_running_is_measured():
     metrics = OperatorMetrics()
-    facts = running(created=NOW - timedelta(seconds=3))
-    metrics.tasks.changed(observed(created=facts.created), facts.status)
+    state = running(created=NOW - timedelta(seconds=3))
+    metrics.tasks.changed(observed(created=state.created), state.status)
     assert "orbiter_task_start_seconds_sum 3.0" in shown(metrics)
 
 
@@ -99,10 +99,10 @@ async def test_the_metrics_are_served_beside(server):
 
 def test_an_event_says_whom_it_is_about_and_has_one_name():
     task = {"metadata": {"name": "fix", "namespace": "team", "uid": UID}}
-    told = Event(kind="Warning", reason="Failed", message="because", attempt=1)
-    first, second = (build_event(task, told, NOW, "operator-0") for _ in range(2))
+    event = Event(kind="Warning", reason="Failed", message="because", attempt=1)
+    first, second = (build_event(task, event, NOW, "operator-0") for _ in range(2))
     assert first["metadata"]["name"] == second["metadata"]["name"]
     assert first["involvedObject"]["uid"] == UID
     assert (first["type"], first["reason"]) == ("Warning", "Failed")
-    other = build_event(task, told.model_copy(update={"attempt": 2}), NOW, "operator-0")
+    other = build_event(task, event.model_copy(update={"attempt": 2}), NOW, "operator-0")
     assert other["metadata"]["name"] != first["metadata"]["name"]

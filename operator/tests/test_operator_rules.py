@@ -11,7 +11,7 @@ from support.running_sessions import DEFAULTS as PLAIN
 from orbiter_operator.pods.overlay import merge
 from orbiter_operator.pods.rules import DEEPEST
 from orbiter_operator.tasks.job import build_job
-from orbiter_operator.tasks.observed import read_spec
+from orbiter_operator.tasks.observe import read_spec
 
 DEFAULTS = PLAIN._replace(protected_secrets=("orbiter-redis-auth", "sh.helm.release.v1.orbiter.*"))
 OURS = "orbiter-redis"
@@ -138,11 +138,11 @@ IDENTITIES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("field", IDENTITIES)
 def test_who_the_pod_is_in_the_cluster_is_not_the_specs_to_choose(field):
-    told = why(**template(**IDENTITIES[field])) or ""
-    assert field in told
-    assert told.startswith("spec.podTemplate.spec.")
-    assert "leave it out" in told
-    assert "workers.allowedServiceAccountNames" in told
+    sentence = why(**template(**IDENTITIES[field])) or ""
+    assert field in sentence
+    assert sentence.startswith("spec.podTemplate.spec.")
+    assert "leave it out" in sentence
+    assert "workers.allowedServiceAccountNames" in sentence
 
 
 def test_a_service_account_that_the_installation_allows_may_have_its_token():
@@ -174,9 +174,9 @@ def test_a_service_account_that_the_installation_allows_may_have_its_token():
     ],
 )
 def test_what_would_read_the_workers_password_is_refused(fields):
-    told = why(**fields) or ""
-    assert told.startswith("spec.")
-    assert any(word in told for word in ("leave", "choose another name", "use another kind"))
+    sentence = why(**fields) or ""
+    assert sentence.startswith("spec.")
+    assert any(word in sentence for word in ("leave", "choose another name", "use another kind"))
 
 
 def test_no_variable_can_contain_the_password():
@@ -210,9 +210,9 @@ def test_no_variable_can_contain_the_password():
     ],
 )
 def test_a_template_that_makes_no_pod_is_explained(overlay):
-    told = why(podTemplate=overlay) or ""
-    assert told.startswith("spec.podTemplate.")
-    assert len(told) < 800
+    sentence = why(podTemplate=overlay) or ""
+    assert sentence.startswith("spec.podTemplate.")
+    assert len(sentence) < 800
 
 
 def test_a_template_of_any_depth_is_answered_at_once():
@@ -241,6 +241,6 @@ JUNK = st.recursive(
 
 @given(st.fixed_dictionaries({}, optional={"metadata": JUNK, "spec": JUNK}))
 def test_every_template_is_either_explained_or_makes_a_job(overlay):
-    read, told = read_spec({"prompt": "p", "podTemplate": overlay}, DEFAULTS)
-    if told is None:
+    read, sentence = read_spec({"prompt": "p", "podTemplate": overlay}, DEFAULTS)
+    if sentence is None:
         build_job(observed(spec=read), 1, "7-0", DEFAULTS)

@@ -16,13 +16,13 @@ def template(**spec: Any) -> dict[str, Any]:
     return build_template("team", "alice", "u1", "team.alice", whole, DEFAULTS, SHARED)
 
 
-def told(**spec: Any) -> dict[str, str | None]:
+def environment(**spec: Any) -> dict[str, str | None]:
     [container] = template(**spec)["spec"]["containers"]
     return {item["name"]: item.get("value") for item in container["env"]}
 
 
 def test_a_worker_is_told_who_it_is_and_the_rules_of_its_session():
-    variables = told(rotation={"commands": ["/new", "/reset"], "maxTokens": 5})
+    variables = environment(rotation={"commands": ["/new", "/reset"], "maxTokens": 5})
     assert (variables["WORKER_TYPE"], variables["WORKER_ID"]) == ("po", "team.alice")
     assert variables["USER_ID"] == "7"
     assert variables["SESSION_COMMANDS"] == "/new,/reset"
@@ -31,12 +31,12 @@ def test_a_worker_is_told_who_it_is_and_the_rules_of_its_session():
 
 
 def test_no_rotation_commands_are_a_comma_because_nothing_would_mean_the_default():
-    assert told(rotation={"commands": []})["SESSION_COMMANDS"] == ","
+    assert environment(rotation={"commands": []})["SESSION_COMMANDS"] == ","
 
 
 def test_only_a_snapshot_has_a_key():
-    assert told()["SNAPSHOT_KEY"] == "worker:po:team.alice:snapshot"
-    assert "SNAPSHOT_KEY" not in told(persistence={"type": "None"})
+    assert environment()["SNAPSHOT_KEY"] == "worker:po:team.alice:snapshot"
+    assert "SNAPSHOT_KEY" not in environment(persistence={"type": "None"})
 
 
 def test_a_claim_takes_the_place_of_the_home_directory():
@@ -53,5 +53,5 @@ def test_a_users_record_is_its_namespaces_own_but_where_entries_are_adopted(adop
     whole = SessionSpec.model_validate({"userId": 7})
     defaults = DEFAULTS._replace(adopt_namespace=adopted_in)
     pod = build_template("team", "alice", "u1", "team.alice", whole, defaults, SHARED)["spec"]
-    told = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
-    assert told["SESSION_RECORD_PREFIX"] == prefix
+    environment = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
+    assert environment["SESSION_RECORD_PREFIX"] == prefix

@@ -62,7 +62,7 @@ async def test_a_session_sleeps_wakes_for_a_message_answers_and_sleeps_again(
 async def test_a_message_whose_id_no_clock_has_made_breaks_nothing(world, talks, entry):
     stream = po_input("team.alice")
 
-    async def is_mended():
+    async def is_repaired():
         newest = (await world.redis.xinfo_stream(stream))["last-generated-id"]
         return int(newest.partition("-")[0]) < 2_000_000_000_000
 
@@ -71,7 +71,7 @@ async def test_a_message_whose_id_no_clock_has_made_breaks_nothing(world, talks,
         await talks.until("alice", "Asleep")
         strange = encode(POWorkerInput(user_id=1, prompt="strange"))
         await world.redis.xadd(stream, strange, id=entry)
-        await eventually(is_mended)
+        await eventually(is_repaired)
         await talks.send("alice", "later")
         answers = await talks.answered("alice", 1 if entry == LAST_ID else 2)
         assert answers[-1] == "re: later"
@@ -116,14 +116,14 @@ async def test_the_newer_session_of_a_user_sleeps_until_the_older_is_deleted(
 ):
     talks.apply("older", created=long_ago(), userId=77)
     talks.apply("newer", userId=77)
-    told = await talks.until_reason("newer", "DuplicateUser")
-    assert "team/older" in told["message"]
+    reported = await talks.until_reason("newer", "DuplicateUser")
+    assert "team/older" in reported["message"]
     await talks.send("newer")
     await eventually(lambda: talks.status("newer").get("pendingMessages") == 1)
     assert talks.replicas("newer") in (None, 0)
     talks.delete("older")
     assert await talks.answered("newer") == ["re: hello"]
-    assert ("DuplicateUser", told["message"]) in talks.events("newer")
+    assert ("DuplicateUser", reported["message"]) in talks.events("newer")
 
 
 async def test_deleting_a_session_ends_its_pod_and_then_its_keys(world, operator, talks):
@@ -209,9 +209,9 @@ async def test_a_session_whose_worker_cannot_start_says_why(
 ):
     talks.apply("poor", agent={"type": "claude", "model": fate})
     await talks.send("poor")
-    told = await talks.until_reason("poor", reason)
+    reported = await talks.until_reason("poor", reason)
     await talks.until("poor", phase)
-    assert word in told["message"]
+    assert word in reported["message"]
     assert reason in dict(talks.events("poor"))
 
 
@@ -249,8 +249,8 @@ async def test_a_rotation_is_an_event_and_in_the_status(world, operator, talks):
 
 async def test_a_session_that_cannot_be_run_here_is_failed(world, operator, talks):
     talks.apply("odd", agent={"type": "gemini"})
-    told = await talks.until_reason("odd", "InvalidSpec")
-    assert "no worker image for agent type 'gemini'" in told["message"]
+    reported = await talks.until_reason("odd", "InvalidSpec")
+    assert "no worker image for agent type 'gemini'" in reported["message"]
     assert talks.status("odd")["phase"] == "Failed"
 
 

@@ -8,8 +8,14 @@ from orbiter_contracts import POState
 from orbiter_contracts.endings import name_in_use
 from orbiter_operator.kube.models import Refusal
 from orbiter_operator.pods.state import PodState
-from orbiter_operator.sessions.models import SessionSpec, SessionStatus
-from orbiter_operator.sessions.observed import DeploymentState, ObservedSession, QueueState, Rival
+from orbiter_operator.sessions.models import (
+    DeploymentState,
+    ObservedSession,
+    QueueState,
+    Rival,
+    SessionSpec,
+    SessionStatus,
+)
 from orbiter_operator.sessions.plan import Apply, SetReplicas, plan_session
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -23,20 +29,20 @@ def ago(seconds):
     return NOW - timedelta(seconds=seconds)
 
 
-def queue(**facts):
-    return QueueState(**{"message_at": ago(10), **facts})
+def queue(**fields):
+    return QueueState(**{"message_at": ago(10), **fields})
 
 
-def pod(**facts):
+def pod(**fields):
     base = {"name": "alice-x", "owner": UID, "created": ago(60), "node": "n", "phase": "Running"}
-    return PodState(**base | facts)
+    return PodState(**base | fields)
 
 
 def deployment(replicas):
     return DeploymentState(name="alice", uid="d", owner=UID, replicas=replicas, template="t")
 
 
-def session(replicas=0, *pods, spec=None, status=None, **facts):
+def session(replicas=0, *pods, spec=None, status=None, **fields):
     return ObservedSession(
         **{
             "namespace": "team",
@@ -51,7 +57,7 @@ def session(replicas=0, *pods, spec=None, status=None, **facts):
             "deployment": deployment(replicas),
             "pods": pods,
             "queue": queue(),
-            **facts,
+            **fields,
         }
     )
 
@@ -60,12 +66,12 @@ def decide(observed, now=NOW):
     return plan_session(observed, now, image_patience=PATIENCE)
 
 
-def running(**facts):
-    return pod(running_since=ago(50), **facts)
+def running(**fields):
+    return pod(running_since=ago(50), **fields)
 
 
-def said(state="ready", **facts):
-    return POState(state=state, ready_at=ago(49), **facts)
+def said(state="ready", **fields):
+    return POState(state=state, ready_at=ago(49), **fields)
 
 
 def available(plan):
@@ -75,7 +81,7 @@ def available(plan):
 
 def test_a_new_session_gets_a_deployment_without_a_pod():
     plan = decide(session(deployment=None, queue=QueueState()))
-    assert plan.action == Apply(replicas=0, create=True)
+    assert plan.actions == (Apply(replicas=0, create=True),)
     assert plan.status.phase == "Asleep"
     assert plan.watch == "input"
     assert plan.status.input_stream == "worker:po:team.alice:input"
@@ -83,7 +89,7 @@ def test_a_new_session_gets_a_deployment_without_a_pod():
 
 def test_a_new_session_for_which_a_message_waits_begins_awake():
     plan = decide(session(deployment=None, queue=queue(undelivered=1)))
-    assert plan.action == Apply(replicas=1, create=True)
+    assert plan.actions == (Apply(replicas=1, create=True),)
     assert plan.status.phase == "Waking"
 
 
@@ -94,14 +100,14 @@ def test_a_new_session_for_which_a_message_waits_begins_awake():
 )
 def test_a_sleeping_session_wakes_for_any_message_that_is_not_answered(waiting):
     plan = decide(session(queue=queue(**waiting)))
-    assert plan.action == SetReplicas(replicas=1)
+    assert plan.actions == (SetReplicas(replicas=1),)
     assert plan.status.phase == "Waking"
     assert plan.watch == "nothing"
 
 
 def test_it_is_scaled_at_once_and_its_status_is_written_after_others_have_been_woken_too():
     plan = decide(session(status={"phase": "Asleep"}, queue=queue(undelivered=1)))
-    assert plan.action == SetReplicas(replicas=1)
+    assert plan.actions == (SetReplicas(replicas=1),)
     assert plan.status is None
     assert plan.requeue
 
@@ -109,22 +115,22 @@ def test_it_is_scaled_at_once_and_its_status_is_written_after_others_have_been_w
 def test_it_is_not_woken_while_the_last_pod_still_ends():
     leaving = running(deleted_at=ago(1))
     plan = decide(session(0, leaving, queue=queue(undelivered=1)))
-    assert plan.action is None
+    assert plan.actions == ()
     assert plan.status.phase == "Waking"
     assert plan.requeue_after is not None
 
 
 def test_it_is_woken_beside_a_pod_whose_node_is_lost():
     plan = decide(session(0, running(deleted_at=ago(600)), queue=queue(undelivered=1)))
-    assert plan.action == SetReplicas(replicas=1)
+    assert plan.actions == (SetReplicas(replicas=1),)
 
 
 QUIET = {"message_at": ago(IDLE + 1), "answered_at": ago(IDLE + 1)}
 
 
-def test_it_sleeps_when_it_was_idle_for_long_enough_and_is_looked_at_again():
+def test_it_sleeps_when_it_was_idle_for_long_enough_and_is_observed_once_more():
     plan = decide(session(1, running(), queue=QueueState(**QUIET, state=said())))
-    assert plan.action == SetReplicas(replicas=0)
+    assert plan.actions == (SetReplicas(replicas=0),)
     assert plan.reobserve
     assert plan.status is None
 
@@ -143,7 +149,7 @@ def test_it_sleeps_when_it_was_idle_for_long_enough_and_is_looked_at_again():
 )
 def test_each_of_the_four_conditions_keeps_it_awake(still):
     plan = decide(session(1, running(), queue=QueueState(**QUIET | {"state": said()} | still)))
-    assert plan.action is None
+    assert plan.actions == ()
     assert plan.status.phase in ("Ready", "Busy")
 
 
@@ -159,18 +165,18 @@ def test_each_of_the_four_conditions_keeps_it_awake(still):
 )
 def test_a_time_that_is_still_to_come_keeps_no_session_awake(future):
     observed = session(1, running(), **future)
-    assert decide(observed).action == SetReplicas(replicas=0)
+    assert decide(observed).actions == (SetReplicas(replicas=0),)
     known = decide(observed.model_copy(update={"deployment": deployment(0), "pods": ()})).status
     assert known.last_activity_time is None or known.last_activity_time <= NOW
 
 
 def test_the_last_event_keeps_a_worker_awake_that_keeps_no_state():
     asleep = session(1, running(), queue=QueueState(**QUIET), heard="ready")
-    assert decide(asleep).action == SetReplicas(replicas=0)
-    assert decide(asleep.model_copy(update={"heard": "busy"})).action is None
+    assert decide(asleep).actions == (SetReplicas(replicas=0),)
+    assert decide(asleep.model_copy(update={"heard": "busy"})).actions == ()
 
 
-def test_it_is_looked_at_again_when_it_may_sleep():
+def test_it_is_requeued_when_it_may_sleep():
     plan = decide(session(1, running(), queue=queue(state=said(), message_at=ago(100))))
     assert plan.requeue_after == pytest.approx(IDLE - 100)
 
@@ -205,7 +211,7 @@ SUSPENDED = {"operatingMode": "Suspended"}
 def test_a_suspended_session_ends_its_turn_first():
     busy = queue(pending=1, state=said("busy"))
     plan = decide(session(1, running(), spec=SUSPENDED, queue=busy))
-    assert plan.action is None
+    assert plan.actions == ()
     assert plan.status.phase == "Busy"
     assert available(plan) == ("False", "Suspended")
 
@@ -213,17 +219,17 @@ def test_a_suspended_session_ends_its_turn_first():
 def test_a_suspended_session_ends_its_turn_however_many_messages_wait():
     busy = queue(pending=1, undelivered=1, state=said("busy"))
     plan = decide(session(1, running(), spec=SUSPENDED, queue=busy))
-    assert plan.action is None
+    assert plan.actions == ()
 
 
 def test_a_suspended_session_sleeps_after_its_turn_though_messages_wait():
     plan = decide(session(1, running(), spec=SUSPENDED, queue=queue(undelivered=1, state=said())))
-    assert plan.action == SetReplicas(replicas=0)
+    assert plan.actions == (SetReplicas(replicas=0),)
 
 
 def test_a_suspended_session_keeps_its_messages():
     plan = decide(session(0, spec=SUSPENDED, queue=queue(undelivered=3)))
-    assert plan.action is None
+    assert plan.actions == ()
     assert plan.status.phase == "Suspended"
     assert plan.status.pending_messages == 3
     assert plan.watch == "input"
@@ -238,7 +244,7 @@ def test_a_suspended_session_is_busy_until_its_pod_has_ended_its_turn():
 def test_the_newer_session_of_a_user_stays_asleep_and_says_whose_it_is():
     rival = Rival(name="team/older", reason="DuplicateUser", shared="user 7")
     plan = decide(session(queue=queue(undelivered=1), rival=rival))
-    assert plan.action is None
+    assert plan.actions == ()
     assert plan.status.phase == "Asleep"
     assert available(plan) == ("False", "DuplicateUser")
     assert "team/older" in plan.status.condition("Available").message
@@ -255,14 +261,14 @@ def test_without_redis_nothing_is_changed():
                 queue_error="Redis at redis://x cannot be used: refused",
             )
         )
-        assert plan.action is None
+        assert plan.actions == ()
         assert available(plan) == ("False", "QueueUnavailable")
         assert plan.status.phase == ("Ready" if replicas else "Asleep")
 
 
 def test_a_spec_that_cannot_be_run_is_failed():
     plan = decide(session(deployment=None, spec_error="no worker image for 'x'"))
-    assert plan.action is None
+    assert plan.actions == ()
     assert plan.status.phase == "Failed"
     assert available(plan) == ("False", "InvalidSpec")
 
@@ -275,7 +281,7 @@ def test_a_refused_deployment_is_failed():
 
 
 @pytest.mark.parametrize(
-    ("facts", "phase", "reason"),
+    ("fields", "phase", "reason"),
     [
         ({"waiting_reason": "ImagePullBackOff", "image": "x"}, "Waking", "ImagePullFailed"),
         (
@@ -327,24 +333,24 @@ def test_a_refused_deployment_is_failed():
         ),
     ],
 )
-def test_a_pod_that_cannot_start_is_explained(facts, phase, reason):
-    plan = decide(session(1, pod(**facts), queue=queue(undelivered=1)))
+def test_a_pod_that_cannot_start_is_explained(fields, phase, reason):
+    plan = decide(session(1, pod(**fields), queue=queue(undelivered=1)))
     assert plan.status.phase == phase
     assert available(plan) == ("False", reason)
     assert [event.reason for event in plan.events] == [reason]
-    assert plan.action is None
+    assert plan.actions == ()
 
 
 def test_a_new_template_is_applied_when_the_turn_is_over():
     stale = {"template": "other"}
     busy = session(1, running(), queue=queue(pending=1), **stale)
-    assert decide(busy).action is None
+    assert decide(busy).actions == ()
     ready = session(1, running(), queue=queue(state=said()), **stale)
-    assert decide(ready).action == Apply(replicas=1, create=False)
-    assert decide(session(0, **stale)).action == Apply(replicas=0, create=False)
+    assert decide(ready).actions == (Apply(replicas=1, create=False),)
+    assert decide(session(0, **stale)).actions == (Apply(replicas=0, create=False),)
 
 
-def test_a_rotation_is_told_once_with_its_reason():
+def test_a_rotation_is_an_event_once_with_its_reason():
     rotation = {"reason": "Idle", "from": "one", "to": "two", "at": NOW}
     state = said(session_id="two", rotations=1, rotation=rotation)
     plan = decide(session(1, running(), queue=queue(state=state)))
@@ -356,7 +362,7 @@ def test_a_rotation_is_told_once_with_its_reason():
     assert decide(session(1, running(), status=known, queue=queue(state=state))).events == ()
 
 
-def test_a_message_that_was_given_up_is_told():
+def test_a_message_that_was_given_up_is_an_event():
     plan = decide(session(queue=queue(dead_letters=1)))
     condition = plan.status.condition("DeadLetters")
     assert (condition.status, condition.reason) == ("True", "MessagesGivenUp")
@@ -403,7 +409,7 @@ def test_what_it_has_cost_never_goes_back():
     assert (status.turns, status.usage.input_tokens, status.usage.cost_usd) == (2, 20, 0.5)
 
 
-def test_a_second_look_changes_nothing():
+def test_a_second_observation_changes_nothing():
     observed = session(1, running(), queue=queue(state=said(turns=3)))
     status = decide(observed).status
     again = observed.model_copy(update={"status": status})

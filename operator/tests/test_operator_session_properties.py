@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 
 from orbiter_contracts import POState
 from orbiter_operator.pods.state import PodState
-from orbiter_operator.sessions.models import SessionSpec, SessionStatus
-from orbiter_operator.sessions.observed import DeploymentState, ObservedSession, QueueState, Rival
+from orbiter_operator.sessions.models import (
+    DeploymentState,
+    ObservedSession,
+    QueueState,
+    Rival,
+    SessionSpec,
+    SessionStatus,
+)
 from orbiter_operator.sessions.plan import Apply, SetReplicas, is_busy, plan_session
 from orbiter_operator.sessions.status import last_activity
 
@@ -93,9 +99,15 @@ def blocked(observed):
     return suspended or observed.rival or observed.spec_error
 
 
+def only_action(plan):
+    """What is done with the Deployment: one thing at most."""
+    assert len(plan.actions) <= 1
+    return next(iter(plan.actions), None)
+
+
 def carried_out(observed):
     """The session after its plan's step, as the cluster would show it."""
-    step = decide(observed).action
+    step = only_action(decide(observed))
     if step is None:
         return observed
     old = observed.deployment or DeploymentState(name="alice", uid="d", owner="uid", replicas=0)
@@ -106,7 +118,7 @@ def carried_out(observed):
 
 @given(sessions)
 def test_no_session_with_work_or_recent_activity_is_put_to_sleep(observed):
-    step = decide(observed).action
+    step = only_action(decide(observed))
     if blocked(observed) or not observed.replicas or step is None or step.replicas:
         return
     assert observed.queue is not None, "put to sleep without knowing its streams"
@@ -121,7 +133,8 @@ def test_every_message_leads_to_a_worker_or_to_a_reason_why_not(observed):
     plan = decide(observed)
     if observed.queue is None or not observed.queue.waiting or observed.replicas:
         return
-    if plan.action is not None and plan.action.replicas == 1:
+    action = only_action(plan)
+    if action is not None and action.replicas == 1:
         return
     assert blocked(observed) or any(pod.alive(NOW) for pod in observed.pods)
     if not blocked(observed):
@@ -130,14 +143,14 @@ def test_every_message_leads_to_a_worker_or_to_a_reason_why_not(observed):
 
 @given(sessions)
 def test_no_worker_is_started_beside_one_that_still_ends(observed):
-    step = decide(observed).action
+    step = only_action(decide(observed))
     if step is not None and step.replicas and not observed.replicas:
         assert not any(pod.alive(NOW) for pod in observed.pods)
 
 
 @given(sessions)
 def test_a_turn_is_left_to_end(observed):
-    step = decide(observed).action
+    step = only_action(decide(observed))
     if observed.replicas and is_busy(observed):
         assert step is None
 
@@ -155,7 +168,7 @@ def test_a_sleeping_session_is_watched_and_an_awake_one_has_a_pod(observed):
 def test_a_plan_carried_out_leads_to_rest(observed):
     for _ in range(4):
         observed = carried_out(observed)
-    assert decide(observed).action is None
+    assert decide(observed).actions == ()
 
 
 @given(sessions)
@@ -183,6 +196,6 @@ def test_all_conditions_are_always_there_with_a_reason(observed):
 
 @given(sessions)
 def test_replicas_are_never_anything_but_0_and_1(observed):
-    step = decide(observed).action
+    step = only_action(decide(observed))
     if isinstance(step, SetReplicas | Apply):
         assert step.replicas in (0, 1)

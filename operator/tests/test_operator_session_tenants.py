@@ -8,7 +8,7 @@ from support.talks import NAMESPACE, Talks
 
 from orbiter_contracts.queues import po_hold, po_input, po_output, po_snapshot
 from orbiter_operator.sessions.cache import worker_id_of
-from orbiter_operator.sessions.observed import worker_id_error
+from orbiter_operator.sessions.models import worker_id_error
 from orbiter_operator.sessions.streams import registry_key
 
 REGISTRY = registry_key("orbiter-system", "orbiter-operator")
@@ -47,10 +47,10 @@ async def test_a_session_with_anothers_worker_id_is_refused_and_the_other_answer
     talks.apply("alice", created=None if created else long_ago())
     async with running_sessions(world.api, world.server):
         await eventually(lambda: status_of(world).get("phase") == "Failed")
-        told = reason_of(world)
-        assert told["reason"] == "InvalidSpec"
-        assert "spec.workerId is 'team.alice'" in told["message"]
-        assert "write other.thief or leave it out" in told["message"]
+        condition = reason_of(world)
+        assert condition["reason"] == "InvalidSpec"
+        assert "spec.workerId is 'team.alice'" in condition["message"]
+        assert "write other.thief or leave it out" in condition["message"]
         await talks.send("alice")
         assert await talks.answered("alice") == ["re: hello"]
         await talks.until("alice", "Asleep")

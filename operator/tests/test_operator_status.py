@@ -13,9 +13,9 @@ from orbiter_operator.tasks.models import TaskSpec, TaskStatus
 from orbiter_operator.tasks.plan.status import readable, write
 
 
-def written(facts, phase, reason, at=NOW, **flags):
+def written(state, phase, reason, at=NOW, **flags):
     settled = {"admitted": True, "started": False} | flags
-    return write(facts, at, phase, reason, f"{reason} it is", **settled)
+    return write(state, at, phase, reason, f"{reason} it is", **settled)
 
 
 def test_a_condition_keeps_its_time_while_it_holds():

@@ -34,7 +34,7 @@ async def inbox(redis, redis_server):
 
 async def _calls(redis) -> dict[str, int]:
     stats = await redis.info("commandstats")
-    return {name.removeprefix("cmdstat_"): told["calls"] for name, told in stats.items()}
+    return {name.removeprefix("cmdstat_"): counts["calls"] for name, counts in stats.items()}
 
 
 async def _read(inbox, count, entries):

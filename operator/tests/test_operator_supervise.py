@@ -53,9 +53,9 @@ async def test_a_part_that_raises_is_started_again_and_the_others_go_on(supervis
     task = await running(supervisor, {"weak": fails_twice, "strong": goes_on})
     await eventually(lambda: len(starts) == 3)
     assert others == [1]
-    assert supervisor.trouble() == "weak: KeyError: 'bad object'"
+    assert supervisor.problem() == "weak: KeyError: 'bad object'"
     clock.now += STEADY_SECONDS + 1
-    assert supervisor.trouble() is None
+    assert supervisor.problem() is None
     await end([task])
 
 
@@ -71,7 +71,7 @@ async def test_a_part_that_ends_or_is_cancelled_by_another_is_started_again(supe
 
     task = await running(supervisor, {"part": ends})
     await eventually(lambda: len(starts) == 3)
-    assert "cancelled by another part" in (supervisor.trouble() or "")
+    assert "cancelled by another part" in (supervisor.problem() or "")
     await end([task])
 
 

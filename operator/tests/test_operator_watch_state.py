@@ -7,7 +7,7 @@ import pytest
 from support.eventually import eventually
 from support.fake_api import RefusedRequestError
 
-from orbiter_operator.kube.watch_state import PATIENCE_SECONDS, WatchState
+from orbiter_operator.handlers import PATIENCE_SECONDS, WatchState
 
 LIST = "/apis/orbiter.dev/v1alpha1/posessions"
 
@@ -34,22 +34,22 @@ async def watch(session, url):
 
 
 async def test_a_watch_has_a_moment_to_begin(now, state):
-    assert state.in_step
+    assert not state.interrupted
     now[0] += PATIENCE_SECONDS + 1
-    assert not state.in_step
+    assert state.interrupted
 
 
 async def test_a_watch_that_was_answered_is_followed_for_good(api, now, state, session):
     assert await watch(session, api.url + LIST) == 200
     now[0] += 3600
-    assert state.in_step
+    assert not state.interrupted
 
 
 async def test_a_list_alone_is_no_watch(api, now, state, session):
     async with session.get(api.url + LIST) as response:
         assert response.status == 200
     now[0] += PATIENCE_SECONDS + 1
-    assert not state.in_step
+    assert state.interrupted
 
 
 async def test_a_watch_or_a_list_that_is_refused_breaks_it_until_a_watch_is_answered(
@@ -61,10 +61,10 @@ async def test_a_watch_or_a_list_that_is_refused_breaks_it_until_a_watch_is_answ
     for verb in ({}, {"watch": "true"}):
         api.before, before = refuse, api.before
         async with session.get(api.url + LIST, params=verb):
-            assert not state.in_step
+            assert state.interrupted
         api.before = before
         assert await watch(session, api.url + LIST) == 200
-        assert state.in_step
+        assert not state.interrupted
 
 
 async def test_a_server_that_is_away_breaks_it(api, state, session):
@@ -72,7 +72,7 @@ async def test_a_server_that_is_away_breaks_it(api, state, session):
     await api.stop()
     with pytest.raises(aiohttp.ClientError):
         await watch(session, api.url + LIST)
-    assert not state.in_step
+    assert state.interrupted
 
 
 async def test_a_watch_that_is_not_answered_breaks_it(api, now, state, session):
@@ -87,12 +87,12 @@ async def test_a_watch_that_is_not_answered_breaks_it(api, now, state, session):
     api.before = hold
     waits = asyncio.create_task(watch(session, api.url + LIST))
     await asked.wait()
-    assert state.in_step
+    assert not state.interrupted
     now[0] += PATIENCE_SECONDS + 1
-    assert not state.in_step
+    assert state.interrupted
     held.set()
     assert await waits == 200
-    await eventually(lambda: state.in_step)
+    await eventually(lambda: not state.interrupted)
 
 
 async def test_each_namespace_has_a_watch_of_its_own(api, state, session):
@@ -107,10 +107,10 @@ async def test_each_namespace_has_a_watch_of_its_own(api, state, session):
     assert await watch(session, one) == 403
     api.before = before
     assert await watch(session, two) == 200
-    assert not state.in_step
+    assert state.interrupted
 
 
 async def test_requests_for_other_things_do_not_count(api, state, session):
     async with session.get(f"{api.url}/apis/orbiter.dev/v1alpha1/nonsense") as response:
         assert response.status == 404
-    assert state.in_step
+    assert not state.interrupted

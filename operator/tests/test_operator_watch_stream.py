@@ -14,8 +14,8 @@ import uvloop
 from support.eventually import eventually
 
 from orbiter_operator.kube.client import JOBS
-from orbiter_operator.kube.watch_stream import chunks
-from orbiter_operator.runtime.throttle import Throttle, next_moment
+from orbiter_operator.kube.connection import chunks
+from orbiter_operator.runtime.supervisor import Throttle, next_moment
 
 # What TLS 1.3 adds to each piece: header, type and tag.
 TLS_RECORD = 5 + 1 + 16

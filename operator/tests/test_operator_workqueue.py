@@ -20,6 +20,10 @@ class Bench:
         self.at_once: set[str] = set()
         self.tasks: list[asyncio.Task[None]] = []
 
+    @property
+    def idle(self) -> bool:
+        return not len(self.queue) and not self.at_once
+
     async def handle(self, key: str) -> None:
         assert key not in self.at_once, f"{key} is worked on twice at the same time"
         self.at_once.add(key)
@@ -44,7 +48,7 @@ async def test_a_key_that_is_added_many_times_is_handled_once(bench):
     for _ in range(10):
         bench.queue.add("a")
     bench.start()
-    await eventually(lambda: bench.queue.idle)
+    await eventually(lambda: bench.idle)
     assert bench.handled == ["a"]
 
 
@@ -56,7 +60,7 @@ async def test_a_key_added_while_it_is_handled_is_handled_again_afterwards(bench
     bench.queue.add("a")
     bench.queue.add("a")
     bench.gate.set()
-    await eventually(lambda: bench.queue.idle)
+    await eventually(lambda: bench.idle)
     assert bench.handled == ["a", "a"]
 
 
@@ -72,8 +76,8 @@ async def test_different_keys_are_handled_side_by_side(bench):
 async def test_a_key_comes_back_when_its_time_has_come(bench):
     bench.start()
     now = bench.loop.time()
-    bench.queue.add_at("later", now + 0.06)
-    bench.queue.add_at("soon", now + 0.02)
+    bench.queue.requeue_at("later", now + 0.06)
+    bench.queue.requeue_at("soon", now + 0.02)
     await eventually(lambda: len(bench.handled) == 2)
     assert bench.handled == ["soon", "later"]
 
@@ -81,10 +85,10 @@ async def test_a_key_comes_back_when_its_time_has_come(bench):
 async def test_a_new_due_time_replaces_the_old_one(bench):
     bench.start()
     now = bench.loop.time()
-    bench.queue.add_at("a", now + 60)
-    bench.queue.add_at("a", now + 0.01)
-    bench.queue.add_at("b", now + 0.01)
-    bench.queue.add_at("b", None)
+    bench.queue.requeue_at("a", now + 60)
+    bench.queue.requeue_at("a", now + 0.01)
+    bench.queue.requeue_at("b", now + 0.01)
+    bench.queue.requeue_at("b", None)
     await eventually(lambda: bench.handled)
     assert bench.handled == ["a"]
 

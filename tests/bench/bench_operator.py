@@ -36,7 +36,7 @@ from orbiter_contracts.queues import (
 )
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
 from orbiter_operator.kube.client import AGENT_TASKS, JOBS, PODS, Kube
-from orbiter_operator.kube.credentials import Credentials, load_connection
+from orbiter_operator.kube.connection import Credentials, load_connection
 
 NAMESPACE = "e2e-bench"
 TASKS_PER_NAMESPACE = 500

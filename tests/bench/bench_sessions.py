@@ -29,7 +29,7 @@ from support.world import ECHO_IMAGE, World
 from orbiter_contracts import POWorkerInput, encode
 from orbiter_contracts.queues import po_input, po_output, po_state
 from orbiter_operator.kube.client import DEPLOYMENTS, PO_SESSIONS, Kube
-from orbiter_operator.kube.credentials import Credentials, load_connection
+from orbiter_operator.kube.connection import Credentials, load_connection
 
 Object = dict[str, Any]
 

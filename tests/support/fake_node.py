@@ -153,8 +153,8 @@ class FakeNode:
         words = await self._prompt(env)
         if "unschedulable" in words:
             reason = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-            told = reason | {"message": "0/1 nodes are available: 1 Insufficient memory."}
-            self._pod(meta["namespace"], name, {"conditions": [told]})
+            unscheduled = reason | {"message": "0/1 nodes are available: 1 Insufficient memory."}
+            self._pod(meta["namespace"], name, {"conditions": [unscheduled]})
             await asyncio.Event().wait()
         for word, (reason_word, message) in _WAITING.items():
             if word in words:

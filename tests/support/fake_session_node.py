@@ -177,8 +177,8 @@ class FakeSessionNode:
         fate = pod.env.get("AGENT_MODEL", "")
         if fate == "unschedulable":
             reason = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-            told = reason | {"message": "0/1 nodes are available: 1 Insufficient memory."}
-            self._pod(pod, {"conditions": [told]})
+            condition = reason | {"message": "0/1 nodes are available: 1 Insufficient memory."}
+            self._pod(pod, {"conditions": [condition]})
             await pod.stop.wait()
             return
         self.api.patch("pods", pod.namespace, pod.name, {"spec": {"nodeName": "fake-node"}})

@@ -130,9 +130,9 @@ class FakeSessionWorkers:
             status="error" if dead else "success",
         )
         stream, now = po_input(worker), datetime.now(UTC).isoformat()
-        told = WorkerLifecycleEvent(worker_id=worker, event="completed")
+        lifecycle = WorkerLifecycleEvent(worker_id=worker, event="completed")
         keys = [stream, po_output(worker), po_state(worker), LIFECYCLE, dead_letter(stream)]
-        texts = [output.model_dump_json(), told.model_dump_json(), now, dead]
+        texts = [output.model_dump_json(), lifecycle.model_dump_json(), now, dead]
         settled = await self._patiently(
             lambda: self._settle(keys=keys, args=[PO_GROUP, entry, *texts])
         )
@@ -140,12 +140,12 @@ class FakeSessionWorkers:
             self.answers[message.request_id] += 1
 
     async def _say(self, worker: str, event: Any, state: dict[str, str]) -> None:
-        told = WorkerLifecycleEvent(worker_id=worker, event=event)
+        lifecycle = WorkerLifecycleEvent(worker_id=worker, event=event)
 
         async def tell() -> None:
             async with self.redis.pipeline(transaction=True) as pipe:
                 pipe.hset(po_state(worker), mapping=state)
-                pipe.xadd(LIFECYCLE, {"data": told.model_dump_json()})
+                pipe.xadd(LIFECYCLE, {"data": lifecycle.model_dump_json()})
                 await pipe.execute()
 
         await self._patiently(tell)

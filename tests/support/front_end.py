@@ -34,8 +34,8 @@ class StubWorker:
         def work() -> None:
             after = "0"
             while not self._end.is_set():
-                told = self.redis.xread({po_input("po-1"): after}, block=20)
-                for entry, fields in told[0][1] if told else ():
+                replies = self.redis.xread({po_input("po-1"): after}, block=20)
+                for entry, fields in replies[0][1] if replies else ():
                     after = entry
                     self.heard.append(decode(POWorkerInput, fields))
                     reply(self, self.heard[-1])

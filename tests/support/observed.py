@@ -8,9 +8,9 @@ from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.tasks.models import TaskSpec, TaskStatus
-from orbiter_operator.tasks.observed import Observed
+from orbiter_operator.tasks.observed import Observed, message_id
 from orbiter_operator.tasks.plan import plan
-from orbiter_operator.tasks.plan.actions import Plan, message_id
+from orbiter_operator.tasks.plan.actions import Plan
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 PATIENCE = timedelta(seconds=300)
@@ -19,7 +19,7 @@ UID = "6a7b1f4e-0000-4000-8000-000000000001"
 
 def observed(**changes: Any) -> Observed:
     """A new AgentTask `fix` in namespace `team` that may start at once."""
-    facts: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "namespace": "team",
         "name": "fix",
         "uid": UID,
@@ -29,7 +29,7 @@ def observed(**changes: Any) -> Observed:
         "status": TaskStatus(),
         "prompt": "do it",
     }
-    return Observed(**facts | changes)
+    return Observed(**fields | changes)
 
 
 def spec(**changes: Any) -> TaskSpec:
@@ -39,25 +39,25 @@ def spec(**changes: Any) -> TaskSpec:
 
 def job(attempt: int = 1, **changes: Any) -> JobState:
     """A Job that runs."""
-    facts: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": job_name("fix", attempt),
         "uid": f"job-{attempt}",
         "owner": UID,
         "attempt": attempt,
         "created": NOW,
     }
-    return JobState(**facts | changes)
+    return JobState(**fields | changes)
 
 
 def pod(attempt: int = 1, **changes: Any) -> PodState:
     """A Pod that starts."""
-    facts: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": f"fix-{attempt}-x",
         "owner": UID,
         "attempt": attempt,
         "created": NOW,
     }
-    return PodState(**facts | changes)
+    return PodState(**fields | changes)
 
 
 def running_pod(attempt: int = 1, **changes: Any) -> PodState:
@@ -67,7 +67,7 @@ def running_pod(attempt: int = 1, **changes: Any) -> PodState:
 
 def output(status: str = "success", **changes: Any) -> DeveloperWorkerOutput:
     """What a worker published for the first attempt."""
-    facts: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "request_id": message_id(observed(), 1),
         "task_id": "team/fix",
         "worker_id": "team.fix-1",
@@ -77,22 +77,22 @@ def output(status: str = "success", **changes: Any) -> DeveloperWorkerOutput:
         "usage": Usage(input_tokens=10, output_tokens=5, cost_usd=0.25, turns=2),
     }
     if status == "success":
-        facts["verdict"] = AgentVerdict(summary="it works now", data={"files": 3})
-    return DeveloperWorkerOutput(**facts | changes)
+        fields["verdict"] = AgentVerdict(summary="it works now", data={"files": 3})
+    return DeveloperWorkerOutput(**fields | changes)
 
 
 def record(out: DeveloperWorkerOutput | None = None, **changes: Any) -> dict[str, Any]:
     """The fields of `observed` that say that Redis knows attempt 1."""
-    facts: dict[str, Any] = {"entry": "1-0"}
+    fields: dict[str, Any] = {"entry": "1-0"}
     if out is not None:
-        facts |= {"output_id": "2-0", "output": out}
+        fields |= {"output_id": "2-0", "output": out}
     attempt = changes.pop("attempt", 1)
-    return {"record": AttemptRecord(**facts | changes), "record_attempt": attempt}
+    return {"record": AttemptRecord(**fields | changes), "record_attempt": attempt}
 
 
-def decide(facts: Observed, *, after: float = 0.0) -> Plan:
+def decide(fields: Observed, *, after: float = 0.0) -> Plan:
     """The plan for these facts, so many seconds after NOW."""
-    return plan(facts, NOW + timedelta(seconds=after), image_patience=PATIENCE)
+    return plan(fields, NOW + timedelta(seconds=after), image_patience=PATIENCE)
 
 
 def running(**changes: Any) -> Observed:
@@ -103,8 +103,8 @@ def running(**changes: Any) -> Observed:
     return begun.model_copy(update={"status": status, **changes})
 
 
-def ended(facts: Observed, **changes: Any) -> Observed:
+def ended(fields: Observed, **changes: Any) -> Observed:
     """The task after the plan for these facts has been carried out."""
-    status = decide(facts).status
+    status = decide(fields).status
     assert status is not None
-    return facts.model_copy(update={"status": status, **changes})
+    return fields.model_copy(update={"status": status, **changes})

@@ -18,12 +18,12 @@ from support.redis_server import RedisServer
 
 from orbiter_operator.app import OperatorMetrics
 from orbiter_operator.kube.client import Kube
-from orbiter_operator.kube.credentials import Credentials
+from orbiter_operator.kube.connection import Credentials
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.cache import EVERY_SECONDS
-from orbiter_operator.sessions.parts import Sessions
+from orbiter_operator.sessions.reconcile import Sessions
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.client import blocking_client, redis_client

@@ -16,7 +16,7 @@ _NAMED: Final = 3
 _NAME_CHARACTERS: Final = 40
 
 
-def letter(fields: Mapping[str, str], reason: str) -> dict[bytes, bytes]:
+def dead_letter_fields(fields: Mapping[str, str], reason: str) -> dict[bytes, bytes]:
     """The fields of an entry's dead letter.
 
     Args:
@@ -26,9 +26,9 @@ def letter(fields: Mapping[str, str], reason: str) -> dict[bytes, bytes]:
     kept: dict[bytes, bytes] = {}
     cut = []
     left = DEAD_LETTER_BYTES
-    for place, (name, value) in enumerate(fields.items()):
+    for index, (name, value) in enumerate(fields.items()):
         key, whole = _raw(name), _raw(value)
-        if name == REASON_FIELD or place >= DEAD_LETTER_FIELDS or len(key) > left:
+        if name == REASON_FIELD or index >= DEAD_LETTER_FIELDS or len(key) > left:
             cut.append(name)
             continue
         left -= len(key)
@@ -42,8 +42,8 @@ def letter(fields: Mapping[str, str], reason: str) -> dict[bytes, bytes]:
     return kept | {_raw(REASON_FIELD): _raw(reason)}
 
 
-BURY: Final = f"""
-local function bury(stream, fields, reason)
+ADD_DEAD_LETTER: Final = f"""
+local function add_dead_letter(stream, fields, reason)
   local kept, cut, left = {{}}, {{}}, {DEAD_LETTER_BYTES}
   for i = 1, #fields, 2 do
     local name, value = fields[i], fields[i + 1]

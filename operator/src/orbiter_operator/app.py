@@ -15,24 +15,22 @@ import kopf
 import structlog
 from redis.asyncio import Redis
 
-from orbiter_operator.handlers import run_kopf
+from orbiter_operator.handlers import WatchState, run_kopf
 from orbiter_operator.kube.client import AGENT_TASKS, JOBS, PO_SESSIONS, PODS, Kube
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.informer import Informer
-from orbiter_operator.kube.kopf_wire import Followed
+from orbiter_operator.kube.kopf_codec import Followed
 from orbiter_operator.kube.leader_election import Leader, LeaseLostError
 from orbiter_operator.kube.names import SELECTOR, Key
-from orbiter_operator.kube.watch_state import WatchState
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.runtime.health import Health
 from orbiter_operator.runtime.metrics import Metrics
-from orbiter_operator.runtime.reconciler import WorkQueue
-from orbiter_operator.runtime.supervisor import Part, Supervisor, every
-from orbiter_operator.runtime.throttle import UNHURRIED_SECONDS, Throttle
+from orbiter_operator.runtime.reconciler import WORKERS, WorkQueue
+from orbiter_operator.runtime.supervisor import UNHURRIED_SECONDS, Part, Supervisor, Throttle, every
 from orbiter_operator.sessions.cache import KIND as SESSION
 from orbiter_operator.sessions.metrics import GAUGES as SESSION_GAUGES
 from orbiter_operator.sessions.metrics import SessionMetrics
-from orbiter_operator.sessions.parts import Sessions
+from orbiter_operator.sessions.reconcile import Sessions
 from orbiter_operator.sessions.users import SECRETS
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.attempts import Attempts
@@ -47,7 +45,6 @@ from orbiter_operator.tasks.observe import Observer
 from orbiter_operator.tasks.reconcile import TaskMetrics, TaskReconciler
 
 log = structlog.get_logger(__name__)
-WORKERS = 16
 _STUCK_SECONDS = 120.0
 GAUGES = {
     "orbiter_leader": "1 when this replica is the active one",
@@ -191,9 +188,9 @@ class Operator:
         self._last_pass = time.monotonic()
         health.alive_if("work queue", self._stuck)
         health.ready_if("lists", lambda: self._resync.missing)
-        health.ready_if("watches", self._out_of_step)
+        health.ready_if("watches", self._watches_interrupted)
         health.ready_if("redis", self._redis_away)
-        health.ready_if("parts", self._supervisor.trouble)
+        health.ready_if("parts", self._supervisor.problem)
         metrics.gauges(GAUGES, self._gauges)
 
     async def run(self, take_signals: Callable[[], None]) -> None:
@@ -216,7 +213,7 @@ class Operator:
             "pods": self._pods.follow,
             "resync": self._resync.run,
             "lag": self._resync.watch_lag,
-            "mending": self._resync.mend_streams,
+            "stream repair": self._resync.repair_streams,
             "kopf": partial(self._follow_own_kinds, take_signals),
             **self.sessions.parts(),
             **every(WORKERS, "reconcile", partial(self.queue.work, self._reconcile)),
@@ -248,9 +245,9 @@ class Operator:
         silent = time.monotonic() - self._last_pass
         return f"no pass has ended for {silent:.0f} s" if silent > _STUCK_SECONDS else None
 
-    def _out_of_step(self) -> str | None:
+    def _watches_interrupted(self) -> str | None:
         informers = (self._jobs, self._pods, *self.sessions.children)
-        kinds = [informer.plural for informer in informers if not informer.in_step]
+        kinds = [informer.plural for informer in informers if not informer.synced]
         kinds += self._watches.interrupted
         return f"the watch of {', '.join(kinds)} is interrupted" if kinds else None
 

@@ -4,22 +4,28 @@ A handler fills the cache, which puts keys on the work queue; nothing is decided
 with its side effects off: no annotations or finalizers (only `on.event` handlers), no peering, no
 scanning of the cluster, no log messages as Events. Its own retries never give up, because an API
 server that is away is no reason to end. Start it last: when it ends, it cancels every task of the
-event loop that was created after it. What becomes of its requests, `watch_state` sees, and what it
-reads, `kopf_wire` bounds and thins out.
+event loop that was created after it. What it reads, `kopf_codec` bounds and thins out.
+
+kopf tries again after every failure and tells nobody, so `WatchState` looks at its requests: a
+watch that was answered is followed until a later request for the same collection fails, is
+refused, or stays without an answer. A stream that breaks is asked for anew at once.
 """
 
 import asyncio
 import itertools
 import logging
+import time
 from collections.abc import Callable, Collection, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
 import kopf
+import structlog
 
-from orbiter_operator.kube.credentials import load_connection
+from orbiter_operator.kube.connection import load_connection
 from orbiter_operator.kube.informer import apply_event
-from orbiter_operator.kube.kopf_wire import (
+from orbiter_operator.kube.kopf_codec import (
     MISSING,
     NO_FINALIZER,
     Followed,
@@ -28,7 +34,138 @@ from orbiter_operator.kube.kopf_wire import (
     NoProgress,
     responses,
 )
-from orbiter_operator.kube.watch_state import WatchState
+
+log = structlog.get_logger(__name__)
+PATIENCE_SECONDS = 10.0
+"""How long a watch may stay without an answer."""
+_REFUSED = 400
+
+
+class NotFollowedError(Exception):
+    """kopf looks for its kinds once, when it begins; what it does not find it never follows."""
+
+
+class WatchState:
+    """What has become of the last request for each watched collection.
+
+    Args:
+        plurals: Names of the kinds that kopf follows.
+        clock: Monotonic seconds.
+        patience: Seconds that a watch may stay without an answer.
+    """
+
+    def __init__(
+        self,
+        *plurals: str,
+        clock: Callable[[], float] = time.monotonic,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        self._plurals = plurals
+        self._clock = clock
+        self._asked: dict[str, float] = dict.fromkeys(plurals, clock())
+        self._broken: set[str] = set()
+        self._patience = patience
+        self._discovered_at: float | None = None
+        self._found: set[str] = set()
+
+    @property
+    def interrupted(self) -> list[str]:
+        """Names of the kinds of which a watch is not followed, in the order they were given."""
+        late = self._clock() - self._patience
+        paths = self._broken | {path for path, asked in self._asked.items() if asked < late}
+        broken = {path.rpartition("/")[2] for path in paths}
+        return [plural for plural in self._plurals if plural in broken]
+
+    async def all_found(self) -> None:
+        """Wait for ever, unless kopf has looked for its kinds and passed one over.
+
+        Raises:
+            NotFollowedError: It has; it has to begin anew.
+        """
+        while True:
+            await asyncio.sleep(self._patience)
+            passed_over = [plural for plural in self._plurals if plural not in self._found]
+            at = self._discovered_at
+            discovered = at is not None and at < self._clock() - self._patience
+            if discovered and passed_over:
+                raise NotFollowedError(
+                    f"the API server did not name {', '.join(passed_over)} among its kinds"
+                )
+
+    def begin(self) -> None:
+        """Forget what an earlier kopf has found."""
+        self._discovered_at = None
+        self._found.clear()
+
+    def interrupted_by_server(self, path: str, why: str) -> None:
+        """The server has ended a watch with an error."""
+        self._breaks(path, why)
+
+    def trace(self) -> aiohttp.TraceConfig:
+        """What tells an HTTP session's requests to this object."""
+        config = aiohttp.TraceConfig()
+        config.on_request_start.append(self._start)
+        config.on_request_end.append(self._end)
+        config.on_request_exception.append(self._exception)
+        return config
+
+    async def _start(
+        self,
+        session: aiohttp.ClientSession,
+        context: SimpleNamespace,
+        params: aiohttp.TraceRequestStartParams,
+    ) -> None:
+        path = params.url.path
+        if not self._concerns(params):
+            return
+        self._found.add(params.url.name)
+        if path not in self._broken:
+            self._asked.setdefault(path, self._clock())
+
+    async def _end(
+        self,
+        session: aiohttp.ClientSession,
+        context: SimpleNamespace,
+        params: aiohttp.TraceRequestEndParams,
+    ) -> None:
+        if not self._concerns(params):
+            if self._discovered_at is None and params.response.status < _REFUSED:
+                self._discovered_at = self._clock()
+            return
+        if params.response.status >= _REFUSED:
+            self._breaks(params.url.path, f"status {params.response.status}")
+        elif "watch" in params.url.query:
+            self._answered(params.url.path)
+
+    async def _exception(
+        self,
+        session: aiohttp.ClientSession,
+        context: SimpleNamespace,
+        params: aiohttp.TraceRequestExceptionParams,
+    ) -> None:
+        if self._concerns(params):
+            self._breaks(params.url.path, repr(params.exception))
+
+    def _concerns(
+        self,
+        params: aiohttp.TraceRequestStartParams
+        | aiohttp.TraceRequestEndParams
+        | aiohttp.TraceRequestExceptionParams,
+    ) -> bool:
+        return params.method == "GET" and params.url.name in self._plurals
+
+    def _answered(self, path: str) -> None:
+        self._asked.pop(path, None)
+        self._asked.pop(path.rpartition("/")[2], None)
+        if path in self._broken:
+            self._broken.discard(path)
+            log.info("watch follows again", path=path)
+
+    def _breaks(self, path: str, why: str) -> None:
+        if path not in self._broken:
+            self._broken.add(path)
+            log.warning("watch interrupted", path=path, error=why)
+
 
 GROUP = "orbiter.dev"
 VERSION = "v1alpha1"

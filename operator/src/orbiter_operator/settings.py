@@ -1,7 +1,7 @@
 """Every knob of the operator, in one validated place.
 
-`main` loads it once and hands the values on; no other module reads the environment. Each field is
-the environment variable `ORBITER_<NAME>`; `orbiter-operator --help` prints this list.
+`__main__` loads it once and hands the values on; no other module reads the environment. Each field
+is the environment variable `ORBITER_<NAME>`; `orbiter-operator --help` prints this list.
 """
 
 import os

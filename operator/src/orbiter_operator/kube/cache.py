@@ -117,13 +117,13 @@ class Children(Generic[S]):
         name = str((meta.get("labels") or {}).get(self._label) or "")
         if state is None or not name or meta["uid"] in self._gone:
             return
-        place = (meta["namespace"], meta["name"])
-        old = self._seen.get(place)
+        full_name = (meta["namespace"], meta["name"])
+        old = self._seen.get(full_name)
         version = version_of(obj)
         if old is not None and old.version >= version:
             return
         key = Key(meta["namespace"], name, self._kind)
-        self._seen[place] = _Seen(version, meta["uid"], key, state)
+        self._seen[full_name] = _Seen(version, meta["uid"], key, state)
         self._names[key].add(meta["name"])
         if not ours and self._matters(state, None if old is None else old.state):
             self._enqueue(key)
@@ -132,11 +132,11 @@ class Children(Generic[S]):
         """Forget an object that was deleted."""
         meta = obj["metadata"]
         self._gone.add(meta["uid"])
-        place = (meta["namespace"], meta["name"])
-        old = self._seen.get(place)
+        full_name = (meta["namespace"], meta["name"])
+        old = self._seen.get(full_name)
         if old is None or old.uid != meta["uid"]:
             return
-        del self._seen[place]
+        del self._seen[full_name]
         names = self._names[old.key]
         names.discard(meta["name"])
         if not names:

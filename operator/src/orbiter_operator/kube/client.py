@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 import aiohttp
 import orjson
 
-from orbiter_operator.kube.credentials import Credentials
+from orbiter_operator.kube.connection import LIST, OBJECT, Credentials, chunks, events, read
 from orbiter_operator.kube.models import Refusal
-from orbiter_operator.kube.watch_stream import LIST, OBJECT, chunks, events, read
-from orbiter_operator.runtime.throttle import Throttle
+from orbiter_operator.runtime.supervisor import Throttle
 
 Object = dict[str, Any]
 MERGE_PATCH = "application/merge-patch+json"
@@ -33,9 +32,9 @@ class Resource(NamedTuple):
 
     def path(self, namespace: str | None = None, name: str | None = None, sub: str = "") -> str:
         """The URL path of a collection or, with `name`, of one object."""
-        place = f"/namespaces/{namespace}" if namespace else ""
+        scope = f"/namespaces/{namespace}" if namespace else ""
         tail = f"/{name}" if name else ""
-        return f"{self.prefix}{place}/{self.plural}{tail}{'/' + sub if sub else ''}"
+        return f"{self.prefix}{scope}/{self.plural}{tail}{'/' + sub if sub else ''}"
 
 
 AGENT_TASKS = Resource("/apis/orbiter.dev/v1alpha1", "agenttasks")
@@ -57,6 +56,11 @@ class ApiError(Exception):
         self.status = status
         self.reason = reason
         self.message = message
+
+    @property
+    def passes(self) -> bool:
+        """Whether it is the server's trouble or ours, and nothing about the object."""
+        return self.status >= 500 or self.status in (401, 429)
 
     def refusal(self, *, holder: str = "") -> Refusal:
         """The same as something a plan can go by."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from orbiter_operator.kube.client import EVENTS, ApiError, Kube
 from orbiter_operator.kube.models import Event, timestamp
+from orbiter_operator.kube.names import API_VERSION
 
 _COMPONENT = "orbiter-operator"
 _REMEMBERED = 2000
@@ -60,7 +61,7 @@ def build_event(
         "kind": "Event",
         "metadata": {"name": f"{meta['name']}.{digest}", "namespace": meta["namespace"]},
         "involvedObject": {
-            "apiVersion": "orbiter.dev/v1alpha1",
+            "apiVersion": API_VERSION,
             "kind": subject.get("kind") or "AgentTask",
             "namespace": meta["namespace"],
             "name": meta["name"],

@@ -14,8 +14,7 @@ import structlog
 from orbiter_operator.kube.cache import Cache, ObjectCache
 from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube, Resource
 from orbiter_operator.kube.names import Key
-from orbiter_operator.runtime.supervisor import run_together
-from orbiter_operator.runtime.throttle import Throttle
+from orbiter_operator.runtime.supervisor import Throttle, run_concurrently
 
 log = structlog.get_logger(__name__)
 _PAUSE_SECONDS = 0.2
@@ -54,7 +53,7 @@ class Informer:
         self._selector = selector
         self._throttle = throttle
         self._versions: dict[str | None, str] = {}
-        self._in_step: dict[str | None, bool] = dict.fromkeys(self._namespaces, False)
+        self._synced: dict[str | None, bool] = dict.fromkeys(self._namespaces, False)
 
     @property
     def plural(self) -> str:
@@ -62,9 +61,9 @@ class Informer:
         return self._resource.plural
 
     @property
-    def in_step(self) -> bool:
+    def synced(self) -> bool:
         """Whether the cache follows the server right now."""
-        return all(self._in_step.values())
+        return all(self._synced.values())
 
     async def compare(self) -> None:
         """List everything and make the cache equal to it.
@@ -77,7 +76,7 @@ class Informer:
 
     async def follow(self) -> None:
         """Follow the changes for ever, through every failure of the API server."""
-        await run_together(
+        await run_concurrently(
             {
                 f"{self._resource.plural} in {namespace or 'all namespaces'}": self._follow(
                     namespace
@@ -92,7 +91,7 @@ class Informer:
             try:
                 if namespace not in self._versions:
                     await self._list(namespace)
-                self._in_step[namespace] = True
+                self._synced[namespace] = True
                 await self._watch(namespace)
                 pause = _PAUSE_SECONDS
                 await asyncio.sleep(pause)
@@ -100,7 +99,7 @@ class Informer:
                 # Nothing was said for longer than bookmarks leave: the connection may be dead.
                 log.debug("watch was silent", kind=self._resource.plural)
             except (ApiError, *TRANSPORT_ERRORS, ValueError) as error:
-                self._in_step[namespace] = False
+                self._synced[namespace] = False
                 if isinstance(error, ApiError) and error.status == _GONE:
                     del self._versions[namespace]
                 else:

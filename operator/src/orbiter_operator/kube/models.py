@@ -105,6 +105,10 @@ class Refusal(Frozen):
     holder: str = ""
 
 
+REFUSED_RETRY_SECONDS = 15.0
+"""After how long what was refused is tried again: a quota, a permission, a name in use may pass."""
+
+
 class Event(Frozen):
     """Post a Kubernetes Event. Two with the same reason and attempt are one."""
 

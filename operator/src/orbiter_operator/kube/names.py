@@ -6,6 +6,8 @@ from typing import Any, Final, NamedTuple
 
 from orbiter_contracts.queues import DEVELOPER_INPUT
 
+API_VERSION: Final = "orbiter.dev/v1alpha1"
+"""Of AgentTasks and POSessions."""
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGER: Final = "orbiter"
 SELECTOR: Final = f"{MANAGED_BY}={MANAGER}"
@@ -70,6 +72,11 @@ class Key(NamedTuple):
 def parse_time(text: str | None) -> datetime | None:
     """Read a time as the API server writes it."""
     return datetime.fromisoformat(text) if text else None
+
+
+def owner_reference(kind: str, name: str, uid: str) -> dict[str, Any]:
+    """What a child says of the object it belongs to; `owner_of` reads it."""
+    return {"apiVersion": API_VERSION, "kind": kind, "name": name, "uid": uid, "controller": True}
 
 
 def owner_of(obj: dict[str, Any], kind: str) -> tuple[str, str] | None:

@@ -53,10 +53,10 @@ class Metrics:
 
     def request(self, verb: str, resource: str) -> None:
         """A request was sent to the API server."""
-        place = (verb, resource)
-        counter = self._request_counters.get(place)
+        labels = (verb, resource)
+        counter = self._request_counters.get(labels)
         if counter is None:
-            counter = self._request_counters[place] = self._requests.labels(verb, resource)
+            counter = self._request_counters[labels] = self._requests.labels(verb, resource)
         counter.inc()
 
     def reconciled(self, seconds: float, ok: bool) -> None:

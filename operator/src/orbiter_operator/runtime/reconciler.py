@@ -26,6 +26,8 @@ K = TypeVar("K", bound=Hashable)
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 30.0
 _DOUBLINGS = 12
+WORKERS = 16
+"""How many keys of a kind are reconciled at a time."""
 
 
 class WorkQueue(Generic[K]):
@@ -40,8 +42,8 @@ class WorkQueue(Generic[K]):
         self._ready: deque[K] = deque()
         self._queued: set[K] = set()
         self._working: set[K] = set()
-        self._again: set[K] = set()
-        self._due: dict[K, float] = {}
+        self._requeued: set[K] = set()
+        self._due_at: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []
         self._count = 0
         self._failures: dict[K, int] = {}
@@ -51,28 +53,23 @@ class WorkQueue(Generic[K]):
     def __len__(self) -> int:
         return len(self._ready)
 
-    @property
-    def idle(self) -> bool:
-        """Whether nothing is queued or being worked on (due times do not count)."""
-        return not self._ready and not self._working
-
     def add(self, key: K) -> None:
         """Have the key reconciled as soon as possible."""
         if key in self._working:
-            self._again.add(key)
+            self._requeued.add(key)
         elif key not in self._queued:
             self._queued.add(key)
             self._ready.append(key)
             self._wake()
 
-    def add_at(self, key: K, due: float | None) -> None:
-        """Have the key reconciled when the clock says `due`; None forgets its due time."""
-        if due is None:
-            self._due.pop(key, None)
+    def requeue_at(self, key: K, when: float | None) -> None:
+        """Have the key reconciled at this time of the clock; None forgets its due time."""
+        if when is None:
+            self._due_at.pop(key, None)
             return
-        self._due[key] = due
+        self._due_at[key] = when
         self._count += 1
-        heapq.heappush(self._heap, (due, self._count, key))
+        heapq.heappush(self._heap, (when, self._count, key))
         self._set_timer()
 
     def failed(self, key: K) -> float:
@@ -80,7 +77,7 @@ class WorkQueue(Generic[K]):
         count = self._failures[key] = self._failures.get(key, 0) + 1
         doubled = float(FIRST_PAUSE_SECONDS * 2 ** min(count - 1, _DOUBLINGS))
         pause = min(doubled, LONGEST_PAUSE_SECONDS)
-        self.add_at(key, self._clock() + pause)
+        self.requeue_at(key, self._clock() + pause)
         return pause
 
     def succeeded(self, key: K) -> None:
@@ -102,14 +99,14 @@ class WorkQueue(Generic[K]):
                 await waiter
             key = self._ready.popleft()
             self._queued.discard(key)
-            self._due.pop(key, None)
+            self._due_at.pop(key, None)
             self._working.add(key)
             try:
                 await handle(key)
             finally:
                 self._working.discard(key)
-                if key in self._again:
-                    self._again.discard(key)
+                if key in self._requeued:
+                    self._requeued.discard(key)
                     self.add(key)
 
     def _wake(self) -> None:
@@ -123,7 +120,7 @@ class WorkQueue(Generic[K]):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
+        while self._heap and self._due_at.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         if self._heap:
             pause = max(self._heap[0][0] - self._clock(), 0.0)
@@ -132,9 +129,9 @@ class WorkQueue(Generic[K]):
     def _ring(self) -> None:
         now = self._clock()
         while self._heap and self._heap[0][0] <= now:
-            due, _, key = heapq.heappop(self._heap)
-            if self._due.get(key) == due:
-                del self._due[key]
+            when, _, key = heapq.heappop(self._heap)
+            if self._due_at.get(key) == when:
+                del self._due_at[key]
                 self.add(key)
         self._set_timer()
 
@@ -209,15 +206,15 @@ class Reconciler(ABC, Generic[K, O, P]):
                 obj, observed = found
                 plan = self.plan(observed)
                 after = plan.requeue_after
-                self._queue.add_at(key, None if after is None else time.monotonic() + after)
-                again = await self.execute(key, obj, observed, plan)
+                self._queue.requeue_at(key, None if after is None else time.monotonic() + after)
+                reobserve = await self.execute(key, obj, observed, plan)
             except Exception as error:
                 lesson = await self.learn(key, error, learned)
                 if lesson is None:
                     raise
                 learned |= lesson
                 continue
-            if not again:
+            if not reobserve:
                 return observed.queue_error
         return f"still not settled after {_ROUNDS} rounds"
 

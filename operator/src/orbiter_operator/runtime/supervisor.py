@@ -1,19 +1,24 @@
-"""Keep the parts of the operator going: a part that fails is started again, after a pause.
+"""Parts that run side by side: kept going, and waking at the same moments.
 
-A part's failure is the failure of what it was doing at that moment. The other parts go on, and so
-does the process: the next replica would read the same entry and see the same object. What ends the
-process all the same is named in `fatal`.
+A part that fails is started again, after a pause: its failure is the failure of what it was doing
+at that moment. The other parts go on, and so does the process: the next replica would read the same
+entry and see the same object. What ends the process all the same is named in `fatal`.
+
+What is not urgent is read by all at the same moments, so that one wake-up serves all. Events of
+Jobs, of Pods and of what workers do come in crowds. On a busy machine each wake-up of an idle
+process costs more than what it then reads, and what comes together is handled together.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import structlog
 
-_AGAIN_SECONDS = 0.25
+_CANCEL_RETRY_SECONDS = 0.25
 
 log = structlog.get_logger(__name__)
 Part = Callable[[], Coroutine[Any, Any, None]]
@@ -44,7 +49,7 @@ class Supervisor:
         self._first_pause = first_pause
         self._failed: dict[str, tuple[float, str]] = {}
 
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Which parts have failed and not run for a minute since, or None."""
         since = self._clock() - STEADY_SECONDS
         recent = [f"{name}: {error}" for name, (at, error) in self._failed.items() if at > since]
@@ -59,7 +64,7 @@ class Supervisor:
         Raises:
             Exception: One of `fatal`, which a part has raised.
         """
-        await run_together({name: self._keep(name, part) for name, part in parts.items()})
+        await run_concurrently({name: self._keep(name, part) for name, part in parts.items()})
 
     async def _keep(self, name: str, part: Part) -> None:
         pause = self._first_pause
@@ -101,7 +106,7 @@ def every(number: int, name: str, part: Part) -> dict[str, Part]:
     return {f"{name} {index}": partial(part) for index in range(number)}
 
 
-async def run_together(parts: Mapping[str, Coroutine[Any, Any, None]]) -> None:
+async def run_concurrently(parts: Mapping[str, Coroutine[Any, Any, None]]) -> None:
     """Run until the first part ends, which none should, or until cancelled; then end the others.
 
     Args:
@@ -128,6 +133,62 @@ async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
         for task in pending:
             task.cancel()
         try:
-            _, pending = await asyncio.wait(pending, timeout=_AGAIN_SECONDS)
+            _, pending = await asyncio.wait(pending, timeout=_CANCEL_RETRY_SECONDS)
         except asyncio.CancelledError:
             pending = {task for task in pending if not task.done()}
+
+
+HINTS_SECONDS = 0.5
+"""What workers tell beside their outputs."""
+UNHURRIED_SECONDS = 1.0
+"""Jobs and Pods: some fifteen changes for each task, of which hardly one is acted on; and what
+nobody waits for at all. A multiple of the other, so that their moments meet."""
+_MUCH_BYTES = 262_144
+_CROWD = 16
+
+
+async def next_moment(period: float) -> None:
+    """Sleep until the loop's clock is a multiple of the period.
+
+    Args:
+        period: Seconds. All who name the same one wake in the same turn of the loop.
+    """
+    await asyncio.sleep(_left(period))
+
+
+class Throttle:
+    """The pauses of watches that bring much of which little is urgent.
+
+    The API server ends a watch that does not take what it has to say, and until then others wait
+    with it. So a pause is shorter after much was read, and ends when much is to be expected.
+
+    Args:
+        period: Seconds; a pause ends when the loop's clock is a multiple of them.
+    """
+
+    def __init__(self, period: float) -> None:
+        self._period = period
+        self._expected = 0
+        self._crowd = asyncio.Event()
+
+    def expect(self) -> None:
+        """An object was made, whose changes will come; after some of these all pauses end."""
+        self._expected += 1
+        if self._expected >= _CROWD:
+            self._expected = 0
+            self._crowd.set()
+            self._crowd.clear()
+
+    async def wait(self, taken: int) -> None:
+        """Wait out a pause.
+
+        Args:
+            taken: Bytes that were read since the last one.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_left(self._period / (1 + taken // _MUCH_BYTES))):
+                await self._crowd.wait()
+
+
+def _left(period: float) -> float:
+    return period - asyncio.get_running_loop().time() % period

@@ -21,7 +21,7 @@ from orbiter_operator.kube.client import PO_SESSIONS, TRANSPORT_ERRORS, ApiError
 from orbiter_operator.kube.names import SESSION, Key
 from orbiter_operator.pods.state import PodState
 from orbiter_operator.runtime.reconciler import WorkQueue
-from orbiter_operator.sessions.observed import (
+from orbiter_operator.sessions.models import (
     DUPLICATE_USER,
     DUPLICATE_WORKER,
     DeploymentState,

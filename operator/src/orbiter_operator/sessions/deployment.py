@@ -14,6 +14,7 @@ from orbiter_operator.kube.names import (
     SESSION_UID,
     TEMPLATE,
     WORKER_APP,
+    owner_reference,
 )
 from orbiter_operator.pods.template import WorkerDefaults, worker_template
 from orbiter_operator.sessions.models import SessionSpec
@@ -102,15 +103,7 @@ def build_deployment(
             "namespace": namespace,
             "labels": labels,
             "annotations": {TEMPLATE: fingerprint(template)},
-            "ownerReferences": [
-                {
-                    "apiVersion": "orbiter.dev/v1alpha1",
-                    "kind": "POSession",
-                    "name": name,
-                    "uid": uid,
-                    "controller": True,
-                }
-            ],
+            "ownerReferences": [owner_reference("POSession", name, uid)],
         },
         "spec": {
             "replicas": replicas,

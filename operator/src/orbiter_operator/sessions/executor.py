@@ -1,4 +1,4 @@
-"""Carry a session's plan out: thin and boring, one method per step.
+"""Carry a session's plan out: thin and boring, one method per action.
 
 Every write goes through `allowed` first: a replica that has lost its
 Lease acts no more.
@@ -27,8 +27,7 @@ from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.sessions.cache import SessionCache
 from orbiter_operator.sessions.deployment import build_deployment, build_template, records_of
 from orbiter_operator.sessions.metrics import SessionMetrics
-from orbiter_operator.sessions.models import SessionStatus
-from orbiter_operator.sessions.observed import ObservedSession, deployment_of_session
+from orbiter_operator.sessions.models import ObservedSession, SessionStatus, deployment_of_session
 from orbiter_operator.sessions.plan import Apply, SessionPlan, SetReplicas
 from orbiter_operator.sessions.users import SessionUsers
 
@@ -74,7 +73,7 @@ class SessionExecutor:
     async def run(
         self, key: Key, obj: Object, observed: ObservedSession, plan: SessionPlan
     ) -> None:
-        """Carry out the step, then the Events, then the status.
+        """Carry out the actions, then the Events, then the status.
 
         Raises:
             RefusedError: The Deployment was refused.
@@ -82,11 +81,12 @@ class SessionExecutor:
         """
         self._metrics.observed(key, observed)
         await self._let_in(key, observed, plan)
-        match plan.action:
-            case SetReplicas():
-                await self._scale(key, plan.action.replicas)
-            case Apply():
-                await self._apply(key, observed, plan.action)
+        for action in plan.actions:
+            match action:
+                case SetReplicas():
+                    await self._scale(key, action.replicas)
+                case Apply():
+                    await self._apply(key, observed, action)
         for event in plan.events:
             self._allowed()
             await self._events.post(obj, event, self._clock())
@@ -103,7 +103,7 @@ class SessionExecutor:
             await self._users.ensure(key, observed.worker_id, record)
         # What somebody has deleted, a pod that is made meanwhile waits for.
         missed = any(pod.waiting_reason in CONFIG_PROBLEMS for pod in observed.pods)
-        if not missed and not isinstance(plan.action, Apply):
+        if not missed and not any(isinstance(action, Apply) for action in plan.actions):
             return
         self._allowed()
         try:
@@ -127,17 +127,17 @@ class SessionExecutor:
         self._metrics.scaled(key, replicas)
         log.debug("scaled", session=str(key), replicas=replicas)
 
-    async def _apply(self, key: Key, observed: ObservedSession, step: Apply) -> None:
+    async def _apply(self, key: Key, observed: ObservedSession, action: Apply) -> None:
         self._allowed()
         template = build_template(
             *(key.namespace, observed.name, observed.uid, observed.worker_id),
             *(observed.spec, self._defaults, self._users.secret_key(key, observed.uid)),
         )
         body = build_deployment(
-            key.namespace, key.name, observed.uid, template, replicas=step.replicas
+            key.namespace, key.name, observed.uid, template, replicas=action.replicas
         )
         try:
-            if step.create:
+            if action.create:
                 written = await self._kube.create(DEPLOYMENTS, key.namespace, body)
             else:
                 written = await self._kube.replace(DEPLOYMENTS, key.namespace, key.name, body)
@@ -145,10 +145,10 @@ class SessionExecutor:
             await self._not_applied(key, observed, error)
             return
         self._store.deployments.put(written)
-        self._metrics.scaled(key, step.replicas)
+        self._metrics.scaled(key, action.replicas)
 
     async def _not_applied(self, key: Key, observed: ObservedSession, error: ApiError) -> None:
-        if error.status >= 500 or error.status in (401, 429):
+        if error.passes:
             raise error
         if error.status == 404:
             await self._forget_deployment(key)

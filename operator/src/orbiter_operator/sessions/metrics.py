@@ -14,8 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from orbiter_contracts import POState
 from orbiter_contracts.outcome import TaskUsage
 from orbiter_operator.kube.names import Key
-from orbiter_operator.sessions.models import SessionStatus
-from orbiter_operator.sessions.observed import ObservedSession, entry_time
+from orbiter_operator.sessions.models import ObservedSession, SessionStatus, entry_time
 
 STAGES = ("seen", "scaled", "scheduled", "started", "ready", "first_output")
 """What each stage ends with; it begins where the one before has ended, the first with the XADD."""

@@ -1,15 +1,30 @@
-"""POSession as the operator understands it: the spec it reads and the status it writes.
+"""POSession as the operator understands it: spec, status, and what is known of it at one moment.
 
-Frozen copies of the dicts that travel to and from the API server, as in `models`.
-crds/posession.yaml is the authority on what each field means.
+Spec and status are frozen copies of the dicts that travel to and from the API server;
+crds/posession.yaml is the authority on what each field means. `ObservedSession` is the input of
+`plan`. Pure.
 """
 
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pydantic import Field
 
+from orbiter_contracts import POState
+from orbiter_contracts.bounds import one_line
 from orbiter_contracts.outcome import TaskUsage
-from orbiter_operator.kube.models import Agent, KubeModel, Status, Time
+from orbiter_operator.kube.models import (
+    Agent,
+    Frozen,
+    KubeModel,
+    Refusal,
+    Status,
+    Time,
+)
+from orbiter_operator.kube.names import SESSION, SESSION_UID, TEMPLATE, label_of, owner_of
+from orbiter_operator.pods.state import PodState, pod_state
 
 SessionPhase = Literal["Asleep", "Waking", "Ready", "Busy", "Suspended", "Failed"]
 
@@ -54,7 +69,6 @@ class SessionSpec(KubeModel):
     rotation: Rotation = Rotation()
     streaming: Literal["Enabled", "Disabled"] = "Disabled"
     persistence: Persistence = Persistence()
-    retain_policy: Literal["Delete", "Retain"] = "Delete"
     pod_template: dict[str, Any] | None = None
 
 
@@ -73,3 +87,183 @@ class SessionStatus(Status):
     dead_letters: int | None = None
     last_activity_time: Time | None = None
     usage: TaskUsage | None = Field(None)
+
+
+Object = dict[str, Any]
+_WORKER_ID = re.compile(r"[A-Za-z0-9._-]+")
+_LONGEST_WORKER_ID = 128
+_SHOWN = 80
+_LONGEST_TIME = 14
+"""Digits of a time in milliseconds until the year 5138; a date can have few more."""
+
+
+class DeploymentState(Frozen):
+    """The session's Deployment. `template` is the fingerprint of the pod template it was given."""
+
+    name: str
+    uid: str
+    owner: str
+    replicas: int
+    template: str = ""
+
+
+class QueueState(Frozen):
+    """The session's streams at one moment.
+
+    Attributes:
+        undelivered: Messages nobody was handed, counted even where Redis reports no lag.
+        pending: Messages handed to the worker and not answered yet.
+        last_message: Id of the newest message ever, for the wake reader to begin after.
+        message_at: When that message came, None before the first.
+        answered_at: When the newest answer came.
+        dead_letters: Messages that were given up.
+        state: What the worker says of itself and has written with each output, so that an operator
+            that was away has missed nothing. None when it has never said anything.
+    """
+
+    undelivered: int = 0
+    pending: int = 0
+    last_message: str = "0-0"
+    message_at: datetime | None = None
+    answered_at: datetime | None = None
+    dead_letters: int = 0
+    state: POState | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Messages that wait or are being answered."""
+        return self.undelivered + self.pending
+
+
+DUPLICATE_USER = "DuplicateUser"
+DUPLICATE_WORKER = "DuplicateWorkerId"
+
+
+class Rival(Frozen):
+    """Another, older POSession that has what this one wants for itself."""
+
+    name: str
+    reason: str
+    shared: str
+
+
+def why_held(spec: SessionSpec, spec_error: str | None, rival: Rival | None) -> str:
+    """Why no message of a session may be answered now, in one word; empty when it may."""
+    if spec_error:
+        return "InvalidSpec"
+    if rival is not None:
+        return rival.reason
+    return "Suspended" if spec.operating_mode == "Suspended" else ""
+
+
+class ObservedSession(Frozen):
+    """Everything about one POSession that a decision may depend on.
+
+    `queue` is None when Redis did not answer (`queue_error` says why). `heard` is the name of the
+    last lifecycle event, a hint that may be missing. `template` is the fingerprint its Deployment
+    should have. `spec_error` says why the spec cannot be run; `spec` may then be empty.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    created: datetime
+    worker_id: str
+    spec: SessionSpec
+    spec_error: str | None = None
+    status: SessionStatus
+    deleting: bool = False
+    template: str = ""
+    deployment: DeploymentState | None = None
+    pods: tuple[PodState, ...] = ()
+    queue: QueueState | None = None
+    queue_error: str | None = None
+    heard: str = ""
+    rival: Rival | None = None
+    refusal: Refusal | None = None
+
+    @property
+    def replicas(self) -> int:
+        """Pods its Deployment asks for now."""
+        return self.deployment.replicas if self.deployment else 0
+
+    @property
+    def pod(self) -> PodState | None:
+        """The pod that works or is to work, None when there is none."""
+        alive = [pod for pod in self.pods if pod.deleted_at is None and not pod.over]
+        return max(alive, key=lambda pod: pod.created, default=None)
+
+
+def deployment_of_session(obj: Object) -> DeploymentState | None:
+    """Read a Deployment; None when it is no session's, whatever its labels say."""
+    meta = obj["metadata"]
+    owner = owner_of(obj, "POSession")
+    if owner is None or not meta["name"] == owner[0] == label_of(obj, SESSION):
+        return None
+    return DeploymentState(
+        name=meta["name"],
+        uid=meta["uid"],
+        owner=owner[1],
+        replicas=int((obj.get("spec") or {}).get("replicas", 1)),
+        template=(meta.get("annotations") or {}).get(TEMPLATE, ""),
+    )
+
+
+def pod_of_session(obj: Object) -> PodState | None:
+    """Read a Pod; None when it is no session's worker, whatever its labels say.
+
+    A worker's pod is a ReplicaSet's of the session's Deployment, which has the session's name.
+    """
+    owner, uid = owner_of(obj, "ReplicaSet"), label_of(obj, SESSION_UID)
+    if owner is None or not uid or owner[0].rpartition("-")[0] != label_of(obj, SESSION):
+        return None
+    return pod_state(obj, owner=uid)
+
+
+def default_worker_id(namespace: str, name: str) -> str:
+    """The worker id of a session that does not ask for another."""
+    return f"{namespace}.{name}"
+
+
+def worker_id_error(namespace: str, name: str, worker_id: str) -> str | None:
+    """Why a session may not have this worker id; None when it may.
+
+    Streams, memory and the worker's word go by it. It begins with the session's own namespace, and
+    a namespace has no dot in its name, so no session has what belongs to another namespace.
+    """
+    own, dot, rest = worker_id.partition(".")
+    usable = _WORKER_ID.fullmatch(rest) and len(worker_id) <= _LONGEST_WORKER_ID
+    if own == namespace and dot and usable:
+        return None
+    return (
+        f"spec.workerId is {one_line(worker_id, _SHOWN)!r}: it must begin with the session's own "
+        f"namespace and a dot, have letters, digits, '.', '_' and '-' only, and at most "
+        f"{_LONGEST_WORKER_ID} of them; write {default_worker_id(namespace, name)} or leave it out"
+    )
+
+
+def queue_state(reply: Sequence[Any]) -> QueueState:
+    """Read the answer of the script that observes a session's streams."""
+    last_message, undelivered, pending, last_answer, dead_letters, flat = reply
+    return QueueState(
+        undelivered=int(undelivered),
+        pending=int(pending),
+        last_message=last_message,
+        message_at=entry_time(last_message),
+        answered_at=entry_time(last_answer),
+        dead_letters=int(dead_letters),
+        state=POState.of(dict(zip(flat[::2], flat[1::2], strict=True))),
+    )
+
+
+def entry_time(entry: str) -> datetime | None:
+    """When a stream entry was added, by its id; None for the id before the first.
+
+    Who adds an entry may choose its id, so the time may be one that is still to come, and None also
+    when the number is no time at all.
+    """
+    milliseconds = entry.partition("-")[0]
+    if not milliseconds.isdecimal() or len(milliseconds) > _LONGEST_TIME or not int(milliseconds):
+        return None
+    return datetime.fromtimestamp(int(milliseconds) / 1000, UTC)

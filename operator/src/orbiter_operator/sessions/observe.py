@@ -9,25 +9,26 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from orbiter_contracts.bounds import one_line
-from orbiter_operator.kube.models import Refusal
+from orbiter_operator.kube.models import Refusal, Workspace, read_model
 from orbiter_operator.kube.names import Key
+from orbiter_operator.pods.rules import image_error, pod_error
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.sessions.cache import SessionCache, worker_id_of
 from orbiter_operator.sessions.deployment import build_template, fingerprint
-from orbiter_operator.sessions.models import SessionSpec, SessionStatus
-from orbiter_operator.sessions.observed import (
+from orbiter_operator.sessions.models import (
     DUPLICATE_WORKER,
     ObservedSession,
     QueueState,
-    read_session_spec,
+    SessionSpec,
+    SessionStatus,
     why_held,
+    worker_id_error,
 )
 from orbiter_operator.sessions.streams import Record, SessionQueues
 from orbiter_operator.sessions.users import SessionUsers
+from orbiter_operator.streams.client import redis_unusable
 
 Object = dict[str, Any]
-_SHOWN = 80
 
 
 class SessionObserver:
@@ -84,7 +85,7 @@ class SessionObserver:
         # The keys of a worker id are the older session's, and so is the word whether it is held.
         ours = rival is None or rival.reason != DUPLICATE_WORKER
         hold = why_held(spec, error, rival) if ours else None
-        queue, queue_error = await self._look(record_of(obj), hold)
+        queue, queue_error = await self._read_queue(record_of(obj), hold)
         deployments = self._store.deployments.of(key, uid)
         return ObservedSession(
             namespace=key.namespace,
@@ -107,12 +108,13 @@ class SessionObserver:
             refusal=refusal,
         )
 
-    async def _look(self, record: Record, hold: str | None) -> tuple[QueueState | None, str | None]:
+    async def _read_queue(
+        self, record: Record, hold: str | None
+    ) -> tuple[QueueState | None, str | None]:
         try:
-            return await self._queues.look(record, hold=hold), None
+            return await self._queues.observe(record, hold=hold), None
         except (RedisError, OSError) as error:
-            why = one_line(str(error), _SHOWN) or type(error).__name__
-            return None, f"Redis at {self._queue_address} cannot be used: {why}"
+            return None, redis_unusable(self._queue_address, error)
 
     def _template(self, key: Key, obj: Object, spec: SessionSpec) -> str:
         meta = obj["metadata"]
@@ -133,3 +135,20 @@ def record_of(obj: Object) -> Record:
     meta = obj["metadata"]
     retain = (obj.get("spec") or {}).get("retainPolicy") == "Retain"
     return Record(meta["uid"], meta["namespace"], meta["name"], worker_id_of(obj), retain)
+
+
+def read_session_spec(
+    meta: Object, raw: Object, defaults: WorkerDefaults
+) -> tuple[SessionSpec, str | None]:
+    """Read a POSession's spec; an empty one and why, when it cannot be read or run.
+
+    Args:
+        meta: The session's metadata.
+        raw: Its spec.
+        defaults: What the installation says about every worker.
+    """
+    spec, why = read_model(SessionSpec, raw)
+    why = why or image_error(spec.agent, defaults.images)
+    if why is None and spec.worker_id is not None:
+        why = worker_id_error(meta["namespace"], meta["name"], spec.worker_id)
+    return spec, why or pod_error(spec.agent, Workspace(), spec.pod_template or {}, defaults)

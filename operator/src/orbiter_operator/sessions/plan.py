@@ -8,14 +8,12 @@ end. A session whose last pod has not ended is not woken yet: two workers would 
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from orbiter_operator.kube.models import Event, Frozen
+from orbiter_operator.kube.models import REFUSED_RETRY_SECONDS, Event, Frozen
 from orbiter_operator.pods.reasons import Problem, why_not_ready
-from orbiter_operator.sessions.models import SessionStatus
-from orbiter_operator.sessions.observed import ObservedSession, why_held
+from orbiter_operator.sessions.models import ObservedSession, SessionStatus, why_held
 from orbiter_operator.sessions.status import View, events, last_activity, write
 
-_LOOK_FOR_LOST_POD = 5.0
-REFUSED_AGAIN_SECONDS = 15.0
+_LOST_POD_SECONDS = 5.0
 
 
 class SetReplicas(Frozen):
@@ -32,19 +30,19 @@ class Apply(Frozen):
 
 
 class SessionPlan(Frozen):
-    """What to do now, in this order: the action, the Events, the status.
+    """What to do now, in this order: actions, Events, the status.
 
     Attributes:
-        action: What to do with the Deployment.
+        actions: What to do with the Deployment: one thing or none.
         status: The whole status the session should have; None leaves it alone.
         events: What a person would want to know.
         watch: Requeue as soon as a message comes, because nobody else would notice.
-        reobserve: Observe again at once, because the action has changed what is known.
+        reobserve: Observe again at once, because an action has changed what is known.
         requeue: Reconcile again when the others in the queue have had their turn.
         requeue_after: Reconcile again after so many seconds even if nothing happens.
     """
 
-    action: SetReplicas | Apply | None = None
+    actions: tuple[SetReplicas | Apply, ...] = ()
     status: SessionStatus | None = None
     events: tuple[Event, ...] = ()
     watch: Literal["input", "nothing"] = "nothing"
@@ -78,25 +76,25 @@ def plan_session(
     wanted = _wanted(observed, now)
     action = None if observed.refusal else _action(observed, wanted.replicas)
     if isinstance(action, SetReplicas) and action.replicas == 0:
-        # A message may have come meanwhile: the status is written after another look.
-        return SessionPlan(action=action, reobserve=True)
+        # A message may have come meanwhile: the status is written after another observation.
+        return SessionPlan(actions=(action,), reobserve=True)
     if isinstance(action, SetReplicas) and observed.status.phase is not None:
         # Whoever else has a message is woken before this one's status is written.
-        return SessionPlan(action=action, requeue=True)
+        return SessionPlan(actions=(action,), requeue=True)
     problem = _problem(observed, now, image_patience)
     status = write(observed, now, _view(observed, wanted, problem, now), wanted.replicas)
-    due = wanted.requeue_after
+    requeue_after = wanted.requeue_after
     if problem is not None and not problem.lasting and observed.pod is not None:
         left = (observed.pod.created + image_patience - now).total_seconds()
-        due = min(due or left, left) if left > 0 else due
+        requeue_after = min(requeue_after or left, left) if left > 0 else requeue_after
     if observed.refusal is not None:
-        due = REFUSED_AGAIN_SECONDS
+        requeue_after = REFUSED_RETRY_SECONDS
     return SessionPlan(
-        action=action,
+        actions=(action,) if action else (),
         status=status,
         events=events(observed, status),
         watch="nothing" if wanted.replicas else "input",
-        requeue_after=due,
+        requeue_after=requeue_after,
     )
 
 
@@ -134,7 +132,7 @@ def _wanted(observed: ObservedSession, now: datetime) -> Wanted:
         if not queue.waiting:
             return Wanted(0)
         if any(pod.alive(now) for pod in observed.pods):
-            return Wanted(0, _LOOK_FOR_LOST_POD)
+            return Wanted(0, _LOST_POD_SECONDS)
         return Wanted(1)
     if queue.waiting or is_busy(observed):
         return Wanted(1)

@@ -16,8 +16,7 @@ from orbiter_contracts.bounds import one_line
 from orbiter_contracts.outcome import TaskUsage
 from orbiter_contracts.queues import dead_letter, po_input, po_output
 from orbiter_operator.kube.models import Condition, ConditionStatus, Event
-from orbiter_operator.sessions.models import SessionPhase, SessionStatus
-from orbiter_operator.sessions.observed import ObservedSession
+from orbiter_operator.sessions.models import ObservedSession, SessionPhase, SessionStatus
 
 _QUIET = ("Suspended", "QueueUnavailable")
 _WHY = {
@@ -42,7 +41,7 @@ class View(NamedTuple):
     awake_message: str = ""
 
 
-class Fact(NamedTuple):
+class ConditionState(NamedTuple):
     """A condition before it has a time."""
 
     type: str
@@ -58,7 +57,7 @@ def write(observed: ObservedSession, now: datetime, view: View, replicas: int) -
         A status that equals the old one when nothing has changed.
     """
     worker = observed.worker_id
-    facts = (
+    states = (
         _available(view),
         _awake(view),
         _persisted(observed),
@@ -67,7 +66,7 @@ def write(observed: ObservedSession, now: datetime, view: View, replicas: int) -
     changes: dict[str, object] = {
         "phase": view.phase,
         "observed_generation": observed.generation,
-        "conditions": tuple(_condition(observed, now, fact) for fact in facts),
+        "conditions": tuple(_condition(observed, now, state) for state in states),
         "worker_id": worker,
         "replicas": replicas,
     }
@@ -83,7 +82,7 @@ def write(observed: ObservedSession, now: datetime, view: View, replicas: int) -
             "session_id": observed.status.session_id or observed.spec.session_id,
         }
         if queue.state is not None:
-            changes |= _told(observed.status, queue.state)
+            changes |= _worker_state(observed.status, queue.state)
     return observed.status.model_copy(update=changes)
 
 
@@ -105,7 +104,7 @@ def last_activity(observed: ObservedSession, now: datetime) -> datetime | None:
     return found and found.replace(microsecond=found.microsecond // 1000 * 1000)
 
 
-def _told(old: SessionStatus, state: POState) -> dict[str, object]:
+def _worker_state(old: SessionStatus, state: POState) -> dict[str, object]:
     """What the worker says about its conversation. Counts never go back."""
     before = old.usage or TaskUsage()
     usage = TaskUsage(
@@ -128,66 +127,66 @@ def _larger(one: float | None, other: float | None) -> float | None:
     return max((cost for cost in (one, other) if cost is not None), default=None)
 
 
-def _available(view: View) -> Fact:
+def _available(view: View) -> ConditionState:
     if view.reason:
-        return Fact("Available", "False", view.reason, view.message)
-    return Fact("Available", "True", AS_EXPECTED)
+        return ConditionState("Available", "False", view.reason, view.message)
+    return ConditionState("Available", "True", AS_EXPECTED)
 
 
-def _awake(view: View) -> Fact:
+def _awake(view: View) -> ConditionState:
     awake = view.phase in ("Ready", "Busy")
-    return Fact("Awake", "True" if awake else "False", view.phase, view.awake_message)
+    return ConditionState("Awake", "True" if awake else "False", view.phase, view.awake_message)
 
 
-def _persisted(observed: ObservedSession) -> Fact:
+def _persisted(observed: ObservedSession) -> ConditionState:
     kind = observed.spec.persistence.type
     if kind == "None":
         text = "spec.persistence.type is None: the agent forgets the conversation when it sleeps"
-        return Fact("Persisted", "False", "Disabled", text)
+        return ConditionState("Persisted", "False", "Disabled", text)
     if kind == "PersistentVolumeClaim":
-        return Fact("Persisted", "True", "VolumeMounted")
+        return ConditionState("Persisted", "True", "VolumeMounted")
     state = observed.queue.state if observed.queue else None
-    news = state.snapshot if state else None
-    if news is None:
+    snapshot = state.snapshot if state else None
+    if snapshot is None:
         old = observed.status.condition("Persisted")
         if old is not None:
-            return Fact("Persisted", old.status, old.reason, old.message)
-        return Fact("Persisted", "Unknown", "NothingYet", "no turn has ended yet")
-    if news.stored:
-        return Fact("Persisted", "True", "SnapshotStored")
+            return ConditionState("Persisted", old.status, old.reason, old.message)
+        return ConditionState("Persisted", "Unknown", "NothingYet", "no turn has ended yet")
+    if snapshot.stored:
+        return ConditionState("Persisted", "True", "SnapshotStored")
     text = "the agent's session could not be stored; it will be forgotten when the session sleeps"
-    if news.limit:
+    if snapshot.limit:
         text = (
-            f"the agent's session has {news.bytes} bytes compressed, more than the limit of "
-            f"{news.limit}: what has happened since the last snapshot is forgotten when the "
+            f"the agent's session has {snapshot.bytes} bytes compressed, more than the limit of "
+            f"{snapshot.limit}: what has happened since the last snapshot is forgotten when the "
             "session sleeps; /new begins a small one"
         )
-    return Fact("Persisted", "False", f"Snapshot{news.reason or 'NotStored'}", text)
+    return ConditionState("Persisted", "False", f"Snapshot{snapshot.reason or 'NotStored'}", text)
 
 
-def _dead_letters(observed: ObservedSession) -> Fact:
+def _dead_letters(observed: ObservedSession) -> ConditionState:
     if observed.queue is None:
         old = observed.status.condition("DeadLetters")
         if old is not None:
-            return Fact("DeadLetters", old.status, old.reason, old.message)
-        return Fact("DeadLetters", "Unknown", "QueueUnavailable")
+            return ConditionState("DeadLetters", old.status, old.reason, old.message)
+        return ConditionState("DeadLetters", "Unknown", "QueueUnavailable")
     count = observed.queue.dead_letters
     if not count:
-        return Fact("DeadLetters", "False", "NoDeadLetters")
+        return ConditionState("DeadLetters", "False", "NoDeadLetters")
     messages = "1 message was" if count == 1 else f"{count} messages were"
     where = dead_letter(po_input(observed.worker_id))
     text = f"{messages} given up and moved to the stream {where}, with the reason"
-    return Fact("DeadLetters", "True", "MessagesGivenUp", text)
+    return ConditionState("DeadLetters", "True", "MessagesGivenUp", text)
 
 
-def _condition(observed: ObservedSession, now: datetime, fact: Fact) -> Condition:
-    old = observed.status.condition(fact.type)
-    same = old is not None and old.status == fact.status
+def _condition(observed: ObservedSession, now: datetime, state: ConditionState) -> Condition:
+    old = observed.status.condition(state.type)
+    same = old is not None and old.status == state.status
     return Condition(
-        type=fact.type,
-        status=fact.status,
-        reason=fact.reason,
-        message=one_line(fact.message, 400),
+        type=state.type,
+        status=state.status,
+        reason=state.reason,
+        message=one_line(state.message, 400),
         last_transition_time=old.last_transition_time if old is not None and same else now,
         observed_generation=observed.generation,
     )
@@ -212,12 +211,12 @@ def _rotated(observed: ObservedSession, status: SessionStatus) -> Event | None:
     count = status.rotations or 0
     if state is None or count <= (observed.status.rotations or 0):
         return None
-    news = state.rotation
+    rotation = state.rotation
     message = f"session {status.session_id} begins"
-    if news is not None:
-        before = f"follows {news.from_session}" if news.from_session else "begins"
-        why = _WHY.get(news.reason, "the worker says no more")
-        message = f"{news.reason}: session {news.to} {before}; {why}"
+    if rotation is not None:
+        before = f"follows {rotation.from_session}" if rotation.from_session else "begins"
+        why = _WHY.get(rotation.reason, "the worker says no more")
+        message = f"{rotation.reason}: session {rotation.to} {before}; {why}"
     return Event(kind="Normal", reason="SessionRotated", message=message, attempt=count)
 
 

@@ -27,8 +27,8 @@ from orbiter_contracts.queues import (
     po_output,
     po_state,
 )
-from orbiter_operator.sessions.observed import QueueState, queue_state
-from orbiter_operator.streams.id_repair import AHEAD_SECONDS, Mender, is_ahead
+from orbiter_operator.sessions.models import QueueState, queue_state
+from orbiter_operator.streams.retention import AHEAD_SECONDS, StreamRepair, is_ahead
 
 log = structlog.get_logger(__name__)
 _AT_ONCE = 100
@@ -36,7 +36,7 @@ _STATE = tuple(POState.model_fields)
 _STATE_BYTES = 4096
 """How long a field of a session's state may be; the longest are a rotation and a snapshot."""
 _ANOTHERS = "-"
-"""No reason to hold a worker is written so; see LOOK."""
+"""No reason to hold a worker is written so; see OBSERVE."""
 _GROUP = """
 local function group(stream)
   local groups = redis.pcall('XINFO', 'GROUPS', stream)
@@ -66,7 +66,7 @@ end
 # An entry that was deleted while it was pending stays on the group's list and is no work for
 # anybody, so pending ones are looked for in the stream too.
 
-LOOK = (
+OBSERVE = (
     _GROUP
     + """
 if redis.call('HGET', KEYS[5], ARGV[2]) ~= ARGV[3] then
@@ -103,7 +103,7 @@ return {newest(KEYS[1]), undelivered(KEYS[1], found), pending(KEYS[1], found), n
   redis.call('XLEN', KEYS[4]), state}
 """
 )
-"""Look at one session; make its streams and its place in the registry first, where missing.
+"""Observe one session; make its streams and its place in the registry first, where missing.
 
 KEYS: input, output, state, dead letters of the input, the registry, hold. ARGV: group, uid, record,
 why the worker shall take no new message (an empty text: it may; `-`: that is for another session
@@ -179,12 +179,12 @@ class SessionQueues:
     def __init__(self, redis: Redis, registry: str) -> None:
         self._redis = redis
         self._registry = registry
-        self._look = redis.register_script(LOOK)
+        self._observe = redis.register_script(OBSERVE)
         self._count = redis.register_script(_COUNT)
-        self._mender = Mender(redis)
+        self._repair = StreamRepair(redis)
         self._wipe = redis.register_script(_WIPE)
 
-    async def look(self, record: Record, *, hold: str | None = "") -> QueueState:
+    async def observe(self, record: Record, *, hold: str | None = "") -> QueueState:
         """Everything about one session's streams; they exist afterwards.
 
         Args:
@@ -200,17 +200,17 @@ class SessionQueues:
         args: list[Any] = [PO_GROUP, record.uid, record.text()]
         args += [_ANOTHERS if hold is None else hold, _STATE_BYTES, *_STATE]
 
-        async def look() -> list[Any]:
+        async def run() -> list[Any]:
             return cast(
                 "list[Any]",
-                await self._look(keys=[*keys, self._registry, po_hold(worker)], args=args),
+                await self._observe(keys=[*keys, self._registry, po_hold(worker)], args=args),
             )
 
-        found = await look()
+        found = await run()
         newest = {stream: found[0], po_output(worker): found[3]}
         odd = [name for name, entry in newest.items() if is_ahead(entry, time.time())]
-        if any([await self._mender.mend(name) for name in odd]):
-            found = await look()
+        if any([await self._repair.repair(name) for name in odd]):
+            found = await run()
         return queue_state(found)
 
     async def waiting(self, worker_ids: Sequence[str]) -> dict[str, int]:

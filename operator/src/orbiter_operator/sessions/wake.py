@@ -24,7 +24,7 @@ K = TypeVar("K")
 SHARD_SIZE = 250
 _BLOCK_MS = 10_000
 _GATHER_SECONDS = 0.002
-_UNBLOCK_AGAIN_SECONDS = 0.005
+_UNBLOCK_RETRY_SECONDS = 0.005
 _PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 5.0
 
@@ -59,27 +59,27 @@ class Waker(Generic[K]):
         self._woken = woken
         self._size = shard_size
         self._shards: list[_Shard[K]] = []
-        self._place: dict[K, _Shard[K]] = {}
+        self._shard_of: dict[K, _Shard[K]] = {}
         self._new = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._place)
+        return len(self._shard_of)
 
     def watch(self, key: K, worker_id: str, after: str) -> None:
         """Have the key handed over at the first message after the id `after`."""
-        shard = self._place.get(key)
+        shard = self._shard_of.get(key)
         if shard is None:
             shard = next((some for some in self._shards if len(some) < self._size), None)
         if shard is None:
             shard = _Shard(self._redis, self._reader, self._came)
             self._shards.append(shard)
             self._new.set()
-        self._place[key] = shard
+        self._shard_of[key] = shard
         shard.watch(key, Watched(po_input(worker_id), after))
 
     def unwatch(self, key: K) -> None:
         """The key is of no interest any more."""
-        shard = self._place.pop(key, None)
+        shard = self._shard_of.pop(key, None)
         if shard is not None:
             shard.unwatch(key)
 
@@ -102,7 +102,7 @@ class Waker(Generic[K]):
             await end(tasks)
 
     def _came(self, key: K, entry: str) -> None:
-        self._place.pop(key, None)
+        self._shard_of.pop(key, None)
         self._woken(key, entry)
 
 
@@ -127,7 +127,7 @@ class _Shard(Generic[K]):
             self._change()
 
     def unwatch(self, key: K) -> None:
-        # A stream too many does no harm until the next read: its news is dropped.
+        # A stream too many does no harm until the next read: what it has is dropped.
         self._watched.pop(key, None)
 
     def _change(self) -> None:
@@ -164,7 +164,7 @@ class _Shard(Generic[K]):
                 except (RedisError, OSError) as error:
                     log.debug("not unblocked", error=str(error))
                 # It may not have been blocked yet.
-                await asyncio.sleep(_UNBLOCK_AGAIN_SECONDS)
+                await asyncio.sleep(_UNBLOCK_RETRY_SECONDS)
 
     async def _read_once(self, connection: Redis) -> None:
         while not self._watched:

@@ -40,7 +40,7 @@ WITHDRAWN_TTL_SECONDS = 3600
 PEER_IS_DEAD_MS = 60_000
 _NO_ENTRY = "0-0"
 
-_ADMIT_AND_LOOK = f"""
+_ADMIT_AND_READ = f"""
 local function admit()
 {ADMIT_ATTEMPT}
 end
@@ -89,7 +89,7 @@ class Attempts:
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
-        self._admit = redis.register_script(_ADMIT_AND_LOOK)
+        self._admit = redis.register_script(_ADMIT_AND_READ)
         self._publish = redis.register_script(PUBLISH_ATTEMPT)
         self._adopt = redis.register_script(_ADOPT_ENTRY)
 
@@ -146,9 +146,9 @@ class Attempts:
         found = await read_entry(self._redis, DEVELOPER_OUTPUT, output_id)
         try:
             if found is None:
-                letters = dead_letter(DEVELOPER_OUTPUT)
+                stream = dead_letter(DEVELOPER_OUTPUT)
                 raise InvalidMessageError(
-                    f"output {output_id} is gone from Redis; if it was too large, {letters} says so"
+                    f"output {output_id} is gone from Redis; if it was too large, {stream} says so"
                 )
             found.check()
             output = decode(DeveloperWorkerOutput, found.fields)
@@ -209,7 +209,7 @@ class Attempts:
 
 
 def _unreadable(why: str) -> DeveloperWorkerOutput:
-    facts: dict[str, Any] = {"request_id": "", "task_id": "", "status": "error"}
+    ids: dict[str, Any] = {"request_id": "", "task_id": "", "status": "error"}
     return DeveloperWorkerOutput(
-        **facts, reason="InvalidMessage", error=f"the worker's output cannot be read: {why}"
+        **ids, reason="InvalidMessage", error=f"the worker's output cannot be read: {why}"
     )

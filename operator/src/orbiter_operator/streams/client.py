@@ -19,7 +19,11 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import InvalidResponse
+from redis.exceptions import InvalidResponse, RedisError
+
+from orbiter_contracts.bounds import one_line
+from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError
+from orbiter_operator.kube.leader_election import NotLeadingError
 
 LONGEST_TEXT = 1024
 """Names of streams and ids of entries are shorter."""
@@ -28,6 +32,7 @@ DEEPEST_LIST = 4
 LARGEST_REPLY = 1024 * 1024
 """In bytes. A batch of the messages people send is smaller."""
 _CHUNK = 65536
+_SHOWN = 80
 _NO_REPLY_YET = object()
 _CLOSED = "Connection closed by server."
 
@@ -179,6 +184,8 @@ class _Resumed:
         return taken
 
 
+RETRIED = (ApiError, RedisError, NotLeadingError, *TRANSPORT_ERRORS)
+"""What passes by itself: the API server or Redis is away, or this replica is not the active one."""
 COMMAND_SECONDS = 5.0
 BLOCKING_SECONDS = 15.0
 """Longer than any blocking read, so that an idle stream is no timeout."""
@@ -210,4 +217,16 @@ def _client(url: str, timeout: float, **options: Any) -> Redis:
         socket_connect_timeout=COMMAND_SECONDS,
         retry=Retry(NoBackoff(), 0),
         **options,
+    )
+
+
+def redis_unusable(address: str, error: Exception) -> str:
+    """Why Redis cannot be used, in a line for a status.
+
+    Args:
+        address: Where it is, without a password.
+        error: What a command raised.
+    """
+    return (
+        f"Redis at {address} cannot be used: {one_line(str(error), _SHOWN) or type(error).__name__}"
     )

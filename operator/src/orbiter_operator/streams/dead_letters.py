@@ -8,7 +8,7 @@ from redis.asyncio import Redis
 
 from orbiter_contracts import InvalidMessageError, excerpt
 from orbiter_contracts.bounds import DEAD_LETTERS_KEPT
-from orbiter_contracts.dead_letters import letter
+from orbiter_contracts.dead_letters import dead_letter_fields
 from orbiter_contracts.queues import dead_letter
 from orbiter_operator.streams.reader import Entry
 
@@ -27,7 +27,7 @@ class DeadLetters:
         self._redis = redis
         self._count = count
 
-    async def bury(
+    async def add(
         self, stream: str, group: str, entry: Entry, error: Exception, *, remove: bool
     ) -> None:
         """Keep an entry with the reason why it cannot be used, and acknowledge it.
@@ -42,9 +42,9 @@ class DeadLetters:
         reason = why(error)
         self._count(stream)
         log.warning("dead letter", stream=stream, entry=entry.id, reason=reason)
-        told: dict[Any, Any] = {**letter(entry.fields, reason)}
+        fields: dict[Any, Any] = {**dead_letter_fields(entry.fields, reason)}
         async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.xadd(dead_letter(stream), told, maxlen=DEAD_LETTERS_KEPT, approximate=False)
+            pipe.xadd(dead_letter(stream), fields, maxlen=DEAD_LETTERS_KEPT, approximate=False)
             pipe.xack(stream, group, entry.id)
             if remove or not entry.whole:
                 pipe.xdel(stream, entry.id)

@@ -21,10 +21,10 @@ from orbiter_contracts import DeveloperWorkerInput, InvalidMessageError, decode,
 from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT, TASK_FIELD
 from orbiter_operator.kube.client import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube, too_large
 from orbiter_operator.kube.leader_election import NotLeadingError
-from orbiter_operator.kube.names import ENTRY, MANAGED_BY, MANAGER, REQUEST, task_name
-from orbiter_operator.runtime.supervisor import run_together
-from orbiter_operator.runtime.throttle import UNHURRIED_SECONDS, next_moment
+from orbiter_operator.kube.names import API_VERSION, ENTRY, MANAGED_BY, MANAGER, REQUEST, task_name
+from orbiter_operator.runtime.supervisor import UNHURRIED_SECONDS, next_moment, run_concurrently
 from orbiter_operator.streams.attempts import CONSUMER
+from orbiter_operator.streams.client import RETRIED
 from orbiter_operator.streams.dead_letters import DeadLetters
 from orbiter_operator.streams.reader import Entry, Inbox, id_before
 
@@ -80,7 +80,7 @@ class Intake:
 
     async def run(self) -> None:
         """Adopt until cancelled, through every failure of Redis and the API server."""
-        await run_together(
+        await run_concurrently(
             {
                 "dispatch": self._persist(self._dispatch),
                 "renewal of claims": self._persist(self._renew),
@@ -92,12 +92,12 @@ class Intake:
         while True:
             try:
                 await step()
-            except (RedisError, ApiError, NotLeadingError, *TRANSPORT_ERRORS) as error:
+            except RETRIED as error:
                 log.warning("intake interrupted", error=f"{type(error).__name__}: {error}")
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _dispatch(self) -> None:
-        await self._again()
+        await self._recover_pending()
         while True:
             free_slots = self._free_slots()
             if free_slots == 0:
@@ -112,7 +112,7 @@ class Intake:
                 # All were bound, the operator's own: one read for all of a burst.
                 await next_moment(UNHURRIED_SECONDS)
 
-    async def _again(self) -> None:
+    async def _recover_pending(self) -> None:
         """What was read before a crash and may not have become a task."""
         position = "0"
         while entries := await self._inbox.held(position, _BATCH):
@@ -170,7 +170,7 @@ class Intake:
                 raise
             if not isinstance(error, InvalidMessageError):
                 log.exception("entry not handled", stream=DEVELOPER_INPUT, entry=entry.id)
-            await self._dead_letters.bury(
+            await self._dead_letters.add(
                 DEVELOPER_INPUT, DEVELOPER_GROUP, entry, error, remove=True
             )
         self._failures.pop(entry.id, None)
@@ -240,7 +240,7 @@ def build_task(
     if message.workspace and message.workspace.git:
         spec["workspace"] = {"git": message.workspace.git.model_dump(exclude_none=True)}
     return {
-        "apiVersion": "orbiter.dev/v1alpha1",
+        "apiVersion": API_VERSION,
         "kind": "AgentTask",
         "metadata": {
             "name": task_name(entry),

@@ -24,8 +24,12 @@ from orbiter_contracts import (
 )
 from orbiter_contracts.queues import DEVELOPER_OUTPUT, LIFECYCLE, OPERATOR_GROUP
 from orbiter_operator.kube.names import Key
-from orbiter_operator.runtime.supervisor import run_together
-from orbiter_operator.runtime.throttle import HINTS_SECONDS, UNHURRIED_SECONDS, next_moment
+from orbiter_operator.runtime.supervisor import (
+    HINTS_SECONDS,
+    UNHURRIED_SECONDS,
+    next_moment,
+    run_concurrently,
+)
 from orbiter_operator.streams.attempts import CONSUMER, Attempts
 from orbiter_operator.streams.dead_letters import DeadLetters
 from orbiter_operator.streams.pending_outputs import PendingOutput, PendingOutputs
@@ -89,7 +93,7 @@ class Consumer:
                 self.reachable = True
                 self._connected()
                 pause = _PAUSE_SECONDS
-                await run_together(
+                await run_concurrently(
                     {
                         "outputs": self._read_new(self._outputs),
                         "lifecycle": self._read_new(self._events, urgent=False),
@@ -155,11 +159,11 @@ class Consumer:
         except Exception as error:
             if not isinstance(error, InvalidMessageError):
                 log.exception("entry not handled", stream=inbox.stream, entry=entry.id)
-            await self._dead_letters.bury(
+            await self._dead_letters.add(
                 inbox.stream, inbox.group, entry, error, remove=inbox is self._events
             )
             if inbox is self._outputs:
-                self._tell_of_unreadable(entry)
+                self._enqueue_unreadable(entry)
             return
         self._acknowledge(inbox.stream, entry.id)
 
@@ -190,7 +194,7 @@ class Consumer:
             self._pending.busy(key, route.attempt, event.timestamp)
             self._enqueue(key)
 
-    def _tell_of_unreadable(self, entry: Entry) -> None:
+    def _enqueue_unreadable(self, entry: Entry) -> None:
         """Have the task reconciled: the attempt's record leads to the entry, it will say so."""
         with suppress(InvalidMessageError):
             if route := read_route(entry.fields):

@@ -70,10 +70,10 @@ class PendingOutputs:
 
     def busy(self, key: Key, attempt: int, since: datetime) -> None:
         """A worker says that it has begun."""
-        told = self._busy[key]
-        told.setdefault(attempt, since)
-        if len(told) > _HINTS:
-            del told[next(iter(told))]
+        since_by_attempt = self._busy[key]
+        since_by_attempt.setdefault(attempt, since)
+        if len(since_by_attempt) > _HINTS:
+            del since_by_attempt[next(iter(since_by_attempt))]
 
     def busy_since(self, key: Key, attempt: int, earliest: datetime) -> datetime | None:
         """When the attempt's worker began, by its own word. Nothing before `earliest` counts."""

@@ -1,14 +1,25 @@
-"""Now and then: take orphaned entries off the queue and cut the streams to a useful length.
+"""Now and then: take orphaned entries off the queue, cut the streams to length, repair ids.
 
 An entry is orphaned when its AgentTask was deleted or ended while no operator was there to withdraw
 it. The answers of a week are kept for outside readers, the lifecycle of a day.
+
+Whoever may write to a stream may name the id of an entry. After one with the largest id there is
+none left, and nobody can add anything for ever; after one of the year 2286 all later ids are of
+that year too, and nothing is ever old enough to be trimmed. The stream is therefore made anew, in
+one script, with its groups, its other entries and who holds them as they were. (XSETID is of no
+use: Valkey lets no id come back behind one that was deleted.)
+
+An id from the future is in nobody's way, so those entries are dealt with first, like any other.
+Where ids have run out there is no time for that: each becomes a dead letter with its reason.
 """
 
 from collections.abc import Callable
 
+import structlog
 from redis.asyncio import Redis
 
 from orbiter_contracts import InvalidMessageError, read_route
+from orbiter_contracts.dead_letters import ADD_DEAD_LETTER
 from orbiter_contracts.queues import (
     DEVELOPER_GROUP,
     DEVELOPER_INPUT,
@@ -17,6 +28,7 @@ from orbiter_contracts.queues import (
     OPERATOR_GROUP,
     TASK_FIELD,
     attempt_record,
+    dead_letter,
 )
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS
 from orbiter_operator.streams.reader import LAST_ID, read_routes
@@ -78,3 +90,171 @@ async def lag(redis: Redis) -> int:
                 # Redis answers nil when it cannot tell, after deletions for instance.
                 unread += int(group.get("lag") or 0)
     return unread
+
+
+log = structlog.get_logger(__name__)
+AHEAD_SECONDS = 24 * 60 * 60
+"""How far an id may be ahead of Redis' clock, which may have been set back."""
+SHARED = (DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE)
+_MOST_BATCHES = 200
+_MOST_TEXTS = 4000
+"""Names and values of one entry that a script can add again."""
+_REASON = (
+    "the id of the entry is out of range: it is days ahead of Redis' clock, and no more entries "
+    "could be added behind it; add entries with the id *"
+)
+
+REPAIR = f"""{ADD_DEAD_LETTER}
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local limit = now + tonumber(ARGV[1])
+local first = string.format('%.0f', limit + 1)
+local function odd(id) return tonumber(string.match(id, '^%d+')) > limit end
+local function named(flat)
+  local found = {{}}
+  for i = 1, #flat, 2 do found[flat[i]] = flat[i + 1] end
+  return found
+end
+local flat = redis.pcall('XINFO', 'STREAM', KEYS[1])
+if flat.err then return {{'fine', 0}} end
+local stream = named(flat)
+local last = stream['last-generated-id']
+if not odd(last) then return {{'fine', 0}} end
+local groups = {{}}
+for i, group in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do groups[i] = named(group) end
+local function held(group, count)
+  return redis.call('XPENDING', KEYS[1], group['name'], first, '+', count)
+end
+local function exists(id) return #redis.call('XRANGE', KEYS[1], id, id) > 0 end
+local function unread(group)
+  local newest = redis.call('XREVRANGE', KEYS[1], '+', first, 'COUNT', 1)[1]
+  local delivered = group['last-delivered-id']
+  if not newest or newest[1] == delivered then return false end
+  if not odd(delivered) then return true end
+  return delivered ~= '{LAST_ID}'
+    and #redis.call('XRANGE', KEYS[1], '(' .. delivered, '+', 'COUNT', 1) > 0
+end
+if string.match(last, '^%d+') ~= '18446744073709551615' then
+  if #groups == 0 then return {{'waits', 0}} end
+  for _, group in ipairs(groups) do
+    if unread(group) then return {{'waits', 0}} end
+    for _, entry in ipairs(held(group, {_BATCH})) do
+      if exists(entry[1]) then return {{'waits', 0}} end
+    end
+  end
+end
+local function discard(entry, given_up)
+  if given_up and KEYS[2] then add_dead_letter(KEYS[2], entry[2], ARGV[2]) end
+end
+local function done(id)
+  for _, group in ipairs(groups) do
+    if not odd(group['last-delivered-id']) or unread(group) then return false end
+    if #redis.call('XPENDING', KEYS[1], group['name'], id, id, 1) > 0 then return false end
+  end
+  return #groups > 0
+end
+local moved, letters = 0, 0
+while moved < {_BATCH} do
+  local entry = redis.call('XRANGE', KEYS[1], first, '+', 'COUNT', 1)[1]
+  if not entry then break end
+  local given_up = not done(entry[1])
+  discard(entry, given_up)
+  redis.call('XDEL', KEYS[1], entry[1])
+  moved = moved + 1
+  if given_up then letters = letters + 1 end
+end
+for _, group in ipairs(groups) do
+  local entries = held(group, {_BATCH})
+  for _, entry in ipairs(entries) do
+    if not exists(entry[1]) then redis.call('XACK', KEYS[1], group['name'], entry[1]) end
+  end
+  if #entries == {_BATCH} then moved = {_BATCH} end
+end
+if moved == {_BATCH} then return {{'more', letters}} end
+local fresh, after, newest = KEYS[1] .. ':mended', '-', string.format('%.0f-0', now)
+redis.call('EXPIRE', fresh, 0)
+while true do
+  local entry = redis.call('XRANGE', KEYS[1], after, '+', 'COUNT', 1)[1]
+  if not entry then break end
+  if #entry[2] > {_MOST_TEXTS} then
+    discard(entry, true)
+    letters = letters + 1
+  else
+    redis.call('XADD', fresh, entry[1], unpack(entry[2]))
+    if tonumber(string.match(entry[1], '^%d+')) >= now then newest = entry[1] end
+  end
+  after = '(' .. entry[1]
+end
+if newest == string.format('%.0f-0', now) and not exists(newest) then
+  redis.call('XADD', fresh, newest, 'a', 'b')
+  redis.call('XDEL', fresh, newest)
+end
+for _, group in ipairs(groups) do
+  local name, delivered, start = group['name'], group['last-delivered-id'], '-'
+  if odd(delivered) then delivered = newest end
+  redis.call('XGROUP', 'CREATE', fresh, name, delivered)
+  while true do
+    local some = redis.call('XPENDING', KEYS[1], name, start, '+', {_BATCH})
+    for _, entry in ipairs(some) do
+      redis.call('XCLAIM', fresh, name, entry[2], 0, entry[1], 'IDLE', entry[3],
+        'RETRYCOUNT', entry[4], 'FORCE', 'JUSTID')
+      start = '(' .. entry[1]
+    end
+    if #some < {_BATCH} then break end
+  end
+end
+redis.call('RENAME', fresh, KEYS[1])
+return {{'repaired', letters, last, newest}}
+"""
+"""KEYS: stream[, its dead letters]. ARGV: milliseconds an id may be ahead, reason of dead letters.
+Returns `fine`, `waits` (for entries that are being dealt with), `more` (to do) or `repaired`, how
+many entries were given up, and when repaired the newest id before and after.
+"""
+
+
+def is_ahead(entry: str, now: float) -> bool:
+    """Whether an id may be one that has to be repaired, by a clock of ours in seconds."""
+    milliseconds = entry.partition("-")[0]
+    return milliseconds.isdecimal() and int(milliseconds) > (now + AHEAD_SECONDS) * 1000
+
+
+class StreamRepair:
+    """Sets streams back to the present.
+
+    Args:
+        redis: A client for short commands.
+        dead: Called with the stream for each entry that became a dead letter.
+    """
+
+    def __init__(self, redis: Redis, dead: Callable[[str], None] = lambda stream: None) -> None:
+        self._script = redis.register_script(REPAIR)
+        self._dead = dead
+
+    async def repair(self, stream: str) -> bool:
+        """Repair a stream, and its dead letters first. Returns whether it was repaired now."""
+        dead = dead_letter(stream)
+        await self._repair(dead)
+        return await self._repair(stream, dead)
+
+    async def repair_shared(self) -> None:
+        """Repair the streams that all workers share, where they need it."""
+        for stream in SHARED:
+            await self.repair(stream)
+
+    async def _repair(self, *keys: str) -> bool:
+        given_up = 0
+        for _ in range(_MOST_BATCHES):
+            verdict, count, *ids = await self._script(
+                keys=list(keys), args=[AHEAD_SECONDS * 1000, _REASON]
+            )
+            given_up += count
+            for _ in range(count):
+                self._dead(keys[0])
+            if verdict == "repaired":
+                log.warning(
+                    "a stream's newest id was out of range and is set back",
+                    **{"stream": keys[0], "was": ids[0], "now": ids[1], "dead_letters": given_up},
+                )
+            if verdict != "more":
+                return bool(verdict == "repaired")
+        return False

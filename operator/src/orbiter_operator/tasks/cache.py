@@ -1,7 +1,8 @@
 """The AgentTasks as last seen, their Jobs and Pods beside, and how that is repaired.
 
 A change enqueues the keys of the tasks it may matter to: the task itself, and those that depend on
-it when its phase changes.
+it when its phase changes. Which Jobs and Pods are a task's own, and which of a pod's changes matter
+(others would keep the work queue busy), is read here too.
 
 What a lost event may have left behind is repaired by level, at start, and now and then. At start
 that makes the operator know everything before anything is decided. Later it compares with the
@@ -9,6 +10,7 @@ cluster and the queues again, which costs time when an event was lost and nothin
 """
 
 import asyncio
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -21,17 +23,21 @@ from redis.exceptions import RedisError
 from orbiter_operator.kube.cache import Children, ObjectCache
 from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError
 from orbiter_operator.kube.informer import Informer
-from orbiter_operator.kube.names import Key
-from orbiter_operator.pods.state import JobState, PodState
+from orbiter_operator.kube.names import ATTEMPT, TASK, TASK_UID, Key, job_name, label_of, owner_of
+from orbiter_operator.pods.state import JobState, PodState, job_state, pod_state
 from orbiter_operator.runtime.reconciler import WorkQueue
-from orbiter_operator.streams.id_repair import Mender
-from orbiter_operator.streams.retention import lag, trim_streams
+from orbiter_operator.streams.retention import StreamRepair, lag, trim_streams
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.models import FINAL
-from orbiter_operator.tasks.observed import job_of_attempt, pod_matters, pod_of_attempt
 
 Object = dict[str, Any]
 KIND = "AgentTask"
+_ATTEMPT = re.compile(r"[1-9][0-9]{0,5}")
+_ORDINARY = {
+    *("job", "node", "image", "restarts", "exit_reason", "exit_code", "exit_message"),
+    *("running_since", "ran_since"),
+}
+_ACTED_ON = ("began", *(name for name in PodState.model_fields if name not in _ORDINARY))
 
 
 class TaskCache(ObjectCache):
@@ -90,18 +96,59 @@ def phase_of(obj: Object) -> str:
 def _only_runs_now(old: Object, obj: Object) -> bool:
     """Whether nothing is new but that its status says Running: nothing follows from that."""
     before, meta = old["metadata"], obj["metadata"]
-    told = ("generation", "annotations", "labels", "deletionTimestamp", "uid")
-    return phase_of(obj) == "Running" and all(before.get(name) == meta.get(name) for name in told)
+    fields = ("generation", "annotations", "labels", "deletionTimestamp", "uid")
+    return phase_of(obj) == "Running" and all(before.get(name) == meta.get(name) for name in fields)
 
 
 def _dependencies(obj: Object) -> list[str]:
     return (obj.get("spec") or {}).get("dependsOn") or []
 
 
+def job_of_attempt(obj: dict[str, Any]) -> JobState | None:
+    """Read a Job; None when it is no attempt of an AgentTask, whatever its labels say."""
+    meta = obj["metadata"]
+    owner, attempt = owner_of(obj, "AgentTask"), _attempt(meta)
+    if owner is None or attempt is None or label_of(obj, TASK) != owner[0]:
+        return None
+    if meta["name"] != job_name(owner[0], attempt):
+        return None
+    return job_state(obj, owner=owner[1], attempt=attempt)
+
+
+def pod_of_attempt(obj: dict[str, Any]) -> PodState | None:
+    """Read a Pod; None when it is not a worker of an attempt, whatever its labels say.
+
+    A worker's pod is its Job's. Which Job that is, `observe` asks where it still exists.
+    """
+    owner, attempt = owner_of(obj, "Job"), _attempt(obj["metadata"])
+    task, uid = label_of(obj, TASK), label_of(obj, TASK_UID)
+    if owner is None or attempt is None or not task or not uid:
+        return None
+    if owner[0] != job_name(task, attempt):
+        return None
+    return pod_state(obj, owner=uid, attempt=attempt, job=owner[1])
+
+
+def pod_matters(pod: PodState, before: PodState | None) -> bool:
+    """Whether a decision may hang on what has changed; not the ordinary course of things.
+
+    That a pod was made and got a node leads to its running, and that its container has ended to
+    its end. Nothing is done about either before that.
+    """
+    if before is None:
+        before = PodState(name=pod.name, owner=pod.owner, created=pod.created, attempt=pod.attempt)
+    return any(getattr(pod, name) != getattr(before, name) for name in _ACTED_ON)
+
+
+def _attempt(meta: dict[str, Any]) -> int | None:
+    text = str((meta.get("labels") or {}).get(ATTEMPT) or "")
+    return int(text) if _ATTEMPT.fullmatch(text) else None
+
+
 log = structlog.get_logger(__name__)
 _PAUSE_SECONDS = 2.0
 _LAG_SECONDS = 15.0
-_MEND_SECONDS = 5.0
+_REPAIR_SECONDS = 5.0
 
 
 class TaskResync:
@@ -134,7 +181,7 @@ class TaskResync:
         self._queue = queue
         self._redis = redis
         self._every = every
-        self._mender = Mender(redis, dead)
+        self._repair = StreamRepair(redis, dead)
         self.lag = 0.0
         self.missing: str | None = "nothing has been listed yet"
 
@@ -160,7 +207,7 @@ class TaskResync:
     async def run(self) -> None:
         """Compare for ever."""
         while True:
-            await self._sweep()
+            await self._trim()
             await asyncio.sleep(self._every)
             try:
                 for informer in self._informers:
@@ -180,22 +227,22 @@ class TaskResync:
                 log.debug("lag not read")
             await asyncio.sleep(_LAG_SECONDS)
 
-    async def mend_streams(self) -> None:
+    async def repair_streams(self) -> None:
         """Keep the streams that all workers share able to take entries, for ever."""
         while True:
             try:
-                await self._mender.mend_shared()
+                await self._repair.repair_shared()
             except (RedisError, OSError) as error:
                 log.info("streams not looked at", error=str(error))
-            await asyncio.sleep(_MEND_SECONDS)
+            await asyncio.sleep(_REPAIR_SECONDS)
 
-    async def _sweep(self) -> None:
+    async def _trim(self) -> None:
         try:
             taken = await trim_streams(
                 self._redis, self._store.unfinished, lambda: time.time_ns() // 1_000_000
             )
         except (RedisError, OSError) as error:
-            log.info("streams not swept", error=str(error))
+            log.info("streams not trimmed", error=str(error))
             return
         if taken:
             log.info("orphaned entries taken off the queue", count=taken)

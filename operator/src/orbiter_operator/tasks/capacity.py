@@ -1,4 +1,4 @@
-"""Slots for Jobs: who may run one in a namespace under its limit, and who waits in which place.
+"""Slots for Jobs: who may run one in a namespace under its limit, and who waits in which position.
 
 One instance per operator, changed only between two awaits: `slots` and the `take`, `wait` or
 `leave` that follows from it happen in the same step of the event loop, so two tasks never get one
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from orbiter_operator.tasks.observed import Slots
 
 
-class Turn(NamedTuple):
+class Waiter(NamedTuple):
     """A task in the queue of its namespace: creation time in seconds, then name."""
 
     created: float
@@ -29,16 +29,16 @@ class Capacity:
     def __init__(self, limit: Callable[[str], int]) -> None:
         self._limit = limit
         self._running: dict[str, set[str]] = {}
-        self._waiting: dict[str, list[Turn]] = {}
-        self._turns: dict[tuple[str, str], Turn] = {}
+        self._waiting: dict[str, list[Waiter]] = {}
+        self._waiters: dict[tuple[str, str], Waiter] = {}
 
     def slots(self, namespace: str, name: str, created: float) -> Slots:
         """How things stand for one task that would run."""
         running = self._running.get(namespace, set())
         waiting = self._waiting.get(namespace, [])
         limit = self._limit(namespace)
-        ahead = bisect_left(waiting, Turn(created, name))
-        known = (namespace, name) in self._turns
+        ahead = bisect_left(waiting, Waiter(created, name))
+        known = (namespace, name) in self._waiters
         return Slots(
             free=name in running or len(running) + ahead < limit,
             position=ahead + 1,
@@ -49,25 +49,25 @@ class Capacity:
 
     def take(self, namespace: str, name: str) -> None:
         """Give the task a slot."""
-        self._forget_turn(namespace, name)
+        self._remove_waiter(namespace, name)
         self._running.setdefault(namespace, set()).add(name)
 
     def wait(self, namespace: str, name: str, created: float) -> None:
         """Put the task in line."""
         self._running.get(namespace, set()).discard(name)
-        if (namespace, name) not in self._turns:
-            turn = self._turns[namespace, name] = Turn(created, name)
-            insort(self._waiting.setdefault(namespace, []), turn)
+        if (namespace, name) not in self._waiters:
+            waiter = self._waiters[namespace, name] = Waiter(created, name)
+            insort(self._waiting.setdefault(namespace, []), waiter)
 
     def leave(self, namespace: str, name: str) -> None:
         """The task neither runs nor waits any more."""
-        self._forget_turn(namespace, name)
+        self._remove_waiter(namespace, name)
         self._running.get(namespace, set()).discard(name)
 
     def next_up(self, namespace: str) -> list[str]:
         """Names of the waiting tasks for which there is a slot now."""
         free = self._limit(namespace) - len(self._running.get(namespace, ()))
-        return [turn.name for turn in self._waiting.get(namespace, ())[: max(free, 0)]]
+        return [waiter.name for waiter in self._waiting.get(namespace, ())[: max(free, 0)]]
 
     def free_slots(self, namespace: str) -> int:
         """How many more Jobs could start in the namespace, after all that wait."""
@@ -76,10 +76,10 @@ class Capacity:
 
     def totals(self) -> tuple[int, int]:
         """How many tasks run and how many wait, in all namespaces."""
-        return sum(map(len, self._running.values())), len(self._turns)
+        return sum(map(len, self._running.values())), len(self._waiters)
 
-    def _forget_turn(self, namespace: str, name: str) -> None:
-        turn = self._turns.pop((namespace, name), None)
-        if turn is not None:
+    def _remove_waiter(self, namespace: str, name: str) -> None:
+        waiter = self._waiters.pop((namespace, name), None)
+        if waiter is not None:
             waiting = self._waiting[namespace]
-            del waiting[bisect_left(waiting, turn)]
+            del waiting[bisect_left(waiting, waiter)]

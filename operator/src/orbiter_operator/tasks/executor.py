@@ -21,10 +21,10 @@ from orbiter_operator.kube.names import Key, job_name, worker_id
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
-from orbiter_operator.tasks.cache import TaskCache
+from orbiter_operator.tasks.cache import TaskCache, job_of_attempt
 from orbiter_operator.tasks.job import build_job, build_message
 from orbiter_operator.tasks.models import FINAL, TaskStatus
-from orbiter_operator.tasks.observed import Observed, job_of_attempt
+from orbiter_operator.tasks.observed import Observed, current_attempt
 from orbiter_operator.tasks.plan.actions import (
     DeleteJob,
     DeleteTask,
@@ -32,7 +32,6 @@ from orbiter_operator.tasks.plan.actions import (
     Plan,
     Publish,
     StartAttempt,
-    current_attempt,
 )
 from orbiter_operator.tasks.plan.status import smallest, too_large_event, without_result
 
@@ -89,7 +88,7 @@ class Executor:
         self._clock = clock
 
     async def run(self, key: Key, obj: Object, observed: Observed, plan: Plan) -> bool:
-        """Carry out the actions in order, then the Event and the status.
+        """Carry out the actions in order, then the Events and the status.
 
         Returns:
             Whether the task has to be observed again at once.
@@ -114,44 +113,44 @@ class Executor:
                     await self._attempts.forget_session(observed.uid)
                 case DeleteTask():
                     await self._kube.delete(AGENT_TASKS, key.namespace, key.name, uid=observed.uid)
-        if plan.event is not None and observed.unacknowledged:
+        if plan.events and observed.unacknowledged:
             # The unacknowledged output brings both back if only one of them gets through.
             # The status goes first: somebody waits for it.
             written = self._write(key, obj, observed, plan.status)
-            posted = self._post(obj, plan.event)
-            for result in await asyncio.gather(written, posted, return_exceptions=True):
+            posted = (self._post(obj, event) for event in plan.events)
+            for result in await asyncio.gather(written, *posted, return_exceptions=True):
                 if isinstance(result, BaseException):
                     raise result
             return plan.reobserve
-        if plan.event is not None:
-            await self._post(obj, plan.event)
+        for event in plan.events:
+            await self._post(obj, event)
         await self._write(key, obj, observed, plan.status)
         return plan.reobserve
 
-    async def _start(self, key: Key, observed: Observed, step: StartAttempt) -> bool:
+    async def _start(self, key: Key, observed: Observed, action: StartAttempt) -> bool:
         """Put the entry on the queue and create the Job. Returns whether it was all over before."""
-        attempt = Attempt(str(key), observed.uid, step.attempt)
-        name = job_name(key.name, step.attempt)
-        if observed.adopted and step.attempt == 1:
+        attempt = Attempt(str(key), observed.uid, action.attempt)
+        name = job_name(key.name, action.attempt)
+        if observed.adopted and action.attempt == 1:
             worker = worker_id(key.namespace, name)
             taken = await self._attempts.adopt(attempt, observed.adopted.entry, worker)
             if taken:
                 raise TakenError(taken)
             record = await self._attempts.read(attempt)
         else:
-            prompt = step.prompt
-            if step.anew is not None and not await self._attempts.has_session(observed.uid):
-                prompt = step.anew
+            prompt = action.prompt
+            if action.anew is not None and not await self._attempts.has_session(observed.uid):
+                prompt = action.anew
             try:
-                message = build_message(observed, step.attempt, prompt)
+                message = build_message(observed, action.attempt, prompt)
                 record = await self._attempts.admit(attempt, message)
             except ValueError as error:
                 # A message beyond its bounds (contracts) stays so, however often it is tried.
                 raise RefusedError(_no_message(error)) from None
-        self._pending.learn(observed.uid, step.attempt, record)
+        self._pending.learn(observed.uid, action.attempt, record)
         if record.output is not None:
             return True
-        body = build_job(observed, step.attempt, record.entry or "", self._defaults)
+        body = build_job(observed, action.attempt, record.entry or "", self._defaults)
         self._allowed()
         try:
             created = await self._kube.create(JOBS, key.namespace, body)
@@ -162,7 +161,7 @@ class Executor:
         return False
 
     async def _not_created(self, key: Key, observed: Observed, name: str, error: ApiError) -> None:
-        if error.status >= 500 or error.status in (401, 429):
+        if error.passes:
             raise error
         if error.status == 409:
             found = await self._kube.get(JOBS, key.namespace, name)
@@ -174,38 +173,38 @@ class Executor:
             raise RefusedError(error.refusal(holder=whose))
         raise RefusedError(error.refusal())
 
-    async def _publish(self, key: Key, observed: Observed, step: Publish) -> None:
-        attempt = Attempt(str(key), observed.uid, step.attempt)
-        known = self._pending.record(observed.uid, step.attempt)
+    async def _publish(self, key: Key, observed: Observed, action: Publish) -> None:
+        attempt = Attempt(str(key), observed.uid, action.attempt)
+        known = self._pending.record(observed.uid, action.attempt)
         if known is None or known.entry is None:
             known = await self._attempts.read(attempt)
         entry = known.entry
-        if entry is None and observed.adopted and step.attempt == 1:
+        if entry is None and observed.adopted and action.attempt == 1:
             entry = observed.adopted.entry
             if not current_attempt(observed):
                 # Before it ran, nobody has made sure yet that the entry is this task's.
-                worker = worker_id(key.namespace, job_name(key.name, step.attempt))
+                worker = worker_id(key.namespace, job_name(key.name, action.attempt))
                 if taken := await self._attempts.adopt(attempt, entry, worker):
                     raise TakenError(taken)
         name: LifecycleEventName = "failed"
         event = WorkerLifecycleEvent(
-            worker_id=worker_id(key.namespace, job_name(key.name, step.attempt)),
+            worker_id=worker_id(key.namespace, job_name(key.name, action.attempt)),
             event=name,
             timestamp=self._clock(),
-            details={"reason": step.output.reason, "published_by": "operator"},
+            details={"reason": action.output.reason, "published_by": "operator"},
         )
-        output_id = await self._attempts.publish(attempt, entry, step.output, event)
+        output_id = await self._attempts.publish(attempt, entry, action.output, event)
         if output_id is None:
             record = await self._attempts.read(attempt)
         else:
-            record = AttemptRecord(entry=entry, output_id=output_id, output=step.output)
+            record = AttemptRecord(entry=entry, output_id=output_id, output=action.output)
             log.info(
                 "published in the worker's place",
                 task=str(key),
-                attempt=step.attempt,
-                reason=step.output.reason,
+                attempt=action.attempt,
+                reason=action.output.reason,
             )
-        self._pending.learn(observed.uid, step.attempt, record)
+        self._pending.learn(observed.uid, action.attempt, record)
 
     async def _post(self, obj: Object, event: Event) -> None:
         self._allowed()
@@ -266,10 +265,10 @@ class Executor:
         for shorter in less:
             try:
                 return await self._patch(key, obj, patch(observed.status, shorter)), shorter
-            except ApiError as again:
-                if not _too_much(again):
+            except ApiError as refused:
+                if not _too_much(refused):
                     raise
-                error = again
+                error = refused
         if not too_large(error):
             raise error
         await self._post(obj, too_large_event(status))

@@ -15,12 +15,12 @@ from orbiter_operator.kube.names import (
     TASK_UID,
     WORKER_APP,
     job_name,
+    owner_reference,
     worker_id,
 )
 from orbiter_operator.pods.template import WorkerDefaults, worker_template
 from orbiter_operator.tasks.models import TaskSpec
-from orbiter_operator.tasks.observed import Observed
-from orbiter_operator.tasks.plan.actions import message_id, session_of
+from orbiter_operator.tasks.observed import Observed, message_id, session_of
 
 _REFUSED = (403, 404)
 
@@ -65,15 +65,7 @@ def build_job(observed: Observed, attempt: int, entry: str, defaults: WorkerDefa
             "name": name,
             "namespace": observed.namespace,
             "labels": labels | ({KUEUE_QUEUE: spec.queue_name} if spec.queue_name else {}),
-            "ownerReferences": [
-                {
-                    "apiVersion": "orbiter.dev/v1alpha1",
-                    "kind": "AgentTask",
-                    "name": observed.name,
-                    "uid": observed.uid,
-                    "controller": True,
-                }
-            ],
+            "ownerReferences": [owner_reference("AgentTask", observed.name, observed.uid)],
         },
         "spec": {
             "backoffLimit": 0,

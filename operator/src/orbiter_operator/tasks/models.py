@@ -47,7 +47,6 @@ class TaskSpec(KubeModel):
     ttl_seconds_after_finished: int | None = None
     project_id: str | None = None
     task_id: str | None = None
-    depends_on: tuple[str, ...] = ()
     queue_name: str | None = None
     managed_by: str | None = None
     pod_template: dict[str, Any] | None = None

@@ -4,15 +4,18 @@ Most of it is in memory already. The API server and Redis are asked only where a
 the answer: before a worker is declared dead, and for a prompt that is kept in a ConfigMap.
 """
 
+import re
 import time
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 from orbiter_contracts.attempts import Attempt
+from orbiter_contracts.bounds import one_line
 from orbiter_operator.kube.client import JOBS, PODS, ApiError, Kube
-from orbiter_operator.kube.models import Refusal
-from orbiter_operator.kube.names import ATTEMPT, TASK_UID, Key, job_name
+from orbiter_operator.kube.models import Refusal, read_model
+from orbiter_operator.kube.names import ATTEMPT, ENTRY, REQUEST, TASK_UID, Key, job_name, task_name
+from orbiter_operator.pods.rules import image_error, pod_error
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempts
@@ -20,15 +23,22 @@ from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutpu
 from orbiter_operator.tasks.cache import TaskCache, phase_of
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.job import read_prompt
-from orbiter_operator.tasks.models import TaskSpec, TaskStatus
-from orbiter_operator.tasks.observed import Dependencies, Observed, read_adoption, read_spec
-from orbiter_operator.tasks.plan.actions import current_attempt, message_id
-from orbiter_operator.tasks.plan.status import stage
+from orbiter_operator.tasks.models import TaskSpec, TaskStatus, size_error
+from orbiter_operator.tasks.observed import (
+    Adopted,
+    Dependencies,
+    Observed,
+    current_attempt,
+    message_id,
+    stage,
+)
 from orbiter_operator.tasks.plan.waiting import resolve
 
 Object = dict[str, Any]
-PLACE_SHOWN_SECONDS = 60.0
-"""How long a place in line may stay in the status before it is written anew."""
+_ENTRY_ID = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,19})")
+_SHOWN = 60
+POSITION_SHOWN_SECONDS = 60.0
+"""How long a position in line may stay in the status before it is written anew."""
 
 
 class Observer:
@@ -62,12 +72,12 @@ class Observer:
         self._kube = kube
         self._defaults = defaults
         self._clock = clock
-        self._place_shown: dict[Key, float] = {}
+        self._position_shown: dict[Key, float] = {}
         self._parsed: dict[Key, tuple[str, tuple[TaskSpec, str | None, TaskStatus]]] = {}
 
-    def place_was_written(self, key: Key) -> None:
+    def position_was_written(self, key: Key) -> None:
         """The status of a waiting task has just been written."""
-        self._place_shown[key] = self._clock()
+        self._position_shown[key] = self._clock()
 
     def wrote(self, key: Key, obj: Object, status: TaskStatus) -> None:
         """The task was stored with this status, and with the spec that was observed last."""
@@ -78,7 +88,7 @@ class Observer:
 
     def forget(self, key: Key) -> None:
         """The task is gone or at its end."""
-        self._place_shown.pop(key, None)
+        self._position_shown.pop(key, None)
         self._parsed.pop(key, None)
 
     async def observe(
@@ -120,8 +130,8 @@ class Observer:
             update |= {"prompt": prompt, "prompt_error": error}
             update["dependencies"] = self._dependencies(key)
             slots = self._capacity.slots(key.namespace, key.name, base.created.timestamp())
-            shown = self._clock() - self._place_shown.get(key, -PLACE_SHOWN_SECONDS)
-            update["slots"] = slots.model_copy(update={"shown": shown < PLACE_SHOWN_SECONDS})
+            shown = self._clock() - self._position_shown.get(key, -POSITION_SHOWN_SECONDS)
+            update["slots"] = slots.model_copy(update={"shown": shown < POSITION_SHOWN_SECONDS})
         return base.model_copy(update=update)
 
     def _base(self, key: Key, obj: Object) -> Observed:
@@ -196,9 +206,9 @@ class Observer:
             return base
         job = base.job(attempt)
         if job is None:
-            await self._look_for_job(key, job_name(key.name, attempt))
+            await self._fetch_job(key, job_name(key.name, attempt))
         elif job.state == "failed" and not any(pod.over for pod in base.pods_of(attempt)):
-            await self._look_for_pods(key.namespace, base.uid, attempt)
+            await self._fetch_pods(key.namespace, base.uid, attempt)
         elif not job.over:
             return base
         base = base.model_copy(update=self._children(key, base.uid))
@@ -209,14 +219,14 @@ class Observer:
             base = base.model_copy(update={"record": record, "record_attempt": attempt})
         return base
 
-    async def _look_for_job(self, key: Key, name: str) -> None:
+    async def _fetch_job(self, key: Key, name: str) -> None:
         try:
             self._store.jobs.put(await self._kube.get(JOBS, key.namespace, name))
         except ApiError as error:
             if error.status != 404:
                 raise
 
-    async def _look_for_pods(self, namespace: str, uid: str, attempt: int) -> None:
+    async def _fetch_pods(self, namespace: str, uid: str, attempt: int) -> None:
         selector = f"{TASK_UID}={uid},{ATTEMPT}={attempt}"
         pods, _ = await self._kube.list(PODS, namespace, selector=selector)
         for pod in pods:
@@ -236,3 +246,39 @@ class Observer:
     def _dependents_wait(self, key: Key) -> bool:
         dependents = (self._store.get(dependent) for dependent in self._store.dependents(key))
         return any(obj is not None and phase_of(obj) in ("", "Pending") for obj in dependents)
+
+
+def read_adoption(meta: dict[str, Any], namespace: str) -> tuple[Adopted | None, str | None]:
+    """Which queue entry a task was made of, by its annotations; or why they are not believed.
+
+    Anybody who may create a task may annotate it so. A name that is the entry's hash, where adopted
+    tasks are, is what the operator gives; that the entry is nobody else's, Redis is asked.
+
+    Args:
+        meta: The task's metadata.
+        namespace: Where entries from outside become tasks; empty when nowhere.
+    """
+    annotations = meta.get("annotations") or {}
+    if ENTRY not in annotations:
+        return None, None
+    entry, request = str(annotations[ENTRY]), str(annotations.get(REQUEST) or "")
+    ours = meta["namespace"] == namespace and meta["name"] == task_name(entry)
+    if ours and request and _is_entry_id(entry):
+        return Adopted(entry=entry, request_id=request), None
+    return None, (
+        f"annotation {ENTRY}: {one_line(entry, _SHOWN)!r} is ignored, the task runs its own "
+        "prompt: the operator alone makes tasks of queue entries; leave the annotation out"
+    )
+
+
+def _is_entry_id(text: str) -> bool:
+    """Whether it is the id of a stream entry as Redis writes it."""
+    found = _ENTRY_ID.fullmatch(text)
+    return found is not None and all(int(part) < 2**64 for part in found.groups())
+
+
+def read_spec(raw: dict[str, Any], defaults: WorkerDefaults) -> tuple[TaskSpec, str | None]:
+    """Read an AgentTask's spec; an empty one and why, when it cannot be read or run."""
+    spec, why = read_model(TaskSpec, raw)
+    why = why or size_error(raw) or image_error(spec.agent, defaults.images)
+    return spec, why or pod_error(spec.agent, spec.workspace, spec.pod_template or {}, defaults)

@@ -1,40 +1,29 @@
-"""What is known about one AgentTask at one moment: the input of `plan`.
+"""What is known about one AgentTask at one moment: the input of `plan`. Pure.
 
-Also how it is read: the spec, the annotations of an adopted task, which Jobs and Pods are its own,
-and which of a pod's changes matter (others would keep the work queue busy). Pure.
+Also what follows from it: where the task stands, which attempt is meant, the names that follow from
+that, and what was asked before. The id of a question is the request id of the attempt that asked
+it, and an answer is never changed or taken back, so `spec.input` alone says which attempts were
+questions.
 """
 
-import re
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from orbiter_contracts.bounds import one_line
-from orbiter_operator.kube.models import Frozen, Refusal, read_model
-from orbiter_operator.kube.names import (
-    ATTEMPT,
-    ENTRY,
-    REQUEST,
-    TASK,
-    TASK_UID,
-    job_name,
-    label_of,
-    owner_of,
-    task_name,
-)
-from orbiter_operator.pods.rules import image_error, pod_error
-from orbiter_operator.pods.state import JobState, PodState, job_state, pod_state
-from orbiter_operator.pods.template import WorkerDefaults
+from orbiter_contracts import attempts
+from orbiter_contracts.attempts import request_id
+from orbiter_operator.kube.models import Frozen, Refusal
+from orbiter_operator.kube.names import job_name, worker_id
+from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.streams.pending_outputs import AttemptRecord
-from orbiter_operator.tasks.models import TaskSpec, TaskStatus, size_error
+from orbiter_operator.tasks.models import FINAL, TaskSpec, TaskStatus
 
-_ENTRY_ID = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,19})")
-_ATTEMPT = re.compile(r"[1-9][0-9]{0,5}")
-_SHOWN = 60
-_ORDINARY = {
-    *("job", "node", "image", "restarts", "exit_reason", "exit_code", "exit_message"),
-    *("running_since", "ran_since"),
-}
-_ACTED_ON = ("began", *(name for name in PodState.model_fields if name not in _ORDINARY))
+Stage = Literal["ignored", "between attempts", "in an attempt", "asking", "finished"]
+OURS = "orbiter.dev/operator"
+"""The value of `spec.managedBy` that means this program, as its absence does."""
+_LOST = (
+    "You have worked on this before and asked a question. What you said and did then is lost, so "
+    "begin anew with what you were told:"
+)
 
 
 class Dependencies(Frozen):
@@ -49,7 +38,7 @@ class Dependencies(Frozen):
 class Slots(Frozen):
     """Whether the namespace has a free slot for this task.
 
-    `shown` is true while the place in the task's status is recent enough to be left alone.
+    `shown` is true while the position in the task's status is recent enough to be left alone.
     """
 
     free: bool = True
@@ -130,7 +119,7 @@ def still_there(observed: Observed, now: datetime) -> bool:
     """Whether a pod of any attempt may still be working."""
     if any(pod.alive(now) for pod in observed.pods):
         return True
-    # Pods are heard of late (see `runtime/throttle`): a quick worker answers before its pod is
+    # Pods are heard of late (see `runtime/supervisor`): a quick worker answers before its pod is
     # known.
     return any(
         not job.over and not job.deleting and not observed.pods_of(job.attempt)
@@ -147,78 +136,126 @@ def slot_after(observed: Observed, now: datetime) -> Literal["take", "leave"]:
     return "take" if still_there(observed, now) else "leave"
 
 
-def job_of_attempt(obj: dict[str, Any]) -> JobState | None:
-    """Read a Job; None when it is no attempt of an AgentTask, whatever its labels say."""
-    meta = obj["metadata"]
-    owner, attempt = owner_of(obj, "AgentTask"), _attempt(meta)
-    if owner is None or attempt is None or label_of(obj, TASK) != owner[0]:
-        return None
-    if meta["name"] != job_name(owner[0], attempt):
-        return None
-    return job_state(obj, owner=owner[1], attempt=attempt)
+def ended_at(status: TaskStatus) -> datetime | None:
+    """When the latest attempt ended, if it is over and another is to follow.
 
-
-def pod_of_attempt(obj: dict[str, Any]) -> PodState | None:
-    """Read a Pod; None when it is not a worker of an attempt, whatever its labels say.
-
-    A worker's pod is its Job's. Which Job that is, `observe` asks where it still exists.
+    A Pending task that has a result is between two attempts: the result goes when the next begins.
+    One that asks something is so too.
     """
-    owner, attempt = owner_of(obj, "Job"), _attempt(obj["metadata"])
-    task, uid = label_of(obj, TASK), label_of(obj, TASK_UID)
-    if owner is None or attempt is None or not task or not uid:
+    if status.phase == "InputRequired" and status.input_request is not None:
+        return status.input_request.asked_at
+    condition = status.condition("Started")
+    if status.phase != "Pending" or status.result is None or condition is None:
         return None
-    if owner[0] != job_name(task, attempt):
+    return condition.last_transition_time
+
+
+def stage(observed: Observed) -> Stage:
+    """Where the task stands: what is asked about it follows from that, and what is decided."""
+    if observed.deleting or observed.spec.managed_by not in (None, OURS):
+        return "ignored"
+    if observed.status.phase in FINAL:
+        return "finished"
+    if observed.asks:
+        answered = answer_given(observed) is not None
+        goes_on = answered and observed.spec.desired_state != "Cancelled"
+        return "between attempts" if goes_on else "asking"
+    attempt = current_attempt(observed)
+    over = ended_at(observed.status) is not None and observed.status.attempts == attempt
+    return "between attempts" if attempt == 0 or over else "in an attempt"
+
+
+def current_attempt(observed: Observed) -> int:
+    """The latest attempt that has begun; 0 before the first.
+
+    An attempt begins with its Job. The status learns of it a moment later, so Jobs and Pods count
+    too, and an output counts when they are gone.
+    """
+    jobs = [job.attempt for job in observed.jobs]
+    pods = [pod.attempt for pod in observed.pods]
+    latest = max(observed.status.attempts, *jobs, *pods, 0)
+    record = observed.record_of(latest + 1)
+    return latest + 1 if record and record.output else latest
+
+
+def message_id(observed: Observed, attempt: int) -> str:
+    """request_id of an attempt: ours, or that of the entry the task was made of."""
+    if observed.adopted and attempt == 1:
+        return observed.adopted.request_id
+    return request_id(observed.uid, attempt)
+
+
+def identity(observed: Observed, attempt: int) -> dict[str, Any]:
+    """The fields of the status that say which attempt it speaks of."""
+    pods = observed.pods_of(attempt)
+    job = job_name(observed.name, attempt)
+    same = observed.status.attempts == attempt
+    return {
+        "attempts": attempt,
+        "request_id": message_id(observed, attempt),
+        "job_name": job,
+        "worker_id": worker_id(observed.namespace, job),
+        "pod_name": pods[-1].name if pods else observed.status.pod_name if same else None,
+        "result": None,
+        "input_request": None,
+    }
+
+
+class Continuation(NamedTuple):
+    """The prompt of an attempt that follows a question.
+
+    Attributes:
+        answer: What goes on with the agent's session.
+        anew: What an agent without its session is told: the prompt and every answer.
+    """
+
+    answer: str
+    anew: str
+
+
+def answer_given(observed: Observed) -> str | None:
+    """The answer to the question in the task's status, if there is one."""
+    asked = observed.status.input_request
+    if asked is None:
         return None
-    return pod_state(obj, owner=uid, attempt=attempt, job=owner[1])
+    return next((item.text for item in observed.spec.input if item.id == asked.id), None)
 
 
-def pod_matters(pod: PodState, before: PodState | None) -> bool:
-    """Whether a decision may hang on what has changed; not the ordinary course of things.
+def failures_before(observed: Observed, attempt: int) -> int:
+    """How many attempts before this one have failed: all that did not end with a question."""
+    return attempt - 1 - len(_answered(observed, attempt))
 
-    That a pod was made and got a node leads to its running, and that its container has ended to
-    its end. Nothing is done about either before that.
+
+def continuation(observed: Observed, attempt: int) -> Continuation | None:
+    """What the attempt is told instead of the prompt; None when nothing was asked before it.
+
+    An attempt that follows a failed one is told the same as that: its session goes on from the
+    last question too.
     """
-    if before is None:
-        before = PodState(name=pod.name, owner=pod.owner, created=pod.created, attempt=pod.attempt)
-    return any(getattr(pod, name) != getattr(before, name) for name in _ACTED_ON)
+    answers = list(_answered(observed, attempt).values())
+    if not answers:
+        return None
+    asked = observed.status.input_request
+    question = [f"You asked: {asked.question}"] if asked is not None else []
+    known = [f"Answer {number}: {text}" for number, text in enumerate(answers, 1)]
+    anew = [observed.prompt or "", "", _LOST, *known[:-1], *question, known[-1]]
+    return Continuation(answer=answers[-1], anew="\n".join(anew).strip())
 
 
-def _attempt(meta: dict[str, Any]) -> int | None:
-    text = str((meta.get("labels") or {}).get(ATTEMPT) or "")
-    return int(text) if _ATTEMPT.fullmatch(text) else None
+def session_of(observed: Observed, attempt: int) -> str:
+    """The session of an attempt: a new one, but after a question that of the attempt that asked.
 
-
-def read_adoption(meta: dict[str, Any], namespace: str) -> tuple[Adopted | None, str | None]:
-    """Which queue entry a task was made of, by its annotations; or why they are not believed.
-
-    Anybody who may create a task may annotate it so. A name that is the entry's hash, where adopted
-    tasks are, is what the operator gives; that the entry is nobody else's, Redis is asked.
-
-    Args:
-        meta: The task's metadata.
-        namespace: Where entries from outside become tasks; empty when nowhere.
+    Its id is the request id of the attempt that began it, a UUID as the agents want it.
     """
-    annotations = meta.get("annotations") or {}
-    if ENTRY not in annotations:
-        return None, None
-    entry, request = str(annotations[ENTRY]), str(annotations.get(REQUEST) or "")
-    ours = meta["namespace"] == namespace and meta["name"] == task_name(entry)
-    if ours and request and _is_entry_id(entry):
-        return Adopted(entry=entry, request_id=request), None
-    return None, (
-        f"annotation {ENTRY}: {one_line(entry, _SHOWN)!r} is ignored, the task runs its own "
-        "prompt: the operator alone makes tasks of queue entries; leave the annotation out"
-    )
+    return attempts.session_of(message_id(observed, attempt), _answered(observed, attempt))
 
 
-def _is_entry_id(text: str) -> bool:
-    """Whether it is the id of a stream entry as Redis writes it."""
-    found = _ENTRY_ID.fullmatch(text)
-    return found is not None and all(int(part) < 2**64 for part in found.groups())
-
-
-def read_spec(raw: dict[str, Any], defaults: WorkerDefaults) -> tuple[TaskSpec, str | None]:
-    """Read an AgentTask's spec; an empty one and why, when it cannot be read or run."""
-    spec, why = read_model(TaskSpec, raw)
-    why = why or size_error(raw) or image_error(spec.agent, defaults.images)
-    return spec, why or pod_error(spec.agent, spec.workspace, spec.pod_template or {}, defaults)
+def _answered(observed: Observed, attempt: int) -> dict[str, str]:
+    """The answers to the questions of the attempts before this one, by id and in their order."""
+    if not observed.spec.input:
+        return {}
+    texts = {item.id: item.text for item in observed.spec.input}
+    # There are no more attempts than failures allowed and answers, whatever a label says.
+    most = observed.spec.retry.attempts_allowed + len(texts)
+    ids = (message_id(observed, number) for number in range(1, min(attempt, most + 1)))
+    return {request: texts[request] for request in ids if request in texts}

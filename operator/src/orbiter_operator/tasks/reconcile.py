@@ -12,14 +12,13 @@ from prometheus_client import CollectorRegistry
 from redis.exceptions import RedisError
 
 from orbiter_contracts.attempts import Attempt
-from orbiter_contracts.bounds import one_line
-from orbiter_operator.kube.client import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube, RefusedError
+from orbiter_operator.kube.client import AGENT_TASKS, ApiError, Kube, RefusedError
 from orbiter_operator.kube.informer import refresh
-from orbiter_operator.kube.leader_election import NotLeadingError
 from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.metrics import counter, histogram
 from orbiter_operator.runtime.reconciler import Reconciler, WorkQueue
 from orbiter_operator.streams.attempts import Attempts
+from orbiter_operator.streams.client import RETRIED, redis_unusable
 from orbiter_operator.streams.pending_outputs import PendingOutput, PendingOutputs
 from orbiter_operator.tasks.cache import TaskCache, phase_of
 from orbiter_operator.tasks.capacity import Capacity
@@ -31,7 +30,6 @@ from orbiter_operator.tasks.plan import plan
 from orbiter_operator.tasks.plan.actions import Plan
 
 Object = dict[str, Any]
-_SHOWN = 80
 
 
 class TaskReconciler(Reconciler[Key, Observed, Plan]):
@@ -72,7 +70,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
     ) -> None:
         super().__init__(
             queue=queue,
-            retried=(ApiError, RedisError, NotLeadingError, *TRANSPORT_ERRORS),
+            retried=RETRIED,
             measure=measure,
         )
         self._store = store
@@ -119,9 +117,9 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
     async def execute(self, key: Key, obj: Object, observed: Observed, decision: Plan) -> bool:
         """Take or leave the slot, then act."""
         self._apply_slot(key, decision, observed.created)
-        again = await self._executor.run(key, obj, observed, decision)
+        reobserve = await self._executor.run(key, obj, observed, decision)
         self._after(key, decision)
-        return again
+        return reobserve
 
     async def learn(
         self, key: Key, error: Exception, learned: dict[str, Any]
@@ -133,8 +131,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
             case TakenError():
                 return {"taken_by": str(error)}
             case RedisError() if "queue_error" not in learned:
-                why = one_line(str(error), _SHOWN) or type(error).__name__
-                return {"queue_error": f"Redis at {self._queue_address} cannot be used: {why}"}
+                return {"queue_error": redis_unusable(self._queue_address, error)}
             case ApiError(status=404 | 409):
                 await refresh(self._kube, AGENT_TASKS, self._store, key)
                 return {}
@@ -157,7 +154,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
     def _after(self, key: Key, decision: Plan) -> None:
         status = decision.status
         if status is not None and status.reason == "ConcurrencyLimit":
-            self._observer.place_was_written(key)
+            self._observer.position_was_written(key)
         obj = self._store.get(key)
         if obj is not None and phase_of(obj) in FINAL:
             self._observer.forget(key)

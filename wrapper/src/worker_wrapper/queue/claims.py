@@ -12,7 +12,7 @@ from redis.exceptions import OutOfMemoryError, ResponseError
 
 from orbiter_contracts import SnapshotReport
 from orbiter_contracts.bounds import DEAD_LETTERS_KEPT
-from orbiter_contracts.dead_letters import letter
+from orbiter_contracts.dead_letters import dead_letter_fields
 from orbiter_contracts.queues import (
     ATTEMPT_FIELD,
     DEVELOPER_OUTPUT,
@@ -166,7 +166,8 @@ class AttemptClaim:
         """See `Claim`; the next attempt finds the snapshot."""
         redis, stream = self._stream.redis, self._stream
         if dead_reason:
-            flat = [t for pair in letter(self.entry.fields, dead_reason).items() for t in pair]
+            fields = dead_letter_fields(self.entry.fields, dead_reason)
+            flat = [text for pair in fields.items() for text in pair]
             most = ("MAXLEN", DEAD_LETTERS_KEPT)
             await redis.call("XADD", dead_letter(stream.key), *most, "*", *flat)
         keys = [self._record, stream.key, DEVELOPER_OUTPUT, LIFECYCLE]

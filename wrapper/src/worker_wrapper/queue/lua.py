@@ -12,7 +12,7 @@ is no number begins anew, and a key of the wrong kind is left as it is.
 from collections.abc import Mapping
 from typing import Final
 
-from orbiter_contracts.dead_letters import BURY
+from orbiter_contracts.dead_letters import ADD_DEAD_LETTER
 
 Changes = Mapping[str, str]
 RecordArguments = tuple[int, bytes, str, str]
@@ -57,14 +57,14 @@ Returns held, taken (another consumer has it), gone (settled or withdrawn) or lo
 # after it may fail: the rest is tried (pcall), and a key of the wrong kind costs only itself.
 PUBLISH: Final = (
     _STATE
-    + BURY
+    + ADD_DEAD_LETTER
     + """
 local where, entry = state(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
 if where == 'gone' or (where == 'taken' and ARGV[4] ~= '1') then return 0 end
 if ARGV[5] ~= '' then redis.call('XADD', KEYS[2], '*', 'data', ARGV[5], unpack(routing)) end
 if ARGV[6] ~= '' then redis.pcall('XADD', KEYS[3], '*', 'data', ARGV[6], unpack(routing)) end
 if entry then
-  if ARGV[7] ~= '' then bury(KEYS[4], entry[2], ARGV[7]) end
+  if ARGV[7] ~= '' then add_dead_letter(KEYS[4], entry[2], ARGV[7]) end
   redis.call('XACK', KEYS[1], ARGV[1], ARGV[3])
   redis.call('XDEL', KEYS[1], ARGV[3])
 end

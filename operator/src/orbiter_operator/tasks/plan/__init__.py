@@ -8,11 +8,11 @@ answer to its agent's question (`running`), or at its end (`finished`). What an 
 
 from datetime import datetime, timedelta
 
-from orbiter_operator.tasks.observed import Observed
-from orbiter_operator.tasks.plan.actions import Plan, current_attempt
+from orbiter_operator.tasks.observed import Observed, current_attempt, stage
+from orbiter_operator.tasks.plan.actions import Plan
 from orbiter_operator.tasks.plan.finished import at_the_end
+from orbiter_operator.tasks.plan.result import after_attempt
 from orbiter_operator.tasks.plan.running import during_attempt, while_asking
-from orbiter_operator.tasks.plan.status import stage
 from orbiter_operator.tasks.plan.waiting import before_attempt
 
 
@@ -35,6 +35,10 @@ def plan(observed: Observed, now: datetime, *, image_patience: timedelta) -> Pla
         case "between attempts":
             return before_attempt(observed, now, current_attempt(observed) + 1)
         case "in an attempt":
-            return during_attempt(observed, now, current_attempt(observed), image_patience)
+            attempt = current_attempt(observed)
+            record = observed.record_of(attempt)
+            if record is not None and record.output is not None:
+                return after_attempt(observed, now, attempt, record.output)
+            return during_attempt(observed, now, attempt, image_patience)
         case "ignored":
             return Plan()

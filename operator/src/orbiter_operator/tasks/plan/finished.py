@@ -14,7 +14,7 @@ from orbiter_operator.tasks.plan.actions import (
     left,
     leftovers,
 )
-from orbiter_operator.tasks.plan.result import end_event
+from orbiter_operator.tasks.plan.status import end_event
 
 _FOR_DEPENDENTS_SECONDS = 60.0
 
@@ -22,34 +22,34 @@ _FOR_DEPENDENTS_SECONDS = 60.0
 def at_the_end(observed: Observed, now: datetime) -> Plan:
     """Tidy up after a task that has reached its final phase."""
     status = observed.status
-    steps: tuple[DeleteJob | DeleteTask | ForgetSession, ...] = ()
-    dues: list[float] = []
-    if stop := leftovers(observed):
+    actions: tuple[DeleteJob | DeleteTask | ForgetSession, ...] = ()
+    requeue_times: list[float] = []
+    if stop := leftovers(observed.jobs):
         rest = left(status.completion_time, LINGERING, now)
         if rest <= 0 or status.phase == "Cancelled" or status.reason in STOPPED_BY_US:
-            steps = stop
+            actions = stop
         else:
-            dues.append(rest)
+            requeue_times.append(rest)
     if has_session(observed) and not observed.queue_error:
-        steps = (*steps, ForgetSession())
+        actions = (*actions, ForgetSession())
     lifetime = observed.spec.ttl_seconds_after_finished
     if lifetime is not None:
         rest = left(status.completion_time, timedelta(seconds=lifetime), now)
         if rest > 0:
-            dues.append(rest)
+            requeue_times.append(rest)
         elif observed.dependents_waiting:
             # They still have to see that this one was completed.
-            dues.append(_FOR_DEPENDENTS_SECONDS)
+            requeue_times.append(_FOR_DEPENDENTS_SECONDS)
         else:
-            steps = (*steps, DeleteTask())
-    event = end_event(status) if observed.unacknowledged else None
+            actions = (*actions, DeleteTask())
+    events = (end_event(status),) if observed.unacknowledged else ()
     slot = slot_after(observed, now)
     return Plan(
-        actions=steps,
+        actions=actions,
         status=_up_to_date(observed),
-        event=event,
+        events=events,
         slot=slot,
-        requeue_after=min(dues, default=None),
+        requeue_after=min(requeue_times, default=None),
     )
 
 

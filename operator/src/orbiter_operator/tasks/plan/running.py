@@ -1,7 +1,7 @@
-"""After an attempt began: whether its worker starts, runs, has answered, has died, or has asked.
+"""After an attempt began: whether its worker starts, runs, has died, or has asked.
 
-The order of the questions is the order of authority: an output decides, whoever published it; then
-the user's wish; then what Kubernetes says of the Job and its Pod.
+The order of the questions is the order of authority: an output decides, whoever published it (see
+`result`); then the user's wish; then what Kubernetes says of the Job and its Pod.
 
 While a task waits for the answer to its agent's question no pod runs. The answer begins the next
 attempt, which continues the agent's session; if none comes in time the task has failed, and a
@@ -19,23 +19,28 @@ from orbiter_operator.pods.reasons import (
     why_not_running,
 )
 from orbiter_operator.pods.state import JobState, PodState
-from orbiter_operator.tasks.observed import Observed, slot_after
+from orbiter_operator.tasks.observed import Observed, identity, slot_after
 from orbiter_operator.tasks.plan.actions import (
     LINGERING,
-    STOPPED_BY_US,
+    REQUEUE_SECONDS,
     DeleteJob,
     Plan,
     Publish,
-    identity,
     left,
     leftovers,
 )
-from orbiter_operator.tasks.plan.result import end_event, give_up, settle, substitute, waiting_event
-from orbiter_operator.tasks.plan.status import pending_status, readable, write
+from orbiter_operator.tasks.plan.status import (
+    end_event,
+    give_up,
+    pending_status,
+    readable,
+    substitute,
+    waiting_events,
+    write,
+)
 
 SETTLING = timedelta(seconds=15)
 """How long a new Job may be silent before the status of a task that waited says that it starts."""
-REQUEUE_SECONDS = 30.0
 
 
 def during_attempt(
@@ -47,11 +52,7 @@ def during_attempt(
         observed.pods_of(attempt),
         observed.record_of(attempt),
     )
-    if record is not None and record.output is not None:
-        settled = settle(observed, now, attempt, record.output, identity(observed, attempt))
-        stop = leftovers(observed) if record.output.reason in STOPPED_BY_US else ()
-        return settled.model_copy(update={"actions": stop})
-    stop = leftovers(observed)
+    stop = leftovers(observed.jobs)
     if observed.queue_error:
         return _queue_away(observed, now, stop)
     if observed.spec.desired_state == "Cancelled":
@@ -139,15 +140,15 @@ def _on_its_way(
         # Said already; a line in `kubectl get -w` only to add the pod's name would look the same.
         return Plan(slot="take", requeue_after=requeue_after)
     status = pending_status(observed, now, attempt, why)
-    event = waiting_event(observed, why.reason, why.message, attempt) if why else None
-    return Plan(status=status, event=event, slot="take", requeue_after=requeue_after)
+    events = waiting_events(observed, why.reason, why.message, attempt) if why else ()
+    return Plan(status=status, events=events, slot="take", requeue_after=requeue_after)
 
 
 def while_asking(observed: Observed, now: datetime) -> Plan:
     """Wait for the answer, or give up."""
     if observed.spec.desired_state == "Cancelled":
         end = give_up(observed, now, "Cancelled", "Cancelled", "cancelled by spec.desiredState")
-        return end.model_copy(update={"actions": leftovers(observed)})
+        return end.model_copy(update={"actions": leftovers(observed.jobs)})
     asked = observed.status.input_request
     since = (asked.asked_at if asked else None) or now
     patience = timedelta(seconds=observed.spec.input_timeout_seconds)
@@ -157,13 +158,13 @@ def while_asking(observed: Observed, now: datetime) -> Plan:
         question = asked.question if asked else ""
         text = f"nobody answered within {waited}: {question}"
         end = give_up(observed, now, "Failed", "InputTimeout", text)
-        return end.model_copy(update={"actions": leftovers(observed)})
-    stop = leftovers(observed)
+        return end.model_copy(update={"actions": leftovers(observed.jobs)})
+    stop = leftovers(observed.jobs)
     # It has published and leaves by itself; a worker that does not would work for nobody.
     lingers = left(since, LINGERING, now) if stop else 0.0
     return Plan(
         actions=stop if lingers <= 0 else (),
-        event=end_event(observed.status) if observed.unacknowledged else None,
+        events=(end_event(observed.status),) if observed.unacknowledged else (),
         slot=slot_after(observed, now),
         requeue_after=min(rest, lingers) if lingers > 0 else rest,
     )

@@ -1,6 +1,6 @@
-"""Where a task stands, and how that is written down: phase, reason, message, four conditions.
+"""How it is told where a task stands: its status, Events, the output for a worker that has none.
 
-Pure. Conditions, always present, each with a reason:
+Pure; part of `plan`. Conditions, always present, each with a reason:
 
 - Admitted: the task may run and its attempt is on the queue. False says what it waits for.
 - Started: the current attempt's worker has begun.
@@ -9,25 +9,23 @@ Pure. Conditions, always present, each with a reason:
 """
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
-from orbiter_contracts.bounds import MAX_STATUS_LINE, one_line, shortened
-from orbiter_contracts.outcome import Result
+from orbiter_contracts import DeveloperWorkerOutput
+from orbiter_contracts.attempts import request_id
+from orbiter_contracts.bounds import MAX_ID_CHARACTERS, MAX_STATUS_LINE, one_line, shortened
+from orbiter_contracts.outcome import CRASHED, Result
 from orbiter_operator.kube.models import Condition, ConditionStatus, Event
 from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.reasons import Explanation
 from orbiter_operator.tasks.models import FINAL, Phase, TaskStatus
-from orbiter_operator.tasks.observed import Observed
-from orbiter_operator.tasks.plan.actions import answer_given, current_attempt, identity
-
-Stage = Literal["ignored", "between attempts", "in an attempt", "asking", "finished"]
-OURS = "orbiter.dev/operator"
-"""The value of `spec.managedBy` that means this program, as its absence does."""
+from orbiter_operator.tasks.observed import Observed, identity
+from orbiter_operator.tasks.plan.actions import Plan
 
 DETAIL = 1024
-
-
 RETRYING = "Retrying"
+_NEVER_RAN = ("JobRejected", "ImagePullFailed", "WorkerMisconfigured", "WorkerNameInUse")
+_ORDINARY = ("ConcurrencyLimit", "WaitingForDependencies", "Suspended", "Starting")
 
 
 def write(
@@ -82,20 +80,6 @@ def write(
     )
 
 
-def ended_at(status: TaskStatus) -> datetime | None:
-    """When the latest attempt ended, if it is over and another is to follow.
-
-    A Pending task that has a result is between two attempts: the result goes when the next begins.
-    One that asks something is so too.
-    """
-    if status.phase == "InputRequired" and status.input_request is not None:
-        return status.input_request.asked_at
-    condition = status.condition("Started")
-    if status.phase != "Pending" or status.result is None or condition is None:
-        return None
-    return condition.last_transition_time
-
-
 def asked_something(status: TaskStatus) -> bool:
     """Whether the latest attempt ended with a question, and no other has begun since."""
     return status.result is not None and status.result.status == "input_required"
@@ -117,6 +101,93 @@ def readable(milliseconds: int) -> str:
     if hours:
         return f"{hours}h{minutes:02d}m"
     return f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"
+
+
+def pending_status(
+    observed: Observed, now: datetime, attempt: int, why: Explanation | None
+) -> TaskStatus:
+    """The status of an attempt whose worker has not begun, and why if it takes unusually long."""
+    return write(
+        observed,
+        now,
+        "Pending",
+        why.reason if why else "Starting",
+        why.message if why else f"job {job_name(observed.name, attempt)} is starting",
+        admitted=True,
+        started=False,
+        detail=why.detail if why else "",
+        **identity(observed, attempt),
+    )
+
+
+def substitute(
+    observed: Observed, now: datetime, attempt: int, why: Explanation, status: str = "failed"
+) -> DeveloperWorkerOutput:
+    """The output of a worker that can no longer publish one."""
+    error = why.message
+    if status == "failed" and why.reason not in _NEVER_RAN:
+        named = "" if why.reason == "WorkerCrashed" else f"{why.reason}: "
+        error = f"{CRASHED}{named}{error}"
+    extra = why.detail.strip()[-1024:]
+    own = observed.adopted.request_id if observed.adopted and attempt == 1 else None
+    if own is not None and len(own) > MAX_ID_CHARACTERS:
+        own = None  # an annotation may be of any length
+    return DeveloperWorkerOutput.model_validate(
+        {
+            "request_id": own or request_id(observed.uid, attempt),
+            "task_id": observed.spec.task_id or f"{observed.namespace}/{observed.name}",
+            "project_id": observed.spec.project_id,
+            "status": status,
+            "reason": why.reason,
+            "error": error + (f"\n{extra}" if extra and extra not in error else ""),
+            "started_at": observed.status.start_time,
+            "finished_at": now,
+            "timestamp": now,
+        }
+    )
+
+
+def give_up(observed: Observed, now: datetime, phase: Phase, reason: str, message: str) -> Plan:
+    """End a task that has no attempt to wait for."""
+    began = observed.status.start_time
+    took = max(round((now - began).total_seconds() * 1000), 0) if began else None
+    status = write(
+        observed,
+        now,
+        phase,
+        reason,
+        message,
+        admitted=False,
+        started=False,
+        detail=message,
+        completion_time=now,
+        duration_ms=took,
+        duration=None if took is None else readable(took),
+        progress=None,
+    )
+    return Plan(status=status, events=(end_event(status),), slot="leave")
+
+
+def end_event(status: TaskStatus) -> Event:
+    """The Event that tells how a task ended, or that it asks something."""
+    good = status.phase in ("Completed", "InputRequired")
+    took = f" after {status.duration}" if status.duration else ""
+    reason = f"{status.reason}: " if not good and status.reason != status.phase else ""
+    return Event(
+        kind="Normal" if good or status.phase == "Cancelled" else "Warning",
+        reason=status.phase or "",
+        message=f"{status.phase}{took}: {reason}{status.message}",
+        attempt=status.attempts,
+    )
+
+
+def waiting_events(
+    observed: Observed, reason: str, message: str, attempt: int
+) -> tuple[Event, ...]:
+    """The Event of something that keeps a task from starting, unless it was told before."""
+    if observed.status.reason == reason or reason in _ORDINARY:
+        return ()
+    return (Event(kind="Warning", reason=reason, message=message, attempt=attempt),)
 
 
 def without_result(status: TaskStatus, why: str) -> TaskStatus:
@@ -185,36 +256,4 @@ def _condition(
         message=message,
         last_transition_time=old.last_transition_time if old is not None and keep else now,
         observed_generation=observed.generation,
-    )
-
-
-def stage(observed: Observed) -> Stage:
-    """Where the task stands: what is asked about it follows from that, and what is decided."""
-    if observed.deleting or observed.spec.managed_by not in (None, OURS):
-        return "ignored"
-    if observed.status.phase in FINAL:
-        return "finished"
-    if observed.asks:
-        answered = answer_given(observed) is not None
-        goes_on = answered and observed.spec.desired_state != "Cancelled"
-        return "between attempts" if goes_on else "asking"
-    attempt = current_attempt(observed)
-    over = ended_at(observed.status) is not None and observed.status.attempts == attempt
-    return "between attempts" if attempt == 0 or over else "in an attempt"
-
-
-def pending_status(
-    observed: Observed, now: datetime, attempt: int, why: Explanation | None
-) -> TaskStatus:
-    """The status of an attempt whose worker has not begun, and why if it takes unusually long."""
-    return write(
-        observed,
-        now,
-        "Pending",
-        why.reason if why else "Starting",
-        why.message if why else f"job {job_name(observed.name, attempt)} is starting",
-        admitted=True,
-        started=False,
-        detail=why.detail if why else "",
-        **identity(observed, attempt),
     )

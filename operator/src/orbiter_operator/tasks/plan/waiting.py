@@ -5,26 +5,33 @@ from datetime import datetime
 from typing import Literal
 
 from orbiter_contracts.bounds import one_line
-from orbiter_operator.kube.models import Event, Refusal
+from orbiter_operator.kube.models import REFUSED_RETRY_SECONDS, Event, Refusal
 from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.reasons import NO_POD_AFTER, Explanation
-from orbiter_operator.tasks.observed import Dependencies, Observed, slot_after
+from orbiter_operator.tasks.observed import (
+    Continuation,
+    Dependencies,
+    Observed,
+    continuation,
+    ended_at,
+    failures_before,
+    slot_after,
+)
 from orbiter_operator.tasks.plan.actions import (
     LINGERING,
-    Continuation,
+    REQUEUE_SECONDS,
     Plan,
     Publish,
     StartAttempt,
-    continuation,
-    failures_before,
     leftovers,
 )
-from orbiter_operator.tasks.plan.result import give_up, substitute, waiting_event
 from orbiter_operator.tasks.plan.status import (
     asked_something,
     dependencies_met,
-    ended_at,
+    give_up,
     pending_status,
+    substitute,
+    waiting_events,
     write,
 )
 
@@ -37,8 +44,6 @@ _SHOWN = 3
 _MOST_EDGES = 20_000
 """How far a cycle is looked for: some milliseconds. Tasks on a longer one wait and say for what."""
 
-REFUSED_AGAIN_SECONDS = 15.0
-REQUEUE_SECONDS = 30.0
 _TRY_LATER = (403, 409)
 """Refusals that pass: a quota, a missing permission, a name that an old Job still holds."""
 
@@ -70,18 +75,17 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
         # A task that has shown a phase before is left alone: if all goes well, Running is its next
         # line, and if not, `running` says what is wrong.
         status=None if observed.status.phase else pending_status(observed, now, attempt, None),
-        event=_entry_ignored(observed, attempt),
+        events=_entry_ignored(observed, attempt),
         slot="take",
         requeue_after=NO_POD_AFTER.total_seconds(),
     )
 
 
-def _entry_ignored(observed: Observed, attempt: int) -> Event | None:
+def _entry_ignored(observed: Observed, attempt: int) -> tuple[Event, ...]:
     if attempt > 1 or not observed.entry_ignored:
-        return None
-    return Event(
-        kind="Warning", reason="EntryIgnored", message=observed.entry_ignored, attempt=attempt
-    )
+        return ()
+    text = observed.entry_ignored
+    return (Event(kind="Warning", reason="EntryIgnored", message=text, attempt=attempt),)
 
 
 def _start(attempt: int, prompt: str, spoken: Continuation | None) -> StartAttempt:
@@ -99,7 +103,7 @@ def _cancel(observed: Observed, now: datetime, attempt: int) -> Plan:
         output = substitute(observed, now, attempt, why, "cancelled")
         return Plan(actions=(Publish(attempt=attempt, output=output),), reobserve=True)
     end = give_up(observed, now, "Cancelled", "Cancelled", "cancelled before it ran")
-    return end.model_copy(update={"actions": leftovers(observed)})
+    return end.model_copy(update={"actions": leftovers(observed.jobs)})
 
 
 def _previous_holds(observed: Observed, now: datetime, previous: int) -> Plan | None:
@@ -115,8 +119,8 @@ def _previous_holds(observed: Observed, now: datetime, previous: int) -> Plan | 
     if any(pod.alive(now) for pod in observed.pods_of(previous)):
         # It has answered and will leave by itself; its log stays readable as long as its Job does.
         lingers = now - ended >= LINGERING
-        steps = leftovers(observed) if lingers else ()
-        return Plan(actions=steps, slot=slot, requeue_after=REQUEUE_SECONDS)
+        actions = leftovers(observed.jobs) if lingers else ()
+        return Plan(actions=actions, slot=slot, requeue_after=REQUEUE_SECONDS)
     return None
 
 
@@ -158,10 +162,10 @@ def _refused(observed: Observed, now: datetime, attempt: int, refusal: Refusal) 
             f"Job {job_name(observed.name, attempt)} exists and is {refusal.holder}; delete it or "
             "choose another task name"
         )
-        return _wait(observed, now, "NameConflict", text, requeue_after=REFUSED_AGAIN_SECONDS)
+        return _wait(observed, now, "NameConflict", text, requeue_after=REFUSED_RETRY_SECONDS)
     if refusal.status in _TRY_LATER:
         reason = "QuotaExceeded" if "exceeded quota" in refusal.message else refusal.reason
-        return _wait(observed, now, reason, refusal.message, requeue_after=REFUSED_AGAIN_SECONDS)
+        return _wait(observed, now, reason, refusal.message, requeue_after=REFUSED_RETRY_SECONDS)
     # "Job.batch "x" is invalid: spec…" says nothing before the colon that the reason does not.
     what = refusal.message.partition(" is invalid: ")[2] or refusal.message
     text = f"the API server refused Job {job_name(observed.name, attempt)}: {refusal.message}"
@@ -182,8 +186,8 @@ def _wait(
     status = write(
         observed, now, "Pending", reason, message, admitted=False, started=False, detail=message
     )
-    event = waiting_event(observed, reason, message, observed.status.attempts)
-    return Plan(status=status, event=event, slot=slot, requeue_after=requeue_after)
+    events = waiting_events(observed, reason, message, observed.status.attempts)
+    return Plan(status=status, events=events, slot=slot, requeue_after=requeue_after)
 
 
 def resolve(name: str, phase_of: Lookup, edges: Edges) -> Dependencies:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from support.eventually import eventually
 
-from orbiter_operator.runtime.supervisor import run_together
+from orbiter_operator.runtime.supervisor import run_concurrently
 
 
 async def forever():
@@ -23,12 +23,12 @@ async def ends():
 
 async def test_the_error_of_the_first_part_that_fails_is_raised():
     with pytest.raises(ValueError, match="broken"):
-        await run_together({"a": forever(), "b": fails()})
+        await run_concurrently({"a": forever(), "b": fails()})
 
 
 async def test_a_part_that_ends_without_a_reason_is_an_error():
     with pytest.raises(RuntimeError, match="b has ended"):
-        await run_together({"a": forever(), "b": ends()})
+        await run_concurrently({"a": forever(), "b": ends()})
 
 
 async def test_a_part_that_loses_a_cancellation_is_cancelled_again():
@@ -43,7 +43,7 @@ async def test_a_part_that_loses_a_cancellation_is_cancelled_again():
                     raise
                 lost.append(1)
 
-    task = asyncio.create_task(run_together({"a": forever(), "b": loses_the_first()}))
+    task = asyncio.create_task(run_concurrently({"a": forever(), "b": loses_the_first()}))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -53,7 +53,7 @@ async def test_a_part_that_loses_a_cancellation_is_cancelled_again():
 
 async def test_nothing_is_left_running_when_the_whole_is_cancelled_twice():
     before = asyncio.all_tasks()
-    task = asyncio.create_task(run_together({"a": forever(), "b": forever()}))
+    task = asyncio.create_task(run_concurrently({"a": forever(), "b": forever()}))
     await asyncio.sleep(0.01)
     task.cancel()
     await asyncio.sleep(0)

@@ -68,12 +68,12 @@ async def test_the_history_of_a_task_only_grows_and_in_legal_steps(world):
     }
     for name, expected in ends.items():
         await world.until(name, "Completed", "Failed", "Cancelled")
-        told = stories(world, name)
-        for before, after in pairwise(told):
+        histories = stories(world, name)
+        for before, after in pairwise(histories):
             known = [step for step in before if "question" not in str(step)]
             again = [step for step in after[: len(before)] if "question" not in str(step)]
             assert known == again, name
-        states = [what for _, what in told[-1] if isinstance(what, TaskState)]
+        states = [what for _, what in histories[-1] if isinstance(what, TaskState)]
         assert states == expected, name
         for now, then in pairwise([TaskState.PENDING, *states]):
             assert refusal(now, then) is None, (name, states)

@@ -1,22 +1,92 @@
-"""What the API server says, from the stream of a watch to dicts. Used by `client` and `kopf_wire`.
+"""The connection to the API server: how to reach it, and what comes over it, from bytes to dicts.
 
-Tenants have a part in it: an overlay of a pod keeps whatever is in it, and one object that cannot
-be decoded would take a list or a watch of all others with it.
+The pod's service account, or the current kubeconfig context: kopf reads both kinds; using its
+readers means that the watch it runs and the client in `client` talk to the same server as the same
+user.
+
+Tenants have a part in what the server says: an overlay of a pod keeps whatever is in it, and one
+object that cannot be decoded would take a list or a watch of all others with it.
 
 A watch of a busy cluster is many small packets, and each costs a decryption, a wake-up and a timer:
 it is read much at once, and with an ear for silence.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+import os
+import ssl
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any, cast
 
 import aiohttp
+import kopf
 import orjson
 import structlog
 
 from orbiter_contracts.json_text import bounded, is_heavy
-from orbiter_operator.runtime.throttle import Throttle
+from orbiter_operator.runtime.supervisor import Throttle
+
+_REFRESH_SECONDS = 60.0
+
+
+class Credentials:
+    """The server's address and the headers that authenticate a request.
+
+    Args:
+        load: Reads the connection anew; called again now and then because tokens rotate.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], kopf.ConnectionInfo],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._load = load
+        self._clock = clock
+        self._info = load()
+        self._read_at = clock()
+
+    @property
+    def server(self) -> str:
+        """URL of the API server, without a slash at its end."""
+        return self._info.server.rstrip("/")
+
+    def tls(self) -> ssl.SSLContext | bool:
+        """The TLS context for connections to it."""
+        return self._info.as_ssl_context() if self.server.startswith("https") else False
+
+    def headers(self) -> dict[str, str]:
+        """Headers for one request, with a token that is at most a minute old."""
+        if self._clock() - self._read_at > _REFRESH_SECONDS:
+            self._info = self._load()
+            self._read_at = self._clock()
+        return self._info.as_http_headers()
+
+
+def load_connection() -> kopf.ConnectionInfo:
+    """Read the service account or else the kubeconfig.
+
+    Raises:
+        kopf.LoginError: There is neither, or it cannot be used.
+    """
+    settings = kopf.OperatorSettings()
+    found = kopf.login_with_service_account(settings=settings)
+    try:
+        found = found or kopf.login_with_kubeconfig(settings=settings)
+    except (OSError, KeyError, ValueError) as error:
+        where = os.environ.get("KUBECONFIG") or "~/.kube/config"
+        raise kopf.LoginError(
+            f"kubeconfig {where} is of no use ({error!r}); set KUBECONFIG to one whose current "
+            "context has a token or a client certificate"
+        ) from None
+    if found is None:
+        raise kopf.LoginError(
+            "no way to the API server: neither a service account nor a kubeconfig; "
+            "set KUBECONFIG to the path of one"
+        )
+    return found
+
 
 log = structlog.get_logger(__name__)
 OBJECT, EVENT, LIST = 1, 2, 3

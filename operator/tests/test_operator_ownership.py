@@ -11,10 +11,10 @@ from support.talks import Talks
 
 from orbiter_operator.kube.cache import Children
 from orbiter_operator.kube.names import Key
-from orbiter_operator.sessions.observed import deployment_of_session, pod_of_session
+from orbiter_operator.sessions.models import deployment_of_session, pod_of_session
 from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
-from orbiter_operator.tasks.observed import job_of_attempt, pod_of_attempt
-from orbiter_operator.tasks.plan import actions
+from orbiter_operator.tasks import observed as observed_module
+from orbiter_operator.tasks.cache import job_of_attempt, pod_of_attempt
 
 MANAGED = {"app.kubernetes.io/managed-by": "orbiter"}
 TASK = Key("team", "fix")
@@ -97,10 +97,10 @@ def test_an_attempt_is_a_number_from_1_to_999999(attempt):
 
 
 def test_an_object_without_the_label_that_names_its_task_is_no_child():
-    told: list[Key] = []
-    children = Children(lambda obj: pod_of_attempt(OURS["pod"][1]), told.append)
+    enqueued: list[Key] = []
+    children = Children(lambda obj: pod_of_attempt(OURS["pod"][1]), enqueued.append)
     children.put(child(owned("Job", "fix-2"), "fix-2-abcde", {"orbiter.dev/attempt": "2"}))
-    assert told == []
+    assert enqueued == []
 
 
 def test_what_is_known_of_a_task_at_its_end_is_forgotten_however_many_attempts_it_had():
@@ -187,7 +187,12 @@ async def test_a_template_with_a_label_of_ours_is_refused(world, label):
 
 def test_answers_are_looked_for_among_the_attempts_there_can_be_whatever_the_number(monkeypatch):
     asked = []
-    monkeypatch.setattr(actions, "message_id", lambda seen, number: asked.append(number) or "no")
+
+    def message_id(seen, number):
+        asked.append(number)
+        return "no"
+
+    monkeypatch.setattr(observed_module, "message_id", message_id)
     seen = observed(spec=spec(input=[{"id": "x", "text": "main"}], retry={"limit": 2}))
-    assert actions.failures_before(seen, 999_999) == 999_998
+    assert observed_module.failures_before(seen, 999_999) == 999_998
     assert asked == [1, 2, 3, 4]

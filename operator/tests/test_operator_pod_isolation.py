@@ -50,8 +50,8 @@ async def test_a_session_that_wants_what_is_ours_fails_and_recovers_with_its_tem
     volume = {"name": "loot", "secret": {"secretName": "orbiter-redis"}}
     talks.apply("alice", podTemplate={"spec": {"volumes": [volume]}})
     async with running_sessions(world.api, world.server):
-        told = await talks.until_reason("alice", "InvalidSpec")
-        assert "spec.podTemplate.spec.volumes[loot].secret.secretName" in told["message"]
+        condition = await talks.until_reason("alice", "InvalidSpec")
+        assert "spec.podTemplate.spec.volumes[loot].secret.secretName" in condition["message"]
         assert talks.status("alice")["phase"] == "Failed"
         await talks.send("alice")
         await eventually(lambda: talks.status("alice").get("pendingMessages") == 1)

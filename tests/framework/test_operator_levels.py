@@ -1,0 +1,38 @@
+"""How much of the operator somebody has to keep in mind: its files, their sizes, their levels.
+
+A level is a file that imports another: the longest chain of imports over files, those for types
+included, packages counting as the file that is their `__init__`.
+"""
+
+from functools import cache
+from pathlib import Path
+
+import grimp
+
+ROOM = "orbiter_operator"
+SOURCE = Path(__file__).resolve().parents[2] / "operator/src" / ROOM
+MOST_FILES = 55
+MOST_LINES = 300
+MOST_LEVELS = 9
+
+
+def files() -> list[Path]:
+    return [path for path in SOURCE.rglob("*.py") if path.name != "__init__.py"]
+
+
+def test_the_operator_has_few_files_and_none_is_long() -> None:
+    assert len(files()) <= MOST_FILES
+    lines = {path.name: len(path.read_text().splitlines()) for path in files()}
+    assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_no_chain_of_imports_is_long() -> None:
+    graph = grimp.build_graph(ROOM, cache_dir=None)
+
+    @cache
+    def chain(module: str) -> tuple[str, ...]:
+        below = graph.find_modules_directly_imported_by(module)
+        return (module, *max((chain(one) for one in below), key=len, default=()))
+
+    longest = max((chain(module) for module in graph.modules), key=len)
+    assert len(longest) <= MOST_LEVELS, " > ".join(longest)
