@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from orbiter_contracts.outcome import TaskUsage
+from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.kube.models import Agent, KubeModel, Status, Time
 
 SessionPhase = Literal["Asleep", "Waking", "Ready", "Busy", "Suspended", "Failed"]

@@ -9,7 +9,8 @@ from typing import Any
 from orbiter_contracts import DeveloperWorkerOutput
 from orbiter_contracts.attempts import request_id
 from orbiter_contracts.bounds import MAX_ID_CHARACTERS, one_line
-from orbiter_contracts.outcome import CRASHED, Outcome, outcome, total_usage
+from orbiter_contracts.outcome import CRASHED, Outcome, outcome
+from orbiter_contracts.usage import total_usage
 from orbiter_operator.kube.models import Event
 from orbiter_operator.pods.reasons import Explanation
 from orbiter_operator.tasks.models import InputRequest, Phase, TaskStatus
