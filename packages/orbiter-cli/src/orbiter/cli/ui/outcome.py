@@ -67,14 +67,18 @@ class UsageError(CommandError):
 
 
 @contextmanager
-def usage() -> Iterator[None]:
-    """Take what goes wrong inside for a mistake in the command line or a file it names."""
+def usage(option: str = "") -> Iterator[None]:
+    """Take what goes wrong inside for a mistake in the command line or a file it names.
+
+    Args:
+        option: Begins the error, with a space behind it.
+    """
     try:
         yield
     except UsageError:
         raise
     except OrbiterError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(f"{option}{error}") from error
 
 
 def ends(command: Callable[P, int | None]) -> Callable[P, None]:
