@@ -124,7 +124,7 @@ def test_a_judge_can_be_another_model(evaluate):
         ),
         (
             ["--column", "question=tags"],
-            "--column question=tags: no case of cases.jsonl has 'question'; they have id, input, exp",
+            "--column question=tags: no case of cases.jsonl has 'question'; they have id, input, ",
         ),
         (["--journal", "cases.jsonl"], "error: --journal cases.jsonl is no journal"),
     ],

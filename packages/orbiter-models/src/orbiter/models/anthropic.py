@@ -40,7 +40,7 @@ class AnthropicProvider(ModelProvider):
             clock: Time and chance of retries, for tests.
 
         Raises:
-            ModelError: There is no key.
+            ModelError: There is no key, or the address is no URL.
         """
         self.model = config.model_name
         self._client = SdkClient(
@@ -51,6 +51,7 @@ class AnthropicProvider(ModelProvider):
                 "ANTHROPIC_AUTH_TOKEN": "auth_token",
             },
             url_variable="ANTHROPIC_BASE_URL",
+            public_url="https://api.anthropic.com",
             clock=clock or Clock(),
         )
 
