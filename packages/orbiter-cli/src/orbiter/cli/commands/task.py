@@ -10,8 +10,8 @@ from orbiter.cli.ui.options import AsJson
 from orbiter.cli.ui.outcome import ExitCode, ends
 
 if TYPE_CHECKING:
+    from orbiter.cli.task.directory import Place
     from orbiter.cli.task.manifest import Manifest
-    from orbiter.cli.task.place import Place
     from orbiter.cli.task.run import LocalStatus
 
 app = typer.Typer(help="Run AgentTasks on this machine, with no cluster.", no_args_is_help=True)
@@ -51,8 +51,8 @@ def run(
     same file. Ends with 0 when the task is Completed, 1 when it Failed, 3 when a question stays
     open, 130 after Ctrl-C.
     """
+    from orbiter.cli.task.directory import place_for
     from orbiter.cli.task.manifest import read_manifest
-    from orbiter.cli.task.place import place_for
     from orbiter.cli.task.requirements import check_program
 
     manifest = read_manifest(Path(file), name)
@@ -64,9 +64,9 @@ def run(
 def _run(manifest: "Manifest", place: "Place", answers: list[str], as_json: bool) -> int:
     import asyncio
 
+    from orbiter.cli.task.display import Screen
     from orbiter.cli.task.requirements import check_environment
     from orbiter.cli.task.run import LocalStatus, cancelled, run_task
-    from orbiter.cli.task.screen import Screen
     from orbiter.cli.task.settings import environment, prompt_of
     from orbiter_contracts.retry import RetryPolicy
 

@@ -9,7 +9,7 @@ from orbiter.cli.kubectl.client import Kubectl, Object
 from orbiter.cli.kubectl.references import Found, Kind, resolve
 from orbiter.cli.kubectl.watch import ENDED
 from orbiter.cli.ui.outcome import CommandError, ExitCode
-from orbiter.cli.ui.screen import Screen, say
+from orbiter.cli.ui.progress import Screen, say
 
 LABELS: Final[dict[Kind, str]] = {
     "AgentTask": "orbiter.dev/agenttask",

@@ -6,7 +6,7 @@ from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.turns import EXIT_CODES, as_json_line, open_turns, problem
 from orbiter.cli.ui.input import parse_seconds
 from orbiter.cli.ui.outcome import CommandError, ExitCode
-from orbiter.cli.ui.screen import say
+from orbiter.cli.ui.progress import say
 
 
 def run_rotate(

@@ -7,7 +7,7 @@ from typing import Final
 from orbiter.cli.kubectl.client import Kubectl, Object
 from orbiter.cli.kubectl.references import resolve
 from orbiter.cli.ui.outcome import CommandError, ExitCode
-from orbiter.cli.ui.screen import Screen
+from orbiter.cli.ui.progress import Screen
 from orbiter.cli.ui.text import one_line
 
 _NEW_SECONDS: Final = 10.0

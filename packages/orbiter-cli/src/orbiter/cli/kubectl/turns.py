@@ -12,7 +12,7 @@ from orbiter.cli.kubectl.conversation import Answer, Conversation
 from orbiter.cli.kubectl.redis_forward import RedisForward
 from orbiter.cli.kubectl.session import Session, find_session, taken_up
 from orbiter.cli.ui.outcome import CommandError, ExitCode
-from orbiter.cli.ui.screen import Screen
+from orbiter.cli.ui.progress import Screen
 from orbiter_contracts import POWorkerOutput
 
 _TICK_MS = 200

@@ -14,7 +14,7 @@ from orbiter.cli.kubectl.client import EVENT, Kubectl, Object, decode, explain
 from orbiter.cli.kubectl.references import RESOURCES, resolve
 from orbiter.cli.ui.input import parse_seconds
 from orbiter.cli.ui.outcome import CommandError, ExitCode
-from orbiter.cli.ui.screen import Screen, say
+from orbiter.cli.ui.progress import Screen, say
 from orbiter.cli.ui.text import facts_table, one_line, seconds, spent
 
 _PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 4.0)
