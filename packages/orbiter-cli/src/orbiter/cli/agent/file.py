@@ -100,8 +100,10 @@ def _no_such_field(given: str, kind: type[AgentFile | SwarmFile]) -> str:
 def _read(file: Path) -> dict[str, Any]:
     import yaml
 
+    from orbiter.cli.agent.yaml_lines import fast
+
     try:
-        data = yaml.safe_load(file.read_text(encoding="utf-8"))
+        data = fast(yaml.load, file.read_text(encoding="utf-8"))
     except OSError as error:
         raise AgentFileError(f"{file} cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from orbiter.cli.agent.agent_types import AGENT_TYPES, UNKNOWN_TYPE
-from orbiter.cli.agent.yaml_lines import Document, read_documents
+from orbiter.cli.agent.yaml_lines import Document, fast, read_documents
 from orbiter.cli.ui.outcome import UsageError
 from orbiter.cli.ui.sentences import shown
 
@@ -158,7 +158,7 @@ def _secret(obj: Object) -> dict[str, str]:
 @cache
 def _schema() -> Object:
     text = (files("orbiter.cli") / "data" / "agenttask.yaml").read_text(encoding="utf-8")
-    schema: Object = yaml.safe_load(text)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema: Object = fast(yaml.load, text)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return schema
 
 
