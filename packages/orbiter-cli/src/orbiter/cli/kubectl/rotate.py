@@ -29,5 +29,5 @@ def run_rotate(
             before = f" (it was {session.session_id})" if session.session_id else ""
             say(f"session {session.name} begins anew as {output.session_id}{before}")
         else:
-            turns.screen.error(problem(output))
+            turns.progress.error(problem(output))
         return EXIT_CODES.get(output.status, ExitCode.FAILED)

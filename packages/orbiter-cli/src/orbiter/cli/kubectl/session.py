@@ -7,7 +7,7 @@ from typing import Final
 from orbiter.cli.kubectl.client import Kubectl, Object
 from orbiter.cli.kubectl.references import resolve
 from orbiter.cli.ui.outcome import CommandError, ExitCode
-from orbiter.cli.ui.progress import Screen
+from orbiter.cli.ui.progress import Progress
 from orbiter.cli.ui.text import one_line
 
 _NEW_SECONDS: Final = 10.0
@@ -94,15 +94,15 @@ def find_session(kubectl: Kubectl, name: str) -> Session:
     return read_session(resolve(kubectl, name, ("POSession",)).object)
 
 
-def taken_up(kubectl: Kubectl, name: str, screen: Screen) -> Session:
+def taken_up(kubectl: Kubectl, name: str, progress: Progress) -> Session:
     """Read the session that is meant; a new one may need a moment until its streams exist."""
-    screen.start()
+    progress.start()
     session = find_session(kubectl, name)
-    while not (session.input_stream or session.trouble) and screen.elapsed < _NEW_SECONDS:
-        screen.waiting("waiting for the operator…")
+    while not (session.input_stream or session.trouble) and progress.elapsed < _NEW_SECONDS:
+        progress.waiting("waiting for the operator…")
         time.sleep(_LOOK_AGAIN_SECONDS)
         session = find_session(kubectl, name)
-    screen.done()
+    progress.done()
     return session
 
 

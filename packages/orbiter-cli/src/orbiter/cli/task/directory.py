@@ -7,56 +7,58 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from orbiter.cli.ui.outcome import UsageError
-
 
 @dataclass(frozen=True)
-class Place:
+class RunDirectory:
     """The directory of one run.
 
     Attributes:
-        directory: Ours: the log, what Secrets say, and the workspace when none is given.
+        path: Ours: the log, what Secrets say, and the workspace when none is given.
         workspace: Where the agent works.
+        made: Directories that were made for the workspace, the innermost first.
     """
 
-    directory: Path
+    path: Path
     workspace: Path
+    made: tuple[Path, ...]
 
     @property
     def log(self) -> Path:
         """The worker's log."""
-        return self.directory / "worker.log"
+        return self.path / "worker.log"
 
     @property
     def private(self) -> Path:
         """For files that hold what Secrets and ConfigMaps say."""
-        return self.directory / "private"
+        return self.path / "private"
 
-    def clear(self, *, log: bool) -> None:
-        """Remove what nobody needs any more.
+    def clear(self, *, failed: bool) -> None:
+        """Remove what nobody needs any more; the agent's files stay, nobody may have them yet.
 
         Args:
-            log: Keep the log. The agent's files stay in any case: nobody may have collected them.
+            failed: Keep what the worker has written to its log, and no empty directory. After a
+                success the log goes, and a workspace that was asked for stays, empty or not.
         """
         shutil.rmtree(self.private, ignore_errors=True)
-        if log:
-            return
-        self.log.unlink(missing_ok=True)
-        for ours in (self.directory / "workspace", self.directory):
-            if ours.is_dir() and not any(ours.iterdir()):
-                ours.rmdir()
+        if not failed or (self.log.exists() and self.log.stat().st_size == 0):
+            self.log.unlink(missing_ok=True)
+        ours = failed or self.workspace.is_relative_to(self.path)
+        for directory in (*(self.made if ours else ()), self.path):
+            if directory.is_dir() and not any(directory.iterdir()):
+                directory.rmdir()
 
 
 @contextmanager
-def place_for(name: str, workspace: str | None) -> Iterator[Place]:
-    """Make the directory of a task called `name`; an error before the run leaves none behind."""
-    directory = Path(tempfile.mkdtemp(prefix=f"orbiter-{name}-"))
-    work = Path(workspace).resolve() if workspace else directory / "workspace"
-    place = Place(directory, work)
+def run_directory(name: str, workspace: str | None) -> Iterator[RunDirectory]:
+    """Make the directory of a task called `name`; none that is empty outlives an error."""
+    path = Path(tempfile.mkdtemp(prefix=f"orbiter-{name}-"))
+    work = Path(workspace).resolve() if workspace else path / "workspace"
+    missing = tuple(one for one in (work, *work.parents) if not one.exists())
+    run = RunDirectory(path, work, missing)
     try:
         work.mkdir(parents=True, exist_ok=True)
-        place.private.mkdir(mode=0o700)
-        yield place
-    except (UsageError, OSError, ModuleNotFoundError):
-        place.clear(log=False)
+        run.private.mkdir(mode=0o700)
+        yield run
+    except BaseException:
+        run.clear(failed=True)
         raise
