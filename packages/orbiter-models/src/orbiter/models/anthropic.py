@@ -99,10 +99,10 @@ class AnthropicProvider(ModelProvider):
         async with self._client.streaming(answer) as events:
             async for event in events:
                 if event.type == "message_start":
-                    yield StreamChunk(usage=counter.add(event.message.usage).news())
+                    yield StreamChunk(usage=counter.add(event.message.usage).increment())
                 elif event.type == "message_delta":
                     reason = _FINISH.get(event.delta.stop_reason, "stop")
-                    usage = counter.add(event.usage).news()
+                    usage = counter.add(event.usage).increment()
                     yield StreamChunk(finish_reason=reason, usage=usage)
                 elif event.type == "message_stop":
                     ended = True

@@ -28,7 +28,7 @@ class Document:
     values: dict[str, Any]
     node: yaml.Node
 
-    def told(self, place: Sequence[str | int], what: str) -> str:
+    def mistake(self, place: Sequence[str | int], what: str) -> str:
         """What is wrong at a place, in one line: `agent.yaml:3: tools[0]: …`."""
         shown = ""
         for part in place:

@@ -16,8 +16,8 @@ from orbiter.cli.ui.progress import Progress
 from orbiter_contracts import POWorkerOutput
 
 _TICK_MS = 200
-_LOOK_SECONDS = 2.0
-_LOOK_WHEN_BUSY_SECONDS = 10.0
+_CHECK_SECONDS = 2.0
+_CHECK_BUSY_SECONDS = 10.0
 
 EXIT_CODES = {
     "success": ExitCode.OK,
@@ -62,7 +62,7 @@ class Turns:
         self.progress.start()
         request = self.conversation.send(prompt, timeout)
         self.unanswered.append(request)
-        answer, look_at = Answer(), _LOOK_SECONDS
+        answer, check_at = Answer(), _CHECK_SECONDS
         while True:
             doing = self._doing(request)
             self.progress.waiting(doing)
@@ -81,19 +81,17 @@ class Turns:
                     self.progress.done()
                     return output
             if timeout is not None and self.progress.elapsed > timeout:
-                self._look()
+                self._check_session()
                 raise CommandError(
                     f"no answer of session {self.session.name} within {timeout} s"
                     f" ({self._doing(request)});"
                     f" the message {request} stays in the queue",
                     ExitCode.TIMEOUT,
                 )
-            if self.progress.elapsed > look_at:
-                self._look()
+            if self.progress.elapsed > check_at:
+                self._check_session()
                 busy = doing.startswith("thinking")
-                look_at = self.progress.elapsed + (
-                    _LOOK_WHEN_BUSY_SECONDS if busy else _LOOK_SECONDS
-                )
+                check_at = self.progress.elapsed + (_CHECK_BUSY_SECONDS if busy else _CHECK_SECONDS)
 
     def refresh(self) -> None:
         """Read the session's object anew."""
@@ -108,7 +106,7 @@ class Turns:
         hint = self.session.hint
         return f"waking… ({hint})" if hint else "waking…"
 
-    def _look(self) -> None:
+    def _check_session(self) -> None:
         """End the wait for what will not come; an API server that is away proves nothing."""
         try:
             self.refresh()

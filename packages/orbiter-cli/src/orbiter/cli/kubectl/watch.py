@@ -42,13 +42,13 @@ def follow(kubectl: Kubectl, name: str, *, timeout: int | None, as_json: bool) -
         CommandError: It was deleted, or time was over.
     """
     progress = Progress()
-    told = None
+    shown = None
     try:
         with closing(changes(kubectl, name, timeout, progress)) as objects:
             for task in objects:
                 status = task.get("status", {})
-                if (now_told := _telling(status)) != told:
-                    told = now_told
+                if (current := _telling(status)) != shown:
+                    shown = current
                     _tell(progress, task, as_json=as_json)
                 if stands(task):
                     progress.done()

@@ -117,18 +117,18 @@ def check(document: Document) -> list[str]:
 
     validator = Draft202012Validator(_strict(_schema()))
     found = sorted(validator.iter_errors(document.values), key=lambda error: list(error.path))
-    told = [document.told([*error.path, *_extra(error)], _words(error)) for error in found]
+    mistakes = [document.mistake([*error.path, *_extra(error)], _words(error)) for error in found]
     name = str((document.values.get("metadata") or {}).get("name", ""))
     if not _NAME.fullmatch(name):
-        told.append(document.told(["metadata", "name"], f"{name!r} is no name of an object"))
-    if not told:
+        mistakes.append(document.mistake(["metadata", "name"], f"{name!r} is no name of an object"))
+    if not mistakes:
         spec = _filled(_schema()["properties"]["spec"], document.values["spec"])
-        told += [
-            document.told(["spec", *place], message + _value_at(spec, place))
+        mistakes += [
+            document.mistake(["spec", *place], message + _value_at(spec, place))
             for message, (place, holds) in CHECKS.items()
             if not holds(spec)
         ]
-    return told
+    return mistakes
 
 
 def _value_at(spec: Object, place: tuple[str, ...]) -> str:

@@ -92,7 +92,7 @@ def ends(command: Callable[P, int | None]) -> Callable[P, None]:
 
 
 def exit_code(command: Callable[[], int | None]) -> int:
-    """Run a command to its exit code. No error leaves it: each is told in a sentence."""
+    """Run a command to its exit code. No error leaves it: each is reported in a sentence."""
     try:
         code = command() or ExitCode.OK
         sys.stdout.flush()
@@ -106,11 +106,11 @@ def exit_code(command: Callable[[], int | None]) -> int:
     except typer.Exit:
         raise
     except Exception as error:
-        return told(error)
+        return report(error)
     return code
 
 
-def told(error: Exception) -> ExitCode:
+def report(error: Exception) -> ExitCode:
     """Tell an error; returns the exit code that it means."""
     from pydantic import ValidationError
 
