@@ -7,9 +7,10 @@ from support.attempt_cases import BACKOFFS, ENDS, REQUEST, SESSIONS, USAGES, end
 
 from orbiter_contracts import GitWorkspace
 from orbiter_contracts.attempts import Attempt, request_id, session_of
-from orbiter_contracts.outcome import outcome, total_usage
+from orbiter_contracts.environment import agent_environment
+from orbiter_contracts.outcome import outcome
 from orbiter_contracts.retry import LONGEST_BACKOFF, RetryPolicy
-from orbiter_contracts.variables import agent_environment
+from orbiter_contracts.usage import total_usage
 
 FIRST = Attempt("team/fix", "u1", 1)
 

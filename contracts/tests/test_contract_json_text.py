@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic_core import from_json, to_json
 from support.strange_values import VALUES, WRITTEN, can_be_written
 
-from orbiter_contracts.json_text import MAX_DEPTH, bounded, is_heavy
+from orbiter_contracts.json_text import MAX_DEPTH, bounded, decode, is_heavy
 
 LEFT_OUT_DEEP = "(left out: nested more than 200 deep)"
 LEFT_OUT_WIDE = "(left out: more than 10000 values)"
@@ -95,6 +95,10 @@ def test_many_ordinary_objects_are_no_crowd():
         (b"1e999", "1e999"),
         (b"-1E+400", "-1E+400"),
         (b"9" * 5000, "9" * 5000),
+        (b"9" * 300 + b"e10", "9" * 300 + "e10"),
+        (b"0.1e+0400", "0.1e+0400"),
+        (b"0e999", 0.0),
+        (b"1" + b"0" * 308, 10**308),
         (b"9" * 30, int("9" * 30)),
         (b'"1e999"', "1e999"),
         (b"1e308", 1e308),
@@ -103,6 +107,24 @@ def test_many_ordinary_objects_are_no_crowd():
 )
 def test_characters_and_numbers_that_cannot_be_become_what_can(text, expected):
     assert json.loads(bounded(text)) == expected
+    assert decode(text) == expected
+
+
+@pytest.mark.parametrize("text", [b"", b"<html>", b"[", b"NaN", b'{"a":-Infinity}'])
+def test_what_is_no_json_is_refused(text):
+    with pytest.raises(ValueError, match="line 1"):
+        decode(text)
+
+
+@given(WRITTEN | st.binary(max_size=200), st.sampled_from([1, 2, 3]))
+def test_any_document_is_decoded_or_refused_and_can_be_written_again(written, root):
+    text = written if isinstance(written, bytes) else written.encode("utf-8", "surrogatepass")
+    try:
+        found = decode(text, root=root)
+    except ValueError:
+        return
+    assert found == json.loads(bounded(text, root=root))
+    to_json(found)
 
 
 @given(WRITTEN | st.binary(max_size=200), st.sampled_from([1, 2, 3]))

@@ -18,7 +18,7 @@ from support.observed import (
 )
 
 from orbiter_contracts import AgentVerdict
-from orbiter_contracts.endings import name_in_use
+from orbiter_contracts.exit_codes import name_in_use
 from orbiter_operator.tasks.plan.actions import DeleteJob, Publish
 
 STOP = DeleteJob(name="fix-1")

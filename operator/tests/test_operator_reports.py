@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import generate_latest
 from support.observed import NOW, UID, decide, observed, output, record, running, spec
 
-from orbiter_contracts.outcome import TaskUsage
+from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.app import GAUGES, OperatorMetrics
 from orbiter_operator.kube.events import build_event
 from orbiter_operator.kube.models import Event

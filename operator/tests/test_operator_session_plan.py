@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from orbiter_contracts import POState
-from orbiter_contracts.endings import name_in_use
+from orbiter_contracts.exit_codes import name_in_use
 from orbiter_operator.kube.models import Refusal
 from orbiter_operator.pods.state import PodState
 from orbiter_operator.sessions.models import (

@@ -7,7 +7,8 @@ import pytest
 import yaml
 from support.observed import NOW, observed
 
-from orbiter_contracts.outcome import Result, TaskUsage
+from orbiter_contracts.outcome import Result
+from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.kube.models import Agent, patch, timestamp
 from orbiter_operator.tasks.models import TaskSpec, TaskStatus
 from orbiter_operator.tasks.plan.status import readable, write

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from orbiter_contracts.outcome import Result, TaskUsage
+from orbiter_contracts.outcome import Result
+from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.sessions.models import (
     Idle,
     Persistence,

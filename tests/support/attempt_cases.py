@@ -3,8 +3,8 @@
 from typing import Any, NamedTuple
 
 from orbiter_contracts import AgentVerdict, DeveloperWorkerOutput, Usage
-from orbiter_contracts.outcome import TaskUsage
 from orbiter_contracts.retry import RetryPolicy
+from orbiter_contracts.usage import TaskUsage
 
 REQUEST = "5b0d7a52-0000-4000-8000-000000000001"
 

@@ -14,7 +14,7 @@ from support.queues import Queues
 from support.redis_server import RedisServer, client_of
 from support.wrapper import FakeClaude, Wrappers, connected
 
-from orbiter_contracts.endings import NAME_LOST, says_name_in_use
+from orbiter_contracts.exit_codes import NAME_LOST, says_name_in_use
 from orbiter_contracts.queues import DEVELOPER_INPUT, developer_lease, po_lease
 from worker_wrapper.logging import Log
 from worker_wrapper.queue.connection import RedisConnection

@@ -5,14 +5,18 @@ two hundred levels on, or a value of every third byte, which costs its reader tw
 Everything that is read of one goes through here, because a document holds many objects, and a
 reader that gives up gives up all of them.
 
-Measured with a Pod of 3.6 kB, CPU: orjson 25 µs, `is_heavy` 5, `bounded` 106. Alone, orjson refuses
-a document of 1,100 levels, pydantic one of 250, and both make 34 MiB of 1.4 MiB of empty objects.
+Measured with a Pod of 2.8 kB, CPU: orjson 14 µs, `is_heavy` 3, `bounded` 11, `decode` 31. Alone,
+orjson refuses a document of 1,100 levels, pydantic one of 250, and both make 34 MiB of 1.4 MiB of
+empty objects.
 """
 
 import math
 import re
 from array import array
 from itertools import accumulate
+from typing import Any
+
+from pydantic_core import from_json
 
 from orbiter_contracts.bounds import MAX_DATA_VALUES
 
@@ -34,8 +38,11 @@ _HALVES = re.compile(
     re.DOTALL,
 )
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
-_LARGE_NUMBER = re.compile(rb"[0-9][eE]\+?[0-9]{3}|(?<![0-9])[0-9]{309}")
 _NUMBERS = re.compile(_STRING + rb"|-?[0-9][0-9.eE+-]*+", re.DOTALL)
+# Of a number that may be beyond all floats: an exponent of three digits, or 200 digits and any.
+# Looked for in a text whose digits are all zeros, which a pattern would take twenty times as long.
+_ZEROS = bytes.maketrans(b"123456789E", b"000000000e")
+_LARGE_EXPONENT, _LONG_NUMBER = b"0e000", b"0" * 200
 _OPENING, _CLOSING = b"[{", b"]}"
 _STEPS = bytes.maketrans(_OPENING + _CLOSING, b"\1\1\xff\xff")
 _NO_STEPS = bytes(set(range(256)) - set(_OPENING + _CLOSING))
@@ -69,6 +76,19 @@ def bounded(text: bytes, *, root: int = 1) -> bytes:
     return _cut(_spelled(text), root) if is_heavy(text) else _spelled(text)
 
 
+def decode(text: bytes, *, root: int = 1) -> Any:
+    """Decode a document, whatever somebody has put into its objects; see `bounded`.
+
+    Args:
+        text: The document.
+        root: On which level the objects are.
+
+    Raises:
+        ValueError: It is no JSON.
+    """
+    return from_json(bounded(text, root=root), allow_inf_nan=False)
+
+
 def _spelled(text: bytes) -> bytes:
     """Without characters and numbers that cannot be."""
     try:
@@ -77,7 +97,8 @@ def _spelled(text: bytes) -> bytes:
         text = text.decode(errors="replace").encode()
     if _HALF.search(text):
         text = _HALVES.sub(lambda found: rb"\ufffd" if found["half"] else found[0], text)
-    if _LARGE_NUMBER.search(text):
+    zeros = text.translate(_ZEROS, b"+")
+    if _LARGE_EXPONENT in zeros or _LONG_NUMBER in zeros:
         text = _NUMBERS.sub(_finite, text)
     return text
 

@@ -1,7 +1,7 @@
-"""The outcome of an attempt: phase, reason, message, result and usage from its output. Pure.
+"""The outcome of an attempt: phase, reason, message and result from its output. Pure.
 
 An AgentTask's status says it in a cluster, `orbiter task run` on a terminal. Whether another
-attempt follows instead is in `retry`.
+attempt follows instead is in `retry`, what all of them cost in `usage`.
 """
 
 import re
@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from orbiter_contracts.bounds import MAX_COUNT, MAX_STATUS_LINE, one_line
-from orbiter_contracts.messages import DeveloperWorkerOutput, Usage
+from orbiter_contracts.bounds import MAX_STATUS_LINE, one_line
+from orbiter_contracts.messages import DeveloperWorkerOutput
 
 EndPhase = Literal["Completed", "Failed", "Cancelled", "InputRequired"]
 """Phases of a task whose attempt has ended; a Failed one is Pending while another follows."""
@@ -19,7 +19,6 @@ CRASHED: Final = "Worker crashed: "
 """How the error of an output begins that was published in a dead worker's place."""
 _REASON: Final = re.compile("[A-Z][A-Za-z0-9]{0,63}")
 _SELF_EXPLAINING: Final = ("AgentTimeout", "Terminated")
-_INT32: Final = 2**31 - 1
 _DEFAULT_REASON: Final = {
     "failed": "AgentError",
     "error": "AgentError",
@@ -30,33 +29,18 @@ _DEFAULT_REASON: Final = {
 }
 
 
-class _Shown(BaseModel):
-    """Part of an AgentTask's status: frozen, camelCase outside, unknown fields ignored."""
+class Result(BaseModel):
+    """`status.result`: what the agent reported at the end; camelCase outside."""
 
     model_config = ConfigDict(
         frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True
     )
-
-
-class Result(_Shown):
-    """`status.result`: what the agent reported at the end."""
 
     status: str
     summary: str | None = None
     commit_sha: str | None = Field(None, alias="commitSHA")
     pr_url: str | None = Field(None, alias="prURL")
     data: dict[str, Any] | None = None
-
-
-class TaskUsage(_Shown):
-    """`status.usage`: what all attempts so far have cost."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    cost_usd: float | None = Field(None, alias="costUSD")
-    turns: int = 0
 
 
 class Outcome(NamedTuple):
@@ -96,25 +80,6 @@ def outcome(output: DeveloperWorkerOutput, *, cancelled: bool = False) -> Outcom
         return Outcome("Completed", "Succeeded", one_line(summary), "", None, result)
     phase: EndPhase = "Cancelled" if cancelled or output.status == "cancelled" else "Failed"
     return Outcome(phase, *_why(output, output.error or summary), None, result)
-
-
-def total_usage(before: TaskUsage | None, usage: Usage | None) -> TaskUsage | None:
-    """What all attempts together have cost, once one more has ended; None when none has told.
-
-    Bounded by what the resource definition's integers can hold.
-    """
-    if usage is None:
-        return before
-    old = before or TaskUsage()
-    costs = [cost for cost in (old.cost_usd, usage.cost_usd) if cost is not None]
-    return TaskUsage(
-        input_tokens=min(old.input_tokens + usage.input_tokens, MAX_COUNT),
-        output_tokens=min(old.output_tokens + usage.output_tokens, MAX_COUNT),
-        cache_read_tokens=min(old.cache_read_tokens + usage.cache_read_tokens, MAX_COUNT),
-        cache_write_tokens=min(old.cache_write_tokens + usage.cache_write_tokens, MAX_COUNT),
-        cost_usd=sum(costs) if costs else None,
-        turns=min(old.turns + usage.turns, _INT32),
-    )
 
 
 def _why(output: DeveloperWorkerOutput, told: str) -> tuple[str, str, str]:

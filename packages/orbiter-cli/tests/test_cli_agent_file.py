@@ -1,11 +1,13 @@
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
 from orbiter import Agent, Swarm, run
 from orbiter.cli.agent.loading import load_agent
 from orbiter.cli.agent.objects import AgentFileError
+from orbiter.cli.ui.outcome import UsageError
 from orbiter.models import ScriptedModel, call
 
 
@@ -113,12 +115,27 @@ def test_another_model_can_take_the_place_of_all(here):
         ("broken.yaml", "broken.yaml is no YAML"),
         ("text.yaml", "describes no agent"),
         ("typo.yaml", "typo.yaml:2: instrutions: an agent has no such field; known: name"),
-        ("hot.yaml", "hot.yaml: Agent 'a': temperature"),
+        ("hot.yaml", "hot.yaml:2: temperature: Input should be less than or equal to 2, not 9"),
+        ("mute.yaml", "mute.yaml:2: max_tokens: Input should be greater than or equal to 1, not 0"),
         ("flow.yaml", "flow.yaml: flow, position 5: there is no agent 'x'"),
         ("loop.yaml", "hands off to itself"),
-        ("nested.yaml", "is a Swarm; only an Agent"),
-        ("tool.yaml", "'lib:number' is no tool"),
-        ("type.yaml", "'lib:number' is no pydantic model"),
+        ("nested.yaml", "nested.yaml: 'flat.yaml' is a Swarm; only an Agent"),
+        ("tool.yaml", "tool.yaml: 'lib:number' is no tool"),
+        ("type.yaml", "type.yaml: 'lib:number' is no pydantic model"),
+        ("gone.yaml", "gone.yaml: 'nowhere:x': module nowhere cannot be imported"),
+        ("built.yaml", "built.yaml: 'edit' is no built-in tool"),
+        ("hands.yaml", "tool.yaml: 'lib:number' is no tool"),
+        ("maker.yaml", "maker.yaml: agent 'a': unknown model provider 'acme'; known: anthropic,"),
+        ("model.yaml", "model.yaml: agent 'a': 'openai:' is no model string"),
+        ("servers.yaml", r"servers.yaml:2: mcpServer: an agent has .*; did you mean mcpServers\?"),
+        ("snake.yaml", r"snake.yaml:2: mcp_server: an agent has .*; did you mean mcp_servers\?"),
+        ("member.yaml", r"member.yaml:1: agents.0.mcpservers: .*; did you mean mcpServers\?"),
+        (
+            "never.yaml",
+            "never.yaml:2: max_steps: Input should be greater than or equal to 1, not 0",
+        ),
+        ("less.yaml", "less.yaml:2: max_steps: Input should be greater than or equal to 1, not -3"),
+        ("half.yaml", "half.yaml:2: max_steps: Input should be a valid integer.*, not 2.5"),
         ("agent", "'agent' is neither a .yaml file nor module:attr"),
         ("nowhere:x", "module nowhere cannot be imported: ModuleNotFoundError"),
         ("bad:x", "module bad cannot be imported: ZeroDivisionError"),
@@ -132,14 +149,44 @@ def test_what_cannot_be_loaded_is_told_by_its_name(here, reference, told):
         text_yaml="hello",
         typo_yaml="name: a\ninstrutions: x\n",
         hot_yaml="name: a\ntemperature: 9\n",
+        mute_yaml="name: a\nmax_tokens: 0\n",
         flow_yaml="agents: [{name: a}]\nflow: a >> x\n",
         loop_yaml="name: a\nhandoffs: [loop.yaml]\n",
         nested_yaml="agents: [flat.yaml]\n",
         flat_yaml="agents: [{name: a}]\n",
         tool_yaml="name: a\ntools: ['lib:number']\n",
         type_yaml="name: a\noutput_type: lib:number\n",
+        gone_yaml="name: a\ntools: ['nowhere:x']\n",
+        built_yaml="name: a\ntools: [edit]\n",
+        hands_yaml="name: a\nhandoffs: [tool.yaml]\n",
+        maker_yaml="name: a\nmodel: acme:x\n",
+        model_yaml="name: a\nmodel: 'openai:'\n",
+        servers_yaml="name: a\nmcpServer: {}\n",
+        snake_yaml="name: a\nmcp_server: {}\n",
+        member_yaml="agents: [{name: a, mcpservers: {}}]\n",
+        never_yaml="name: a\nmax_steps: 0\n",
+        less_yaml="name: a\nmax_steps: -3\n",
+        half_yaml="name: a\nmax_steps: 2.5\n",
         lib_py="number = 7\n",
         bad_py="1 / 0\n",
     )
-    with pytest.raises(AgentFileError, match=told.replace("(", r"\(")):
+    with pytest.raises(AgentFileError, match=told.replace("(", r"\(")) as caught:
         load_agent(reference)
+    assert str(caught.value).count(".yaml: ") <= 1
+
+
+async def test_a_server_of_a_file_that_cannot_be_used_is_told_by_file_and_key(here):
+    here(a_yaml="name: a\nmcpServers:\n  files: {comand: npx}\n")
+    with pytest.raises(AgentFileError) as caught:
+        async with load_agent("a.yaml"):
+            pass
+    assert str(caught.value) == (
+        f"{Path.cwd() / 'a.yaml'}: mcpServers, server 'files': there is no key `comand`; did you "
+        "mean `command`?"
+    )
+
+
+def test_a_model_of_the_command_line_is_not_the_files_mistake(here):
+    here(a_yaml="name: a\n")
+    with pytest.raises(UsageError, match=r"^unknown model provider 'acme'"):
+        load_agent("a.yaml", model="acme:x")

@@ -108,7 +108,25 @@ def test_a_judge_can_be_another_model(evaluate):
         (["--baseline", "none.jsonl"], "none.jsonl cannot be read"),
         (["--report", "r.pdf"], "--report r.pdf: name a file that ends in .md or .html"),
         (["--column", "x"], "--column x: write it as question=input"),
-        (["--journal", "cases.jsonl"], "cases.jsonl is no journal"),
+        (["--column", "=input"], "--column =input: write it as question=input"),
+        (["--column", "a="], "--column a=: write it as question=input"),
+        (
+            ["--column", "question=inptu"],
+            "--column question=inptu: a case has no field 'inptu', only id, input, expected, ",
+        ),
+        (
+            ["--column", "question=x"],
+            "--column question=x: a case has no field 'x', only id, input, expected, ",
+        ),
+        (
+            ["--column", "a=input", "--column", "b=input"],
+            "--column a=input and --column b=input rename to the same field",
+        ),
+        (
+            ["--column", "question=tags"],
+            "--column question=tags: no case of cases.jsonl has 'question'; they have id, input, ",
+        ),
+        (["--journal", "cases.jsonl"], "error: --journal cases.jsonl is no journal"),
     ],
 )
 def test_what_cannot_be_used_is_told_before_a_model_is_called(evaluate, words, told):

@@ -100,7 +100,7 @@ def test_events_are_lines_of_json(orbiter):
 def test_a_run_that_meets_a_limit_has_a_code_of_its_own(orbiter):
     done = orbiter("run", "@short", "?", replies=[call("add", a=2, b=3)])
     assert done.exit_code == 3
-    assert "stopped: max_steps after 1 model calls" in done.stderr
+    assert "stopped: max_steps after 1 model call\n" in done.stderr
     assert orbiter("run", "--max-tokens", 15, "@calc", "?",
                    replies=[call("add", a=1, b=1)]).exit_code == 3  # fmt: skip
 
@@ -109,7 +109,7 @@ def test_an_answer_that_is_not_whole_is_shown_told_and_has_that_code_too(orbiter
     cut = ModelResponse(content="Once upon", finish_reason="length")
     done = orbiter("run", "@calc", "?", replies=[cut])
     assert (done.exit_code, done.stdout) == (3, "Once upon\n")
-    assert "stopped: length after 1 model calls (the answer was cut off" in done.stderr
+    assert "stopped: length after 1 model call (the answer was cut off" in done.stderr
     assert "raise max_tokens" in done.stderr
     told = orbiter("run", "--json", "@calc", "?", replies=[cut])
     assert json.loads(told.stdout)["stop_reason"] == "length"

@@ -76,7 +76,7 @@ def test_a_task_runs_to_its_end_and_asks_on_its_way(environ, tmp_path):
 def test_a_question_nobody_answers_and_a_failure_have_exit_codes(environ, tmp_path):
     file = manifest(tmp_path, '[[tool: ask_user {"question": "Which?"}]]', projectId="shop")
     done = orbiter(environ, "task", "run", "-f", file, "--json")
-    assert done.returncode == 3, done.stderr
+    assert done.returncode == 4, done.stderr
     assert json.loads(done.stdout)["status"]["inputRequest"] == {"question": "Which?"}
     assert json.loads(done.stdout)["projectId"] == "shop"
     file = manifest(tmp_path, '[[result: {"status": "failure", "summary": "no"}]]')
@@ -148,7 +148,8 @@ def test_of_a_failure_the_log_is_left_and_no_secret(environ, tmp_path):
     assert done.returncode == 1, done.stderr
     [log] = [line for line in done.stderr.splitlines() if line.startswith("worker's log: ")]
     place = Path(log.removeprefix("worker's log: ")).parent
-    assert sorted(item.name for item in place.iterdir()) == ["worker.log", "workspace"]
+    assert sorted(item.name for item in place.iterdir()) == ["worker.log"]
+    assert "workspace: " not in done.stderr
 
 
 def test_ctrl_c_at_a_terminal_leaves_whole_lines(environ, tmp_path):

@@ -107,7 +107,9 @@ def test_a_way_to_redis_that_is_missing_is_explained(
     assert result.exit_code == 6
     assert "service/orbiter-redis in namespace orbiter-system failed" in result.stderr
     assert "unable to forward: pod is Pending; give a URL with --redis-url" in result.stderr
-    old = an_object("Secret", "orbiter-redis", data={"developer-url": "redis://developer:x@somewhere"})
+    old = an_object(
+        "Secret", "orbiter-redis", data={"developer-url": "redis://developer:x@somewhere"}
+    )
     session.has(old)
     assert "has no key chat-url: the chart is older" in run("chat", "alice", stdin="x").stderr
     session.delete("Secret", "orbiter-redis")

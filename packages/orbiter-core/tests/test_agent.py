@@ -37,7 +37,7 @@ def test_all_parameters_are_keywords():
     [
         ({"name": ""}, "name: "),
         ({"temperature": 3}, "temperature: Input should be less than or equal to 2"),
-        ({"max_steps": 0}, "max_steps: Input should be greater than or equal to 1"),
+        ({"max_steps": 0}, "max_steps: Input should be greater than or equal to 1, not 0"),
         ({"tools": [print]}, "is no tool; decorate the function with @tool"),
         ({"tools": [Tool]}, "is no tool"),
         ({"tools": [add, add]}, "has two tools named 'add'"),

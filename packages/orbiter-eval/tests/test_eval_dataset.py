@@ -48,6 +48,14 @@ def test_columns_of_other_names_are_renamed_and_the_rest_left_out(tmp_path):
     assert (case.input, case.expected) == ("Capital of Japan?", "Tokyo")
 
 
+def test_a_name_of_a_column_that_cannot_be_is_told_with_what_was_meant(tmp_path):
+    file = written(tmp_path, "qa.csv", "question,answer\n2+2?,4\n")
+    with pytest.raises(DatasetError, match=r"no field 'inptu', only id, .*; did you mean input\?"):
+        load_dataset(file, columns={"question": "inptu"})
+    with pytest.raises(DatasetError, match=r"no case of .*qa\.csv has 'q'; they have question, an"):
+        load_dataset(file, columns={"question": "input", "q": "expected"})
+
+
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [

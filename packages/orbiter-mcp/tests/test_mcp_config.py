@@ -59,6 +59,11 @@ def test_secrets_are_not_shown():
         (entry(type="sse", url="http://h/sse"), "streamable HTTP endpoint"),
         (entry(type="ws", url="http://h"), "type 'ws' needs `command` (stdio) or `url` (http)"),
         (entry(url="ftp://secret@h"), "server 'files': url: String should match pattern"),
+        (entry(comand="npx"), "server 'files': there is no key `comand`; did you mean `command`?"),
+        (entry(command="npx", arg=["-y"]), "there is no key `arg`; did you mean `args`?"),
+        (entry(url="http://h", header={"A": "secret"}), "no key `header`; did you mean `headers`?"),
+        (entry(), "server 'files': it needs `command` (stdio) or `url` (http)"),
+        ({"mcpserver": {}}, 'there is no object "mcpServers"; did you mean it by "mcpserver"?'),
         ({"mcpServers": {"files": "npx"}}, "is 'npx', but has to be an object"),
     ],
 )

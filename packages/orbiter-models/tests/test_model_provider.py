@@ -58,6 +58,42 @@ def test_a_compatible_server_may_need_no_key(monkeypatch):
     assert isinstance(get_provider("openai:llama", base_url="http://localhost/v1"), OpenAIProvider)
 
 
+@pytest.mark.parametrize(
+    ("variable", "model", "example"),
+    [
+        ("OPENAI_BASE_URL", "openai:x", "https://api.openai.com/v1"),
+        ("ANTHROPIC_BASE_URL", "anthropic:x", "https://api.anthropic.com"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("nonsense", "'nonsense'"),
+        ("localhost:8000/v1", "'localhost:8000/v1'"),
+        ("http://", "'http://'"),
+        ("http://host:port/v1", "'http://host:port/v1'"),
+        ("ftp://host/v1", "'ftp://host/v1'"),
+        ("http://a host/v1", "'http://a host/v1'"),
+        ("ftp://ada:s3cret@host/v1?k=s3cret", "'ftp://host/v1'"),
+        ("ada:s3cret@host/v1", "'host/v1'"),
+        ("http://[::1", "'http://[::1'"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_by_its_variable(
+    monkeypatch, variable, model, example, value, told
+):
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ModelError) as caught:
+        get_provider(model, api_key="sk-test")
+    assert str(caught.value).endswith(f"{variable} is {told}: set it to a URL such as {example}")
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_given_address_that_is_none_is_refused_before_any_request():
+    with pytest.raises(ModelError, match="base_url is 'nonsense': set it to a URL such as https:"):
+        get_provider("openai:x", api_key="sk-test", base_url="nonsense")
+
+
 def test_an_unknown_provider_is_named_with_the_known_ones():
     with pytest.raises(OrbiterError, match="model provider 'acme'; known: anthropic, openai"):
         get_provider("acme:x1")

@@ -22,7 +22,7 @@ def main() -> int:
     # As PID 1 a process without a handler would not even notice this signal.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(_TERMINATED))
 
-    from orbiter_contracts.endings import UNUSABLE
+    from orbiter_contracts.exit_codes import UNUSABLE
     from worker_wrapper import preflight
     from worker_wrapper.settings import SettingsError, load
 

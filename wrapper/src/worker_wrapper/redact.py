@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from orbiter_contracts.variables import SECRET_ENV
+from orbiter_contracts.environment import SECRET_ENV
 
 _SECRET_NAME = re.compile(
     r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH(?!OR))(?!.*_(?:DIR|FILE|PATH|SOCK)$)",

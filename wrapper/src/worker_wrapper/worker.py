@@ -11,7 +11,7 @@ from typing import Final
 
 from redis.exceptions import ResponseError
 
-from orbiter_contracts.endings import NAME_LOST, UNUSABLE
+from orbiter_contracts.exit_codes import NAME_LOST, UNUSABLE
 from orbiter_contracts.queues import (
     ATTEMPT_FIELD,
     TASK_FIELD,

@@ -7,7 +7,7 @@ programs, the message one line for people that names the thing and the next step
 from datetime import datetime, timedelta
 
 from orbiter_contracts.bounds import one_line
-from orbiter_contracts.endings import UNUSABLE, says_name_in_use
+from orbiter_contracts.exit_codes import UNUSABLE, says_name_in_use
 from orbiter_operator.kube.models import KubeModel
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.streams.pending_outputs import AttemptRecord

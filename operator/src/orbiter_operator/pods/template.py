@@ -8,7 +8,7 @@ set last.
 
 from typing import Any, NamedTuple
 
-from orbiter_contracts.variables import SECRET_ENV, agent_environment
+from orbiter_contracts.environment import SECRET_ENV, agent_environment
 from orbiter_operator.kube.models import Agent, Workspace
 from orbiter_operator.kube.names import WORKER
 from orbiter_operator.pods.overlay import merge

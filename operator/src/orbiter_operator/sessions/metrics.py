@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from orbiter_contracts import POState
-from orbiter_contracts.outcome import TaskUsage
+from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.kube.names import Key
 from orbiter_operator.sessions.models import ObservedSession, SessionStatus, entry_time
 

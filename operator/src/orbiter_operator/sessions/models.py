@@ -14,7 +14,7 @@ from pydantic import Field
 
 from orbiter_contracts import POState
 from orbiter_contracts.bounds import one_line
-from orbiter_contracts.outcome import TaskUsage
+from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.kube.models import (
     Agent,
     Frozen,

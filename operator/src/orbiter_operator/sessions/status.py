@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from orbiter_contracts import POState
 from orbiter_contracts.bounds import one_line
-from orbiter_contracts.outcome import TaskUsage
 from orbiter_contracts.queues import dead_letter, po_input, po_output
+from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.kube.models import Condition, ConditionStatus, Event
 from orbiter_operator.sessions.models import ObservedSession, SessionPhase, SessionStatus
 

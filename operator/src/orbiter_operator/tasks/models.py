@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 import orjson
 
-from orbiter_contracts.outcome import Result, TaskUsage
+from orbiter_contracts.outcome import Result
 from orbiter_contracts.retry import RetryPolicy
+from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.kube.models import Agent, ConfigMapKey, KubeModel, Status, Time, Workspace
 
 Phase = Literal["Pending", "Running", "InputRequired", "Completed", "Failed", "Cancelled"]

@@ -75,7 +75,9 @@ class Agent:
                 max_steps=max_steps,
             )
         except ValidationError as error:
-            what = "; ".join(f"{p['loc'][0]}: {p['msg']}" for p in error.errors())
+            what = "; ".join(
+                f"{p['loc'][0]}: {p['msg']}, not {shown(p['input'])}" for p in error.errors()
+            )
             raise OrbiterError(f"Agent '{name}': {what}") from error
         where = f"Agent '{name}'"
         require(tools, Iterable, f"{where}: tools=", "a list, such as [tool]")

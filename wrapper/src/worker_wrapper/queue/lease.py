@@ -13,7 +13,7 @@ from typing import Final
 
 from redis.exceptions import ResponseError
 
-from orbiter_contracts.endings import name_in_use
+from orbiter_contracts.exit_codes import name_in_use
 from worker_wrapper.logging import Log
 from worker_wrapper.queue.connection import TRIES, RedisConnection, RedisUnavailableError
 from worker_wrapper.queue.presence import Presence

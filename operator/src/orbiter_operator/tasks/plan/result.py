@@ -8,7 +8,8 @@ from typing import Any
 
 from orbiter_contracts import DeveloperWorkerOutput
 from orbiter_contracts.bounds import one_line
-from orbiter_contracts.outcome import Outcome, outcome, total_usage
+from orbiter_contracts.outcome import Outcome, outcome
+from orbiter_contracts.usage import total_usage
 from orbiter_operator.kube.models import Event
 from orbiter_operator.tasks.models import InputRequest
 from orbiter_operator.tasks.observed import Observed, failures_before, identity, slot_after

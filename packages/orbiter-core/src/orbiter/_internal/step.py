@@ -119,7 +119,7 @@ async def _act(turn: Turn, calls: list[ToolCall]) -> None:
             results[call.id] = _answer(call, error=problem)
     try:
         if emit is not None:
-            await _announce(emit, name, calls, results)
+            await _emit_results(emit, name, calls, results)
         if work:
             await run_calls(turn, work, results)
     finally:
@@ -130,7 +130,7 @@ async def _act(turn: Turn, calls: list[ToolCall]) -> None:
     turn.target = target
 
 
-async def _announce(
+async def _emit_results(
     emit: Emit, name: str, calls: list[ToolCall], results: dict[str, ToolResult]
 ) -> None:
     for call in calls:

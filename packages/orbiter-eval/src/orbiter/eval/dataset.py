@@ -4,6 +4,7 @@ import csv
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,9 @@ def load_dataset(path: str | Path, *, columns: Mapping[str, str] | None = None) 
     if read is None:
         raise DatasetError(f"{file}: a dataset is a .jsonl or a .csv file")
     try:
-        cases = [_case(file, line, row, columns) for line, row in read(file)]
+        rows = list(read(file))
+        _check_columns(file, [row for _, row in rows], columns or {})
+        cases = [_case(file, line, row, columns) for line, row in rows]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DatasetError(f"{file} cannot be read: {error}") from error
     return check_cases(cases, str(file))
@@ -100,6 +103,33 @@ def _csv_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 )
             # an empty cell says nothing; that it might mean empty text, CSV cannot tell
             yield reader.line_num, {key: cell for key, cell in row.items() if cell != ""}
+
+
+def _check_columns(
+    file: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
+) -> None:
+    """Refuse names that are no field of a case, given twice, or in no row."""
+    known, options = list(Case.model_fields), dict[str, str]()
+    for theirs, ours in columns.items():
+        option = f"--column {theirs}={ours}"
+        if ours not in known:
+            near = get_close_matches(ours, known, 1, 0.7)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise DatasetError(
+                f"{option}: a case has no field '{ours}', only {', '.join(known)}{hint}"
+            )
+        if ours in options:
+            raise DatasetError(
+                f"{options[ours]} and {option} rename to the same field; leave one out"
+            )
+        options[ours] = option
+    there = {key: None for row in rows for key in row}
+    for theirs, ours in columns.items():
+        if rows and theirs not in there:
+            raise DatasetError(
+                f"--column {theirs}={ours}: no case of {file} has '{theirs}'; they have "
+                f"{', '.join(there)}"
+            )
 
 
 def _case(file: Path, line: int, row: dict[str, Any], columns: Mapping[str, str] | None) -> Case:

@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -108,7 +109,12 @@ def load_config(
     content = _read(source) if isinstance(source, Path) else source
     entries = content.get("mcpServers") if isinstance(content, Mapping) else None
     if not isinstance(entries, Mapping):
-        raise MCPConfigError(f'{where}: there is no object "mcpServers"; its form is {_EXAMPLE}')
+        given = content if isinstance(content, Mapping) else ()
+        near = get_close_matches("mcpServers", map(str, given), 1, _NEAR)
+        hint = f'did you mean it by "{near[0]}"? ' if near and near != ["mcpServers"] else ""
+        raise MCPConfigError(
+            f'{where}: there is no object "mcpServers"; {hint}its form is {_EXAMPLE}'
+        )
     environ = os.environ if environ is None else environ
     return {
         name: _server(f"{where}, server '{name}'", entry, environ)
@@ -117,6 +123,9 @@ def load_config(
     }
 
 
+_KEYS = (*StdioServer.model_fields, *HttpServer.model_fields)
+_NEAR = 0.8
+"""So alike two words are when one is a typo of the other."""
 _EXAMPLE = '{"mcpServers": {"files": {"command": "npx", "args": ["..."]}}}'
 
 
@@ -132,6 +141,7 @@ def _read(path: Path) -> Any:
 def _server(where: str, entry: Any, environ: Mapping[str, str]) -> ServerConfig:
     if not isinstance(entry, Mapping):
         raise MCPConfigError(f"{where}: is {entry!r}, but has to be an object")
+    _check_keys(where, entry)
     kind = entry.get("type") or entry.get("transport")
     expanded = {key: _expand(f"{where}, {key}", value, environ) for key, value in entry.items()}
     try:
@@ -148,7 +158,16 @@ def _server(where: str, entry: Any, environ: Mapping[str, str]) -> ServerConfig:
             f"{where}: type 'sse' is MCP's former transport; give the server's streamable HTTP "
             'endpoint (often /mcp in place of /sse) and "type": "http"'
         )
-    raise MCPConfigError(f"{where}: type {kind!r} needs `command` (stdio) or `url` (http)")
+    of = f"type {kind!r}" if kind else "it"
+    raise MCPConfigError(f"{where}: {of} needs `command` (stdio) or `url` (http)")
+
+
+def _check_keys(where: str, entry: Mapping[str, Any]) -> None:
+    """Refuse a key that is nearly one of ours: it would be taken for another client's."""
+    for key in entry:
+        meant = get_close_matches(str(key), _KEYS, 1, _NEAR)
+        if key not in _KEYS and meant and meant[0] not in entry:
+            raise MCPConfigError(f"{where}: there is no key `{key}`; did you mean `{meant[0]}`?")
 
 
 def _expand(where: str, value: Any, environ: Mapping[str, str]) -> Any:

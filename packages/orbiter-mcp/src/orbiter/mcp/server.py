@@ -134,14 +134,14 @@ class MCPServer:
         host: str = "127.0.0.1",
         port: int = DEFAULT_PORT,
         token: str | None = None,
-        announce: Callable[[str], None] | None = None,
+        on_listening: Callable[[str], None] | None = None,
     ) -> None:
         """Serve `http://<host>:<port>/mcp` until this process is told to end or is cancelled.
 
         Args:
             host: The address to listen on.
             port: The port; 0 takes any that is free.
-            announce: Called with the URL as soon as it takes connections.
+            on_listening: Called with the URL as soon as it takes connections.
             token: What clients have to send as `Authorization: Bearer <token>`.
 
         Raises:
@@ -158,8 +158,8 @@ class MCPServer:
         from orbiter.listening import listen, url_of
 
         opened = listen(host, port)
-        if announce is not None:
-            announce(f"{url_of(host, opened)}{PATH}")
+        if on_listening is not None:
+            on_listening(f"{url_of(host, opened)}{PATH}")
         app = self.http_app(host=host, token=token)
         config = uvicorn.Config(
             app,

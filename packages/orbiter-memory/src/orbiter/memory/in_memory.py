@@ -39,7 +39,7 @@ class _Group:
         else:
             self.index.remove(record_id)
 
-    def must_look(self, where: RecordFilter) -> bool:
+    def must_scan(self, where: RecordFilter) -> bool:
         """Whether records of this group may not fit although the group does."""
         timed = where.alive_at is not None or where.expired_at is not None
         return (
@@ -84,7 +84,7 @@ class InMemoryStorage:
             found = [record for record in named if _fits(record, where)]
         elif len(groups) == 1:
             newest_first: Iterator[MemoryRecord] = reversed(groups[0].records.values())
-            if groups[0].must_look(where):
+            if groups[0].must_scan(where):
                 newest_first = (record for record in newest_first if _fits(record, where))
             return list(islice(newest_first, limit))[::-1]
         else:
@@ -115,7 +115,7 @@ class InMemoryStorage:
     async def trim(self, where: RecordFilter, *, keep: int) -> None:
         """Delete all but the newest `keep` of the records that fit."""
         groups = self._matching_groups(where)
-        if len(groups) == 1 and not groups[0].must_look(where):
+        if len(groups) == 1 and not groups[0].must_scan(where):
             records = groups[0].records
             self._drop(list(islice(records.values(), max(0, len(records) - keep))))
         else:

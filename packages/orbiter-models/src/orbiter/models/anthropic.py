@@ -40,7 +40,7 @@ class AnthropicProvider(ModelProvider):
             clock: Time and chance of retries, for tests.
 
         Raises:
-            ModelError: There is no key.
+            ModelError: There is no key, or the address is no URL.
         """
         self.model = config.model_name
         self._client = SdkClient(
@@ -51,6 +51,7 @@ class AnthropicProvider(ModelProvider):
                 "ANTHROPIC_AUTH_TOKEN": "auth_token",
             },
             url_variable="ANTHROPIC_BASE_URL",
+            public_url="https://api.anthropic.com",
             clock=clock or Clock(),
         )
 
@@ -98,10 +99,10 @@ class AnthropicProvider(ModelProvider):
         async with self._client.streaming(answer) as events:
             async for event in events:
                 if event.type == "message_start":
-                    yield StreamChunk(usage=counter.add(event.message.usage).news())
+                    yield StreamChunk(usage=counter.add(event.message.usage).increment())
                 elif event.type == "message_delta":
                     reason = _FINISH.get(event.delta.stop_reason, "stop")
-                    usage = counter.add(event.usage).news()
+                    usage = counter.add(event.usage).increment()
                     yield StreamChunk(finish_reason=reason, usage=usage)
                 elif event.type == "message_stop":
                     ended = True

@@ -36,7 +36,7 @@ class OpenAIProvider(ModelProvider):
             clock: Time and chance of retries, for tests.
 
         Raises:
-            ModelError: There is no key.
+            ModelError: There is no key, or the address is no URL.
         """
         self.model = config.model_name
         self._client = SdkClient(
@@ -44,6 +44,7 @@ class OpenAIProvider(ModelProvider):
             client_class="AsyncOpenAI",
             key_variables={"OPENAI_API_KEY": "api_key"},
             url_variable="OPENAI_BASE_URL",
+            public_url="https://api.openai.com/v1",
             clock=clock or Clock(),
         )
 

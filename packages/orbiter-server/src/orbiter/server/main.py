@@ -35,7 +35,7 @@ def serve(
     port: int = 8000,
     config: ServerConfig | None = None,
     provider: Provider | None = None,
-    announce: Callable[[str], None] | None = None,
+    on_listening: Callable[[str], None] | None = None,
 ) -> None:
     """Serve agents until SIGTERM or SIGINT.
 
@@ -51,7 +51,7 @@ def serve(
         port: 0 takes any that is free.
         config: How to serve.
         provider: A model to use instead of the agents' own.
-        announce: Called with the server's URL as soon as it takes connections.
+        on_listening: Called with the server's URL as soon as it takes connections.
 
     Raises:
         OrbiterError: The configuration does not work, the port is in use, another server uses the
@@ -61,11 +61,11 @@ def serve(
     outside_of_a_loop("serve", "create_app(...)")
     config = with_token(config or ServerConfig(), host, os.environ)
     app = create_app(agents, config=config, provider=provider)
-    serve_app(app, host=host, port=port, announce=announce)
+    serve_app(app, host=host, port=port, on_listening=on_listening)
 
 
 def serve_app(
-    app: Starlette, *, host: str, port: int, announce: Callable[[str], None] | None = None
+    app: Starlette, *, host: str, port: int, on_listening: Callable[[str], None] | None = None
 ) -> None:
     """Serve what `create_app` made until SIGTERM or SIGINT; see `serve`.
 
@@ -73,7 +73,7 @@ def serve_app(
         app: It is as it will be served: nothing is added, no token either.
         host: Address to listen at.
         port: 0 takes any that is free.
-        announce: Called with the server's URL as soon as it takes connections.
+        on_listening: Called with the server's URL as soon as it takes connections.
 
     Raises:
         OrbiterError: The port is in use, or another server uses the directory.
@@ -82,8 +82,8 @@ def serve_app(
     with owned(app.state.directory):
         pass
     opened = listen(host, port)
-    if announce is not None:
-        announce(url_of(host, opened))
+    if on_listening is not None:
+        on_listening(url_of(host, opened))
     options = uvicorn.Config(
         app, host=host, port=port, log_level="info", access_log=False, server_header=False,
         timeout_graceful_shutdown=1, lifespan="on",

@@ -197,8 +197,8 @@ class TaskStoreSqlite(VersionedStore):
             try:
                 tasks.append(read_row(row))
             except UnreadableRowError:
-                mended = await self._set_aside(row[0])
-                tasks += [] if mended is None else [mended]
+                repaired = await self._set_aside(row[0])
+                tasks += [] if repaired is None else [repaired]
         return tasks
 
     async def _set_aside(self, place: int) -> Task | None:

@@ -87,7 +87,7 @@ class Proposer:
                 "wanted": f"{count} proposals, each different in kind",
                 "instructions": current.instructions,
                 "score": round(current.score, 3),
-                "worst_runs": [_told(failure) for failure in failures],
+                "worst_runs": [_described(failure) for failure in failures],
                 "tried_before": [t.model_dump() for t in tried],
             },
             ensure_ascii=False,
@@ -99,7 +99,7 @@ class Proposer:
         return list(fresh.values())[:count], answer.usage
 
 
-def _told(run: CaseResult) -> dict[str, object]:
+def _described(run: CaseResult) -> dict[str, object]:
     told: dict[str, object] = {
         "input": run.input[:_LONGEST],
         "output": str(run.output)[:_LONGEST],

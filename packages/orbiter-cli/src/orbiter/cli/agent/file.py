@@ -41,9 +41,9 @@ class AgentFile(BaseModel):
     mcp_servers: dict[str, Any] = Field(default={}, alias="mcpServers")
     handoffs: list[str] = []
     output_type: str | None = None
-    max_steps: int = DEFAULT_MAX_STEPS
-    temperature: float = 1.0
-    max_tokens: int | None = None
+    max_steps: int = Field(default=DEFAULT_MAX_STEPS, ge=1)
+    temperature: float = Field(default=1.0, ge=0.0, le=2.0)
+    max_tokens: int | None = Field(default=None, ge=1)
 
 
 class SwarmFile(BaseModel):
@@ -77,18 +77,33 @@ def read_agent_file(file: Path) -> AgentFile | SwarmFile:
         line = line_of(file.read_text(encoding="utf-8"), place)
         what = mistake(first)
         if first["type"] == "extra_forbidden":
-            inner = AgentFile if len(place) > 1 else kind
-            names = [field.alias or name for name, field in inner.model_fields.items()]
-            of = "a swarm" if inner is SwarmFile else "an agent"
-            what = f"{of} has no such field; known: {', '.join(names)}"
+            what = _no_such_field(str(place[-1]), AgentFile if len(place) > 1 else kind)
         raise AgentFileError(f"{file}:{line}: {where}: {what}") from error
+
+
+def _no_such_field(given: str, kind: type[AgentFile | SwarmFile]) -> str:
+    """Say that a kind of file has no such field, and which one was probably meant."""
+    from difflib import get_close_matches
+
+    names = [field.alias or name for name, field in kind.model_fields.items()]
+    # both spellings are taken, so the one that is nearer is the one to show
+    spelled = {
+        **{name.lower(): name for name in kind.model_fields},
+        **{n.lower(): n for n in names},
+    }
+    meant = get_close_matches(given.lower(), spelled, 1, 0.8)
+    hint = f"; did you mean {spelled[meant[0]]}?" if meant else ""
+    of = "a swarm" if kind is SwarmFile else "an agent"
+    return f"{of} has no such field; known: {', '.join(names)}{hint}"
 
 
 def _read(file: Path) -> dict[str, Any]:
     import yaml
 
+    from orbiter.cli.agent.yaml_lines import fast
+
     try:
-        data = yaml.safe_load(file.read_text(encoding="utf-8"))
+        data = fast(yaml.load, file.read_text(encoding="utf-8"))
     except OSError as error:
         raise AgentFileError(f"{file} cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -1,8 +1,8 @@
 """Agents by name: `module:attr` of a Python module, or a YAML file; and all that belong to one."""
 
 import inspect
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,11 @@ class LoadedAgent:
 
     Attributes:
         target: What was loaded.
-        servers: Each agent that uses MCP servers, with the servers' configuration.
+        servers: Each agent that uses MCP servers, with their configuration and the file it is in.
     """
 
     def __init__(
-        self, target: Agent | Swarm, servers: list[tuple[Agent, Mapping[str, Any]]]
+        self, target: Agent | Swarm, servers: list[tuple[Agent, Mapping[str, Any], Path]]
     ) -> None:
         self.target = target
         self.servers = servers
@@ -39,12 +39,13 @@ class LoadedAgent:
         """Start the servers and return the target.
 
         Raises:
+            AgentFileError: What the file says of a server cannot be used.
             OrbiterError: A server cannot be reached, or orbiter-mcp is not installed.
         """
         async with AsyncExitStack() as stack:
-            for agent, servers in self.servers:
+            for agent, servers, file in self.servers:
                 own = list(agent.tools)
-                found = await stack.enter_async_context(_mcp_tools(servers))
+                found = await stack.enter_async_context(_mcp_tools(servers, file))
                 agent.tools = [*own, *found]
                 stack.callback(setattr, agent, "tools", own)
             self._stack = stack.pop_all()
@@ -78,7 +79,8 @@ def load_agent(reference: str, *, model: str | None = None) -> LoadedAgent:
                 agent.config = agent.config.model_copy(update={"model": model})
             # told now rather than in the middle of a run
             if agent.provider is None:
-                model_registry.get(parse_model_string(agent.model)[0])
+                with loader.blame(None if model else agent):
+                    model_registry.get(parse_model_string(agent.model)[0])
         return LoadedAgent(target, loader.servers)
 
 
@@ -94,10 +96,26 @@ def agents_of(target: Agent | Swarm) -> list[Agent]:
     return list(seen.values())
 
 
+class _NamedError(AgentFileError):
+    """It names the file already: those that refer to that one need not."""
+
+
 class _Loader:
     def __init__(self) -> None:
-        self.servers: list[tuple[Agent, Mapping[str, Any]]] = []
+        self.servers: list[tuple[Agent, Mapping[str, Any], Path]] = []
         self._open: list[Path] = []
+        self._files: dict[int, Path] = {}
+
+    @contextmanager
+    def blame(self, agent: Agent | None) -> Iterator[None]:
+        """Let an error inside name the agent and the file that describes it, if one does."""
+        file = self._files.get(id(agent))
+        try:
+            yield
+        except OrbiterError as error:
+            if agent is None or file is None:
+                raise
+            raise AgentFileError(f"{file}: agent '{agent.name}': {error}") from error
 
     def load(self, reference: str, directory: Path) -> Agent | Swarm:
         if reference.endswith(_SUFFIXES):
@@ -113,29 +131,33 @@ class _Loader:
 
     def _from_file(self, file: Path) -> Agent | Swarm:
         if file in self._open:
-            raise AgentFileError(f"{file} hands off to itself; write such agents in Python")
+            raise _NamedError(f"{file} hands off to itself; write such agents in Python")
         self._open.append(file)
         try:
-            written = read_agent_file(file)
+            try:
+                written = read_agent_file(file)
+            except AgentFileError as error:
+                raise _NamedError(str(error)) from error
             try:
                 if isinstance(written, SwarmFile):
-                    return self._swarm(written, file.parent)
-                return self._agent(written, file.parent)
-            except AgentFileError:
+                    return self._swarm(written, file)
+                return self._agent(written, file)
+            except _NamedError:
                 raise
             except OrbiterError as error:
-                raise AgentFileError(f"{file}: {error}") from error
+                raise _NamedError(f"{file}: {error}") from error
         finally:
             self._open.pop()
 
-    def _swarm(self, written: SwarmFile, directory: Path) -> Swarm:
+    def _swarm(self, written: SwarmFile, file: Path) -> Swarm:
         agents = [
-            self._member(one, directory) if isinstance(one, str) else self._agent(one, directory)
+            self._member(one, file.parent) if isinstance(one, str) else self._agent(one, file)
             for one in written.agents
         ]
         return Swarm(agents=agents, flow=written.flow, mode=written.mode)
 
-    def _agent(self, written: AgentFile, directory: Path) -> Agent:
+    def _agent(self, written: AgentFile, file: Path) -> Agent:
+        directory = file.parent
         agent = Agent(
             name=written.name,
             model=written.model,
@@ -148,7 +170,8 @@ class _Loader:
             max_tokens=written.max_tokens,
         )
         if written.mcp_servers:
-            self.servers.append((agent, written.mcp_servers))
+            self.servers.append((agent, written.mcp_servers, file))
+        self._files[id(agent)] = file
         return agent
 
     def _member(self, reference: str, directory: Path) -> Agent:
@@ -187,7 +210,11 @@ def _made(function: Any, reference: str) -> Any:
         raise AgentFileError(f"'{reference}' raised {sentence(error)}") from error
 
 
-def _mcp_tools(servers: Mapping[str, Any]) -> Any:
-    from orbiter.mcp import mcp_tools
+def _mcp_tools(servers: Mapping[str, Any], file: Path) -> Any:
+    from orbiter.mcp import MCPConfigError, mcp_tools
 
-    return mcp_tools({"mcpServers": dict(servers)})
+    try:
+        return mcp_tools({"mcpServers": dict(servers)})
+    except MCPConfigError as error:
+        told = str(error).replace("the MCP config, ", "mcpServers, ", 1)
+        raise AgentFileError(f"{file}: {told}") from error

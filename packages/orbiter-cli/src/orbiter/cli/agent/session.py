@@ -36,7 +36,7 @@ class Session:
     messages: list[Message] = field(default_factory=list)
     open_call: str | None = None
 
-    def told(self, prompt: str) -> tuple[list[Message], str]:
+    def continuation(self, prompt: str) -> tuple[list[Message], str]:
         """The conversation before the turn and what is said in it.
 
         When a question is open, the prompt is its answer: the result of the call that asked.

@@ -54,7 +54,7 @@ class Turn:
         if self.must_exist and not session.messages:
             raise UsageError(f"No conversation found with session ID {self.session_id}")
         follower = _Follower(agent, session, self.max_cost_usd)
-        messages, prompt = session.told(self.prompt)
+        messages, prompt = session.continuation(self.prompt)
         result: RunResult | None = None
         error: str | None = None
         try:

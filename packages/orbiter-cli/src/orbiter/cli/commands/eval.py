@@ -91,7 +91,9 @@ def evaluate(
     with usage():
         scorers = [_scorer(text, judge) for text in scorer or ["exact"]]
         thresholds = [Threshold.parse(text) for text in threshold or ()]
-        cases = load_dataset(dataset, columns=_columns(column))
+        columns = _columns(column)
+        cases = load_dataset(dataset, columns=columns)
+    with usage("--baseline "):
         before = EvalResult.load(baseline) if baseline else None
     writers = [(_writer(file), file) for file in report or ()]
     for _, file in writers:
@@ -110,7 +112,11 @@ def evaluate(
     try:
         result = asyncio.run(main())
     except JournalError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(f"--journal {error}") from error
+    except OSError as error:
+        if journal is None or error.filename is None or Path(error.filename) != Path(journal):
+            raise
+        raise UsageError(f"--journal {os_sentence(error)}") from error
     comparison = compare(before, result) if before else None
     with usage():
         gate = check(result, thresholds, comparison=comparison)
@@ -133,9 +139,9 @@ def _columns(given: list[str] | None) -> dict[str, str] | None:
     if not given:
         return None
     pairs = [text.partition("=") for text in given]
-    for theirs, _, ours in pairs:
+    for text, (theirs, _, ours) in zip(given, pairs, strict=True):
         if not theirs or not ours:
-            raise UsageError(f"--column {theirs}: write it as question=input")
+            raise UsageError(f"--column {text}: write it as question=input")
     return {theirs: ours for theirs, _, ours in pairs}
 
 

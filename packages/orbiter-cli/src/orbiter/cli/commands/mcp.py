@@ -112,7 +112,7 @@ def serve(
 
     loaded = [load_agent(one, model=model) for one in agents]
 
-    def announce(url: str) -> None:
+    def on_listening(url: str) -> None:
         if as_json:
             print_json({"url": url})
         else:
@@ -127,7 +127,9 @@ def serve(
                 return
             token = os.environ.get("ORBITER_MCP_TOKEN") or None
             with usage():
-                await server.serve_http(host=host, port=port, token=token, announce=announce)
+                await server.serve_http(
+                    host=host, port=port, token=token, on_listening=on_listening
+                )
 
     asyncio.run(main())
 

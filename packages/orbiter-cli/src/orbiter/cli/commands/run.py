@@ -1,7 +1,8 @@
 """`orbiter run`: one question, one answer."""
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from orbiter.cli.ui.input import given_or_read
 from orbiter.cli.ui.options import AgentName, AsJson, Model, Seconds, TraceFile
 from orbiter.cli.ui.outcome import ExitCode, UsageError, cut_short, ends
+from orbiter.cli.ui.sentences import os_sentence
 
 if TYPE_CHECKING:
     from orbiter import Agent, Swarm
@@ -57,8 +59,9 @@ def run(
     result = asyncio.run(main())
     if result.stop_reason != "completed":
         cut = cut_short(result.stop_reason)
-        told = f"{result.stop_reason} after {result.steps} model calls{cut and f' ({cut})'}"
-        sys.stderr.write(f"stopped: {told}\n")
+        calls = f"{result.steps} model call{'' if result.steps == 1 else 's'}"
+        why = f" ({cut})" if cut else ""
+        sys.stderr.write(f"stopped: {result.stop_reason} after {calls}{why}\n")
         return ExitCode.STOPPED
     return ExitCode.OK
 
@@ -126,4 +129,15 @@ def tracing(to: str | None) -> AbstractContextManager[Any]:
 
         # what orbiter.trace says of lost spans is enough: the SDK repeats it at each try
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
-    return tracing(TraceConfig(exporters=(to,)))
+    return _to_file(to, tracing(TraceConfig(exporters=(to,))))
+
+
+@contextmanager
+def _to_file(file: str, traced: AbstractContextManager[Any]) -> Iterator[None]:
+    """Trace to a file; that it cannot be written is the option's mistake."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(traced)
+        except OSError as error:
+            raise UsageError(f"--trace {os_sentence(error)}") from error
+        yield

@@ -56,7 +56,7 @@ def serve(
         {name: value for name, value in settings.items() if value is not None}
     )
 
-    def announce(url: str) -> None:
+    def on_listening(url: str) -> None:
         if as_json:
             from orbiter.cli.ui.terminal import print_json
 
@@ -65,7 +65,7 @@ def serve(
             sys.stderr.write(f"serving {', '.join(loaded)} at {url}\n")
 
     with tracing(trace), usage():
-        _serve(loaded, host, port, config, announce)
+        _serve(loaded, host, port, config, on_listening)
 
 
 def _loaded(references: list[str], model: str | None) -> "dict[str, LoadedAgent]":
@@ -92,7 +92,7 @@ def _serve(
     host: str,
     port: int,
     config: Any,
-    announce: Callable[[str], None],
+    on_listening: Callable[[str], None],
 ) -> None:
     """Serve until a signal comes.
 
@@ -104,7 +104,7 @@ def _serve(
 
     targets = {name: one.target for name, one in loaded.items()}
     if not any(one.servers for one in loaded.values()):
-        serve_agents(targets, host=host, port=port, config=config, announce=announce)
+        serve_agents(targets, host=host, port=port, config=config, on_listening=on_listening)
         return
     import os
 
@@ -119,4 +119,4 @@ def _serve(
             yield await stack.enter_async_context(inner(started))
 
     app.router.lifespan_context = lifespan
-    serve_app(app, host=host, port=port, announce=announce)
+    serve_app(app, host=host, port=port, on_listening=on_listening)

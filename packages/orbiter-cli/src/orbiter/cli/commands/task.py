@@ -10,14 +10,14 @@ from orbiter.cli.ui.options import AsJson
 from orbiter.cli.ui.outcome import ExitCode, ends
 
 if TYPE_CHECKING:
+    from orbiter.cli.task.directory import RunDirectory
     from orbiter.cli.task.manifest import Manifest
-    from orbiter.cli.task.place import Place
     from orbiter.cli.task.run import LocalStatus
 
 app = typer.Typer(help="Run AgentTasks on this machine, with no cluster.", no_args_is_help=True)
 _EXIT = {
     "Completed": ExitCode.OK,
-    "InputRequired": ExitCode.STOPPED,
+    "InputRequired": ExitCode.WAITING,
     "Cancelled": ExitCode.INTERRUPTED,
 }
 _PASSED = ("projectId", "taskId")
@@ -48,73 +48,77 @@ def run(
     """Run an AgentTask manifest to its end and print the result as kubectl would.
 
     The agent works with your rights. Its key comes from the environment, or from Secrets in the
-    same file. Ends with 0 when the task is Completed, 1 when it Failed, 3 when a question stays
+    same file. Ends with 0 when the task is Completed, 1 when it Failed, 4 when a question stays
     open, 130 after Ctrl-C.
     """
+    from orbiter.cli.task.directory import run_directory
     from orbiter.cli.task.manifest import read_manifest
-    from orbiter.cli.task.place import place_for
     from orbiter.cli.task.requirements import check_program
 
     manifest = read_manifest(Path(file), name)
     check_program(manifest)
-    with place_for(manifest.name, workspace) as place:
-        return _run(manifest, place, list(answers or ()), as_json)
+    with run_directory(manifest.name, workspace) as run_dir:
+        return _run(manifest, run_dir, list(answers or ()), as_json)
 
 
-def _run(manifest: "Manifest", place: "Place", answers: list[str], as_json: bool) -> int:
+def _run(manifest: "Manifest", run_dir: "RunDirectory", answers: list[str], as_json: bool) -> int:
     import asyncio
 
+    from orbiter.cli.task.display import Display
     from orbiter.cli.task.requirements import check_environment
     from orbiter.cli.task.run import LocalStatus, cancelled, run_task
-    from orbiter.cli.task.screen import Screen
     from orbiter.cli.task.settings import environment, prompt_of
     from orbiter_contracts.retry import RetryPolicy
 
     prompt, retry = prompt_of(manifest), RetryPolicy.model_validate(manifest.spec["retry"])
-    environ = environment(manifest, dict(os.environ), place.private)
+    environ = environment(manifest, dict(os.environ), run_dir.private)
     check_environment(manifest, environ)
-    screen = Screen(manifest.name, manifest.spec["agent"]["type"], quiet=as_json)
+    display = Display(manifest.name, manifest.spec["agent"]["type"], quiet=as_json)
     for unused in _UNUSED:
         if unused in manifest.spec:
-            screen.note(f"spec.{unused} means nothing without a cluster")
+            display.note(f"spec.{unused} means nothing without a cluster")
     status = LocalStatus()
     try:
         from orbiter.cli.task.redis_server import local_redis
         from orbiter.cli.task.worker import LocalWorker
 
         with local_redis() as url:
-            worker = LocalWorker(manifest, url, place.workspace, place.log, environ)
+            worker = LocalWorker(manifest, url, run_dir.workspace, run_dir.log, environ)
 
             async def main() -> None:
-                async with screen.watching(status):
+                async with display.watching(status):
                     await run_task(
-                        worker, prompt, retry, screen.asker(answers), screen.changed, status
+                        worker, prompt, retry, display.asker(answers), display.changed, status
                     )
 
             asyncio.run(main())
     except KeyboardInterrupt:
         cancelled(status)
-        screen.changed(status)
-    return _end(status, manifest, screen, place, as_json)
+        display.changed(status)
+    return _end(status, manifest, display, run_dir, as_json)
 
 
 def _end(
-    status: "LocalStatus", manifest: "Manifest", screen: Any, place: "Place", as_json: bool
+    status: "LocalStatus",
+    manifest: "Manifest",
+    display: Any,
+    run_dir: "RunDirectory",
+    as_json: bool,
 ) -> int:
-    place.clear(log=status.phase != "Completed")
+    run_dir.clear(failed=status.phase != "Completed")
     if as_json:
         from orbiter.cli.ui.terminal import print_json
 
         kept: dict[str, Any] = {key: manifest.spec[key] for key in _PASSED if key in manifest.spec}
-        if place.workspace.is_dir():
-            kept["workspace"] = str(place.workspace)
+        if run_dir.workspace.is_dir():
+            kept["workspace"] = str(run_dir.workspace)
         print_json({"name": manifest.name, **kept, "status": status.to_api()})
     else:
-        screen.table(status)
+        display.table(status)
         if status.phase == "Failed" and "\n" in status.detail.strip():
-            screen.note(status.detail.strip()[-1024:])
-        if place.workspace.is_dir():
-            screen.note(f"workspace: {place.workspace}")
-        if place.log.exists():
-            screen.note(f"worker's log: {place.log}")
+            display.note(status.detail.strip()[-1024:])
+        if run_dir.workspace.is_dir():
+            display.note(f"workspace: {run_dir.workspace}")
+        if run_dir.log.exists():
+            display.note(f"worker's log: {run_dir.log}")
     return _EXIT.get(status.phase, ExitCode.FAILED)

@@ -7,7 +7,7 @@ from orbiter.cli.kubectl.references import RESOURCES, Found, resolve
 from orbiter.cli.kubectl.watch import follow, question_of
 from orbiter.cli.ui.input import given_or_read, parse_seconds
 from orbiter.cli.ui.outcome import CommandError, ExitCode
-from orbiter.cli.ui.screen import say
+from orbiter.cli.ui.progress import say
 
 _TASKS = RESOURCES["AgentTask"]
 

@@ -5,7 +5,7 @@ from orbiter.cli.kubectl.references import RESOURCES, resolve
 from orbiter.cli.kubectl.watch import ENDED, follow
 from orbiter.cli.ui.input import parse_seconds
 from orbiter.cli.ui.outcome import CommandError, ExitCode
-from orbiter.cli.ui.screen import say
+from orbiter.cli.ui.progress import say
 
 
 def run_cancel(kubectl: Kubectl, name: str, *, wait: bool, timeout: str | None) -> int:

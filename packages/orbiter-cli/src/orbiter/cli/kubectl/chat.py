@@ -34,11 +34,11 @@ def run_chat(
 
 
 def _one(turns: Turns, prompt: str, *, as_json: bool, timeout: int | None) -> int:
-    show = (lambda text: None) if as_json else turns.screen.text
+    show = (lambda text: None) if as_json else turns.progress.text
     output = turns.take(prompt, show, timeout)
     if as_json:
         typer.echo(as_json_line(output))
-    turns.screen.end_line()
+    turns.progress.end_line()
     if output.status != "success" and not as_json:
-        turns.screen.error(problem(output))
+        turns.progress.error(problem(output))
     return EXIT_CODES.get(output.status, ExitCode.FAILED)

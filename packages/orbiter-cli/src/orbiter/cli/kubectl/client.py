@@ -166,14 +166,14 @@ def decode(printed: str, *, root: int = 1) -> Object:
         root: On which level the objects are.
     """
     try:
-        from orbiter_contracts.json_text import bounded
+        from orbiter_contracts import json_text
     except ModuleNotFoundError:
         # Without the extra `kubernetes` only ordinary objects can be read; others ask for it.
         with suppress(ValueError, RecursionError):
             plain: Object = json.loads(printed)
             return plain
         raise
-    found: Object = json.loads(bounded(printed.encode(errors="replace"), root=root))
+    found: Object = json_text.decode(printed.encode(errors="replace"), root=root)
     return found
 
 

@@ -64,7 +64,7 @@ class Conversation:
         A lost connection is made again; nothing is missed, because the outputs stay in the stream.
         """
         words = ("COUNT", 100, "BLOCK", wait_ms, "STREAMS", self._session.output_stream)
-        reply = self._look("XREAD", *words, self._after)
+        reply = self._read("XREAD", *words, self._after)
         outputs = []
         for entry, fields in reply[0][1] if reply else ():
             self._after = entry
@@ -74,9 +74,9 @@ class Conversation:
 
     def state(self) -> POState | None:
         """Where the worker stands; None when none ever did."""
-        return POState.of(self._look("HGETALL", po_state(self._session.worker_id)) or {})
+        return POState.of(self._read("HGETALL", po_state(self._session.worker_id)) or {})
 
-    def _look(self, command: str, *words: str | int) -> Any:
+    def _read(self, command: str, *words: str | int) -> Any:
         """Read something that can be read again: a lost connection is made anew, with no reply."""
         redis: Any = self._forward.redis
         try:

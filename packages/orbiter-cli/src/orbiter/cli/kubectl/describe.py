@@ -7,7 +7,7 @@ from orbiter.cli.kubectl.client import Kubectl, Object
 from orbiter.cli.kubectl.references import Found, resolve
 from orbiter.cli.kubectl.watch import question_of
 from orbiter.cli.ui.outcome import ExitCode
-from orbiter.cli.ui.screen import say
+from orbiter.cli.ui.progress import say
 from orbiter.cli.ui.text import (
     ago,
     facts_table,

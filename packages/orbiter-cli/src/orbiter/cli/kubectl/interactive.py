@@ -20,11 +20,11 @@ _KEPT_LINES = 1000
 
 def talk(turns: Turns, timeout: int | None) -> int:
     """Take line after line until the user leaves; returns the exit code."""
-    session, screen = turns.session, turns.screen
+    session, progress = turns.session, turns.progress
     words = ", ".join(session.commands)
     begins = f"; {words} begins a new session" if words else ""
     asleep = " (asleep, a message wakes it)" if session.phase == "Asleep" else ""
-    screen.note(f"session {session.name}{asleep}. /quit or Ctrl-D leaves{begins}.")
+    progress.note(f"session {session.name}{asleep}. /quit or Ctrl-D leaves{begins}.")
     with _history():
         while True:
             try:
@@ -34,7 +34,7 @@ def talk(turns: Turns, timeout: int | None) -> int:
                 return ExitCode.OK
             except KeyboardInterrupt:
                 typer.echo()
-                screen.note("/quit or Ctrl-D leaves")
+                progress.note("/quit or Ctrl-D leaves")
                 continue
             if line in _QUIT:
                 return ExitCode.OK
@@ -43,22 +43,22 @@ def talk(turns: Turns, timeout: int | None) -> int:
 
 
 def _turn(turns: Turns, line: str, timeout: int | None) -> None:
-    screen = turns.screen
+    progress = turns.progress
     try:
         turns.refresh()
-        output = turns.take(line, screen.text, timeout)
+        output = turns.take(line, progress.text, timeout)
     except KeyboardInterrupt:
-        screen.note("\nno longer waiting; the answer is shown when the next one comes")
+        progress.note("\nno longer waiting; the answer is shown when the next one comes")
         return
     except CommandError as error:
         if error.code in _FATAL:
             raise
-        screen.error(str(error))
+        progress.error(str(error))
         return
-    screen.end_line()
+    progress.end_line()
     if output.status != "success":
-        screen.error(problem(output))
-    screen.note(_summary(output, screen.elapsed))
+        progress.error(problem(output))
+    progress.note(_summary(output, progress.elapsed))
 
 
 def _summary(output: POWorkerOutput, elapsed: float) -> str:

@@ -9,7 +9,7 @@ from orbiter.cli.kubectl.client import Kubectl, Object
 from orbiter.cli.kubectl.references import Found, Kind, resolve
 from orbiter.cli.kubectl.watch import ENDED
 from orbiter.cli.ui.outcome import CommandError, ExitCode
-from orbiter.cli.ui.screen import Screen, say
+from orbiter.cli.ui.progress import Progress, say
 
 LABELS: Final[dict[Kind, str]] = {
     "AgentTask": "orbiter.dev/agenttask",
@@ -33,16 +33,16 @@ def run_logs(
     found = resolve(kubectl, name)
     if attempt is not None and found.kind != "AgentTask":
         raise CommandError("--attempt is for tasks; a session has none", ExitCode.USAGE)
-    screen = Screen()
+    progress = Progress()
     try:
         pod = _pod(kubectl, found, attempt)
         while follow and (pod is None or _waits(pod)) and not _over(found):
-            screen.waiting(f"{_phase(found)}, no log yet")
+            progress.waiting(f"{_phase(found)}, no log yet")
             time.sleep(_LOOK_AGAIN_SECONDS)
             found = resolve(kubectl, found.reference)
             pod = _pod(kubectl, found, attempt)
     finally:
-        screen.done()
+        progress.done()
     if pod is None:
         raise _no_pod(found, attempt)
     if found.kind == "AgentTask":

@@ -6,7 +6,7 @@ from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.turns import EXIT_CODES, as_json_line, open_turns, problem
 from orbiter.cli.ui.input import parse_seconds
 from orbiter.cli.ui.outcome import CommandError, ExitCode
-from orbiter.cli.ui.screen import say
+from orbiter.cli.ui.progress import say
 
 
 def run_rotate(
@@ -29,5 +29,5 @@ def run_rotate(
             before = f" (it was {session.session_id})" if session.session_id else ""
             say(f"session {session.name} begins anew as {output.session_id}{before}")
         else:
-            turns.screen.error(problem(output))
+            turns.progress.error(problem(output))
         return EXIT_CODES.get(output.status, ExitCode.FAILED)

@@ -7,7 +7,7 @@ from typing import Final
 from orbiter.cli.kubectl.client import Kubectl, Object
 from orbiter.cli.kubectl.references import resolve
 from orbiter.cli.ui.outcome import CommandError, ExitCode
-from orbiter.cli.ui.screen import Screen
+from orbiter.cli.ui.progress import Progress
 from orbiter.cli.ui.text import one_line
 
 _NEW_SECONDS: Final = 10.0
@@ -21,7 +21,7 @@ class Session:
     Attributes:
         worker_id: Part of the streams' names; empty until the operator has seen the session.
         suspended: `spec.operatingMode` is Suspended: messages wait.
-        trouble: Why it cannot answer, empty when nothing speaks against it.
+        unavailable_reason: Why it cannot answer, empty when nothing speaks against it.
         hint: Why an answer takes its time, empty when nothing is unusual.
         commands: Words that begin a new session.
     """
@@ -35,7 +35,7 @@ class Session:
     output_stream: str
     session_id: str
     suspended: bool
-    trouble: str
+    unavailable_reason: str
     hint: str
     commands: tuple[str, ...]
 
@@ -52,9 +52,9 @@ class Session:
                 """ -p '{"spec":{"operatingMode":"Running"}}'`""",
                 ExitCode.WAITING,
             )
-        if self.trouble:
+        if self.unavailable_reason:
             raise CommandError(
-                f"session {self.name} cannot answer: {self.trouble};"
+                f"session {self.name} cannot answer: {self.unavailable_reason};"
                 f" `kubectl orbiter describe pos/{self.name}` says more"
             )
         if not self.input_stream:
@@ -79,7 +79,7 @@ def read_session(found: Object) -> Session:
         output_stream=status.get("outputStream", ""),
         session_id=status.get("sessionId", ""),
         suspended=spec.get("operatingMode") == "Suspended",
-        trouble=_trouble(status),
+        unavailable_reason=_unavailable_reason(status),
         hint=_hint(status),
         commands=tuple(spec.get("rotation", {}).get("commands", ("/new",))),
     )
@@ -94,15 +94,17 @@ def find_session(kubectl: Kubectl, name: str) -> Session:
     return read_session(resolve(kubectl, name, ("POSession",)).object)
 
 
-def taken_up(kubectl: Kubectl, name: str, screen: Screen) -> Session:
+def taken_up(kubectl: Kubectl, name: str, progress: Progress) -> Session:
     """Read the session that is meant; a new one may need a moment until its streams exist."""
-    screen.start()
+    progress.start()
     session = find_session(kubectl, name)
-    while not (session.input_stream or session.trouble) and screen.elapsed < _NEW_SECONDS:
-        screen.waiting("waiting for the operator…")
+    while (
+        not (session.input_stream or session.unavailable_reason) and progress.elapsed < _NEW_SECONDS
+    ):
+        progress.waiting("waiting for the operator…")
         time.sleep(_LOOK_AGAIN_SECONDS)
         session = find_session(kubectl, name)
-    screen.done()
+    progress.done()
     return session
 
 
@@ -114,7 +116,7 @@ def _unavailable(status: Object) -> tuple[str, str]:
     return "", ""
 
 
-def _trouble(status: Object) -> str:
+def _unavailable_reason(status: Object) -> str:
     reason, message = _unavailable(status)
     if status.get("phase") != "Failed" and not reason.startswith("Duplicate"):
         return ""

@@ -13,7 +13,7 @@ from orbiter.cli.kubectl.references import parse
 from orbiter.cli.kubectl.watch import follow
 from orbiter.cli.ui.input import given_or_read, parse_seconds
 from orbiter.cli.ui.outcome import CommandError, ExitCode
-from orbiter.cli.ui.screen import say
+from orbiter.cli.ui.progress import say
 
 _LONGEST_SLUG = 40
 

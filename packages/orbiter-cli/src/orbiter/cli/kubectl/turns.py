@@ -12,12 +12,12 @@ from orbiter.cli.kubectl.conversation import Answer, Conversation
 from orbiter.cli.kubectl.redis_forward import RedisForward
 from orbiter.cli.kubectl.session import Session, find_session, taken_up
 from orbiter.cli.ui.outcome import CommandError, ExitCode
-from orbiter.cli.ui.screen import Screen
+from orbiter.cli.ui.progress import Progress
 from orbiter_contracts import POWorkerOutput
 
 _TICK_MS = 200
-_LOOK_SECONDS = 2.0
-_LOOK_WHEN_BUSY_SECONDS = 10.0
+_CHECK_SECONDS = 2.0
+_CHECK_BUSY_SECONDS = 10.0
 
 EXIT_CODES = {
     "success": ExitCode.OK,
@@ -39,7 +39,7 @@ class Turns:
     kubectl: Kubectl
     session: Session
     conversation: Conversation
-    screen: Screen
+    progress: Progress
     unanswered: list[str] = field(default_factory=list)
 
     def take(
@@ -59,13 +59,13 @@ class Turns:
             CommandError: It cannot be answered any more, or not in time.
         """
         self.session.check()
-        self.screen.start()
+        self.progress.start()
         request = self.conversation.send(prompt, timeout)
         self.unanswered.append(request)
-        answer, look_at = Answer(), _LOOK_SECONDS
+        answer, check_at = Answer(), _CHECK_SECONDS
         while True:
             doing = self._doing(request)
-            self.screen.waiting(doing)
+            self.progress.waiting(doing)
             for output in self.conversation.hear(_TICK_MS):
                 if output.request_id in self.unanswered[:-1]:
                     self._late(output)
@@ -73,25 +73,25 @@ class Turns:
                     continue
                 if text := answer.add(output):
                     if answer.restarted:
-                        self.screen.note("(the worker was restarted and answers anew)")
+                        self.progress.note("(the worker was restarted and answers anew)")
                         answer.restarted = False
                     show(text)
                 if output.is_final:
                     self.unanswered.remove(request)
-                    self.screen.done()
+                    self.progress.done()
                     return output
-            if timeout is not None and self.screen.elapsed > timeout:
-                self._look()
+            if timeout is not None and self.progress.elapsed > timeout:
+                self._check_session()
                 raise CommandError(
                     f"no answer of session {self.session.name} within {timeout} s"
                     f" ({self._doing(request)});"
                     f" the message {request} stays in the queue",
                     ExitCode.TIMEOUT,
                 )
-            if self.screen.elapsed > look_at:
-                self._look()
+            if self.progress.elapsed > check_at:
+                self._check_session()
                 busy = doing.startswith("thinking")
-                look_at = self.screen.elapsed + (_LOOK_WHEN_BUSY_SECONDS if busy else _LOOK_SECONDS)
+                check_at = self.progress.elapsed + (_CHECK_BUSY_SECONDS if busy else _CHECK_SECONDS)
 
     def refresh(self) -> None:
         """Read the session's object anew."""
@@ -106,7 +106,7 @@ class Turns:
         hint = self.session.hint
         return f"waking… ({hint})" if hint else "waking…"
 
-    def _look(self) -> None:
+    def _check_session(self) -> None:
         """End the wait for what will not come; an API server that is away proves nothing."""
         try:
             self.refresh()
@@ -122,8 +122,8 @@ class Turns:
     def _late(self, output: POWorkerOutput) -> None:
         if output.is_final:
             self.unanswered.remove(output.request_id)
-            self.screen.note("(the answer to an earlier message)")
-            self.screen.text(f"{output.text or output.error}\n\n")
+            self.progress.note("(the answer to an earlier message)")
+            self.progress.text(f"{output.text or output.error}\n\n")
 
 
 def problem(output: POWorkerOutput) -> str:
@@ -140,18 +140,18 @@ def as_json_line(output: POWorkerOutput) -> str:
 @contextmanager
 def open_turns(kubectl: Kubectl, name: str, redis_url: str | None) -> Iterator[Turns]:
     """Everything a turn needs; what was started for it ends with it, also when we are told to."""
-    screen = Screen()
-    session = taken_up(kubectl, name, screen)
+    progress = Progress()
+    session = taken_up(kubectl, name, progress)
     session.check()
     with _ended_by_signals(), RedisForward(kubectl, redis_url) as forward:
         try:
-            yield Turns(kubectl, session, Conversation(forward, session), screen)
+            yield Turns(kubectl, session, Conversation(forward, session), progress)
         except KeyboardInterrupt:
-            screen.note("interrupted; what was sent is answered all the same")
+            progress.note("interrupted; what was sent is answered all the same")
             raise
         finally:
-            screen.done()
-            screen.end_line()
+            progress.done()
+            progress.end_line()
 
 
 @contextmanager

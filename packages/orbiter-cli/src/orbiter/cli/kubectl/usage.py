@@ -8,7 +8,7 @@ import typer
 from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.references import Found, resolve
 from orbiter.cli.ui.outcome import ExitCode
-from orbiter.cli.ui.screen import say
+from orbiter.cli.ui.progress import say
 from orbiter.cli.ui.text import facts_table
 
 _TOKENS = {

@@ -14,13 +14,12 @@ from orbiter.cli.kubectl.client import EVENT, Kubectl, Object, decode, explain
 from orbiter.cli.kubectl.references import RESOURCES, resolve
 from orbiter.cli.ui.input import parse_seconds
 from orbiter.cli.ui.outcome import CommandError, ExitCode
-from orbiter.cli.ui.screen import Screen, say
+from orbiter.cli.ui.progress import Progress, say
 from orbiter.cli.ui.text import facts_table, one_line, seconds, spent
 
 _PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 4.0)
 """Seconds between tries of a watch that does not come about: an API server restarts meanwhile."""
 ENDED: Final = ("Completed", "Failed", "Cancelled")
-Stream = Generator[Object, None, None]
 _EXIT_CODES: Final = {
     "Completed": ExitCode.OK,
     "Failed": ExitCode.FAILED,
@@ -42,25 +41,25 @@ def follow(kubectl: Kubectl, name: str, *, timeout: int | None, as_json: bool) -
     Raises:
         CommandError: It was deleted, or time was over.
     """
-    screen = Screen()
-    told = None
+    progress = Progress()
+    shown = None
     try:
-        with closing(changes(kubectl, name, timeout, screen)) as objects:
+        with closing(changes(kubectl, name, timeout, progress)) as objects:
             for task in objects:
                 status = task.get("status", {})
-                if (now_told := _telling(status)) != told:
-                    told = now_told
-                    _tell(screen, task, as_json=as_json)
+                if (current := _telling(status)) != shown:
+                    shown = current
+                    _tell(progress, task, as_json=as_json)
                 if stands(task):
-                    screen.done()
+                    progress.done()
                     if not as_json:
                         say(summary(task))
                     return _EXIT_CODES[status["phase"]]
     except KeyboardInterrupt:
-        screen.note(f"no longer watching; `kubectl orbiter cancel {name}` would stop the task")
+        progress.note(f"no longer watching; `kubectl orbiter cancel {name}` would stop the task")
         raise
     finally:
-        screen.done()
+        progress.done()
     raise CommandError(
         f"task {name} has not ended within {timeout} s; it goes on", ExitCode.TIMEOUT
     )
@@ -84,7 +83,7 @@ def question_of(task: Object) -> tuple[str, str] | None:
 
 
 def changes(
-    kubectl: Kubectl, name: str, timeout: int | None, screen: Screen
+    kubectl: Kubectl, name: str, timeout: int | None, progress: Progress
 ) -> Generator[Object, None, None]:
     """Every state of a task from now on, until time is over. A watch that breaks begins anew.
 
@@ -96,8 +95,8 @@ def changes(
         *("--watch", "--output-watch-events", "-o", "json"),
     )
     broken = 0
-    while timeout is None or screen.elapsed < timeout:
-        with kubectl.running(*words) as child, _killed_after(child, timeout, screen):
+    while timeout is None or progress.elapsed < timeout:
+        with kubectl.running(*words) as child, _killed_after(child, timeout, progress):
             assert child.stdout is not None and child.stderr is not None  # noqa: S101, PT018
             for line in child.stdout:
                 event = decode(line, root=EVENT)
@@ -124,12 +123,12 @@ def _be_there(kubectl: Kubectl, name: str) -> None:
 
 
 @contextmanager
-def _killed_after(child: "Popen[str]", timeout: int | None, screen: Screen) -> Iterator[None]:
+def _killed_after(child: "Popen[str]", timeout: int | None, progress: Progress) -> Iterator[None]:
     """End a child when time is over, so that nobody waits for its next line."""
     if timeout is None:
         yield
         return
-    clock = threading.Timer(max(0.0, timeout - screen.elapsed), child.kill)
+    clock = threading.Timer(max(0.0, timeout - progress.elapsed), child.kill)
     clock.start()
     try:
         yield
@@ -142,7 +141,7 @@ def _telling(status: Object) -> tuple[Any, ...]:
     return tuple(status.get(field) for field in ("phase", "message", "progress", "attempts"))
 
 
-def _tell(screen: Screen, task: Object, *, as_json: bool) -> None:
+def _tell(progress: Progress, task: Object, *, as_json: bool) -> None:
     status = task.get("status", {})
     if as_json:
         typer.echo(json.dumps({"name": task["metadata"]["name"], "status": status}))
@@ -152,10 +151,10 @@ def _tell(screen: Screen, task: Object, *, as_json: bool) -> None:
     if phase == "InputRequired" and question_of(task) is None:
         about = ["answered; a new Job goes on with it"]
     text = one_line(next((each for each in about if each), ""), 160)
-    screen.done()
-    say(f"{seconds(screen.elapsed):>8}  {phase:<13}  {text}".rstrip())
+    progress.done()
+    say(f"{seconds(progress.elapsed):>8}  {phase:<13}  {text}".rstrip())
     if phase not in ENDED:
-        screen.waiting(phase)
+        progress.waiting(phase)
 
 
 def summary(task: Object) -> str:

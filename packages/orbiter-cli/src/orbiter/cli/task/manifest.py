@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from orbiter.cli.agent.agent_types import AGENT_TYPES, UNKNOWN_TYPE
-from orbiter.cli.agent.yaml_lines import Document, read_documents
+from orbiter.cli.agent.yaml_lines import Document, fast, read_documents
 from orbiter.cli.ui.outcome import UsageError
 from orbiter.cli.ui.sentences import shown
 
@@ -117,18 +117,18 @@ def check(document: Document) -> list[str]:
 
     validator = Draft202012Validator(_strict(_schema()))
     found = sorted(validator.iter_errors(document.values), key=lambda error: list(error.path))
-    told = [document.told([*error.path, *_extra(error)], _words(error)) for error in found]
+    mistakes = [document.mistake([*error.path, *_extra(error)], _words(error)) for error in found]
     name = str((document.values.get("metadata") or {}).get("name", ""))
     if not _NAME.fullmatch(name):
-        told.append(document.told(["metadata", "name"], f"{name!r} is no name of an object"))
-    if not told:
+        mistakes.append(document.mistake(["metadata", "name"], f"{name!r} is no name of an object"))
+    if not mistakes:
         spec = _filled(_schema()["properties"]["spec"], document.values["spec"])
-        told += [
-            document.told(["spec", *place], message + _value_at(spec, place))
+        mistakes += [
+            document.mistake(["spec", *place], message + _value_at(spec, place))
             for message, (place, holds) in CHECKS.items()
             if not holds(spec)
         ]
-    return told
+    return mistakes
 
 
 def _value_at(spec: Object, place: tuple[str, ...]) -> str:
@@ -158,7 +158,7 @@ def _secret(obj: Object) -> dict[str, str]:
 @cache
 def _schema() -> Object:
     text = (files("orbiter.cli") / "data" / "agenttask.yaml").read_text(encoding="utf-8")
-    schema: Object = yaml.safe_load(text)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema: Object = fast(yaml.load, text)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return schema
 
 

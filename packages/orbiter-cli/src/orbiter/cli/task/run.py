@@ -12,8 +12,9 @@ from typing import Any, Protocol
 
 from orbiter_contracts import DeveloperWorkerOutput
 from orbiter_contracts.bounds import one_line
-from orbiter_contracts.outcome import CRASHED, Result, TaskUsage, outcome, total_usage
+from orbiter_contracts.outcome import CRASHED, Result, outcome
 from orbiter_contracts.retry import RetryPolicy
+from orbiter_contracts.usage import TaskUsage, total_usage
 
 Ask = Callable[[str], Awaitable[str | None]]
 """Asks a person the question; None when there is nobody to answer."""

@@ -17,13 +17,13 @@ def prompt_of(manifest: Manifest) -> str:
     return _config(manifest, manifest.spec["promptFrom"]["configMapKeyRef"], "promptFrom")
 
 
-def environment(manifest: Manifest, own: dict[str, str], place: Path) -> dict[str, str]:
+def environment(manifest: Manifest, own: dict[str, str], private: Path) -> dict[str, str]:
     """The environment of the worker: ours, and what the task's agent is given.
 
     Args:
         manifest: The task.
         own: Our environment; secrets that are not in the file are looked for there by their key.
-        place: Directory, which nobody else reads, for what has to be a file.
+        private: Directory that nobody else reads, for what has to be a file.
 
     Raises:
         UsageError: A Secret or ConfigMap that is named is nowhere.
@@ -35,12 +35,12 @@ def environment(manifest: Manifest, own: dict[str, str], place: Path) -> dict[st
     for item in agent.get("env") or ():
         found[item["name"]] = _value(manifest, item, own)
     if source := agent.get("fileFrom"):
-        file = place / "agent.yaml"
+        file = private / "agent.yaml"
         file.write_text(_config(manifest, source["configMapKeyRef"], "agent.fileFrom"))
         found["AGENT_FILE"] = str(file)
     git = (manifest.spec.get("workspace") or {}).get("git") or {}
     if reference := git.get("credentialsSecretRef"):
-        found["GIT_CREDENTIALS_DIR"] = str(_git(manifest, reference["name"], place))
+        found["GIT_CREDENTIALS_DIR"] = str(_git(manifest, reference["name"], private))
     return found
 
 
@@ -68,12 +68,12 @@ def _config(manifest: Manifest, reference: Object, field: str) -> str:
     return str(text)
 
 
-def _git(manifest: Manifest, name: str, place: Path) -> Path:
+def _git(manifest: Manifest, name: str, private: Path) -> Path:
     if name not in manifest.secrets:
         raise UsageError(
             f"spec.workspace.git.credentialsSecretRef: Secret {name} is not in the file; add it"
         )
-    directory = place / "git"
+    directory = private / "git"
     directory.mkdir(mode=0o700)
     for key, value in manifest.secrets[name].items():
         file = directory / key

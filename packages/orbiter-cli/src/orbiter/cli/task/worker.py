@@ -25,9 +25,9 @@ from orbiter_contracts import (
     encode,
 )
 from orbiter_contracts.attempts import Attempt, request_id, session_of
+from orbiter_contracts.environment import agent_environment
 from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT, DEVELOPER_OUTPUT
 from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS
-from orbiter_contracts.variables import agent_environment
 
 _STOP_SECONDS = 20.0
 _KILL = signal.SIGKILL

@@ -67,14 +67,18 @@ class UsageError(CommandError):
 
 
 @contextmanager
-def usage() -> Iterator[None]:
-    """Take what goes wrong inside for a mistake in the command line or a file it names."""
+def usage(option: str = "") -> Iterator[None]:
+    """Take what goes wrong inside for a mistake in the command line or a file it names.
+
+    Args:
+        option: Begins the error, with a space behind it.
+    """
     try:
         yield
     except UsageError:
         raise
     except OrbiterError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(f"{option}{error}") from error
 
 
 def ends(command: Callable[P, int | None]) -> Callable[P, None]:
@@ -88,7 +92,7 @@ def ends(command: Callable[P, int | None]) -> Callable[P, None]:
 
 
 def exit_code(command: Callable[[], int | None]) -> int:
-    """Run a command to its exit code. No error leaves it: each is told in a sentence."""
+    """Run a command to its exit code. No error leaves it: each is reported in a sentence."""
     try:
         code = command() or ExitCode.OK
         sys.stdout.flush()
@@ -102,11 +106,11 @@ def exit_code(command: Callable[[], int | None]) -> int:
     except typer.Exit:
         raise
     except Exception as error:
-        return told(error)
+        return report(error)
     return code
 
 
-def told(error: Exception) -> ExitCode:
+def report(error: Exception) -> ExitCode:
     """Tell an error; returns the exit code that it means."""
     from pydantic import ValidationError
 

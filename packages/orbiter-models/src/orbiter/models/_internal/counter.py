@@ -10,7 +10,7 @@ class Counter:
 
     def __init__(self) -> None:
         self._seen: dict[str, int] = {}
-        self._told = Usage()
+        self._reported = Usage()
 
     def add(self, usage: Any) -> "Counter":
         """Take what the API tells; what it leaves out stays as it was."""
@@ -25,10 +25,10 @@ class Counter:
                 self._seen[name] = value
         return self
 
-    def news(self) -> Usage:
+    def increment(self) -> Usage:
         """Return what has not been told yet, so that what a stream tells adds up."""
-        before, self._told = self._told, self.usage
-        now = self._told
+        before, self._reported = self._reported, self.usage
+        now = self._reported
         return Usage(
             input_tokens=now.input_tokens - before.input_tokens,
             output_tokens=now.output_tokens - before.output_tokens,

@@ -8,6 +8,7 @@ import asyncio
 import importlib
 import os
 import random
+import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -39,7 +40,7 @@ class SdkClient:
 
     def __init__(
         self, config: ModelConfig, *, client_class: str, key_variables: Mapping[str, str],
-        url_variable: str, clock: Clock,
+        url_variable: str, public_url: str, clock: Clock,
     ) -> None:  # fmt: skip
         """Check the settings; nothing is imported or sent.
 
@@ -48,10 +49,12 @@ class SdkClient:
             client_class: Name of the async client in the SDK, which is named as the provider.
             key_variables: Environment variables that may hold the key, and what the SDK calls it.
             url_variable: Environment variable that may hold the address.
+            public_url: The vendor's own address, as an example.
             clock: Time and chance.
 
         Raises:
-            ModelError: There is no key, and no address of a server that might need none.
+            ModelError: There is no key, and no address of a server that might need none; or the
+                address is no URL.
         """
         self.config = config
         self.clock = clock
@@ -65,6 +68,10 @@ class SdkClient:
         self._key = next(keys, None)
         self._key_variable = next(iter(key_variables))
         self._url_from = "base_url" if config.base_url else url_variable
+        if self.base_url is not None and not _is_http(self.base_url):
+            # of what is no URL, whatever might be a user and a password
+            shown = re.sub(r"(?is)^(\w+://)?(?:.*@)?([^?#]*).*$", r"\1\2", self.base_url)
+            raise self.error(f"{self._url_from} is {shown!r}: set it to a URL such as {public_url}")
         if self._key is None and self.base_url is None:
             raise self.error(f"no API key: set {self._key_variable} or give api_key=")
 
@@ -190,6 +197,16 @@ def _without_user(url: str) -> str:
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}"
+
+
+def _is_http(url: str) -> bool:
+    """Whether a request can be sent there."""
+    try:
+        parts = urlsplit(url)
+        there = parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(there) and not re.search(r"\s", url)
 
 
 def _header(failure: Any, name: str) -> str | None:

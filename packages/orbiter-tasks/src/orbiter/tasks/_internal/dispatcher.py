@@ -187,16 +187,19 @@ class Dispatcher:
                 event_type=EventType.LOG,
                 payload={"orphaned": times, "owner": task.owner},
             )
-            again = times <= self._rules.orphan_retries
+            retried = times <= self._rules.orphan_retries
             logger.warning(
-                "task %s was left by %s: %s", task.id, task.owner, "re-queued" if again else "fails"
+                "task %s was left by %s: %s",
+                task.id,
+                task.owner,
+                "re-queued" if retried else "fails",
             )
             try:
                 await self._store.move(
                     task.id,
-                    TaskState.PENDING if again else TaskState.FAILED,
+                    TaskState.PENDING if retried else TaskState.FAILED,
                     guard=Guard(owner=task.owner, expired=True),
-                    error=None if again else _lost(task, times),
+                    error=None if retried else _lost(task, times),
                     events=[note],
                 )
             except TransitionError as refused:

@@ -24,12 +24,12 @@ class Following:
         """Know nothing yet.
 
         Args:
-            changed: Called with a task and the number of its events that were told before; -1
+            changed: Called with a task and the number of its events that were reported before; -1
                 when the task is new.
         """
         self._changed = changed
         self._tasks: dict[str, Task] = {}
-        self._told: dict[str, int] = {}
+        self._reported: dict[str, int] = {}
         self._run: asyncio.Task[None] | None = None
         self.wanted = False
         """Whether anybody wants to be told."""
@@ -44,7 +44,7 @@ class Following:
         return self._tasks.get(task_id) if self.active else None
 
     def learn(self, obj: Object, *, tell: bool = True) -> Task:
-        """Take note of an object; what is already known of its past is kept as it was told."""
+        """Take note of an object; what is already known of its past is kept as it was reported."""
         task = read(obj)
         if not self.wanted:
             return task
@@ -54,18 +54,18 @@ class Following:
                 return old
             if len(old.events) <= len(task.events):
                 task.events = [*old.events, *task.events[len(old.events) :]]
-        told = self._told.get(task.id, -1)
+        reported = self._reported.get(task.id, -1)
         if self.active:
             self._tasks[task.id] = task
-        self._told[task.id] = len(task.events)
-        if tell and (told < 0 or told < len(task.events)):
-            self._changed(task, told)
+        self._reported[task.id] = len(task.events)
+        if tell and (reported < 0 or reported < len(task.events)):
+            self._changed(task, reported)
         return task
 
     def expect(self, task_id: str) -> None:
         """A task is about to be created here: it is news, also if a list has it first."""
         if self.wanted:
-            self._told.setdefault(task_id, -1)
+            self._reported.setdefault(task_id, -1)
 
     def start(self, api: "AgentTaskApi") -> None:
         """Follow the changes from now on, if anybody wants to be told."""
@@ -78,7 +78,7 @@ class Following:
             self._run.cancel()
         self._run = None
         self._tasks.clear()
-        self._told.clear()
+        self._reported.clear()
 
     async def _follow(self, api: "AgentTaskApi") -> None:
         version = ""
@@ -113,9 +113,9 @@ class Following:
             self._forget(name)
         for item in items:
             # What was there before anybody asked is no news.
-            self.learn(item, tell=item["metadata"]["name"] in self._told)
+            self.learn(item, tell=item["metadata"]["name"] in self._reported)
         return version
 
     def _forget(self, name: str) -> None:
         self._tasks.pop(name, None)
-        self._told.pop(name, None)
+        self._reported.pop(name, None)

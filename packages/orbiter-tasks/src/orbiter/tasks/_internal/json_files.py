@@ -99,7 +99,7 @@ class TaskFiles:
             task = self._load(self._path(_task_id(name)))
             if task is not None and task.state is TaskState.PENDING:
                 return task
-            self._announce(lock)
+            self._notify_watchers(lock)
             markers.discard(name)
         return None
 
@@ -136,11 +136,11 @@ class TaskFiles:
         unfinished.replace(path)
 
     def _mark(self, lock: int, task: Task) -> None:
-        self._announce(lock)
+        self._notify_watchers(lock)
         if task.state in ACTIVE:
             self._markers[task.state].add(_marker(task))
 
-    def _announce(self, lock: int) -> None:
+    def _notify_watchers(self, lock: int) -> None:
         """Tell other processes that the markers change; before they do, lest we die between."""
         self._generation = (self._generation + 1) % 2**64
         os.pwrite(lock, self._generation.to_bytes(8, "big"), 0)

@@ -93,7 +93,7 @@ def set_aside(db: sqlite3.Connection, place: int, query: str, now: datetime) -> 
     """
     db.execute("BEGIN IMMEDIATE")
     try:
-        task = _mended(db, place, query, now)
+        task = _repaired(db, place, query, now)
     except BaseException:
         db.execute("ROLLBACK")
         raise
@@ -101,7 +101,7 @@ def set_aside(db: sqlite3.Connection, place: int, query: str, now: datetime) -> 
     return task
 
 
-def _mended(db: sqlite3.Connection, place: int, query: str, now: datetime) -> Task | None:
+def _repaired(db: sqlite3.Connection, place: int, query: str, now: datetime) -> Task | None:
     row = db.execute(query, [place]).fetchone()
     if row is None:
         return None
@@ -110,7 +110,7 @@ def _mended(db: sqlite3.Connection, place: int, query: str, now: datetime) -> Ta
     except UnreadableRowError as error:
         reason = str(error)
     task_id = _free_id(db, place)
-    ended = _mend_events(db, place, task_id, now)
+    ended = _repair_events(db, place, task_id, now)
     try:
         task = read_row((*row[:7], ""))
         task.events = ended
@@ -144,7 +144,7 @@ def _mended(db: sqlite3.Connection, place: int, query: str, now: datetime) -> Ta
 _OWN = "id, created_at, state, owner, lease_until, version"
 
 
-def _mend_events(
+def _repair_events(
     db: sqlite3.Connection, place: int, task_id: str, now: datetime
 ) -> list[TaskEvent]:
     """Copy away the events that cannot be read; return all, with a note in their place."""

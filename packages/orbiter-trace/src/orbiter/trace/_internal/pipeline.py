@@ -49,7 +49,7 @@ class Pipeline:
         self._queue: deque[NoteSpan] = deque()
         self._closed = False
         self._busy: Any = None
-        self._told: list[Any] = []
+        self._reported: list[Any] = []
         self._renew()
         atexit.register(self.shutdown)
         forked = WeakMethod(self._after_fork)
@@ -180,9 +180,9 @@ class Pipeline:
 
     def _tell_lost(self, exporter: Any) -> None:
         """Say once that an exporter loses spans, and where they should have gone."""
-        if exporter in self._told:
+        if exporter in self._reported:
             return
-        self._told.append(exporter)
+        self._reported.append(exporter)
         endpoint = getattr(exporter, "_endpoint", None)
         if endpoint is None:
             logger.warning("%s did not answer: spans are lost to it", type(exporter).__name__)

@@ -12,7 +12,7 @@ from orbiter.cli.ui.text import plain
 _COLUMNS = ("NAME", "PHASE", "AGENT", "MESSAGE", "DURATION", "COST", "ATTEMPTS", "REASON")
 
 
-class Screen:
+class Display:
     """Progress and questions go to standard error, the result to standard output.
 
     Args:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orbiter_contracts.endings import NAME_LOST, UNUSABLE, name_in_use, says_name_in_use
+from orbiter_contracts.exit_codes import NAME_LOST, UNUSABLE, name_in_use, says_name_in_use
 
 SENTENCE = name_in_use("at.alice", "node-1")
 

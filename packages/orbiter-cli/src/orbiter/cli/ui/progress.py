@@ -22,7 +22,7 @@ def say(text: str, *, err: bool = False) -> None:
     typer.echo(plain(text), err=err)
 
 
-class Screen:
+class Progress:
     """One terminal.
 
     Args:
