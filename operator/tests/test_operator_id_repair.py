@@ -123,7 +123,7 @@ async def test_a_shared_stream_whose_ids_have_run_out_takes_entries_again(client
     await redis.xreadgroup(group, "c", {stream: ">"})
     await redis.xadd(stream, {"data": "x"}, id=LAST_ID)
     await redis.xadd(dead_letter(stream), {"data": "x"}, id=LAST_ID)
-    await StreamRepair(client, dead.append).mend_shared()
+    await StreamRepair(client, dead.append).repair_shared()
     assert dead.count(stream) == 1
     later = await redis.xadd(stream, {"data": "later"})
     assert sane(later)
@@ -157,7 +157,7 @@ async def test_thousands_of_entries_with_ids_out_of_range_are_repaired_at_once(c
             pipe.xadd(DEVELOPER_INPUT, {"data": "x"}, id=f"18446744073709551615-{number}")
         await pipe.execute()
     await redis.xreadgroup(DEVELOPER_GROUP, "c", {DEVELOPER_INPUT: ">"})
-    await StreamRepair(client).mend_shared()
+    await StreamRepair(client).repair_shared()
     assert await redis.xlen(DEVELOPER_INPUT) == 0
     assert (await redis.xpending(DEVELOPER_INPUT, DEVELOPER_GROUP))["pending"] == 0
     assert sane(await redis.xadd(DEVELOPER_INPUT, {"data": "later"}))
@@ -166,7 +166,7 @@ async def test_thousands_of_entries_with_ids_out_of_range_are_repaired_at_once(c
 async def test_a_stream_of_the_present_is_left_alone(client, redis):
     await redis.xgroup_create(DEVELOPER_OUTPUT, OPERATOR_GROUP, id="0", mkstream=True)
     entry = await redis.xadd(DEVELOPER_OUTPUT, {"data": "x"})
-    await StreamRepair(client).mend_shared()
+    await StreamRepair(client).repair_shared()
     assert await newest(redis, DEVELOPER_OUTPUT) == entry
     assert not await redis.exists(LIFECYCLE)
 
