@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """A front end of a POSession in sixty lines: a terminal bot over its two Redis streams.
 
-    REDIS_URL=redis://chat-default:PASSWORD@127.0.0.1:6379/0 \\
-        python examples/chat_bot.py WORKER_ID USER_ID
+    REDIS_URL=redis://chat-default:PASSWORD@127.0.0.1 python examples/chat_bot.py WORKER_ID USER_ID
 
 WORKER_ID is the POSession's `status.workerId`, USER_ID its `spec.userId`. docs/sessions.md explains
 the streams; a bot for a chat network differs only in where its lines come from and go to.
