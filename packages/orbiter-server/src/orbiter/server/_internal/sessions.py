@@ -22,6 +22,10 @@ from orbiter.server.models import (
 )
 
 TITLE = 80
+_THEIRS = "(:user IS NULL OR user = :user)"
+_THEIR_SESSIONS = "(SELECT id FROM sessions WHERE :user IS NULL OR user = :user)"
+_COUNT = "SELECT count(*) FROM sessions"
+_AGENT = "SELECT agent FROM sessions"
 _conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
 _SESSION = """
 SELECT id, agent, title, created_at, updated_at,
@@ -47,27 +51,34 @@ class Sessions:
         self._database = database
         self._clock = clock
 
-    async def create(self, agent: str) -> SessionInfo:
-        """Begin a session."""
+    async def create(self, agent: str, user: str | None) -> SessionInfo:
+        """Begin a session; it belongs to that user, or to nobody."""
         now = self._clock()
         key = new_id("session")
         await self._database.do(
             lambda db: db.execute(
-                "INSERT INTO sessions (id, agent, created_at, updated_at) VALUES (?, ?, ?, ?)",
-                (key, agent, now, now),
+                "INSERT INTO sessions (id, agent, user, created_at, updated_at) "
+                "VALUES (?, ?, ?, ?, ?)",
+                (key, agent, user or "", now, now),
             )
         )
         return SessionInfo(id=key, agent=agent, created_at=_time(now), updated_at=_time(now))
 
-    async def get(self, session_id: str) -> SessionDetail:
+    async def get(self, session_id: str, user: str | None) -> SessionDetail:
         """Return a session with its runs and what was said.
+
+        Args:
+            session_id: Which one.
+            user: Who asks: what belongs to others is not there. None sees all, here as below.
 
         Raises:
             RequestError: There is none.
         """
 
         def work(db: sqlite3.Connection) -> SessionDetail:
-            row = db.execute(f"{_SESSION} WHERE id = ?", (session_id,)).fetchone()
+            row = db.execute(
+                f"{_SESSION} WHERE id = :id AND {_THEIRS}", {"id": session_id, "user": user}
+            ).fetchone()
             if row is None:
                 raise unknown("session", session_id)
             runs = db.execute(f"{_RUN} WHERE session_id = ? ORDER BY place", (session_id,))
@@ -79,23 +90,24 @@ class Sessions:
 
         return await self._database.do(work)
 
-    async def page(self, limit: int, after: str | None) -> SessionList:
+    async def page(self, limit: int, after: str | None, user: str | None) -> SessionList:
         """Return sessions, the latest first, behind a cursor."""
-        where: str = ""
-        values: list[Any] = []
+        where = "" if user is None else "WHERE user = :user"
+        behind = where
+        values: dict[str, Any] = {"user": user, "limit": limit + 1}
         if after is not None:
             updated, _, key = after.partition("~")
-            where, values = " WHERE (updated_at, id) < (?, ?)", [float(updated), key]
+            behind += f" {'AND' if where else 'WHERE'} (updated_at, id) < (:updated, :id)"
+            values |= {"updated": float(updated), "id": key}
 
         def work(db: sqlite3.Connection) -> SessionList:
             rows = db.execute(
-                f"{_SESSION}{where} ORDER BY updated_at DESC, id DESC LIMIT ?",
-                (*values, limit + 1),
+                f"{_SESSION} {behind} ORDER BY updated_at DESC, id DESC LIMIT :limit", values
             ).fetchall()
             more = rows[limit - 1] if len(rows) > limit else None
             return SessionList(
                 sessions=[_session(row) for row in rows[:limit]],
-                total=db.execute("SELECT count(*) FROM sessions").fetchone()[0],
+                total=db.execute(f"{_COUNT} {where}", values).fetchone()[0],
                 next=None if more is None else f"{more[4]!r}~{more[0]}",
             )
 
@@ -114,7 +126,9 @@ class Sessions:
 
         await self._database.do(work)
 
-    async def begin_run(self, session_id: str, input: str) -> tuple[RunInfo, Conversation]:
+    async def begin_run(
+        self, session_id: str, input: str, user: str | None
+    ) -> tuple[RunInfo, Conversation]:
         """Write down a new run and return it with the conversation before it.
 
         Raises:
@@ -124,7 +138,9 @@ class Sessions:
         key = new_id("run")
 
         def work(db: sqlite3.Connection) -> tuple[RunInfo, Conversation]:
-            row = db.execute("SELECT agent FROM sessions WHERE id = ?", (session_id,)).fetchone()
+            row = db.execute(
+                f"{_AGENT} WHERE id = :id AND {_THEIRS}", {"id": session_id, "user": user}
+            ).fetchone()
             if row is None:
                 raise unknown("session", session_id)
             before = _messages(db, session_id)
@@ -153,7 +169,7 @@ class Sessions:
 
         return await self._database.do(work)
 
-    async def run(self, run_id: str) -> RunInfo:
+    async def run(self, run_id: str, user: str | None) -> RunInfo:
         """Return a run.
 
         Raises:
@@ -161,7 +177,10 @@ class Sessions:
         """
 
         def work(db: sqlite3.Connection) -> RunInfo:
-            row = db.execute(f"{_RUN} WHERE id = ?", (run_id,)).fetchone()
+            row = db.execute(
+                f"{_RUN} WHERE id = :id AND session_id IN {_THEIR_SESSIONS}",
+                {"id": run_id, "user": user},
+            ).fetchone()
             if row is None:
                 raise unknown("run", run_id)
             return _run(row)
