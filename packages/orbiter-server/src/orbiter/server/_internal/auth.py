@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from orbiter.access import bearer_token, is_local, is_token
+from orbiter.server._internal.cluster_viewer import ClusterViewer
 from orbiter.server._internal.errors import RequestError, error_response
 from orbiter.server._internal.reviews import Reviews
 from orbiter.server._internal.viewer import READ_METRICS, Viewer, set_viewer
@@ -55,7 +56,7 @@ class Auth:
                 return Viewer()
             # metrics are read by programs of the cluster, with the token that they have anyway
             audience = "" if path == READ_METRICS.path else self._reviews.audience
-            return await self._reviews.viewer(given, audience)
+            return await ClusterViewer.of(self._reviews, given, audience)
         if self._token is None:
             if is_local(scope):
                 return Viewer()

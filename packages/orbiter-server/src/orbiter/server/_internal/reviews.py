@@ -20,14 +20,13 @@ from orbiter.server._internal.recent import Recent
 from orbiter.server._internal.review_models import (
     AUTHENTICATION,
     AUTHORIZATION,
-    GROUP,
     Person,
     access_review,
     allowed_by,
     person_of,
     token_review,
 )
-from orbiter.server._internal.viewer import Right, Viewer
+from orbiter.server._internal.viewer import Right
 from orbiter.server.config import ServerConfig
 from orbiter.types import OrbiterError
 
@@ -70,8 +69,8 @@ class Reviews:
         self._connecting = asyncio.Lock()
         self._slots = asyncio.Semaphore(AT_ONCE)
 
-    async def viewer(self, token: str | None, audience: str) -> "ClusterViewer":
-        """Return who presents a token.
+    async def person(self, token: str | None, audience: str) -> tuple[Person, float]:
+        """Return whose a token is, and until when that holds.
 
         Args:
             token: As it came; None is none.
@@ -82,15 +81,6 @@ class Reviews:
         """
         if token is None:
             raise self._needed("this needs a token of the cluster, as 'Authorization: Bearer ...'")
-        person, until = await self.person(token, audience)
-        return ClusterViewer(self, token, audience, person, until)
-
-    async def person(self, token: str, audience: str) -> tuple[Person, float]:
-        """Return whose a token is, and until when that holds.
-
-        Raises:
-            RequestError: See `viewer`.
-        """
         if len(token) > MOST_CHARACTERS or not _TOKEN.fullmatch(token):
             raise self._needed("this is no token of a cluster")
 
@@ -171,63 +161,6 @@ class Reviews:
             401, f"{problem}: 'kubectl create token SERVICEACCOUNT -n NAMESPACE{wanted}' makes one",
             code="cluster_token",
         )  # fmt: skip
-
-
-class ClusterViewer(Viewer):
-    """Somebody whom the cluster knows, with the rights that it gives them."""
-
-    lapses = True
-
-    def __init__(
-        self, reviews: Reviews, token: str, audience: str, person: Person, until: float
-    ) -> None:
-        self.user = person.username
-        self._reviews = reviews
-        self._token = token
-        self._audience = audience
-        self._person = person
-        self._until = until
-        self._required: dict[Right, None] = {}
-
-    async def may(self, right: Right) -> bool:
-        """Say whether they have a right."""
-        return (await self._reviews.allowed(self._token, self._person, right))[0]
-
-    async def require(self, right: Right) -> None:
-        """See that they have a right; a stream ends when it is gone.
-
-        Raises:
-            RequestError: 403, they do not; 503, nobody can say now.
-        """
-        allowed, until = await self._reviews.allowed(self._token, self._person, right)
-        if not allowed:
-            raise RequestError(403, self._refusal(right), code="forbidden")
-        self._required[right] = None
-        self._until = min(self._until, until)
-
-    async def lapsed(self) -> None:
-        """Return when token or rights are gone, or when nobody can say any more."""
-        try:
-            while True:
-                await asyncio.sleep(max(0.0, self._until - self._reviews.clock()))
-                self._person, self._until = await self._reviews.person(self._token, self._audience)
-                if self._person.username != self.user:
-                    return
-                for right in list(self._required):
-                    await self.require(right)
-        except RequestError:
-            return
-
-    def _refusal(self, right: Right) -> str:
-        if right.path:
-            return f"{self.user} may not {right.verb} {right.path}: it needs a ClusterRole for it"
-        what = f"{right.resource}.{GROUP}"
-        space = self._reviews.space(right)
-        name = f" {right.name}" if right.name else ""
-        return (
-            f"{self.user} may not {right.verb} {what}{name} in namespace {space}: who gives rights "
-            f"there can; 'kubectl auth can-i {right.verb} {what} -n {space}' says when it is so"
-        )
 
 
 def reviews_of(config: ServerConfig) -> Reviews | None:
