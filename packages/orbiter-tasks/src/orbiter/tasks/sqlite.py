@@ -120,13 +120,9 @@ class TaskStoreSqlite(VersionedStore):
             return [] if task is None else task.events[seq:]
 
     async def page(
-        self,
-        *,
-        states: Collection[TaskState] | None,
-        limit: int,
-        after: str | None,
+        self, *, states: Collection[TaskState] | None, limit: int, after: str | None,
         metadata: Mapping[str, str] | None = None,
-    ) -> TaskPage:
+    ) -> TaskPage:  # fmt: skip
         """Return a page of tasks without their events; see PagedStore."""
         wanted = json.dumps([state.value for state in (TaskState if states is None else states)])
         among = "state IN (SELECT value FROM json_each(?))"
@@ -134,7 +130,7 @@ class TaskStoreSqlite(VersionedStore):
         for key, value in (metadata or {}).items():
             among += f" AND {_rows_of.METADATA}"
             values += [key, value]
-        counted = list(values)
+        total = await self._rows(f"SELECT count(*) FROM tasks WHERE {among}", values)  # noqa: S608
         behind = ""
         if after is not None:
             behind = "AND (created_at, id) < (?, ?)"
@@ -144,7 +140,6 @@ class TaskStoreSqlite(VersionedStore):
             f"WHERE {among} {behind} ORDER BY created_at DESC, id DESC LIMIT ?",
             [*values, limit + 1],
         )
-        total = await self._rows(f"SELECT count(*) FROM tasks WHERE {among}", counted)  # noqa: S608
         return cut(await self._read(rows), limit, total[0][0])
 
     async def renew(self, task_ids: Collection[str], owner: str, lease: float) -> set[str]:
