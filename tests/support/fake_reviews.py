@@ -94,7 +94,8 @@ class FakeReviews:
         person, audience = self.tokens.get(spec.token, (None, ""))
         wanted = spec.audiences or [API_AUDIENCE]
         if person is None or audience not in wanted:
-            return {**body, "status": {"error": f"[{spec.token} is invalid]"}}
+            # the user is there and empty, as Kubernetes 1.35 says it
+            return {**body, "status": {"user": {}, "error": f"[{spec.token} is invalid]"}}
         found = {"authenticated": True, "user": person, "audiences": [audience]}
         return {**body, "status": found}
 

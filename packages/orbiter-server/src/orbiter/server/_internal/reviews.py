@@ -174,7 +174,7 @@ def reviews_of(config: ServerConfig) -> Reviews | None:
     if not in_reach(config.kubeconfig):
         raise OrbiterError(
             "auth is kubernetes, and there is no cluster to ask: run the server in one, with its "
-            "service account's token mounted, or give kubeconfig="
+            "service account's token mounted, or give a kubeconfig"
         )
     if find_spec("kubernetes") is None:
         raise OrbiterError(
