@@ -15,6 +15,7 @@ pytestmark = pytest.mark.e2e
 
 NAME = "orbiter-server"
 ON = ("server.enabled=true", "server.agents.helper.model=openai:gpt-4o")
+TOKEN = (*ON, "server.auth=Token")
 RIGHTS = {("orbiter.dev", kind): {"list", "watch"} for kind in ("agenttasks", "posessions")}
 
 
@@ -31,7 +32,8 @@ def container(items: list[Object]) -> Object:
 
 def environment(items: list[Object]) -> dict[str, Any]:
     return {
-        item["name"]: item.get("value", item.get("valueFrom")) for item in container(items)["env"]
+        item["name"]: item.get("value", item.get("valueFrom"))
+        for item in container(items).get("env", [])
     }
 
 
@@ -55,6 +57,7 @@ def test_there_is_no_server_unless_one_is_wanted(cluster: Cluster) -> None:
         ([*ON, "server.agentFiles.files={a.yaml}"], "name it in server.agentFiles.configMap"),
         ([*ON, "server.credentials.KEY.name=x"], "missing property 'key'"),
         ([*ON, "server.token.existing=x"], "additional properties 'existing' not allowed"),
+        ([*ON, "server.auth=kubernetes"], "value must be one of 'Kubernetes', 'Token'"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(
@@ -108,7 +111,7 @@ def test_its_agents_are_files_that_the_command_understands(
     for file, text in only(items, "ConfigMap", f"{NAME}-agents")["data"].items():
         (tmp_path / file).write_text(text)
     place = "/etc/orbiter/agents"
-    assert container(items)["args"][5:] == [
+    assert container(items)["args"][7:] == [
         *(f"{name}={place}/{name}.yaml" for name in ("both", "helper", "writer")),
         f"{place}/more.yaml",
     ]
@@ -123,7 +126,7 @@ def test_its_agents_are_files_that_the_command_understands(
 def test_keys_and_token_come_from_secrets_only(cluster: Cluster) -> None:
     items = render(
         cluster,
-        *ON,
+        *TOKEN,
         "server.credentials.OPENAI_API_KEY.name=keys",
         "server.credentials.OPENAI_API_KEY.key=openai",
         "server.env.OPENAI_BASE_URL=http://models.example.com/v1",
@@ -137,11 +140,42 @@ def test_keys_and_token_come_from_secrets_only(cluster: Cluster) -> None:
 
 
 def test_a_token_of_ones_own_replaces_the_generated_one(cluster: Cluster) -> None:
-    items = render(cluster, *ON, "server.token.existingSecret=mine", "server.token.key=t")
+    items = render(cluster, *TOKEN, "server.token.existingSecret=mine", "server.token.key=t")
     assert f"{NAME}-token" not in {name for _, name in named(items, "Secret")}
     assert environment(items)["ORBITER_SERVER_TOKEN"] == {
         "secretKeyRef": {"name": "mine", "key": "t"}
     }
+
+
+def test_people_are_judged_by_the_cluster_unless_one_token_is_wanted(cluster: Cluster) -> None:
+    items = render(cluster, *ON)
+    assert {"--auth=kubernetes", "--audience=orbiter-server"} <= set(container(items)["args"])
+    assert "ORBITER_SERVER_TOKEN" not in environment(items)
+    assert f"{NAME}-token" not in {name for _, name in named(items, "Secret")}
+    reviews = f"orbiter-system-{NAME}-reviews"
+    assert rights(only(items, "ClusterRole", reviews)) == {
+        ("authentication.k8s.io", "tokenreviews"): {"create"},
+        ("authorization.k8s.io", "subjectaccessreviews"): {"create"},
+    }
+    binding = only(items, "ClusterRoleBinding", reviews)
+    assert binding["roleRef"]["name"] == reviews
+    account = {"kind": "ServiceAccount", "name": NAME, "namespace": "orbiter-system"}
+    assert binding["subjects"] == [account]
+    items = render(cluster, *ON, "server.audience=")
+    assert "--audience=" in container(items)["args"]
+    items = render(cluster, *TOKEN)
+    assert not any("auth" in word for word in container(items)["args"])
+    assert reviews not in {name for _, name in named(items, "ClusterRole")}
+    assert f"{NAME}-user" not in {name for _, name in named(items, "Role")}
+
+
+def test_the_right_to_talk_to_agents_is_a_role_that_nobody_has_yet(cluster: Cluster) -> None:
+    items = render(cluster, *ON)
+    role = only(items, "Role", f"{NAME}-user")
+    assert rights(role) == {("orbiter.dev", "agents"): {"use"}}
+    assert role["metadata"]["namespace"] == "orbiter-system"
+    bindings = [item for item in items if item["kind"] == "RoleBinding"]
+    assert f"{NAME}-user" not in {item["roleRef"]["name"] for item in bindings}
 
 
 def test_conversations_live_in_the_pod_or_on_a_volume_that_stays(cluster: Cluster) -> None:
@@ -169,20 +203,32 @@ def test_nobody_reaches_it_who_is_not_named_and_it_reaches_no_redis(cluster: Clu
 
 
 def test_prometheus_is_told_of_its_metrics_and_of_the_token_for_them(cluster: Cluster) -> None:
-    items = render(cluster, *ON, "metrics.serviceMonitor.enabled=true")
+    items = render(cluster, *TOKEN, "metrics.serviceMonitor.enabled=true")
     [endpoint] = only(items, "ServiceMonitor", NAME)["spec"]["endpoints"]
     assert endpoint["port"] == "http"
     credentials = {"credentials": {"name": f"{NAME}-token", "key": "token"}}
     assert endpoint["authorization"] == credentials
     assert policy(items)["ingress"][0]["from"] == [{"namespaceSelector": {}}]
+    items = render(cluster, *ON, "metrics.serviceMonitor.enabled=true")
+    [endpoint] = only(items, "ServiceMonitor", NAME)["spec"]["endpoints"]
+    account = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    assert endpoint == {"port": "http", "interval": "30s", "bearerTokenFile": account}
 
 
 def test_helm_says_how_to_open_the_page(cluster: Cluster) -> None:
     # a name and a namespace that no release on this cluster has
     words = ("install", "notes", str(CHART), "-n", "chart-notes", "--dry-run=client")
-    settings = (*ON, "workers.namespaces={chart-notes}")
-    flags = [word for setting in settings for word in ("--set", setting)]
-    notes = cluster.helm(*words, *flags).split("NOTES:")[1]
+
+    def told(*settings: str) -> str:
+        flags = [word for setting in settings for word in ("--set", setting)]
+        return cluster.helm(*words, *flags).split("NOTES:")[1]
+
+    notes = told(*ON, "workers.namespaces={chart-notes}")
+    assert "kubectl -n chart-notes port-forward service/notes-orbiter-server 8000" in notes
+    assert "kubectl -n chart-notes create token SERVICEACCOUNT --audience=orbiter-server" in notes
+    assert "create rolebinding NAME --role=notes-orbiter-server-user" in notes
+    assert "get secret" not in notes
+    notes = told(*TOKEN, "workers.namespaces={chart-notes}")
     assert "kubectl -n chart-notes port-forward service/notes-orbiter-server 8000" in notes
     assert "get secret notes-orbiter-server-token" in notes
     assert '{{ index .data "token" | base64decode }}' in notes

@@ -45,13 +45,14 @@ SETTINGS = (
 )
 LOCAL = ("-f", str(CHART / "ci/local-values.yaml"))
 FLAGS = (*LOCAL, *(word for setting in SETTINGS for word in ("--set", setting)))
+ONE_TOKEN = ("--set", "server.auth=Token")
 
 
 @pytest.fixture(scope="module")
 def reader(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator["Reader"]:
     """Somebody who has installed the server as the page says."""
     with world.cluster.namespace(HOME):
-        reader = Reader(world, tmp_path_factory.mktemp("reader"))
+        reader = Reader(world, tmp_path_factory.mktemp("reader"), RELEASE, (*FLAGS, *ONE_TOKEN))
         try:
             reader.follow(0)
             yield reader
@@ -67,22 +68,31 @@ def token(world: World, reader: "Reader") -> str:
 
 
 class Reader:
-    """Types what docs/server.md tells about a cluster, for a release of another name."""
+    """Types what docs/server.md tells about a cluster, for a release of another name.
 
-    def __init__(self, world: World, directory: Path) -> None:
+    The release's namespace has its name, and is also the one in which the page's people are.
+    """
+
+    def __init__(self, world: World, directory: Path, release: str, flags: tuple[str, ...]) -> None:
         (directory / "helm").symlink_to(ROOT / "helm")
         self._page = ShellPage(PAGE, directory)
         self._blocks = [block for block in self._page.blocks if "kubectl" in block]
         self._world = world
+        self._release = release
+        self._flags = flags
 
     def follow(self, number: int, port: int = 8000) -> None:
         """Type the commands of a block that is about a cluster."""
         block = self._blocks[number]
+        name = f"{self._release}-orbiter-server"
         for theirs, ours in (
-            ("orbiter-system", HOME),
-            ("orbiter-server", NAME),
-            ("--install orbiter ", f"--install {RELEASE} "),
-            (f"{NAME} 8000", f"{NAME} {port}:8000"),
+            ("orbiter-system", self._release),
+            ("default", self._release),
+            ("--audience=orbiter-server", "--audience=AUDIENCE"),
+            ("orbiter-server", name),
+            ("AUDIENCE", "orbiter-server"),
+            ("--install orbiter ", f"--install {self._release} "),
+            (f"{name} 8000", f"{name} {port}:8000"),
             ("127.0.0.1:8000", f"127.0.0.1:{port}"),
         ):
             block = block.replace(theirs, ours)
@@ -93,20 +103,20 @@ class Reader:
             "KUBECONFIG": str(cluster.kubeconfig),
             "ANTHROPIC_API_KEY": "sk-scripted-key",
         }
-        helm = f'helm() {{ command helm "$@" {shlex.join(FLAGS)}; }}'
+        helm = f'helm() {{ command helm "$@" {shlex.join(self._flags)}; }}'
         try:
             self._page.follow(block, before=helm, environment=environment)
         except AssertionError as error:
-            raise AssertionError(f"{error}\n{story(self._world)}") from None
+            raise AssertionError(f"{error}\n{story(self._world, self._release)}") from None
 
 
-def story(world: World) -> str:
+def story(world: World, namespace: str) -> str:
     """What an engineer would look at when the server does not come."""
     selector = "app.kubernetes.io/component=server"
     told = ""
     for words in (("describe", "pods"), ("logs", "--tail=30")):
         with contextlib.suppress(CommandError):
-            told += world.kubectl("-n", HOME, *words, "-l", selector)
+            told += world.kubectl("-n", namespace, *words, "-l", selector)
     return told[-6000:]
 
 
@@ -150,11 +160,15 @@ def row(text: str) -> str:
     )
 
 
-def test_the_page_on_the_server_says_what_is_so_of_the_cluster(reader: Reader) -> None:
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    reader.follow(1, port)
+        port: int = free.getsockname()[1]
+        return port
+
+
+def test_the_page_on_the_server_says_what_is_so_of_one_token(reader: Reader) -> None:
+    reader.follow(2, free_port())
 
 
 async def test_without_the_token_nothing_is_shown(

@@ -4,7 +4,8 @@ It keeps objects with resourceVersions, lists and watches them with label select
 409 and 410 like the real one, patches status and deletes with owners. It knows no schemas and runs
 no controllers; `fake_node` plays Job controller, garbage collector and kubelet. Tests break it
 through `before` and `after`, which see every request before it is carried out and before it is
-answered. `encode` says how objects are written, for what JSON of this process cannot say.
+answered. `encode` says how objects are written, for what JSON of this process cannot say, and
+`reviews` answers what is only asked and not kept (`fake_reviews`).
 """
 
 import asyncio
@@ -63,6 +64,7 @@ class FakeApi:
         self.after: Hook = _nothing
         self.listeners: list[Callable[[str, str, Object], None]] = []
         self.crds = True
+        self.reviews: dict[str, Callable[[Object], Object]] = {}
         self.encode: Callable[[Any], bytes] = _encode
         self.port = 0
         self._version = 100
@@ -181,6 +183,8 @@ class FakeApi:
         if request.method == "GET" and (found := self._discovery(path)) is not None:
             return web.json_response(found)
         plural, namespace, name, sub = _parse(path)
+        if plural in self.reviews:
+            return await self._review(plural, await request.json())
         if plural not in _KINDS or (plural in ("agenttasks", "posessions") and not self.crds):
             return _status(404, "NotFound", "the server could not find the requested resource")
         body = await request.json() if request.can_read_body else None
@@ -201,6 +205,15 @@ class FakeApi:
         except RefusedRequestError as refused:
             return _status(refused.status, refused.reason, str(refused))
         return response
+
+    async def _review(self, plural: str, body: Object) -> web.Response:
+        """Answer a question about which nothing is kept."""
+        self.requests["create", plural] += 1
+        try:
+            await self.before("create", plural, body)
+            return web.json_response(self.reviews[plural](body), status=201)
+        except RefusedRequestError as refused:
+            return _status(refused.status, refused.reason, str(refused))
 
     def _carry_out(
         self,

@@ -19,3 +19,23 @@
   resources: [agenttasks, posessions]
   verbs: [list, watch]
 {{- end }}
+
+{{/* How it judges people: by the API server, which keeps nothing of what it is asked. */}}
+{{- define "orbiter.server.reviewRules" -}}
+# Whose a token is.
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+# Whether they may see or do something.
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
+{{- end }}
+
+{{/* What people need who talk to the server's agents; nothing of the cluster is behind it. */}}
+{{- define "orbiter.server.userRules" -}}
+# To begin runs, chats and tasks on the server, and to see one's own.
+- apiGroups: [orbiter.dev]
+  resources: [agents]
+  verbs: [use]
+{{- end }}

@@ -216,6 +216,19 @@ def test_a_second_server_in_a_directory_is_told_and_nothing_is_announced(orbiter
     )
 
 
+def test_a_server_that_is_to_ask_a_cluster_needs_one(orbiter, monkeypatch):
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    done = orbiter("serve", "calc.yaml", "--port", "0", "--auth", "kubernetes")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: auth is kubernetes, and there is no cluster to ask: run the server in one, with "
+        "its service account's token mounted, or give a kubeconfig\n"
+    )
+    done = orbiter("serve", "calc.yaml", "--auth", "nobody")
+    assert done.exit_code == 2
+    assert "'token', 'kubernetes'" in done.stderr
+
+
 def test_a_directory_of_the_server_that_cannot_be_made_is_told(orbiter):
     done = orbiter("serve", "calc.yaml", "--port", "0", "--directory", "/proc/x")
     assert done.stderr == (

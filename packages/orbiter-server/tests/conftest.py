@@ -12,6 +12,7 @@ import pytest
 import uvicorn
 from support.chromium import browser as browser
 from support.fake_api import api as api
+from support.fake_reviews import reviews as reviews
 
 from orbiter import Agent, tool
 from orbiter.models import ModelProvider, ModelResponse, ScriptedModel, StreamChunk
@@ -56,6 +57,14 @@ class Running:
         self.app = app
         self.server = server
         self.http = httpx.AsyncClient(base_url=url, timeout=20)
+        self.guests: list[Running] = []
+
+    def signed_in(self, token: str) -> "Running":
+        """The same server, for whoever has this token."""
+        other = Running(self.url, self.app, self.server)
+        other.http.headers["Authorization"] = f"Bearer {token}"
+        self.guests.append(other)
+        return other
 
     async def ask(self, agent: str, text: str, **more: Any) -> dict[str, Any]:
         """Start a run and return it."""
@@ -116,7 +125,8 @@ async def running(
         yield here
     finally:
         # what uvicorn does in its end, without the pauses it makes for others
-        await here.http.aclose()
+        for one in (here, *here.guests):
+            await one.http.aclose()
         for listener in server.servers:
             listener.close()
         await app.state.runs.stop()

@@ -79,6 +79,18 @@ async def test_a_row_that_cannot_be_read_fails_its_task_and_is_kept(
     assert caplog.text.count("task 'bad' has a row that cannot be read") == 1
 
 
+@pytest.mark.parametrize("broken", BREAKS)
+async def test_a_broken_row_costs_no_page_of_some_metadata(tmp_path, broken):
+    path = tmp_path / "tasks.db"
+    await three_tasks(path)
+    run_sql(path, *BREAKS[broken])
+    store = TaskStoreSqlite(path)
+    mine = await store.create(Task(input="x", metadata={"user": "ada"}))
+    page = await page_of(store, metadata={"user": "ada"})
+    await store.close()
+    assert ([task.id for task in page.tasks], page.total) == ([mine.id], 1)
+
+
 async def test_what_was_in_the_row_and_its_events_is_kept_beside(tmp_path):
     path = tmp_path / "tasks.db"
     await three_tasks(path)

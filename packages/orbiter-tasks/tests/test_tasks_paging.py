@@ -43,6 +43,20 @@ async def test_pages_of_some_states_leave_out_the_others(seven):
     assert await pages(seven, states={TaskState.FAILED}) == ([[]], 0)
 
 
+async def test_pages_of_some_metadata_leave_out_the_others(seven):
+    wanted = []
+    for place in range(3):
+        task = Task(input="of ada", metadata={"user": "ada", 'a "b"': "c"})
+        wanted.append((await seven.create(task)).id)
+        await seven.create(Task(input="of bob", metadata={"user": "bob" if place else 7}))
+    first = await page_of(seven, limit=2, metadata={"user": "ada", 'a "b"': "c"})
+    second = await page_of(seven, limit=2, after=first.next, metadata={"user": "ada"})
+    assert [task.id for task in first.tasks + second.tasks] == wanted[::-1]
+    assert (first.total, second.total, second.next) == (3, 3, None)
+    assert (await page_of(seven, metadata={"user": "ada", "other": "x"})).total == 0
+    assert (await page_of(seven, states={TaskState.FAILED}, metadata={"user": "ada"})).total == 0
+
+
 async def test_tasks_that_come_in_meanwhile_do_not_shift_the_pages(seven):
     first = await page_of(seven, limit=3)
     await seven.create(Task(id="late", input="x", created_at=BEGIN + timedelta(hours=1)))

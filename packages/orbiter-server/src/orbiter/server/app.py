@@ -29,6 +29,7 @@ from orbiter.server._internal.given import check_given
 from orbiter.server._internal.journal import Journal
 from orbiter.server._internal.metrics import Metrics
 from orbiter.server._internal.page import page_routes
+from orbiter.server._internal.reviews import reviews_of
 from orbiter.server._internal.runs import Runs
 from orbiter.server._internal.services import Services
 from orbiter.server._internal.sessions import Sessions
@@ -36,6 +37,7 @@ from orbiter.server._internal.socket import Connection
 from orbiter.server._internal.sse import Streams
 from orbiter.server._internal.system_routes import system_endpoints
 from orbiter.server._internal.task_routes import task_endpoints
+from orbiter.server._internal.viewer import USE_AGENTS, viewer_of
 from orbiter.server.config import ServerConfig
 from orbiter.tasks import TaskBroker, TaskStoreSqlite
 
@@ -56,24 +58,34 @@ def create_app(
         provider: A model to use instead of the agents' own.
 
     Raises:
-        OrbiterError: There are no agents. While it starts: the directory cannot be used.
+        OrbiterError: There are no agents, or no cluster to ask where the configuration has
+            `auth="kubernetes"`. While it starts: the directory cannot be used.
     """
     check_given(agents, config)
     config = config or ServerConfig()
     services = _services(dict(agents), config, provider)
     token = config.token.get_secret_value() if config.token is not None else None
+    reviews = services.reviews
     endpoints = [
         *agent_endpoints(services),
         *task_endpoints(services),
         *chat_endpoints(services),
         *system_endpoints(services),
     ]
-    document = openapi(endpoints, version=_version(), secured=token is not None)
+    document = openapi(
+        endpoints, version=_version(), secured=token is not None or reviews is not None,
+        reviewed=reviews is not None,
+    )  # fmt: skip
 
     async def describe(request: Request) -> Response:
         return JSONResponse(document)
 
     async def socket(connection: WebSocket) -> None:
+        try:
+            await viewer_of(connection).require(USE_AGENTS)
+        except RequestError as refusal:
+            await connection.close(1008, str(refusal))
+            return
         with services.metrics.sockets.track_inprogress():
             await Connection(services, connection).serve()
 
@@ -84,7 +96,7 @@ def create_app(
             WebSocketRoute("/v1/socket", socket),
             *page_routes(),
         ],
-        middleware=[Middleware(_Counted, services.metrics), Middleware(Auth, token)],
+        middleware=[Middleware(_Counted, services.metrics), Middleware(Auth, token, reviews)],
         exception_handlers={
             RequestError: on_request_error,
             HTTPException: _on_http_error,
@@ -117,6 +129,7 @@ def _services(
         metrics=metrics,
         streams=Streams(metrics.streams, config.max_streams),
         cluster=Cluster.if_any(config.kubeconfig, config.namespace),
+        reviews=reviews_of(config),
     )  # fmt: skip
 
 
@@ -135,8 +148,9 @@ def _lifespan(services: Services) -> Callable[[Starlette], Any]:
                 store = services.broker.store
                 if isinstance(store, TaskStoreSqlite):
                     await store.close()
-                if services.cluster is not None:
-                    await services.cluster.close()
+                for connected in (services.cluster, services.reviews):
+                    if connected is not None:
+                        await connected.close()
 
     return lifespan
 

@@ -2,8 +2,9 @@
 
 import re
 from pathlib import Path
+from typing import Literal, Self
 
-from pydantic import BaseModel, Field, SecretStr, field_validator
+from pydantic import BaseModel, Field, SecretStr, field_validator, model_validator
 
 from orbiter.types import OrbiterError
 
@@ -19,6 +20,10 @@ class ServerConfig(BaseModel):
             server at a time may use it.
         token: What clients present as `Authorization: Bearer ...`. None serves only this machine's
             own programs: requests to and from a loopback address.
+        auth: `token` is the one above, and whoever has it sees all. With `kubernetes` clients
+            present tokens of the cluster instead, and each sees what the cluster's RBAC lets them.
+        audience: For whom such a token has to be made, so that it is of no use elsewhere; empty
+            takes those that are for the API server itself.
         max_runs: Runs at a time; more are refused with 429.
         max_streams: Event streams at a time; more are refused with 503.
         max_body_bytes: Size of the largest request.
@@ -36,6 +41,8 @@ class ServerConfig(BaseModel):
 
     directory: Path = Path("orbiter-server")
     token: SecretStr | None = None
+    auth: Literal["token", "kubernetes"] = "token"
+    audience: str = Field(default="orbiter-server", max_length=1000)
     max_runs: int = Field(default=1000, ge=1)
     max_streams: int = Field(default=5000, ge=1)
     max_body_bytes: int = Field(default=4_000_000, ge=1)
@@ -54,3 +61,11 @@ class ServerConfig(BaseModel):
                 f"namespace is {value!r}: name one, several with commas between them, or * for all"
             )
         return value
+
+    @model_validator(mode="after")
+    def _one_way_in(self) -> Self:
+        if self.auth == "kubernetes" and self.token is not None:
+            raise OrbiterError(
+                "auth is kubernetes, where the cluster judges each token: leave token= out"
+            )
+        return self

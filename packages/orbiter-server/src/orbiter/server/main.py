@@ -41,6 +41,8 @@ def serve(
 
     Outside of loopback there is always a token: the configuration's, else that of the environment
     variable ORBITER_SERVER_TOKEN, else a new one in the file `token` of the server's directory.
+    With the configuration's `auth="kubernetes"` there is none, there or here: each client has its
+    own, of the cluster.
 
     On SIGTERM nothing new begins and /readyz says so; runs have `drain_seconds` to end, and those
     that do not are gone on with by the next server. A second signal ends it at once.
@@ -102,6 +104,8 @@ def with_token(config: ServerConfig, host: str, environ: Mapping[str, str]) -> S
     Raises:
         OrbiterError: No token can be written down.
     """
+    if config.auth == "kubernetes":
+        return config
     if config.token is not None:
         token = config.token.get_secret_value()
     elif environ.get(TOKEN_VARIABLE):

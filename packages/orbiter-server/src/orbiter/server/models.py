@@ -12,6 +12,7 @@ from orbiter.types import Message, StopReason, Usage
 # so that the longest fits into a request however it is escaped
 MAX_INPUT = 200_000
 CURSOR = r"^\d{1,11}(\.\d{1,9})?~[A-Za-z0-9_-]{1,100}$"
+NAMESPACE = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 Text = Annotated[str, Field(min_length=1, max_length=MAX_INPUT)]
 Conversation = list[Annotated[Message, Field(discriminator="role")]]
 
@@ -153,10 +154,11 @@ class PageQuery(_Request):
 
 
 class ClusterQuery(_Request):
-    """Which page of the cluster's objects, the newest first."""
+    """Which page of the cluster's objects, the newest first, of one namespace or of all."""
 
     limit: int = Field(default=100, ge=1, le=1000)
     after: str | None = Field(default=None, max_length=4000)
+    namespace: str | None = Field(default=None, pattern=f"^{NAMESPACE}$")
 
 
 class TaskPageQuery(PageQuery):

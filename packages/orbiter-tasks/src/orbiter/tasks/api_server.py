@@ -126,11 +126,26 @@ class ApiServer:
             return None
         if status >= HTTPStatus.BAD_REQUEST:
             raise _refusal(status, _message(body, reason))
-        try:
-            answer: Object = decode(body, root=root)
-        except ValueError as error:
-            raise TaskError(f"the API server's answer is no JSON: {error}") from error
-        return answer
+        return _decoded(body, root)
+
+    async def review(self, group: str, plural: str, body: Object, *, timeout: float) -> Object:
+        """Return the API server's word on what it does not keep: a TokenReview and its like.
+
+        Args:
+            group: Of the kind, whose version is v1.
+            plural: Of the kind, for example "tokenreviews".
+            body: What is to be judged.
+            timeout: Seconds that it may take.
+
+        Raises:
+            TaskError: The server refused it, cannot be reached, or answered with no JSON.
+        """
+        ask = await self._method("create_cluster_custom_object")
+        asked = ask(group, "v1", plural, body, _request_timeout=timeout)
+        status, reason, answer = await _say(_answer(asked))
+        if status >= HTTPStatus.BAD_REQUEST:
+            raise _refusal(status, _message(answer, reason))
+        return _decoded(answer, _OBJECT)
 
     async def close(self) -> None:
         """Close the connections; the next request opens them anew."""
@@ -201,6 +216,14 @@ async def _answer(request: Any) -> tuple[int, str, bytes]:
         return response.status, response.reason, await response.read()
     finally:
         response.close()
+
+
+def _decoded(body: bytes, root: int) -> Object:
+    try:
+        answer: Object = decode(body, root=root)
+    except ValueError as error:
+        raise TaskError(f"the API server's answer is no JSON: {error}") from error
+    return answer
 
 
 def _refusal(status: int, message: str) -> TaskError:

@@ -3,7 +3,7 @@
 A store that can cut pages itself has `page`; of any other all tasks are read and cut here.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol, runtime_checkable
@@ -35,7 +35,12 @@ class PagedStore(Protocol):
     """A store that can return a page without reading the rest."""
 
     async def page(
-        self, *, states: Collection[TaskState] | None, limit: int, after: str | None
+        self,
+        *,
+        states: Collection[TaskState] | None,
+        limit: int,
+        after: str | None,
+        metadata: Mapping[str, str] | None = None,
     ) -> TaskPage:
         """Return a page; see `page_of`."""
         ...
@@ -47,6 +52,7 @@ async def page_of(
     states: Collection[TaskState] | None = None,
     limit: int = 100,
     after: str | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> TaskPage:
     """Return a page of a store's tasks, the newest first.
 
@@ -55,6 +61,7 @@ async def page_of(
         states: Only tasks in these; None means all.
         limit: Tasks of a page, from 1 to 1000.
         after: What the page before had as `next`; None for the first page.
+        metadata: Only tasks that were submitted with all of these; None means all.
 
     Raises:
         ValueError: `after` is no cursor, or `limit` is out of range.
@@ -63,9 +70,15 @@ async def page_of(
         raise ValueError(f"a page has 1 to {MOST} tasks, not {limit}")
     place = None if after is None else read_cursor(after)
     if isinstance(store, PagedStore):
-        return await store.page(states=states, limit=limit, after=after)
+        wished = {} if metadata is None else {"metadata": metadata}
+        return await store.page(states=states, limit=limit, after=after, **wished)
     wanted = TaskState if states is None else states
-    every = [task for state in wanted for task in await store.list_by_state(state)]
+    every = [
+        task
+        for state in wanted
+        for task in await store.list_by_state(state)
+        if all(task.metadata.get(key) == value for key, value in (metadata or {}).items())
+    ]
     # a task that changed its state between two lists is in both or in none; never twice here
     tasks = sorted({task.id: task for task in every}.values(), key=_place, reverse=True)
     rest = tasks if place is None else [task for task in tasks if _place(task) < place]

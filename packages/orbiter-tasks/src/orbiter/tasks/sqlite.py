@@ -7,7 +7,7 @@ that came with it into their own table. Write-ahead logging lets readers read wh
 import asyncio
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -120,12 +120,17 @@ class TaskStoreSqlite(VersionedStore):
             return [] if task is None else task.events[seq:]
 
     async def page(
-        self, *, states: Collection[TaskState] | None, limit: int, after: str | None
-    ) -> TaskPage:
+        self, *, states: Collection[TaskState] | None, limit: int, after: str | None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> TaskPage:  # fmt: skip
         """Return a page of tasks without their events; see PagedStore."""
         wanted = json.dumps([state.value for state in (TaskState if states is None else states)])
         among = "state IN (SELECT value FROM json_each(?))"
         values: list[Any] = [wanted]
+        for key, value in (metadata or {}).items():
+            among += f" AND {_rows_of.METADATA}"
+            values += [key, value]
+        total = await self._rows(f"SELECT count(*) FROM tasks WHERE {among}", values)  # noqa: S608
         behind = ""
         if after is not None:
             behind = "AND (created_at, id) < (?, ?)"
@@ -135,7 +140,6 @@ class TaskStoreSqlite(VersionedStore):
             f"WHERE {among} {behind} ORDER BY created_at DESC, id DESC LIMIT ?",
             [*values, limit + 1],
         )
-        total = await self._rows(f"SELECT count(*) FROM tasks WHERE {among}", [wanted])  # noqa: S608
         return cut(await self._read(rows), limit, total[0][0])
 
     async def renew(self, task_ids: Collection[str], owner: str, lease: float) -> set[str]:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,13 @@ from orbiter.cli.ui.outcome import UsageError, ends, usage
 
 if TYPE_CHECKING:
     from orbiter.cli.agent.loading import LoadedAgent
+
+
+class Auth(StrEnum):
+    """Who decides who may."""
+
+    TOKEN = "token"  # noqa: S105 - no secret
+    KUBERNETES = "kubernetes"
 
 
 @ends
@@ -39,19 +47,34 @@ def serve(
     kubeconfig: Annotated[
         str | None, typer.Option("--kubeconfig", help="How the page reaches a cluster.")
     ] = None,
+    auth: Annotated[
+        Auth,
+        typer.Option("--auth", help="Who may: one token for all, or each as the cluster says."),
+    ] = Auth.TOKEN,
+    audience: Annotated[
+        str,
+        typer.Option(
+            "--audience",
+            help="For whom a token of the cluster is made; '' is its API server.",
+        ),
+    ] = "orbiter-server",
     model: Model = None,
     trace: TraceFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Serve agents: REST, events, WebSocket, OpenAI-compatible chat, and a web page.
 
-    Outside of this machine clients need a token: ORBITER_SERVER_TOKEN, else one that is made.
+    Outside of this machine clients need a token: ORBITER_SERVER_TOKEN, else one that is made. With
+    --auth kubernetes each presents a token of the cluster, and sees what its RBAC lets them.
     """
     from orbiter.cli.commands.run import tracing
     from orbiter.server import ServerConfig
 
     loaded = _loaded(agents, model)
-    settings = {"directory": directory, "namespace": namespace, "kubeconfig": kubeconfig}
+    settings = {
+        "directory": directory, "namespace": namespace, "kubeconfig": kubeconfig,
+        "auth": auth.value, "audience": audience,
+    }  # fmt: skip
     config = ServerConfig.model_validate(
         {name: value for name, value in settings.items() if value is not None}
     )

@@ -8,6 +8,7 @@ from orbiter.server._internal.endpoint import Endpoint
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.services import Services
 from orbiter.server._internal.sse import last_event_id
+from orbiter.server._internal.viewer import viewer_of
 from orbiter.server.models import (
     AgentInfo,
     AgentList,
@@ -35,45 +36,48 @@ def agent_endpoints(services: Services) -> list[Endpoint]:
     async def run_agent(request: Request, name: str, body: NewAgentRun) -> RunInfo:
         runs.agent(name)
         runs.check_room()
+        user = viewer_of(request).user
         if body.session_id is None:
-            return await runs.start((await sessions.create(name)).id, body.input)
-        session = await sessions.get(body.session_id)
+            return await runs.start((await sessions.create(name, user)).id, body.input, user)
+        session = await sessions.get(body.session_id, user)
         if session.agent != name:
             raise RequestError(
                 409, f"session {session.id} is with agent '{session.agent}', not with '{name}'"
             )
-        return await runs.start(session.id, body.input)
+        return await runs.start(session.id, body.input, user)
 
     async def create_session(request: Request, body: NewSession) -> SessionInfo:
         runs.agent(body.agent)
-        return await sessions.create(body.agent)
+        return await sessions.create(body.agent, viewer_of(request).user)
 
     async def list_sessions(request: Request, query: PageQuery) -> SessionList:
-        return await sessions.page(query.limit, query.after)
+        return await sessions.page(query.limit, query.after, viewer_of(request).user)
 
     async def get_session(request: Request, session_id: str) -> SessionDetail:
-        return await sessions.get(session_id)
+        return await sessions.get(session_id, viewer_of(request).user)
 
     async def delete_session(request: Request, session_id: str) -> None:
-        session = await sessions.get(session_id)
+        user = viewer_of(request).user
+        session = await sessions.get(session_id, user)
         if session.active_run is not None:
-            await runs.cancel(session.active_run)
+            await runs.cancel(session.active_run, user)
         await sessions.delete(session_id)
 
     async def create_run(request: Request, session_id: str, body: NewRun) -> RunInfo:
-        return await runs.start(session_id, body.input)
+        return await runs.start(session_id, body.input, viewer_of(request).user)
 
     async def get_run(request: Request, run_id: str) -> RunInfo:
-        return await sessions.run(run_id)
+        return await sessions.run(run_id, viewer_of(request).user)
 
     async def cancel_run(request: Request, run_id: str) -> RunInfo:
-        return await runs.cancel(run_id)
+        return await runs.cancel(run_id, viewer_of(request).user)
 
     async def run_events(request: Request, run_id: str, query: EventsQuery) -> Response:
-        await sessions.run(run_id)
+        viewer = viewer_of(request)
+        await sessions.run(run_id, viewer.user)
         after = last_event_id(request.headers, query.after)
         idle = services.config.heartbeat_seconds
-        return services.streams.events(journal.read(run_id, after, idle=idle))
+        return services.streams.events(journal.read(run_id, after, idle=idle), viewer)
 
     return [
         Endpoint("GET", "/v1/agents", "List the agents", list_agents, AgentList),

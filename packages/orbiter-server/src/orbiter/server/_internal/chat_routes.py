@@ -18,6 +18,7 @@ from orbiter.server._internal.client_tools import CalledError, Prepared, Unseen
 from orbiter.server._internal.endpoint import Endpoint
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.services import Services
+from orbiter.server._internal.viewer import viewer_of
 from orbiter.types import RunResult, ToolCall, Usage, UserMessage
 
 logger = logging.getLogger("orbiter.server")
@@ -43,13 +44,14 @@ def chat_endpoints(services: Services) -> list[Endpoint]:
         return JSONResponse({"object": "list", "data": data})
 
     async def chat(request: Request, body: ChatRequest) -> Response:
-        pieces = _pieces(services, unseen, body)
+        viewer = viewer_of(request)
+        pieces = _pieces(services, unseen, body, viewer.user or "")
         # what fails at once gets a status that says so, also when a stream was asked for
         first = await anext(pieces)
         head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": body.model}
         if body.stream:
             usage = body.stream_options is not None and body.stream_options.include_usage
-            return services.streams.raw(_chunks(head, first, pieces, usage))
+            return services.streams.raw(_chunks(head, first, pieces, usage), viewer)
         return JSONResponse(await _whole(head, first, pieces))
 
     return [
@@ -62,12 +64,12 @@ def chat_endpoints(services: Services) -> list[Endpoint]:
 
 
 async def _pieces(
-    services: Services, unseen: Unseen, request: ChatRequest
+    services: Services, unseen: Unseen, request: ChatRequest, user: str
 ) -> AsyncGenerator[Piece, None]:
     """Run the agent and yield ("text", str)*, ("calls", [ToolCall])?, ("end", (reason, usage))."""
     target = services.runs.agent(request.model)
     prepared = _prepared(target, request)
-    messages = await unseen.restore(conversation(request.messages))
+    messages = await unseen.restore(conversation(request.messages), user)
     last = messages[-1]
     text = last.content if isinstance(last, UserMessage) else ""
     history = messages[:-1] if text else messages
@@ -98,7 +100,7 @@ async def _pieces(
             status = "completed"
         except CalledError:
             assert prepared is not None  # noqa: S101 - only a prepared agent raises it
-            await unseen.keep(prepared.calls, prepared.said)
+            await unseen.keep(prepared.calls, prepared.said, user)
             reason, status = "tool_calls", "completed"
             yield "calls", prepared.calls
         except Exception as error:

@@ -113,8 +113,10 @@ class Unseen:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def keep(self, calls: Sequence[ToolCall], said: Sequence[Message]) -> None:
-        """Keep what was said up to the calls."""
+    async def keep(
+        self, calls: Sequence[ToolCall], said: Sequence[Message], user: str = ""
+    ) -> None:
+        """Keep what was said up to the calls, for that user alone."""
         if len(said) == 1 and len(calls) == len(getattr(said[0], "tool_calls", ())):
             return  # nothing the client does not see
         text = _conversation.dump_json(list(said)).decode()
@@ -123,13 +125,13 @@ class Unseen:
         def work(db: sqlite3.Connection) -> None:
             db.execute("DELETE FROM unseen_messages WHERE created_at < ?", (now - KEPT_SECONDS,))
             db.execute("INSERT OR REPLACE INTO unseen_messages VALUES (?, ?, ?)",
-                       (calls[0].id, now, text))  # fmt: skip
+                       (_key(calls[0].id, user), now, text))  # fmt: skip
 
         await self._database.do(work)
 
-    async def restore(self, messages: Sequence[Message]) -> list[Message]:
+    async def restore(self, messages: Sequence[Message], user: str = "") -> list[Message]:
         """Put what was kept in the place of the client's shorter account of it."""
-        ids = [m.tool_calls[0].id for m in messages if isinstance(m, AssistantMessage)
+        ids = [_key(m.tool_calls[0].id, user) for m in messages if isinstance(m, AssistantMessage)
                and m.tool_calls]  # fmt: skip
         if not ids:
             return list(messages)
@@ -144,8 +146,13 @@ class Unseen:
         whole: list[Message] = []
         for message in messages:
             calls = message.tool_calls if isinstance(message, AssistantMessage) else []
-            whole += kept.get(calls[0].id, [message]) if calls else [message]
+            whole += kept.get(_key(calls[0].id, user), [message]) if calls else [message]
         return whole
+
+
+def _key(call_id: str, user: str) -> str:
+    # an id of ours has no space in it
+    return f"{call_id} {user}" if user else call_id
 
 
 class _Both(HookManager):

@@ -3,14 +3,47 @@
 The client of the cluster is hundreds of modules, so it is loaded by those who connect.
 """
 
+import asyncio
+import importlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from orbiter.server._internal.errors import RequestError
 
 if TYPE_CHECKING:
     from orbiter.tasks.api_server import ApiServer
 
 Kind = Literal["agenttasks", "posessions"]
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def in_reach(kubeconfig: Path | None) -> bool:
+    """Say whether there is a cluster: of a kubeconfig, or the one we are somebody in."""
+    return kubeconfig is not None or (
+        "KUBERNETES_SERVICE_HOST" in os.environ and (ACCOUNT / "token").exists()
+    )
+
+
+async def connected(kubeconfig: Path | None) -> tuple["ApiServer", str]:
+    """Do what `connect` does, and say in a sentence why not.
+
+    Raises:
+        RequestError: The extra is missing, or the configuration cannot be read.
+    """
+    try:
+        # hundreds of modules: not on the event loop, and not before somebody asks
+        await asyncio.to_thread(importlib.import_module, "orbiter.tasks.api_server")
+    except ModuleNotFoundError:
+        raise RequestError(
+            501, "this needs the extra: pip install 'orbiter-server[kubernetes]'"
+        ) from None
+    try:
+        return await connect(kubeconfig)
+    except Exception as error:
+        raise RequestError(
+            502, f"the cluster cannot be reached: {error}", code="cluster_unreachable"
+        ) from error
 
 
 async def connect(kubeconfig: Path | None) -> tuple["ApiServer", str]:

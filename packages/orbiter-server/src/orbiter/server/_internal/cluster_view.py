@@ -33,7 +33,7 @@ class Followed:
     def __init__(self, api: "ApiServer", kind: Kind, namespace: str) -> None:
         self._api = api
         self._kind = kind
-        self._namespace = namespace
+        self.namespace = namespace
         self._objects: dict[Key, ClusterObject] = {}
         self._asked = False
         self._run: asyncio.Task[None] | None = None
@@ -79,10 +79,10 @@ class Followed:
 
     async def _list(self) -> tuple[list[dict[str, Any]], str]:
         try:
-            return await self._api.list(self._kind, self._namespace, timeout=LIST_SECONDS)
+            return await self._api.list(self._kind, self.namespace, timeout=LIST_SECONDS)
         except Exception as error:
-            everywhere = self._namespace == EVERYWHERE
-            where = "all namespaces" if everywhere else f"namespace {self._namespace}"
+            everywhere = self.namespace == EVERYWHERE
+            where = "all namespaces" if everywhere else f"namespace {self.namespace}"
             words = getattr(error, "words", None) or str(error) or type(error).__name__
             raise RequestError(
                 502, f"the cluster did not list {self._kind} of {where}: {words}",
@@ -91,7 +91,7 @@ class Followed:
 
     async def _watched(self, version: str) -> str:
         """Take in changes until the watch ends; return where to go on, empty when it is lost."""
-        changes = self._api.watch(self._kind, self._namespace, version, seconds=WATCH_SECONDS)
+        changes = self._api.watch(self._kind, self.namespace, version, seconds=WATCH_SECONDS)
         try:
             async with aclosing(changes):
                 async for change in changes:

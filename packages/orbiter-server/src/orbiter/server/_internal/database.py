@@ -11,12 +11,17 @@ from orbiter.sqlite_file import open_file
 from orbiter.types import OrbiterError
 
 T = TypeVar("T")
+# files that were made before conversations belonged to somebody
+_WITHOUT_USER = "SELECT count(*) FROM pragma_table_info('sessions') WHERE name = 'user'"
+_ADD_USER = "ALTER TABLE sessions ADD COLUMN user TEXT NOT NULL DEFAULT ''"
+_BY_USER = "CREATE INDEX IF NOT EXISTS sessions_by_user ON sessions (user, updated_at, id)"
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS sessions (
   place INTEGER PRIMARY KEY AUTOINCREMENT,
   id TEXT NOT NULL UNIQUE,
   agent TEXT NOT NULL,
   title TEXT NOT NULL DEFAULT '',
+  user TEXT NOT NULL DEFAULT '',
   created_at REAL NOT NULL,
   updated_at REAL NOT NULL
 );
@@ -87,6 +92,9 @@ def _connect(path: Path) -> sqlite3.Connection:
         db = open_file(path)
         db.execute("PRAGMA foreign_keys = ON")
         db.executescript(SCHEMA)
+        if not db.execute(_WITHOUT_USER).fetchone()[0]:
+            db.execute(_ADD_USER)
+        db.execute(_BY_USER)
         # from here on a transaction begins with the first change, and `_run` ends it
         db.isolation_level = "DEFERRED"
     except sqlite3.Error as error:

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orbiter.server._internal.errors import RequestError, error_response
+from orbiter.server._internal.viewer import USE_AGENTS, Right, viewer_of
 from orbiter.server.models import ErrorAnswer
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -44,6 +45,8 @@ class Endpoint:
         media: Type of an answer that is no JSON.
         errors: Statuses of what can go wrong beside the common ones.
         public: Needs no token.
+        needs: The right without which nothing is served; None leaves that to the handler, which
+            knows the object.
     """
 
     method: str
@@ -57,12 +60,15 @@ class Endpoint:
     media: str = "application/json"
     errors: tuple[int, ...] = ()
     public: bool = False
+    needs: Right | None = USE_AGENTS
 
     def route(self, max_body: int) -> Route:
         """Return what serves it."""
 
         async def serve(request: Request) -> Response:
             request.scope[PATTERN] = self.path
+            if self.needs is not None and not self.public:
+                await viewer_of(request).require(self.needs)
             given: dict[str, Any] = dict(request.path_params)
             if self.query is not None:
                 given["query"] = _parsed(self.query, dict(request.query_params), "query")
@@ -110,8 +116,17 @@ def _parsed(model: type[ModelT], data: Any, place: str) -> ModelT:
         raise RequestError(422, told, code="invalid_value", param=first or None) from None
 
 
-def openapi(endpoints: Sequence[Endpoint], *, version: str, secured: bool) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of these endpoints."""
+def openapi(
+    endpoints: Sequence[Endpoint], *, version: str, secured: bool, reviewed: bool
+) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of these endpoints.
+
+    Args:
+        endpoints: All of them.
+        version: The server's.
+        secured: Whether they need a token.
+        reviewed: Whether the cluster says who may.
+    """
     models: list[type[BaseModel]] = [ErrorAnswer]
     for endpoint in endpoints:
         models += [m for m in (endpoint.answer, endpoint.body, endpoint.query) if m is not None]
@@ -120,7 +135,9 @@ def openapi(endpoints: Sequence[Endpoint], *, version: str, secured: bool) -> di
     )
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, secured)
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(
+            endpoint, secured, reviewed
+        )
     document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "Orbiter", "version": version},
@@ -134,7 +151,7 @@ def openapi(endpoints: Sequence[Endpoint], *, version: str, secured: bool) -> di
     return document
 
 
-def _operation(endpoint: Endpoint, secured: bool) -> dict[str, Any]:
+def _operation(endpoint: Endpoint, secured: bool, reviewed: bool) -> dict[str, Any]:
     success: dict[str, Any] = {"description": endpoint.summary}
     if endpoint.answer is not None:
         success["content"] = {endpoint.media: {"schema": _ref(endpoint.answer)}}
@@ -147,6 +164,8 @@ def _operation(endpoint: Endpoint, secured: bool) -> dict[str, Any]:
         errors |= {400, 422}
     if secured and not endpoint.public:
         errors |= {401}
+    if reviewed and not endpoint.public:
+        errors |= {403, 503}
     failure = {"application/json": {"schema": _ref(ErrorAnswer)}}
     operation: dict[str, Any] = {
         "summary": endpoint.summary,

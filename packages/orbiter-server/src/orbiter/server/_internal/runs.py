@@ -104,8 +104,8 @@ class Runs:
             self._guests -= 1
             self._counted()
 
-    async def start(self, session_id: str, input: str) -> RunInfo:
-        """Start a run in a session.
+    async def start(self, session_id: str, input: str, user: str | None) -> RunInfo:
+        """Start a run in a session of that user; None is anybody.
 
         Raises:
             RequestError: It cannot be started now, or not there.
@@ -113,7 +113,7 @@ class Runs:
         self.check_room()
         self._starting += 1
         try:
-            info, history = await self._sessions.begin_run(session_id, input)
+            info, history = await self._sessions.begin_run(session_id, input, user)
         finally:
             self._starting -= 1
         target = self._agents.get(info.agent)
@@ -127,12 +127,13 @@ class Runs:
             await asyncio.sleep(0)
         return info
 
-    async def cancel(self, run_id: str) -> RunInfo:
-        """Cancel a run and return it once it has ended; one that is over stays as it is.
+    async def cancel(self, run_id: str, user: str | None) -> RunInfo:
+        """Cancel a run of that user and return it once it has ended; what is over stays as it is.
 
         Raises:
             RequestError: There is no such run.
         """
+        await self._sessions.run(run_id, user)
         task = self._tasks.get(run_id)
         if task is not None:
             if run_id not in self._cancelled:
@@ -140,7 +141,7 @@ class Runs:
                 task.cancel()
             await asyncio.wait([task])
             await self._journal.flush()
-        return await self._sessions.run(run_id)
+        return await self._sessions.run(run_id, user)
 
     async def resume(self) -> None:
         """Take up what a dead server left behind."""

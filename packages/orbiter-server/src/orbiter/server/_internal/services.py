@@ -9,6 +9,7 @@ from orbiter.server._internal.cluster import Cluster
 from orbiter.server._internal.database import Database
 from orbiter.server._internal.journal import Journal
 from orbiter.server._internal.metrics import Metrics
+from orbiter.server._internal.reviews import Reviews
 from orbiter.server._internal.runs import Runs
 from orbiter.server._internal.sessions import Sessions
 from orbiter.server._internal.sse import Streams
@@ -31,3 +32,4 @@ class Services:
     metrics: Metrics
     streams: Streams
     cluster: Cluster | None
+    reviews: Reviews | None

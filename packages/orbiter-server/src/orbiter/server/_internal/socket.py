@@ -7,6 +7,7 @@ Client to server: `{"type": "run", "id": "a", "agent" | "session_id", "input"}`,
 """
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
@@ -17,9 +18,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from orbiter.server._internal.auth import SUBPROTOCOL
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.services import Services
-from orbiter.server._internal.sessions import unknown
-from orbiter.server._internal.sse import Batch
-from orbiter.server._internal.task_routes import follow
+from orbiter.server._internal.sse import Batch, while_allowed
+from orbiter.server._internal.task_routes import follow, task_of
+from orbiter.server._internal.viewer import viewer_of
 from orbiter.server.models import Text
 
 PROTOCOL = "orbiter"
@@ -66,6 +67,7 @@ class Connection:
     def __init__(self, services: Services, socket: WebSocket) -> None:
         self._services = services
         self._socket = socket
+        self._viewer = viewer_of(socket)
         self._followed: dict[str, asyncio.Task[None]] = {}
         self._sending = asyncio.Lock()
 
@@ -76,13 +78,16 @@ class Connection:
         plain = [name.strip() for name in offered.split(",") if SUBPROTOCOL not in name]
         await self._socket.accept(PROTOCOL if PROTOCOL in plain else None)
         try:
-            while True:
-                await self._take(await self._socket.receive_text())
-        except (WebSocketDisconnect, KeyError):
-            pass  # gone, or it sent bytes
+            if await while_allowed(self._listen(), self._viewer):
+                await self._socket.close(1008, "your token or your right is gone: sign in again")
         finally:
             for task in self._followed.values():
                 task.cancel()
+
+    async def _listen(self) -> None:
+        with contextlib.suppress(WebSocketDisconnect, KeyError):  # gone, or it sent bytes
+            while True:
+                await self._take(await self._socket.receive_text())
 
     async def _take(self, text: str) -> None:
         key = ""
@@ -100,29 +105,29 @@ class Connection:
             await self._error(key, error)
 
     async def _grant(self, wish: Wish) -> None:
-        services = self._services
+        services, user = self._services, self._viewer.user
         match wish:
             case _Run():
                 session = wish.session_id
                 if session is None:
                     services.runs.agent(wish.agent or "")
                     services.runs.check_room()
-                    session = (await services.sessions.create(wish.agent or "")).id
-                run = await services.runs.start(session, wish.input)
+                    session = (await services.sessions.create(wish.agent or "", user)).id
+                run = await services.runs.start(session, wish.input, user)
                 await self._send(
                     {"type": "started", "id": wish.id, "run": run.model_dump(mode="json")}
                 )
                 self._follow(wish.id, services.journal.read(run.id, 0))
             case _Follow(run=str(run_id)):
-                await services.sessions.run(run_id)
+                await services.sessions.run(run_id, user)
                 self._follow(wish.id, services.journal.read(run_id, wish.after))
             case _Follow(task=str(task_id)):
-                await self._known_task(task_id)
+                await task_of(services, task_id, user)
                 self._follow(wish.id, follow(services, task_id, wish.after))
             case _Cancel(run=str(run_id)):
-                await services.runs.cancel(run_id)
+                await services.runs.cancel(run_id, user)
             case _Cancel(task=str(task_id)):
-                await self._known_task(task_id)
+                await task_of(services, task_id, user)
                 await services.broker.cancel(task_id)
             case _Stop():
                 task = self._followed.pop(wish.id, None)
@@ -130,10 +135,6 @@ class Connection:
                     task.cancel()
             case _:
                 raise RequestError(422, "name a run or a task")
-
-    async def _known_task(self, task_id: str) -> None:
-        if await self._services.broker.poll(task_id) is None:
-            raise unknown("task", task_id)
 
     def _follow(self, key: str, batches: AsyncIterator[Batch]) -> None:
         if key in self._followed:

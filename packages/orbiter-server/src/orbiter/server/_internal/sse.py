@@ -5,14 +5,16 @@ there, as it looks for line breaks in each; what is sent here is JSON, which has
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import aclosing
+from typing import Any
 
 from prometheus_client import Gauge
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from orbiter.server._internal.errors import RequestError
+from orbiter.server._internal.viewer import Viewer
 
 Batch = list[tuple[int, str]]
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -26,16 +28,20 @@ class Streams:
         self._limit = limit
         self._open = 0
 
-    def events(self, batches: AsyncGenerator[Batch, None]) -> StreamingResponse:
+    def events(self, batches: AsyncGenerator[Batch, None], viewer: Viewer) -> StreamingResponse:
         """Return an answer of events with ids; an empty batch becomes a comment.
+
+        Args:
+            batches: The events.
+            viewer: Who listens; the stream ends when they no longer may.
 
         Raises:
             RequestError: There are enough of them.
         """
-        return self.raw(_encoded(batches))
+        return self.raw(_encoded(batches), viewer)
 
-    def raw(self, chunks: AsyncGenerator[bytes, None]) -> StreamingResponse:
-        """Return an answer of chunks that are events already.
+    def raw(self, chunks: AsyncGenerator[bytes, None], viewer: Viewer) -> StreamingResponse:
+        """Return an answer of chunks that are events already; see `events`.
 
         Raises:
             RequestError: There are enough of them.
@@ -44,7 +50,7 @@ class Streams:
             raise RequestError(
                 503, f"{self._limit} event streams are open: try again later", retry_after=5
             )
-        return _Stream(chunks, self)
+        return _Stream(chunks, self, viewer)
 
     def count(self, by: int) -> None:
         """Note that a stream was opened or closed."""
@@ -53,19 +59,43 @@ class Streams:
 
 
 class _Stream(StreamingResponse):
-    def __init__(self, chunks: AsyncGenerator[bytes, None], streams: Streams) -> None:
+    def __init__(
+        self, chunks: AsyncGenerator[bytes, None], streams: Streams, viewer: Viewer
+    ) -> None:
         super().__init__(chunks, media_type="text/event-stream", headers=HEADERS)
         self._chunks = chunks
         self._streams = streams
+        self._viewer = viewer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._streams.count(1)
         try:
-            await super().__call__(scope, receive, send)
+            serving = super().__call__(scope, receive, send)
+            if await while_allowed(serving, self._viewer):
+                # as every stream ends; whoever comes back is told why
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             self._streams.count(-1)
             # what the stream holds is let go now, not when the collector comes by
             await self._chunks.aclose()
+
+
+async def while_allowed(work: Coroutine[Any, Any, None], viewer: Viewer) -> bool:
+    """Do the work until it is done, or until its viewer may no longer; say whether it was that."""
+    if not viewer.lapses:
+        await work
+        return False
+    working, lapsed = asyncio.create_task(work), asyncio.create_task(viewer.lapsed())
+    try:
+        await asyncio.wait([working, lapsed], return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            await working
+            return False
+        return True
+    finally:
+        for task in (working, lapsed):
+            task.cancel()
+        await asyncio.gather(working, lapsed, return_exceptions=True)
 
 
 def encode(batch: Iterable[tuple[int, str]]) -> bytes:

@@ -3,12 +3,13 @@
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from orbiter.server._internal.cluster_api import Kind
+from orbiter.server._internal.cluster import Cluster
 from orbiter.server._internal.endpoint import Endpoint
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.metrics import CONTENT_TYPE
 from orbiter.server._internal.services import Services
-from orbiter.server.models import ClusterPage, ClusterQuery, Health
+from orbiter.server._internal.viewer import READ_METRICS, viewer_of
+from orbiter.server.models import ClusterObject, ClusterPage, ClusterQuery, Health
 
 
 def system_endpoints(services: Services) -> list[Endpoint]:
@@ -31,33 +32,50 @@ def system_endpoints(services: Services) -> list[Endpoint]:
         return Response(services.metrics.text(), media_type=CONTENT_TYPE)
 
     async def tasks(request: Request, query: ClusterQuery) -> ClusterPage:
-        return await listed("agenttasks", query)
+        return await cluster().page("agenttasks", viewer_of(request), query)
 
     async def sessions(request: Request, query: ClusterQuery) -> ClusterPage:
-        return await listed("posessions", query)
+        return await cluster().page("posessions", viewer_of(request), query)
 
-    async def listed(kind: Kind, query: ClusterQuery) -> ClusterPage:
+    async def task(request: Request, namespace: str, name: str) -> ClusterObject:
+        return await cluster().one("agenttasks", viewer_of(request), namespace, name)
+
+    async def session(request: Request, namespace: str, name: str) -> ClusterObject:
+        return await cluster().one("posessions", viewer_of(request), namespace, name)
+
+    def cluster() -> Cluster:
         if services.cluster is None:
             raise RequestError(
                 404, "the server knows no cluster: run it in one or give it a kubeconfig",
                 code="no_cluster",
             )  # fmt: skip
-        return await services.cluster.page(kind, query.limit, query.after)
+        return services.cluster
 
-    cluster = (404, 501, 502)
+    trouble = (404, 501, 502)
     return [
         Endpoint("GET", "/healthz", "Say that the process works", healthz, Health, public=True),
         Endpoint(
             "GET", "/readyz", "Say whether new work is welcome", readyz, Health, public=True,
             errors=(503,),
         ),
-        Endpoint("GET", "/metrics", "Metrics for Prometheus", metrics, media="text/plain"),
+        Endpoint(
+            "GET", "/metrics", "Metrics for Prometheus", metrics, media="text/plain",
+            needs=READ_METRICS,
+        ),
         Endpoint(
             "GET", "/v1/cluster/tasks", "List the cluster's AgentTasks", tasks, ClusterPage,
-            query=ClusterQuery, errors=cluster,
+            query=ClusterQuery, errors=trouble, needs=None,
         ),
         Endpoint(
             "GET", "/v1/cluster/sessions", "List the cluster's POSessions", sessions, ClusterPage,
-            query=ClusterQuery, errors=cluster,
+            query=ClusterQuery, errors=trouble, needs=None,
+        ),
+        Endpoint(
+            "GET", "/v1/cluster/tasks/{namespace}/{name}", "Show an AgentTask", task,
+            ClusterObject, errors=trouble, needs=None,
+        ),
+        Endpoint(
+            "GET", "/v1/cluster/sessions/{namespace}/{name}", "Show a POSession", session,
+            ClusterObject, errors=trouble, needs=None,
         ),
     ]  # fmt: skip

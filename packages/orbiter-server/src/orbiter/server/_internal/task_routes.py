@@ -11,6 +11,7 @@ from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.services import Services
 from orbiter.server._internal.sessions import unknown
 from orbiter.server._internal.sse import Batch, last_event_id, with_silences
+from orbiter.server._internal.viewer import viewer_of
 from orbiter.server.models import (
     Answer,
     EventsQuery,
@@ -23,31 +24,34 @@ from orbiter.server.models import (
 from orbiter.tasks import Task, TaskNotFoundError, TransitionError, page_of
 
 SHOWN = 200
+USER = "user"
+"""Whose a task is, in its metadata."""
 
 
 def task_endpoints(services: Services) -> list[Endpoint]:
     """Return the endpoints."""
     broker = services.broker
 
-    async def found(task_id: str) -> Task:
-        task = await broker.poll(task_id)
-        if task is None:
-            raise unknown("task", task_id)
-        return task
-
     async def create(request: Request, body: NewTask) -> TaskDetail:
         services.runs.agent(body.agent)
         if services.runs.draining:
             services.runs.check_room()
         options: dict[str, Any] = {"config_name": body.agent}
+        user = viewer_of(request).user
+        if user is not None:
+            options[USER] = user
         if body.system_prompt is not None:
             options["system_prompt"] = body.system_prompt
-        return _detail(await found(await broker.submit(body.input, **options)))
+        return _detail(await task_of(services, await broker.submit(body.input, **options), user))
 
     async def list_page(request: Request, query: TaskPageQuery) -> TaskPage:
+        user = viewer_of(request).user
         states = None if query.state is None else {query.state}
         try:
-            page = await page_of(broker.store, states=states, limit=query.limit, after=query.after)
+            page = await page_of(
+                broker.store, states=states, limit=query.limit, after=query.after,
+                metadata=None if user is None else {USER: user},
+            )  # fmt: skip
         except ValueError as error:
             raise RequestError(400, str(error)) from None
         return TaskPage(
@@ -55,13 +59,14 @@ def task_endpoints(services: Services) -> list[Endpoint]:
         )
 
     async def get(request: Request, task_id: str) -> TaskDetail:
-        return _detail(await found(task_id))
+        return _detail(await task_of(services, task_id, viewer_of(request).user))
 
     async def cancel(request: Request, task_id: str) -> TaskDetail:
-        await found(task_id)
+        await task_of(services, task_id, viewer_of(request).user)
         return _detail(await broker.cancel(task_id))
 
     async def answer(request: Request, task_id: str, body: Answer) -> TaskDetail:
+        await task_of(services, task_id, viewer_of(request).user)
         try:
             return _detail(await broker.answer(task_id, body.text))
         except TaskNotFoundError:
@@ -70,10 +75,11 @@ def task_endpoints(services: Services) -> list[Endpoint]:
             raise RequestError(409, str(error), code="nothing_asked") from None
 
     async def events(request: Request, task_id: str, query: EventsQuery) -> Response:
-        await found(task_id)
+        viewer = viewer_of(request)
+        await task_of(services, task_id, viewer.user)
         after = last_event_id(request.headers, query.after)
         told = with_silences(follow(services, task_id, after), services.config.heartbeat_seconds)
-        return services.streams.events(told)
+        return services.streams.events(told, viewer)
 
     return [
         Endpoint(
@@ -99,6 +105,18 @@ def task_endpoints(services: Services) -> list[Endpoint]:
             media="text/event-stream", errors=(404, 503),
         ),
     ]  # fmt: skip
+
+
+async def task_of(services: Services, task_id: str, user: str | None) -> Task:
+    """Return a task of that user; None is anybody.
+
+    Raises:
+        RequestError: There is none.
+    """
+    task = await services.broker.poll(task_id)
+    if task is None or (user is not None and task.metadata.get(USER) != user):
+        raise unknown("task", task_id)
+    return task
 
 
 async def follow(services: Services, task_id: str, after: int) -> AsyncIterator[Batch]:

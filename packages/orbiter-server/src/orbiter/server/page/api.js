@@ -27,7 +27,7 @@ async function checked(response) {
   try {
     error = (await response.json()).error ?? {};
   } catch { /* no JSON: the status has to do */ }
-  if (response.status === 401) dispatchEvent(new CustomEvent("unauthorized"));
+  if (response.status === 401) dispatchEvent(new CustomEvent("unauthorized", { detail: error }));
   throw new ApiError(response.status, error.message ?? `status ${response.status}`, error.code);
 }
 

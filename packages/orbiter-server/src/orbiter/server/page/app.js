@@ -8,11 +8,12 @@ import { Tasks } from "./tasks.js";
 
 const login = document.getElementById("login");
 const problem = document.getElementById("login-problem");
+const hint = document.getElementById("login-hint");
 let app = null;
 
 class App {
   constructor(agents, cluster) {
-    this.views = { chat: new Chat(agents), tasks: new Tasks(agents) };
+    this.views = agents ? { chat: new Chat(agents), tasks: new Tasks(agents) } : {};
     if (cluster) this.views.cluster = new Cluster();
     this.links = Object.keys(this.views).map((name) => h(
       "a", { href: `#/${name}`, "data-view": name }, name[0].toUpperCase() + name.slice(1),
@@ -38,7 +39,7 @@ class App {
 
   async route() {
     const [, name, id] = location.hash.split("/");
-    const chosen = name in this.views ? name : "chat";
+    const chosen = name in this.views ? name : Object.keys(this.views)[0];
     const view = this.views[chosen];
     if (this.view !== view) {
       this.view?.leave();
@@ -59,8 +60,11 @@ async function start() {
   try {
     ({ agents } = await request("GET", "/v1/agents"));
   } catch (error) {
-    locked(error);
-    return;
+    // somebody of the cluster who may not talk to agents may look at the cluster all the same
+    if (error.status !== 403 || error.code !== "forbidden") {
+      locked(error);
+      return;
+    }
   }
   const cluster = await request("GET", "/v1/cluster/tasks?limit=1").then(() => true, (error) => error.code !== "no_cluster");
   login.hidden = true;
@@ -79,8 +83,10 @@ function locked(error) {
 }
 
 addEventListener("hashchange", () => app?.route());
-addEventListener("unauthorized", () => {
+addEventListener("unauthorized", ({ detail }) => {
   setToken("");
+  // how to get a token is the server's to say: it knows for whom it has to be
+  hint.textContent = detail.code === "cluster_token" ? detail.message : "";
   if (app) locked();
 });
 document.getElementById("login-form").addEventListener("submit", async (event) => {
@@ -90,6 +96,7 @@ document.getElementById("login-form").addEventListener("submit", async (event) =
   field.value = "";
   problem.textContent = "";
   await start();
-  if (!app && !problem.textContent) problem.textContent = "This is not the server's token.";
+  if (app || problem.textContent) return;
+  problem.textContent = hint.textContent ? "This token does not open the page." : "This is not the server's token.";
 });
 start();

@@ -26,6 +26,7 @@ export class Cluster {
     const page = (limit, cursor) => {
       const query = new URLSearchParams({ limit });
       if (cursor) query.set("after", cursor);
+      if (this.namespace) query.set("namespace", this.namespace);
       return request("GET", `/v1/cluster/${path}?${query}`);
     };
     const list = new LongList({
@@ -44,7 +45,12 @@ export class Cluster {
     return { title, page, list, problem: h("span", { class: "problem", role: "status" }) };
   }
 
-  async enter() {
+  // Of one namespace, as #/cluster/NAME has it; otherwise of all that are theirs to see.
+  async enter(namespace) {
+    if (this.namespace !== namespace) {
+      this.namespace = namespace;
+      await this.refreshing;
+    }
     this.timer ??= setInterval(() => document.hidden || this.refresh(), REFRESH);
     await this.refresh();
   }
@@ -55,16 +61,20 @@ export class Cluster {
   }
 
   async refresh() {
-    if (this.refreshing) return;
-    this.refreshing = true;
+    this.refreshing ??= this.renew().finally(() => { this.refreshing = null; });
+    await this.refreshing;
+  }
+
+  async renew() {
     await Promise.all(this.kinds.map(async ({ page, list, problem }) => {
       try {
         list.renew(await page(NEWEST));
         problem.textContent = "";
       } catch (error) {
+        // what may not be seen any more is not left on the screen
+        if (error.status === 401 || error.status === 403) list.renew({ items: [], total: 0, next: null });
         problem.textContent = error.message;
       }
     }));
-    this.refreshing = false;
   }
 }

@@ -28,6 +28,11 @@ EVENTS = """
 (SELECT group_concat(hex(seq) || ':' || hex(body)) FROM
   (SELECT seq, body FROM task_events WHERE task_id = tasks.id ORDER BY seq))
 """
+# of a row that holds no JSON there is none, and no error that would cost the page all others
+METADATA = """
+EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(body) THEN body END, '$.metadata')
+  WHERE key = ? AND value = ? AND type = 'text')
+"""
 SET_ASIDE = """
 CREATE TABLE IF NOT EXISTS unreadable (
   found_at TEXT NOT NULL, reason TEXT NOT NULL,
