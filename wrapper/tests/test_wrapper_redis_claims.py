@@ -10,6 +10,7 @@ from orbiter_contracts.queues import (
     DEVELOPER_INPUT,
     DEVELOPER_OUTPUT,
     LIFECYCLE,
+    Keys,
     dead_letter,
 )
 from worker_wrapper.queue.claims import AttemptClaim, QueueClaim
@@ -17,6 +18,8 @@ from worker_wrapper.queue.connection import RedisConnection
 from worker_wrapper.queue.streams import Entry, InputStream
 
 pytestmark = pytest.mark.integration
+
+STREAMS = {"output": DEVELOPER_OUTPUT, "lifecycle": LIFECYCLE}
 
 
 @pytest.fixture
@@ -40,7 +43,7 @@ async def read(stream: InputStream) -> Entry:
 @pytest.fixture
 async def claim(queues: Queues, stream: InputStream) -> QueueClaim:
     await queues.task()
-    return QueueClaim(stream, await read(stream), output=DEVELOPER_OUTPUT)
+    return QueueClaim(stream, await read(stream), **STREAMS)
 
 
 @pytest.fixture
@@ -48,7 +51,7 @@ async def attempt(queues: Queues, stream: InputStream) -> AttemptClaim:
     bound = await queues.bound_task()
     entry = await stream.claim(bound["TASK_ENTRY_ID"])
     assert entry is not None
-    return AttemptClaim(stream, entry, record=RECORD, task=TASK, attempt=1)
+    return AttemptClaim(stream, entry, keys=Keys(), record=RECORD, task=TASK, attempt=1)
 
 
 async def give_to(queues: Queues, consumer: str, entry: str) -> None:
@@ -90,7 +93,7 @@ async def test_a_claim_another_worker_took_is_not_taken_back(
 
 async def test_a_firm_claim_is_taken_back(queues: Queues, stream: InputStream) -> None:
     await queues.task()
-    firm = QueueClaim(stream, await read(stream), output=DEVELOPER_OUTPUT, firm=True)
+    firm = QueueClaim(stream, await read(stream), firm=True, **STREAMS)
     await give_to(queues, "other", firm.entry.id)
     assert await firm.renew() == "held"
     assert (await holder(queues))[0] == "me"
@@ -153,7 +156,7 @@ async def test_the_routing_fields_of_an_entry_go_with_its_outcome(
     queues: Queues, stream: InputStream
 ) -> None:
     await queues.bound_task()
-    claim = QueueClaim(stream, await read(stream), output=DEVELOPER_OUTPUT, firm=True)
+    claim = QueueClaim(stream, await read(stream), firm=True, **STREAMS)
     await claim.settle("{}", "{}")
     for key in (DEVELOPER_OUTPUT, LIFECYCLE):
         ((_, fields),) = await queues.redis.xrange(key)
@@ -223,9 +226,9 @@ async def test_both_kinds_of_claim_keep_the_same_of_an_entry_in_its_dead_letter(
         entry = await stream.claim(added)
         assert entry is not None
         claim = (
-            AttemptClaim(stream, entry, record=RECORD, task=TASK, attempt=1)
+            AttemptClaim(stream, entry, keys=Keys(), record=RECORD, task=TASK, attempt=1)
             if bound
-            else QueueClaim(stream, entry, output=DEVELOPER_OUTPUT)
+            else QueueClaim(stream, entry, **STREAMS)
         )
         assert await claim.settle("", "{}", dead_reason="because")
         dead = dead_letter(DEVELOPER_INPUT)
@@ -247,9 +250,9 @@ async def test_a_stream_of_dead_letters_has_no_more_than_the_newest(
     await queues.task() if kind == "claim" else await queues.bound_task()
     entry = await read(stream)
     claim = (
-        AttemptClaim(stream, entry, record=RECORD, task=TASK, attempt=1)
+        AttemptClaim(stream, entry, keys=Keys(), record=RECORD, task=TASK, attempt=1)
         if kind == "attempt"
-        else QueueClaim(stream, entry, output=DEVELOPER_OUTPUT)
+        else QueueClaim(stream, entry, **STREAMS)
     )
     assert await claim.settle("", "{}", dead_reason="because")
     assert await queues.redis.xlen(dead) == DEAD_LETTERS_KEPT

@@ -162,7 +162,9 @@ def literal(text: str) -> str:
         ValueError: It has a white space or a NUL: Redis has no way to write that in a pattern.
     """
     if _UNUSABLE.search(text):
-        raise ValueError(f"{text[:80]!r} has a white space or a NUL, which no Redis pattern can have")
+        raise ValueError(
+            f"{text[:80]!r} has a white space or a NUL, which no Redis pattern can have"
+        )
     return _GLOB.sub(r"\\\g<0>", text)
 
 
