@@ -31,7 +31,7 @@ NAMESPACE_PATTERN: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 """A namespace of Kubernetes: a DNS label, so nothing that means something in a key or a glob."""
 PREFIX_PATTERN: Final = rf"(?:\{{{NAMESPACE_PATTERN}\}}:)?"
 """What `Keys.prefix` may be: nothing, or a namespace in braces and a colon."""
-_PREFIX: Final = re.compile(PREFIX_PATTERN)
+PREFIX: Final = re.compile(PREFIX_PATTERN)
 _DEAD: Final = ":dead"
 
 
@@ -52,7 +52,7 @@ class Keys:
     prefix: str = ""
 
     def __post_init__(self) -> None:
-        if not _PREFIX.fullmatch(self.prefix):
+        if not PREFIX.fullmatch(self.prefix):
             raise ValueError(
                 f"{self.prefix[:80]!r} is no prefix of keys: give {{NAMESPACE}}: or nothing"
             )
@@ -72,6 +72,11 @@ class Keys:
     def namespace(self) -> str:
         """The namespace; "" without a prefix."""
         return self.prefix[1:-2]
+
+    @property
+    def beginnings(self) -> tuple[str, ...]:
+        """How these keys begin, each of them with one of these."""
+        return f"{self.prefix}worker:", f"{self.prefix}agenttask:", self.session_records()
 
     @property
     def developer_input(self) -> str:
@@ -191,22 +196,24 @@ ATTEMPT_RECORD_PATTERN: Final = (
 )
 """What the key of an attempt's record looks like."""
 
-# The names without a prefix, for whoever knows no namespaces.
-_BARE: Final = Keys()
-DEVELOPER_INPUT: Final = _BARE.developer_input
-DEVELOPER_OUTPUT: Final = _BARE.developer_output
-LIFECYCLE: Final = _BARE.lifecycle
-SESSION_RECORDS: Final = _BARE.session_records()
-po_input = _BARE.po_input
-po_output = _BARE.po_output
-po_snapshot = _BARE.po_snapshot
-po_turns = _BARE.po_turns
-po_state = _BARE.po_state
-po_hold = _BARE.po_hold
-po_lease = _BARE.po_lease
-po_keys = _BARE.po_keys
-developer_lease = _BARE.developer_lease
-session_records = _BARE.session_records
-session_record = _BARE.session_record
-attempt_record = _BARE.attempt_record
-task_snapshot = _BARE.task_snapshot
+BARE: Final = Keys()
+"""The keys without a prefix: of a standalone worker, and of who knows no namespaces."""
+
+# Their names, for the operator, which has not been given Keys of its own yet, and for tests.
+DEVELOPER_INPUT: Final = BARE.developer_input
+DEVELOPER_OUTPUT: Final = BARE.developer_output
+LIFECYCLE: Final = BARE.lifecycle
+SESSION_RECORDS: Final = BARE.session_records()
+po_input = BARE.po_input
+po_output = BARE.po_output
+po_snapshot = BARE.po_snapshot
+po_turns = BARE.po_turns
+po_state = BARE.po_state
+po_hold = BARE.po_hold
+po_lease = BARE.po_lease
+po_keys = BARE.po_keys
+developer_lease = BARE.developer_lease
+session_records = BARE.session_records
+session_record = BARE.session_record
+attempt_record = BARE.attempt_record
+task_snapshot = BARE.task_snapshot

@@ -9,13 +9,14 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from orbiter_contracts.queues import Keys, dead_letter
+from orbiter_contracts.queues import BARE, Keys, dead_letter
 
 Rules = tuple[str, ...]
 
 _ANY: Final = "*"
 _GLOB: Final = re.compile(r"[][*?\\^]")
-_UNUSABLE: Final = re.compile(r"[\s\x00]")
+# Redis splits a selector as a command line is split: at spaces, and quotes hold together.
+_UNUSABLE: Final = re.compile(r"""[\s\x00"']""")
 _NOTHING: Final = ("resetkeys", "resetchannels", "clearselectors", "-@all")
 # What a client says to begin with. TRACKING could be told of every key that anybody changes.
 _CONNECTION: Final = (
@@ -54,11 +55,8 @@ def producer_user(namespace: str) -> str:
 
 def operator_patterns() -> tuple[str, ...]:
     """Patterns of the keys that an operator uses: those of all namespaces, and those of none."""
-    return tuple(
-        f"{prefix}{kind}"
-        for prefix in (f"{{{_ANY}}}:", "")
-        for kind in ("worker:*", "agenttask:*", "session:user:*")
-    )
+    beginnings = BARE.beginnings
+    return tuple(f"{prefix}{kind}{_ANY}" for prefix in (f"{{{_ANY}}}:", "") for kind in beginnings)
 
 
 def worker_patterns(namespace: str) -> tuple[str, ...]:
@@ -73,7 +71,7 @@ def session_patterns(namespace: str, worker_id: str, user_id: int) -> tuple[str,
     """Patterns of the keys of one PO worker: exactly its own, and its user's record.
 
     Raises:
-        ValueError: The id has a white space or a NUL, which no pattern can have.
+        ValueError: The id has a white space, a quote or a NUL, which no pattern can have.
     """
     keys, worker = Keys.of_namespace(namespace), literal(worker_id)
     return (*keys.po_keys(worker), keys.session_record(user_id), keys.lifecycle)
@@ -159,11 +157,11 @@ def literal(text: str) -> str:
     r"""A text as a pattern that means this text alone: `*` becomes `\*`.
 
     Raises:
-        ValueError: It has a white space or a NUL: Redis has no way to write that in a pattern.
+        ValueError: It has a white space, a quote or a NUL: no selector of Redis can hold that.
     """
     if _UNUSABLE.search(text):
         raise ValueError(
-            f"{text[:80]!r} has a white space or a NUL, which no Redis pattern can have"
+            f"{text[:80]!r} has a white space, a quote or a NUL, which no Redis pattern can have"
         )
     return _GLOB.sub(r"\\\g<0>", text)
 

@@ -4,26 +4,23 @@ Pure and total: whatever bytes a server or a stranger names, they are one of our
 not.
 """
 
-import re
 from typing import Final, Literal, NamedTuple
 
-from orbiter_contracts.queues import PREFIX_PATTERN, Keys, dead_letter
+from orbiter_contracts.queues import BARE, PREFIX, Keys, dead_letter
 
 StreamKind = Literal["developer_input", "developer_output", "lifecycle", "po_input", "po_output"]
 
 MAX_STREAM_NAME_BYTES: Final = 1024
 """A longer name is none of ours: a worker's id is at most a name of Kubernetes and some more."""
-_PREFIX: Final = re.compile(PREFIX_PATTERN)
-_BARE: Final = Keys()
 _FIXED: Final[dict[str, StreamKind]] = {
-    _BARE.developer_input: "developer_input",
-    _BARE.developer_output: "developer_output",
-    _BARE.lifecycle: "lifecycle",
+    BARE.developer_input: "developer_input",
+    BARE.developer_output: "developer_output",
+    BARE.lifecycle: "lifecycle",
 }
-_HEAD: Final = _BARE.po_input("/").split("/")[0]
+_HEAD: Final = BARE.po_input("/").split("/")[0]
 _PO: Final[tuple[tuple[str, StreamKind], ...]] = (
-    (_BARE.po_input("/").split("/")[1], "po_input"),
-    (_BARE.po_output("/").split("/")[1], "po_output"),
+    (BARE.po_input("/").split("/")[1], "po_input"),
+    (BARE.po_output("/").split("/")[1], "po_output"),
 )
 _DEAD: Final = dead_letter("")
 
@@ -71,7 +68,7 @@ def read_stream_name(name: bytes | str) -> StreamName | None:
         text = name.decode() if isinstance(name, bytes) else name
     except UnicodeDecodeError:
         return None
-    prefix = _PREFIX.match(text)
+    prefix = PREFIX.match(text)
     keys = Keys(prefix[0] if prefix else "")
     rest = text[len(keys.prefix) :]
     alive = rest.removesuffix(_DEAD)

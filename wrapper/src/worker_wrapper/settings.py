@@ -14,7 +14,7 @@ from pydantic import AliasGenerator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 from pydantic_settings.sources import PydanticBaseSettingsSource
 
-from orbiter_contracts.queues import ATTEMPT_RECORD_PATTERN, PREFIX_PATTERN, Keys
+from orbiter_contracts.queues import ATTEMPT_RECORD_PATTERN, BARE, PREFIX, PREFIX_PATTERN, Keys
 from worker_wrapper.agents import known_agents, load_agent
 from worker_wrapper.agents.base import Agent, AgentOptions
 from worker_wrapper.redact import Redactor
@@ -28,7 +28,6 @@ from worker_wrapper.variables import (
 )
 
 _SHOWN_CHARACTERS: Final = 80
-_BARE: Final = Keys()
 
 
 class SettingsError(ValueError):
@@ -99,7 +98,9 @@ class Settings(BaseSettings):
         description="a URL like redis://user:password@host:6379/0, rediss://… or unix:///a/socket",
     )
     key_prefix: str = Field(
-        "", pattern=rf"^{PREFIX_PATTERN}$", description="{NAMESPACE}:, with the braces"
+        "",
+        pattern=rf"^{PREFIX_PATTERN}$",
+        description="a namespace in braces and a colon, like {team-a}:",
     )
     agent_type: AgentType = Field("claude", description=f"one of {', '.join(known_agents())}")
     agent_model: str | None = None
@@ -115,8 +116,8 @@ class Settings(BaseSettings):
     user_id: int | None = Field(None, description="a whole number")
     session_record_prefix: str | None = Field(
         None,
-        pattern=rf"^{PREFIX_PATTERN}{_BARE.session_records()}([a-z0-9-]+:)?$",
-        description=f"{_BARE.session_records()} or {_BARE.session_records('NAMESPACE')}",
+        pattern=rf"^{PREFIX_PATTERN}{BARE.session_records()}([a-z0-9-]+:)?$",
+        description=f"{BARE.session_records()} or {BARE.session_records('NAMESPACE')}",
     )
     session_idle_seconds: AtLeastOne = Field(_RULES.idle_seconds, description=_COUNT)
     session_max_tokens: AtLeastOne = Field(_RULES.max_tokens, description=_COUNT)
@@ -135,7 +136,7 @@ class Settings(BaseSettings):
     task_record: str | None = Field(
         None,
         pattern=rf"^{ATTEMPT_RECORD_PATTERN}$",
-        description=f"a key like {_BARE.attempt_record('<uid>', '<attempt>')}",
+        description=f"a key like {BARE.attempt_record('<uid>', '<attempt>')}",
     )
     task_name: str | None = Field(
         None, pattern=r"^[^/\s]+/[^/\s]+$", description="<namespace>/<name>"
@@ -171,11 +172,11 @@ class Settings(BaseSettings):
                 "AGENT_ENV lists REDIS_URL, but agents must not reach Redis: take it off the list"
             )
         for name in ("session_record_prefix", "snapshot_key", "task_record"):
-            key = getattr(self, name) or self.key_prefix
-            if not key.startswith(self.key_prefix):
+            key = getattr(self, name)
+            if key is not None and not self._ours(key):
                 raise ValueError(
                     f"{name.upper()} is {key!r} and KEY_PREFIX is {self.key_prefix!r}: what a "
-                    "worker reads and writes begins with its prefix"
+                    "worker reads and writes begins with its prefix, and with no other"
                 )
         if self.worker_type == "po":
             return self
@@ -196,6 +197,10 @@ class Settings(BaseSettings):
                 "have snapshots: set TASK_RECORD too, or neither"
             )
         return self
+
+    def _ours(self, key: str) -> bool:
+        prefix = PREFIX.match(key)
+        return prefix is not None and prefix[0] == self.key_prefix
 
     @property
     def keys(self) -> Keys:
