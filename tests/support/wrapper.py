@@ -21,6 +21,7 @@ import pytest
 import structlog
 from redis.asyncio import Redis
 from support.eventually import eventually
+from support.namespaced import Tenancy
 from support.redis_server import RedisServer
 
 from worker_wrapper.queue.connection import RedisConnection
@@ -222,8 +223,11 @@ class WrapperProcess:
 class Wrappers:
     """Starts wrappers against one Redis and with one fake CLI."""
 
-    def __init__(self, directory: Path, url: str, claude: FakeClaude) -> None:
+    def __init__(
+        self, directory: Path, url: str, claude: FakeClaude, tenancy: Tenancy | None = None
+    ) -> None:
         self._directory = directory
+        self._tenancy = tenancy
         self._url = url
         self._claude = claude
         self._started: list[WrapperProcess] = []
@@ -243,6 +247,8 @@ class Wrappers:
             "ANTHROPIC_API_KEY": API_KEY,
             **env,
         }
+        if self._tenancy:
+            environ = self._tenancy.admit(environ)
         log = self._directory / f"wrapper-{len(self._started)}.log"
         process = WrapperProcess(environ, log)
         self._started.append(process)
@@ -292,10 +298,14 @@ def fake_claude(tmp_path: Path) -> FakeClaude:
 
 @pytest.fixture
 def wrappers(
-    tmp_path: Path, redis: Redis, redis_server: RedisServer, fake_claude: FakeClaude
+    tmp_path: Path,
+    redis: Redis,
+    redis_server: RedisServer,
+    fake_claude: FakeClaude,
+    tenancy: Tenancy | None,
 ) -> Iterator[Wrappers]:
     """Wrappers on the Redis of this run, empty at the start."""
-    wrappers = Wrappers(tmp_path, redis_server.url, fake_claude)
+    wrappers = Wrappers(tmp_path, redis_server.url, fake_claude, tenancy)
     yield wrappers
     wrappers.end()
 
