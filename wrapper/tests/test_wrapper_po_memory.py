@@ -172,7 +172,7 @@ async def test_a_snapshot_nobody_can_read_costs_the_memory_and_is_said(
     assert (kept.stored, kept.reason) == (False, "Unreadable")
     mindful.release()
     assert (await queues.answers(1))[0].status == "success"
-    assert (await wrapper.logged("snapshot_unreadable"))["key"] == KEY
+    assert (await wrapper.logged("snapshot_unreadable"))["key"] == f"{queues.redis.prefix}{KEY}"
 
 
 async def test_the_agent_may_have_its_home_elsewhere(
