@@ -189,7 +189,7 @@ class RedisConnection:
             except (*_TROUBLE, ResponseError) as error:
                 lacking = missing(error, command, self._user) if self._waits else None
                 if self._waits and lacking:
-                    if tries == TRIES and self._waits():
+                    if tries >= TRIES and self._waits():
                         refusals += 1
                         await self._sleep(self._told_of(lacking, refusals))
                         continue
