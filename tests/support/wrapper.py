@@ -11,7 +11,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,14 +84,21 @@ connection.RedisConnection._once = once
 
 
 @asynccontextmanager
-async def connected(url: str) -> AsyncIterator[RedisConnection]:
+async def connected(
+    url: str, *, waits: Callable[[], bool] | None = None
+) -> AsyncIterator[RedisConnection]:
     """The wrapper's own connection to a server; it does not wait between tries."""
-    connection = RedisConnection(url, structlog.get_logger(), sleep=_no_time)
+    connection = RedisConnection(url, structlog.get_logger(), waits=waits, sleep=_no_time)
     try:
         yield connection
     finally:
         await connection.close()
         await asyncio.sleep(0)  # asyncio closes the socket one turn of its loop later
+
+
+def _never() -> bool:
+    """In a test nothing is missing, so waiting for it would be waiting for ever."""
+    return False
 
 
 async def _no_time(seconds: float) -> None:
@@ -284,9 +291,15 @@ class Wrappers:
 
 
 @pytest.fixture
-async def connection(redis_server: RedisServer) -> AsyncIterator[RedisConnection]:
-    """The wrapper's own connection to the server of this run."""
-    async with connected(redis_server.url) as connection:
+async def connection(
+    redis_server: RedisServer, tenancy: Tenancy | None
+) -> AsyncIterator[RedisConnection]:
+    """The wrapper's own connection to the server of this run; a developer's in a namespace."""
+    url, waits = redis_server.url, None
+    if tenancy:
+        worker = {"WORKER_ID": "me", "WORKER_TYPE": "developer", "REDIS_URL": url}
+        url, waits = tenancy.admit(worker)["REDIS_URL"], _never
+    async with connected(url, waits=waits) as connection:
         yield connection
 
 
