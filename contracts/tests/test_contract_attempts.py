@@ -9,6 +9,7 @@ from orbiter_contracts import GitWorkspace
 from orbiter_contracts.attempts import Attempt, request_id, session_of
 from orbiter_contracts.environment import agent_environment
 from orbiter_contracts.outcome import outcome
+from orbiter_contracts.queues import Keys
 from orbiter_contracts.retry import LONGEST_BACKOFF, RetryPolicy
 from orbiter_contracts.usage import total_usage
 
@@ -81,6 +82,18 @@ def test_a_worker_is_told_which_attempt_it_is():
         "SESSION_ID": REQUEST,
         "SNAPSHOT_KEY": "agenttask:u1:snapshot",
     }
+
+
+def test_a_worker_of_a_namespace_is_told_its_prefix_and_keys_that_begin_with_it():
+    attempt = FIRST._replace(keys=Keys.of_namespace("team"))
+    told = attempt.environment(worker="team.fix-1", entry="5-0", session=REQUEST)
+    assert told == {
+        **FIRST.environment(worker="team.fix-1", entry="5-0", session=REQUEST),
+        "KEY_PREFIX": "{team}:",
+        "TASK_RECORD": "{team}:agenttask:u1:1",
+        "SNAPSHOT_KEY": "{team}:agenttask:u1:snapshot",
+    }
+    assert attempt.record == told["TASK_RECORD"]
 
 
 def test_a_worker_is_told_which_agent_it_runs():

@@ -15,18 +15,19 @@ from support.cluster import Cluster
 from support.redis_server import running_server
 
 from orbiter_contracts import queues, scripts
+from orbiter_contracts.lease_scripts import RELEASE, TAKE
 from orbiter_operator.sessions.streams import OBSERVE, registry_key
 from orbiter_operator.sessions.users import user_rules
 from orbiter_operator.streams.reader import LAST_ID
 from orbiter_operator.streams.retention import REPAIR
-from worker_wrapper.queue.lease import LEASE_SECONDS, RELEASE, TAKE
+from worker_wrapper.queue.lease import LEASE_SECONDS
 
 pytestmark = pytest.mark.e2e
 
 CHART = Path(__file__).resolve().parents[1] / "orbiter"
 RECORD = queues.attempt_record("4ab2", 1)
 OF_USER = queues.session_record(1)
-OF_TEAM_B = queues.session_record(1, queues.session_records("team-b"))
+OF_TEAM_B = f"{queues.session_records('team-b')}1"
 INPUT, OUTPUT = queues.DEVELOPER_INPUT, queues.DEVELOPER_OUTPUT
 PO_INPUT, PO_OUTPUT = queues.po_input("default.anna"), queues.po_output("default.anna")
 CHAT, CHAT_B = "chat-default", "chat-team-b"
@@ -187,9 +188,9 @@ def test_a_worker_takes_the_lease_of_its_name_and_gives_it_back(
     login: Login, user: str, key: str
 ) -> None:
     worker, ours = login(user), ("token", "", 1, "place", "host", LEASE_SECONDS)
-    assert worker.eval(TAKE, 1, key, *ours) == []
-    assert worker.eval(TAKE, 1, key, "another", *ours[1:]) == ["token", "1", "place", "host"]
-    assert worker.eval(RELEASE, 1, key, "token") == 1
+    assert worker.eval(TAKE.text, 1, key, *ours) == []
+    assert worker.eval(TAKE.text, 1, key, "another", *ours[1:]) == ["token", "1", "place", "host"]
+    assert worker.eval(RELEASE.text, 1, key, "token") == 1
     assert worker.exists(key) == 0
 
 
@@ -202,9 +203,9 @@ def test_a_worker_takes_its_lease_whatever_stands_in_its_place(
 ) -> None:
     (admin, _), worker, ours = guarded, login(user), ("token", "", 1, "place", "host", 12)
     admin.rpush(key, "no lease")
-    assert worker.eval(TAKE, 1, key, *ours) == []
+    assert worker.eval(TAKE.text, 1, key, *ours) == []
     admin.persist(key)
-    assert worker.eval(TAKE, 1, key, "another", *ours[1:]) == ["token", "1", "place", "host"]
+    assert worker.eval(TAKE.text, 1, key, "another", *ours[1:]) == ["token", "1", "place", "host"]
     assert admin.ttl(key) > 0
 
 

@@ -30,7 +30,7 @@ ALICE, BOB, MALLORY = (
 LIFECYCLE = queues.LIFECYCLE
 MINE, HERS = "other.mallory", "team.alice"
 HER_RECORD = queues.session_record(1)
-MY_RECORD = queues.session_record(1, queues.session_records("other"))
+MY_RECORD = f"{queues.session_records('other')}1"
 
 
 @pytest.fixture

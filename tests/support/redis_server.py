@@ -7,6 +7,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -14,6 +15,7 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -21,8 +23,11 @@ from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from orbiter_contracts.queues import Keys
+
 _PROGRAMS = ("valkey-server", "redis-server")
 _START_SECONDS = 60.0
+_KEY = re.compile(r"(worker:|session:user:|agenttask:)")
 PATIENT = {"socket_timeout": 60.0, "socket_connect_timeout": 60.0}
 """For the clients of tests: a shared machine is slow now and then, and the library's 5 s are
 not what is tested."""
@@ -34,6 +39,20 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+class NamespacedRedis(Redis):
+    """A client whose keys all have a prefix, which may be none."""
+
+    prefix = ""
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Send a command with the prefix before whatever looks like a key."""
+        words = (
+            self.prefix + word if isinstance(word, str) and _KEY.match(word) else word
+            for word in args
+        )
+        return await super().execute_command(*words, **options)
 
 
 class RedisServer:
@@ -139,17 +158,18 @@ def own_redis_server(tmp_path: Path) -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-async def redis(redis_server: RedisServer) -> AsyncIterator[Redis]:
-    """A client whose database is empty at the start of the test."""
-    async with client_of(redis_server) as client:
+async def redis(redis_server: RedisServer, namespace: str) -> AsyncIterator[Redis]:
+    """A client whose database is empty at the start of the test, in the test's namespace."""
+    async with client_of(redis_server, namespace) as client:
         await client.flushall()
         yield client
 
 
 @contextlib.asynccontextmanager
-async def client_of(server: RedisServer) -> AsyncIterator[Redis]:
-    """A client that reads replies as text."""
-    client = Redis.from_url(server.url, decode_responses=True, protocol=2, **PATIENT)
+async def client_of(server: RedisServer, namespace: str = "") -> AsyncIterator[Redis]:
+    """A client that reads replies as text, and puts a namespace's prefix before every key."""
+    client = NamespacedRedis.from_url(server.url, decode_responses=True, protocol=2, **PATIENT)
+    client.prefix = Keys.of_namespace(namespace).prefix if namespace else ""
     try:
         yield client
     finally:

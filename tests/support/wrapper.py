@@ -11,7 +11,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ import pytest
 import structlog
 from redis.asyncio import Redis
 from support.eventually import eventually
+from support.namespaced import Tenancy
 from support.redis_server import RedisServer
 
 from worker_wrapper.queue.connection import RedisConnection
@@ -83,14 +84,21 @@ connection.RedisConnection._once = once
 
 
 @asynccontextmanager
-async def connected(url: str) -> AsyncIterator[RedisConnection]:
+async def connected(
+    url: str, *, waits: Callable[[], bool] | None = None
+) -> AsyncIterator[RedisConnection]:
     """The wrapper's own connection to a server; it does not wait between tries."""
-    connection = RedisConnection(url, structlog.get_logger(), sleep=_no_time)
+    connection = RedisConnection(url, structlog.get_logger(), waits=waits, sleep=_no_time)
     try:
         yield connection
     finally:
         await connection.close()
         await asyncio.sleep(0)  # asyncio closes the socket one turn of its loop later
+
+
+def _never() -> bool:
+    """In a test nothing is missing, so waiting for it would be waiting for ever."""
+    return False
 
 
 async def _no_time(seconds: float) -> None:
@@ -222,8 +230,11 @@ class WrapperProcess:
 class Wrappers:
     """Starts wrappers against one Redis and with one fake CLI."""
 
-    def __init__(self, directory: Path, url: str, claude: FakeClaude) -> None:
+    def __init__(
+        self, directory: Path, url: str, claude: FakeClaude, tenancy: Tenancy | None = None
+    ) -> None:
         self._directory = directory
+        self._tenancy = tenancy
         self._url = url
         self._claude = claude
         self._started: list[WrapperProcess] = []
@@ -243,6 +254,8 @@ class Wrappers:
             "ANTHROPIC_API_KEY": API_KEY,
             **env,
         }
+        if self._tenancy:
+            environ = self._tenancy.admit(environ)
         log = self._directory / f"wrapper-{len(self._started)}.log"
         process = WrapperProcess(environ, log)
         self._started.append(process)
@@ -278,9 +291,15 @@ class Wrappers:
 
 
 @pytest.fixture
-async def connection(redis_server: RedisServer) -> AsyncIterator[RedisConnection]:
-    """The wrapper's own connection to the server of this run."""
-    async with connected(redis_server.url) as connection:
+async def connection(
+    redis_server: RedisServer, tenancy: Tenancy | None
+) -> AsyncIterator[RedisConnection]:
+    """The wrapper's own connection to the server of this run; a developer's in a namespace."""
+    url, waits = redis_server.url, None
+    if tenancy:
+        worker = {"WORKER_ID": "me", "WORKER_TYPE": "developer", "REDIS_URL": url}
+        url, waits = tenancy.admit(worker)["REDIS_URL"], _never
+    async with connected(url, waits=waits) as connection:
         yield connection
 
 
@@ -292,10 +311,14 @@ def fake_claude(tmp_path: Path) -> FakeClaude:
 
 @pytest.fixture
 def wrappers(
-    tmp_path: Path, redis: Redis, redis_server: RedisServer, fake_claude: FakeClaude
+    tmp_path: Path,
+    redis: Redis,
+    redis_server: RedisServer,
+    fake_claude: FakeClaude,
+    tenancy: Tenancy | None,
 ) -> Iterator[Wrappers]:
     """Wrappers on the Redis of this run, empty at the start."""
-    wrappers = Wrappers(tmp_path, redis_server.url, fake_claude)
+    wrappers = Wrappers(tmp_path, redis_server.url, fake_claude, tenancy)
     yield wrappers
     wrappers.end()
 

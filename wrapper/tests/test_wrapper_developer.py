@@ -5,12 +5,16 @@ import json
 import pytest
 from redis.asyncio import Redis
 from support.eventually import eventually
+from support.namespaced import NAMESPACES
 from support.queues import RECORD, TASK, Queues, routing
 from support.wrapper import API_KEY, FakeClaude, Wrappers
 
 from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE
 
-pytestmark = pytest.mark.integration
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.parametrize("namespace", NAMESPACES, indirect=True),
+]
 
 
 @pytest.fixture

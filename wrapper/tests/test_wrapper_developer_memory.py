@@ -4,12 +4,16 @@ import shutil
 
 import pytest
 from redis.asyncio import Redis
+from support.namespaced import NAMESPACES
 from support.queues import RECORD, UID, Queues
 from support.wrapper import FakeClaude, WrapperProcess, Wrappers
 
 from orbiter_contracts.queues import task_snapshot
 
-pytestmark = pytest.mark.integration
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.parametrize("namespace", NAMESPACES, indirect=True),
+]
 
 KEY = task_snapshot(UID)
 SESSION = "5e55104e-0000-4000-8000-000000000000"

@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 from support.eventually import eventually
+from support.namespaced import NAMESPACES
 from support.queues import Queues
 from support.wrapper import FakeClaude, FakeTurn, WrapperProcess, Wrappers
 
 from orbiter_contracts import SessionRecord
 from orbiter_contracts.queues import PO_GROUP, po_hold, po_input, po_output, po_state
 
-pytestmark = pytest.mark.integration
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.parametrize("namespace", NAMESPACES, indirect=True),
+]
 
 SESSION = "5e55104e-0000-4000-8000-000000000000"
 STREAM = po_input("po-1")
@@ -306,14 +310,6 @@ async def test_a_message_without_a_user_belongs_to_the_workers_own(
     assert (answer.user_id, answer.request_id) == (9, "r-1")
 
 
-async def test_the_user_of_a_message_wins_over_the_workers_own(
-    wrappers: Wrappers, queues: Queues, talkative: FakeClaude
-) -> None:
-    await queues.message("hi", user_id=7)
-    start(wrappers, USER_ID="9")
-    assert (await queues.answers(1))[0].user_id == 7
-
-
 async def test_a_message_without_a_request_id_is_given_one(
     wrappers: Wrappers, queues: Queues, talkative: FakeClaude
 ) -> None:
@@ -340,15 +336,3 @@ async def test_a_message_that_killed_two_workers_is_answered_and_blocks_nobody(
     assert (good.request_id, good.status) == ("r-2", "success")
     (letter,) = await queues.dead_letters(STREAM)
     assert json.loads(letter["data"])["request_id"] == "r-1"
-
-
-async def test_users_of_another_namespace_have_records_of_their_own(
-    queues: Queues, wrappers: Wrappers, talkative: FakeClaude
-) -> None:
-    await write_record(queues, session_id=SESSION, idle_minutes=1)
-    start(wrappers, SESSION_RECORD_PREFIX="session:user:team-b:")
-    [answer] = await queues.converse("hello")
-    assert answer.session_id != SESSION
-    theirs = json.loads(await queues.redis.get("session:user:team-b:7"))
-    assert theirs["session_id"] == answer.session_id
-    assert json.loads(await queues.redis.get(RECORD))["session_id"] == SESSION

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 from support.eventually import eventually
+from support.namespaced import NAMESPACES
 from support.queues import Queues
 from support.redis_server import RedisServer, client_of
 from support.wrapper import API_KEY, FakeClaude, WrapperProcess, Wrappers
@@ -14,7 +15,10 @@ from support.wrapper import API_KEY, FakeClaude, WrapperProcess, Wrappers
 from orbiter_contracts.queues import po_snapshot
 from worker_wrapper.session.archive import MAGIC
 
-pytestmark = pytest.mark.integration
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.parametrize("namespace", NAMESPACES, indirect=True),
+]
 
 KEY = po_snapshot("po-1")
 
@@ -168,7 +172,7 @@ async def test_a_snapshot_nobody_can_read_costs_the_memory_and_is_said(
     assert (kept.stored, kept.reason) == (False, "Unreadable")
     mindful.release()
     assert (await queues.answers(1))[0].status == "success"
-    assert (await wrapper.logged("snapshot_unreadable"))["key"] == KEY
+    assert (await wrapper.logged("snapshot_unreadable"))["key"] == f"{queues.redis.prefix}{KEY}"
 
 
 async def test_the_agent_may_have_its_home_elsewhere(
@@ -188,10 +192,10 @@ async def test_the_agent_may_have_its_home_elsewhere(
 
 
 async def test_a_redis_without_room_for_the_memory_gets_the_answer_all_the_same(
-    wrappers: Wrappers, own_redis_server: RedisServer, fake_claude: FakeClaude
+    wrappers: Wrappers, own_redis_server: RedisServer, fake_claude: FakeClaude, namespace: str
 ) -> None:
     fake_claude.remembers(then='od -An -N6000000 -x /dev/urandom >"$(dirname "$file")/noise"')
-    async with client_of(own_redis_server) as client:
+    async with client_of(own_redis_server, namespace) as client:
         queues = Queues(client)
         await client.config_set("maxmemory", 7_000_000)
         start(wrappers, REDIS_URL=own_redis_server.url)

@@ -4,10 +4,14 @@ from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
+from support.namespaced import NAMESPACES
 from support.queues import Queues
 from support.wrapper import API_KEY, FakeClaude, WrapperProcess, Wrappers
 
-pytestmark = pytest.mark.integration
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.parametrize("namespace", NAMESPACES, indirect=True),
+]
 
 SPEAKS = r"""
 delta() {

@@ -47,6 +47,7 @@ def test_the_git_credentials_are_known_from_their_files(tmp_path: Path) -> None:
         ("A_TOKEN", "short"),
         ("SESSION_MAX_TOKENS", "100000"),
         ("SECRET_ENV", "SHOP_DSN"),
+        ("KEY_PREFIX", "{team-a}:"),
         ("SNAPSHOT_KEY", "worker:po:w-1:snapshot"),
         ("REDIS_URL", "redis://host:6379/0"),
     ],

@@ -2,7 +2,8 @@
 
 import pytest
 from redis.asyncio import Redis
-from support.queues import RECORD, TASK, Queues, routing
+from support.namespaced import NAMESPACES
+from support.queues import TASK, UID, Queues, routing
 
 from orbiter_contracts.bounds import DEAD_LETTER_BYTES, DEAD_LETTERS_KEPT
 from orbiter_contracts.queues import (
@@ -10,13 +11,18 @@ from orbiter_contracts.queues import (
     DEVELOPER_INPUT,
     DEVELOPER_OUTPUT,
     LIFECYCLE,
+    Keys,
     dead_letter,
 )
+from orbiter_contracts.stream_names import read_stream_name
 from worker_wrapper.queue.claims import AttemptClaim, QueueClaim
 from worker_wrapper.queue.connection import RedisConnection
 from worker_wrapper.queue.streams import Entry, InputStream
 
-pytestmark = pytest.mark.integration
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.parametrize("namespace", NAMESPACES, indirect=True),
+]
 
 
 @pytest.fixture
@@ -26,7 +32,7 @@ def queues(redis: Redis) -> Queues:
 
 @pytest.fixture
 async def stream(redis: Redis, connection: RedisConnection) -> InputStream:
-    stream = InputStream(connection, DEVELOPER_INPUT, DEVELOPER_GROUP, "me")
+    stream = InputStream(connection, f"{redis.prefix}{DEVELOPER_INPUT}", DEVELOPER_GROUP, "me")
     await stream.join()
     return stream
 
@@ -37,10 +43,28 @@ async def read(stream: InputStream) -> Entry:
     return entry
 
 
+def keys_of(stream: InputStream) -> Keys:
+    name = read_stream_name(stream.key)
+    assert name is not None
+    return name.keys
+
+
+def queue_claim(stream: InputStream, entry: Entry, *, firm: bool = False) -> QueueClaim:
+    keys = keys_of(stream)
+    output, lifecycle = keys.developer_output, keys.lifecycle
+    return QueueClaim(stream, entry, output=output, lifecycle=lifecycle, firm=firm)
+
+
+def attempt_claim(stream: InputStream, entry: Entry) -> AttemptClaim:
+    keys = keys_of(stream)
+    record = keys.attempt_record(UID, 1)
+    return AttemptClaim(stream, entry, keys=keys, record=record, task=TASK, attempt=1)
+
+
 @pytest.fixture
 async def claim(queues: Queues, stream: InputStream) -> QueueClaim:
     await queues.task()
-    return QueueClaim(stream, await read(stream), output=DEVELOPER_OUTPUT)
+    return queue_claim(stream, await read(stream))
 
 
 @pytest.fixture
@@ -48,7 +72,7 @@ async def attempt(queues: Queues, stream: InputStream) -> AttemptClaim:
     bound = await queues.bound_task()
     entry = await stream.claim(bound["TASK_ENTRY_ID"])
     assert entry is not None
-    return AttemptClaim(stream, entry, record=RECORD, task=TASK, attempt=1)
+    return attempt_claim(stream, entry)
 
 
 async def give_to(queues: Queues, consumer: str, entry: str) -> None:
@@ -90,7 +114,7 @@ async def test_a_claim_another_worker_took_is_not_taken_back(
 
 async def test_a_firm_claim_is_taken_back(queues: Queues, stream: InputStream) -> None:
     await queues.task()
-    firm = QueueClaim(stream, await read(stream), output=DEVELOPER_OUTPUT, firm=True)
+    firm = queue_claim(stream, await read(stream), firm=True)
     await give_to(queues, "other", firm.entry.id)
     assert await firm.renew() == "held"
     assert (await holder(queues))[0] == "me"
@@ -153,7 +177,7 @@ async def test_the_routing_fields_of_an_entry_go_with_its_outcome(
     queues: Queues, stream: InputStream
 ) -> None:
     await queues.bound_task()
-    claim = QueueClaim(stream, await read(stream), output=DEVELOPER_OUTPUT, firm=True)
+    claim = queue_claim(stream, await read(stream), firm=True)
     await claim.settle("{}", "{}")
     for key in (DEVELOPER_OUTPUT, LIFECYCLE):
         ((_, fields),) = await queues.redis.xrange(key)
@@ -222,11 +246,7 @@ async def test_both_kinds_of_claim_keep_the_same_of_an_entry_in_its_dead_letter(
         added = await queues.redis.xadd(DEVELOPER_INPUT, ODD_ENTRIES[kind])
         entry = await stream.claim(added)
         assert entry is not None
-        claim = (
-            AttemptClaim(stream, entry, record=RECORD, task=TASK, attempt=1)
-            if bound
-            else QueueClaim(stream, entry, output=DEVELOPER_OUTPUT)
-        )
+        claim = attempt_claim(stream, entry) if bound else queue_claim(stream, entry)
         assert await claim.settle("", "{}", dead_reason="because")
         dead = dead_letter(DEVELOPER_INPUT)
         command = ("XREVRANGE", dead, "+", "-", "COUNT", 1)
@@ -246,11 +266,7 @@ async def test_a_stream_of_dead_letters_has_no_more_than_the_newest(
     await queues.redis.eval(fill, 1, dead, DEAD_LETTERS_KEPT)
     await queues.task() if kind == "claim" else await queues.bound_task()
     entry = await read(stream)
-    claim = (
-        AttemptClaim(stream, entry, record=RECORD, task=TASK, attempt=1)
-        if kind == "attempt"
-        else QueueClaim(stream, entry, output=DEVELOPER_OUTPUT)
-    )
+    claim = attempt_claim(stream, entry) if kind == "attempt" else queue_claim(stream, entry)
     assert await claim.settle("", "{}", dead_reason="because")
     assert await queues.redis.xlen(dead) == DEAD_LETTERS_KEPT
     ((_, newest),) = await queues.redis.xrevrange(dead, count=1)

@@ -8,8 +8,9 @@ import pytest
 from redis.asyncio import Redis
 
 from orbiter_contracts import POState, SessionRecord
+from orbiter_contracts.queues import SESSION_RECORDS
+from orbiter_contracts.worker_scripts import WRITE_RECORD
 from worker_wrapper.queue.connection import RedisConnection
-from worker_wrapper.queue.lua import WRITE_RECORD
 from worker_wrapper.session.record import RECORD_BYTES, Found, SessionTable
 from worker_wrapper.session.rotation import Choice, choose, split_command
 
@@ -170,7 +171,7 @@ class Clock:
 
 
 def table(connection: RedisConnection, clock: Clock | None = None) -> SessionTable:
-    return SessionTable(connection, clock=clock or Clock())
+    return SessionTable(connection, clock=clock or Clock(), records=SESSION_RECORDS)
 
 
 @pytest.mark.integration
@@ -271,7 +272,7 @@ async def test_a_record_that_changed_since_it_was_read_stays_as_it_is(
     found = await table(connection).read(7)
     await put("theirs")
     arguments = found.rewritten(record(session_id="ours"))
-    await connection.call("EVAL", WRITE_RECORD, 1, KEY, *arguments)
+    await connection.run(WRITE_RECORD, [KEY], *arguments)
     kept = (await table(connection).read(7)).record
     assert kept is not None
     assert kept.session_id == "theirs"
@@ -334,7 +335,7 @@ async def rewrite(connection: RedisConnection, session_id: str) -> None:
     """Put another record in the place of what is there."""
     found = await table(connection).read(7)
     arguments = found.rewritten(record(session_id=session_id))
-    await connection.call("EVAL", WRITE_RECORD, 1, KEY, *arguments)
+    await connection.run(WRITE_RECORD, [KEY], *arguments)
 
 
 async def digest(redis: Redis) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from orbiter_contracts.queues import Keys
 from worker_wrapper.settings import BoundTask, RotationRules, SettingsError, SnapshotSettings, load
 
 BASE = {
@@ -255,3 +256,56 @@ def test_a_long_value_is_shown_by_its_beginning() -> None:
     with pytest.raises(SettingsError) as caught:
         load({**BASE, "LOG_LEVEL": "x" * 10_000})
     assert len(str(caught.value)) < 200
+
+
+def test_without_a_prefix_the_keys_are_those_of_the_specification() -> None:
+    settings = load(BASE)
+    assert settings.keys == Keys("")
+    assert settings.session_records == "session:user:"
+
+
+def test_with_a_prefix_every_key_begins_with_it() -> None:
+    settings = load(
+        {
+            **BASE,
+            **TASK,
+            "KEY_PREFIX": "{team-a}:",
+            "TASK_RECORD": "{team-a}:agenttask:9f1c:2",
+            "SNAPSHOT_KEY": "{team-a}:agenttask:9f1c:snapshot",
+        }
+    )
+    assert settings.keys == Keys.of_namespace("team-a")
+    assert settings.session_records == "{team-a}:session:user:"
+    assert settings.task is not None
+    assert settings.task.record == settings.keys.attempt_record("9f1c", 2)
+
+
+@pytest.mark.parametrize("prefix", ["team-a", "team-a:", "{team-a}", "{Team}:", "{}:", "{a}:{b}:"])
+def test_a_prefix_is_a_namespace_in_braces_and_a_colon(prefix: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load({**BASE, "KEY_PREFIX": prefix})
+    assert str(caught.value) == (
+        f"KEY_PREFIX is {prefix!r}: it must be a namespace in braces and a colon, like {{team-a}}:"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TASK_RECORD", "agenttask:9f1c:2"),
+        ("TASK_RECORD", "{team-b}:agenttask:9f1c:2"),
+        ("SNAPSHOT_KEY", "agenttask:9f1c:snapshot"),
+        ("SNAPSHOT_KEY", "{team-ab}:agenttask:9f1c:snapshot"),
+        ("SESSION_RECORD_PREFIX", "session:user:"),
+        ("SESSION_RECORD_PREFIX", "{team-b}:session:user:"),
+    ],
+)
+def test_a_key_outside_the_prefix_is_refused(name: str, value: str) -> None:
+    prefixed = {"KEY_PREFIX": "{team-a}:", "TASK_RECORD": "{team-a}:agenttask:9f1c:2"}
+    with pytest.raises(SettingsError, match=rf"^{name} is .* and KEY_PREFIX is '{{team-a}}:'"):
+        load({**BASE, **TASK, **prefixed, name: value})
+
+
+def test_without_a_prefix_a_record_of_a_namespace_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"^TASK_RECORD is .* and KEY_PREFIX is ''"):
+        load({**BASE, **TASK, "TASK_RECORD": "{team-a}:agenttask:9f1c:2"})

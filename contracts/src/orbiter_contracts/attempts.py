@@ -11,20 +11,28 @@ from typing import NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
 from orbiter_contracts.messages import DeveloperWorkerInput, GitWorkspace, Workspace
-from orbiter_contracts.queues import ATTEMPT_FIELD, TASK_FIELD, attempt_record, task_snapshot
+from orbiter_contracts.queues import ATTEMPT_FIELD, BARE, TASK_FIELD, Keys
 
 
 class Attempt(NamedTuple):
-    """Names one attempt: its AgentTask's `<namespace>/<name>` and uid, and which one it is."""
+    """Names one attempt.
+
+    Attributes:
+        task: Its AgentTask's `<namespace>/<name>`.
+        uid: Its AgentTask's uid.
+        number: Which one it is, counted from 1.
+        keys: Where in Redis it is.
+    """
 
     task: str
     uid: str
     number: int
+    keys: Keys = BARE
 
     @property
     def record(self) -> str:
         """Key of the hash that says where it stands."""
-        return attempt_record(self.uid, self.number)
+        return self.keys.attempt_record(self.uid, self.number)
 
     @property
     def routing(self) -> dict[str, str]:
@@ -68,7 +76,8 @@ class Attempt(NamedTuple):
             entry: Id of the attempt's entry on the developer input stream.
             session: The agent's session, see `session_of`.
         """
-        return {
+        prefix = {"KEY_PREFIX": self.keys.prefix} if self.keys.prefix else {}
+        return prefix | {
             "WORKER_ID": worker,
             "WORKER_TYPE": "developer",
             "TASK_ENTRY_ID": entry,
@@ -76,7 +85,7 @@ class Attempt(NamedTuple):
             "TASK_NAME": self.task,
             "TASK_ATTEMPT": str(self.number),
             "SESSION_ID": session,
-            "SNAPSHOT_KEY": task_snapshot(self.uid),
+            "SNAPSHOT_KEY": self.keys.task_snapshot(self.uid),
         }
 
 

@@ -1,20 +1,19 @@
 """Every Redis key and consumer group that two of Orbiter's programs must agree on.
 
-One home for the names: a producer and a consumer that import them from here cannot drift apart.
+One home for the names: no other module spells one, so a producer and a consumer cannot drift apart.
+`stream_names` reads them back, `redis_users` says which of them each kind of user may touch.
 """
 
-from typing import Final
-
-DEVELOPER_INPUT: Final = "worker:developer:input"
-DEVELOPER_OUTPUT: Final = "worker:developer:output"
-LIFECYCLE: Final = "worker:lifecycle"
+import re
+from dataclasses import dataclass
+from typing import Final, Self
 
 DEVELOPER_GROUP: Final = "developer-workers"
-"""Group on DEVELOPER_INPUT: every developer wrapper and the operator's dispatcher."""
+"""Group on the developer input: every developer wrapper and the operator's dispatcher."""
 PO_GROUP: Final = "po-worker"
 """Group on a PO session's input stream, created at id 0 so that nothing sent early is missed."""
 OPERATOR_GROUP: Final = "orbiter-operator"
-"""Group on DEVELOPER_OUTPUT and LIFECYCLE."""
+"""Group on the developer output and on the lifecycle stream."""
 
 DATA_FIELD: Final = "data"
 """The one field of every stream entry: the message's JSON."""
@@ -28,99 +27,193 @@ REASON_FIELD: Final = "reason"
 SESSION_TTL_SECONDS: Final = 24 * 60 * 60
 """How long a session record lives after its last use."""
 
-
-def po_input(worker_id: str) -> str:
-    """Input stream of one PO worker."""
-    return f"worker:po:{worker_id}:input"
-
-
-def po_output(worker_id: str) -> str:
-    """Output stream of one PO worker."""
-    return f"worker:po:{worker_id}:output"
+NAMESPACE_PATTERN: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+"""A namespace of Kubernetes: a DNS label, so nothing that means something in a key or a glob."""
+PREFIX_PATTERN: Final = rf"(?:\{{{NAMESPACE_PATTERN}\}}:)?"
+"""What `Keys.prefix` may be: nothing, or a namespace in braces and a colon."""
+PREFIX: Final = re.compile(PREFIX_PATTERN)
+_DEAD: Final = ":dead"
 
 
-def po_snapshot(worker_id: str) -> str:
-    """Key of a PO worker's snapshot: its agent's session directory, compressed."""
-    return f"worker:po:{worker_id}:snapshot"
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of one namespace, or with no prefix those of an installation without tenants.
 
+    The braces are Redis' hash tag: all keys of a namespace are in one slot. Whatever is in an id,
+    a key begins with its prefix, and no prefix begins another one.
 
-def po_turns(worker_id: str) -> str:
-    """Key of the bounded list of a PO worker's latest turns, the newest last: `POTurn` as JSON."""
-    return f"worker:po:{worker_id}:turns"
+    Attributes:
+        prefix: `{<namespace>}:`, or "" for the names as they are without.
 
-
-def po_state(worker_id: str) -> str:
-    """Key of the hash in which a PO worker says where it stands; its fields are `POState`'s.
-
-    Written in one step with each output and each of the worker's lifecycle events, so that whoever
-    missed those reads here what is true now.
+    Raises:
+        ValueError: The prefix is neither.
     """
-    return f"worker:po:{worker_id}:state"
 
+    prefix: str = ""
 
-def po_hold(worker_id: str) -> str:
-    """Key that is there while a PO worker shall take no new message, after the one it is on.
+    def __post_init__(self) -> None:
+        if not PREFIX.fullmatch(self.prefix):
+            raise ValueError(
+                f"{self.prefix[:80]!r} is no prefix of keys: give {{NAMESPACE}}: or nothing"
+            )
 
-    A hash with the field `reason`, kept by the operator. What a worker held before, it still ends.
-    """
-    return f"worker:po:{worker_id}:hold"
+    @classmethod
+    def of_namespace(cls, namespace: str) -> Self:
+        """The keys of a namespace.
 
+        Raises:
+            ValueError: There cannot be a namespace of that name.
+        """
+        if not namespace:
+            raise ValueError("a namespace's name is empty: give one, or use Keys() for none")
+        return cls(f"{{{namespace}}}:")
 
-def po_lease(worker_id: str) -> str:
-    """Key of the lease of a PO worker's name: a hash that is there while its process lives."""
-    return f"worker:po:{worker_id}:lease"
+    @property
+    def namespace(self) -> str:
+        """The namespace; "" without a prefix."""
+        return self.prefix[1:-2]
 
+    @property
+    def beginnings(self) -> tuple[str, ...]:
+        """How these keys begin, each of them with one of these."""
+        return f"{self.prefix}worker:", f"{self.prefix}agenttask:", self.session_records()
 
-def developer_lease(worker_id: str, entry: str | None = None) -> str:
-    """The same for a developer worker; one that is bound to an entry has it for that entry alone.
+    @property
+    def developer_input(self) -> str:
+        """Stream of the developers' tasks."""
+        return f"{self.prefix}worker:developer:input"
 
-    A task that is made anew under its old name has workers of the old names, and the last one of
-    the old task may still be on its way out.
-    """
-    bound = f":{entry}" if entry else ""
-    return f"worker:developer:{worker_id}{bound}:lease"
+    @property
+    def developer_output(self) -> str:
+        """Stream of what came of them."""
+        return f"{self.prefix}worker:developer:output"
 
+    @property
+    def lifecycle(self) -> str:
+        """Stream of what workers say of themselves."""
+        return f"{self.prefix}worker:lifecycle"
 
-def po_keys(worker_id: str) -> tuple[str, ...]:
-    """Every key of one PO worker: what goes when its POSession is deleted."""
-    streams = (po_input(worker_id), po_output(worker_id))
-    letters = tuple(dead_letter(stream) for stream in streams)
-    kept = (po_snapshot(worker_id), po_turns(worker_id), po_state(worker_id), po_hold(worker_id))
-    return (*streams, *letters, *kept, po_lease(worker_id))
+    def po_input(self, worker_id: str) -> str:
+        """Input stream of one PO worker."""
+        return self._po(worker_id, "input")
+
+    def po_output(self, worker_id: str) -> str:
+        """Output stream of one PO worker."""
+        return self._po(worker_id, "output")
+
+    def po_snapshot(self, worker_id: str) -> str:
+        """Key of a PO worker's snapshot: its agent's session directory, compressed."""
+        return self._po(worker_id, "snapshot")
+
+    def po_turns(self, worker_id: str) -> str:
+        """Key of the bounded list of a PO worker's latest turns, the newest last: `POTurn`s."""
+        return self._po(worker_id, "turns")
+
+    def po_state(self, worker_id: str) -> str:
+        """Key of the hash in which a PO worker says where it stands; its fields are `POState`'s.
+
+        Written in one step with each output and each of the worker's lifecycle events, so that
+        whoever missed those reads here what is true now.
+        """
+        return self._po(worker_id, "state")
+
+    def po_hold(self, worker_id: str) -> str:
+        """Key that is there while a PO worker shall take no new message, after the one it is on.
+
+        A hash with the field `reason`, kept by the operator. What a worker held before, it still
+        ends.
+        """
+        return self._po(worker_id, "hold")
+
+    def po_lease(self, worker_id: str) -> str:
+        """Key of the lease of a PO worker's name: a hash, there while its process lives."""
+        return self._po(worker_id, "lease")
+
+    def po_keys(self, worker_id: str) -> tuple[str, ...]:
+        """Every key of one PO worker: what goes when its POSession is deleted."""
+        streams = (self.po_input(worker_id), self.po_output(worker_id))
+        letters = tuple(dead_letter(stream) for stream in streams)
+        kinds = ("snapshot", "turns", "state", "hold", "lease")
+        return (*streams, *letters, *(self._po(worker_id, kind) for kind in kinds))
+
+    def developer_lease(self, worker_id: str, entry: str | None = None) -> str:
+        """The same for a developer worker; one bound to an entry has it for that entry alone.
+
+        A task that is made anew under its old name has workers of the old names, and the last one
+        of the old task may still be on its way out.
+        """
+        bound = f":{entry}" if entry else ""
+        return f"{self.prefix}worker:developer:{worker_id}{bound}:lease"
+
+    def session_records(self, namespace: str = "") -> str:
+        """How the keys of session records begin.
+
+        Args:
+            namespace: Where namespaces share the keys: whose own users' records are meant.
+        """
+        return f"{self.prefix}session:user:{namespace and f'{namespace}:'}"
+
+    def session_record(self, user_id: int | str) -> str:
+        """Key of a user's session record."""
+        return f"{self.session_records()}{user_id}"
+
+    def session_registry(self, namespace: str, lease: str) -> str:
+        """Key of the hash of the sessions whose keys an operator has made.
+
+        Args:
+            namespace: The operator's own namespace.
+            lease: The name of the Lease that its replicas share.
+        """
+        return f"{self.prefix}worker:posessions:{namespace}/{lease}"
+
+    def attempt_record(self, uid: str, attempt: int | str) -> str:
+        """Key of the hash that says where one attempt of an AgentTask stands.
+
+        Field `entry`: id of its entry on the developer input, written with the entry. Field
+        `output`: id of its entry on the developer output, written with the output. So "was it
+        published?" has an answer that does not depend on who has read the output stream how far.
+        """
+        return f"{self.prefix}agenttask:{uid}:{attempt}"
+
+    def task_snapshot(self, uid: str) -> str:
+        """Key of what the agent's session of an AgentTask needs to go on in another Job.
+
+        A worker whose agent has asked something stores it, the next attempt's worker restores it.
+        """
+        return f"{self.prefix}agenttask:{uid}:snapshot"
+
+    def _po(self, worker_id: str, kind: str) -> str:
+        return f"{self.prefix}worker:po:{worker_id}:{kind}"
 
 
 def dead_letter(stream: str) -> str:
     """Stream that takes the entries of `stream` nobody could parse, each with its reason."""
-    return f"{stream}:dead"
+    return f"{stream}{_DEAD}"
 
 
-SESSION_RECORDS: Final = "session:user:"
-"""How the keys of session records begin, unless a namespace has its own."""
+ATTEMPT_RECORD_PATTERN: Final = (
+    PREFIX_PATTERN + re.escape(Keys().attempt_record("", "")).removesuffix(":") + r"[^:\s]+:\d+"
+)
+"""What the key of an attempt's record looks like."""
 
+BARE: Final = Keys()
+"""The keys without a prefix: of a standalone worker, and of who knows no namespaces."""
 
-def session_records(namespace: str) -> str:
-    """How the keys of session records of one namespace's own users begin."""
-    return f"{SESSION_RECORDS}{namespace}:"
-
-
-def session_record(user_id: int | str, records: str = SESSION_RECORDS) -> str:
-    """Key of a user's session record."""
-    return f"{records}{user_id}"
-
-
-def attempt_record(uid: str, attempt: int) -> str:
-    """Key of the hash that says where one attempt of an AgentTask stands.
-
-    Field `entry`: id of its entry on DEVELOPER_INPUT, written with the entry. Field `output`: id of
-    its entry on DEVELOPER_OUTPUT, written with the output. So "was it published?" has an answer
-    that does not depend on who has read the output stream how far.
-    """
-    return f"agenttask:{uid}:{attempt}"
-
-
-def task_snapshot(uid: str) -> str:
-    """Key of what the agent's session of an AgentTask needs to go on in another Job.
-
-    A worker whose agent has asked something stores it, the next attempt's worker restores it.
-    """
-    return f"agenttask:{uid}:snapshot"
+# Their names, for the operator, which has not been given Keys of its own yet, and for tests.
+DEVELOPER_INPUT: Final = BARE.developer_input
+DEVELOPER_OUTPUT: Final = BARE.developer_output
+LIFECYCLE: Final = BARE.lifecycle
+SESSION_RECORDS: Final = BARE.session_records()
+po_input = BARE.po_input
+po_output = BARE.po_output
+po_snapshot = BARE.po_snapshot
+po_turns = BARE.po_turns
+po_state = BARE.po_state
+po_hold = BARE.po_hold
+po_lease = BARE.po_lease
+po_keys = BARE.po_keys
+developer_lease = BARE.developer_lease
+session_records = BARE.session_records
+session_record = BARE.session_record
+attempt_record = BARE.attempt_record
+task_snapshot = BARE.task_snapshot

@@ -1,10 +1,37 @@
-"""The two Lua scripts that make one attempt of an AgentTask exactly one entry and one output.
+"""What a script is, and the two that make an attempt of an AgentTask one entry and one output.
 
 Both sides of the race run the same text: the worker that finished and the operator that declares
 it crashed or cancelled. Redis runs a script alone, so one of them wins and the other is told.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
+
+LIBRARY: Final = "orbiter"
+"""What the library of functions is called (`functions`)."""
+READ_ONLY: Final = "no-writes"
+WITHOUT_MEMORY: Final = "allow-oom"
+"""It needs no memory, so a Redis that has none left does it too, as it would for EVAL."""
+
+
+class Script(NamedTuple):
+    """What Redis does in one step.
+
+    Attributes:
+        name: What it is called; as a function (`functions`), with a prefix. One that takes other
+            arguments than before gets another name: workers of two versions live at a time.
+        text: The Lua, with KEYS and ARGV.
+        flag: Of the function; "" for none.
+    """
+
+    name: str
+    text: str
+    flag: str = ""
+
+    @property
+    def function(self) -> str:
+        """The name of the function that does the same."""
+        return f"{LIBRARY}_{self.name}"
+
 
 ADMIT_ATTEMPT: Final = """
 local entry = redis.call('HGET', KEYS[1], 'entry')
@@ -47,6 +74,9 @@ the output's id, or nil when the attempt was already published or withdrawn (sup
 that is missing altogether means that Redis lost its data: the output is published all the same,
 because the work was done. Behind the output nothing can fail: Redis would not take it back.
 """
+
+PUBLISH: Final = Script("publish_attempt", PUBLISH_ATTEMPT)
+"""PUBLISH_ATTEMPT as what a worker runs, which may have to call a function instead."""
 
 ATTEMPT_TTL_SECONDS: Final = 7 * 24 * 60 * 60
 """How long an attempt's record outlives its last change."""

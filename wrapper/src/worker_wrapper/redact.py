@@ -12,7 +12,7 @@ _SECRET_NAME = re.compile(
     r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH(?!OR))(?!.*_(?:DIR|FILE|PATH|SOCK)$)",
     re.IGNORECASE,
 )
-_OUR_SETTINGS = frozenset({"SECRET_ENV", "SNAPSHOT_KEY", "SESSION_MAX_TOKENS"})
+_OUR_SETTINGS = frozenset({"SECRET_ENV", "KEY_PREFIX", "SNAPSHOT_KEY", "SESSION_MAX_TOKENS"})
 """Named like secrets, and none: 100000 is a number that people write."""
 _HEADERS = re.compile(r"_HEADERS$", re.IGNORECASE)
 """Variables of `Name: value` lines, for instance ANTHROPIC_CUSTOM_HEADERS."""

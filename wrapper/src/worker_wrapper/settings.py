@@ -14,7 +14,7 @@ from pydantic import AliasGenerator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 from pydantic_settings.sources import PydanticBaseSettingsSource
 
-from orbiter_contracts.queues import SESSION_RECORDS
+from orbiter_contracts.queues import ATTEMPT_RECORD_PATTERN, BARE, PREFIX, PREFIX_PATTERN, Keys
 from worker_wrapper.agents import known_agents, load_agent
 from worker_wrapper.agents.base import Agent, AgentOptions
 from worker_wrapper.redact import Redactor
@@ -97,6 +97,11 @@ class Settings(BaseSettings):
         repr=False,
         description="a URL like redis://user:password@host:6379/0, rediss://… or unix:///a/socket",
     )
+    key_prefix: str = Field(
+        "",
+        pattern=rf"^{PREFIX_PATTERN}$",
+        description="a namespace in braces and a colon, like {team-a}:",
+    )
     agent_type: AgentType = Field("claude", description=f"one of {', '.join(known_agents())}")
     agent_model: str | None = None
     agent_max_turns: AtLeastOne | None = Field(None, description=_COUNT)
@@ -109,11 +114,10 @@ class Settings(BaseSettings):
         description="1 to 200 printable characters, the first no dash",
     )
     user_id: int | None = Field(None, description="a whole number")
-    session_records: str = Field(
-        SESSION_RECORDS,
-        validation_alias="SESSION_RECORD_PREFIX",
-        pattern=rf"^{SESSION_RECORDS}([a-z0-9-]+:)?$",
-        description=f"{SESSION_RECORDS} or {SESSION_RECORDS}NAMESPACE:",
+    session_record_prefix: str | None = Field(
+        None,
+        pattern=rf"^{PREFIX_PATTERN}{BARE.session_records()}([a-z0-9-]+:)?$",
+        description=f"{BARE.session_records()} or {BARE.session_records('NAMESPACE')}",
     )
     session_idle_seconds: AtLeastOne = Field(_RULES.idle_seconds, description=_COUNT)
     session_max_tokens: AtLeastOne = Field(_RULES.max_tokens, description=_COUNT)
@@ -131,8 +135,8 @@ class Settings(BaseSettings):
     )
     task_record: str | None = Field(
         None,
-        pattern=r"^agenttask:[^:\s]+:\d+$",
-        description="a key like agenttask:<uid>:<attempt>",
+        pattern=rf"^{ATTEMPT_RECORD_PATTERN}$",
+        description=f"a key like {BARE.attempt_record('<uid>', '<attempt>')}",
     )
     task_name: str | None = Field(
         None, pattern=r"^[^/\s]+/[^/\s]+$", description="<namespace>/<name>"
@@ -167,6 +171,13 @@ class Settings(BaseSettings):
             raise ValueError(
                 "AGENT_ENV lists REDIS_URL, but agents must not reach Redis: take it off the list"
             )
+        for name in ("session_record_prefix", "snapshot_key", "task_record"):
+            key = getattr(self, name)
+            if key is not None and not self._ours(key):
+                raise ValueError(
+                    f"{name.upper()} is {key!r} and KEY_PREFIX is {self.key_prefix!r}: what a "
+                    "worker reads and writes begins with its prefix, and with no other"
+                )
         if self.worker_type == "po":
             return self
         details = {
@@ -186,6 +197,20 @@ class Settings(BaseSettings):
                 "have snapshots: set TASK_RECORD too, or neither"
             )
         return self
+
+    def _ours(self, key: str) -> bool:
+        prefix = PREFIX.match(key)
+        return prefix is not None and prefix[0] == self.key_prefix
+
+    @property
+    def keys(self) -> Keys:
+        """The keys this worker reads and writes."""
+        return Keys(self.key_prefix)
+
+    @property
+    def session_records(self) -> str:
+        """How the keys of session records begin."""
+        return self.session_record_prefix or self.keys.session_records()
 
     @property
     def agent(self) -> Agent:

@@ -12,15 +12,9 @@ from typing import Final
 from redis.exceptions import ResponseError
 
 from orbiter_contracts.exit_codes import NAME_LOST, UNUSABLE
-from orbiter_contracts.queues import (
-    ATTEMPT_FIELD,
-    TASK_FIELD,
-    developer_lease,
-    po_lease,
-    po_state,
-)
+from orbiter_contracts.queues import ATTEMPT_FIELD, TASK_FIELD
 from worker_wrapper.handlers.message_handler import Worker
-from worker_wrapper.logging import configure
+from worker_wrapper.logging import Log, configure
 from worker_wrapper.queue.connection import RedisConnection, RedisUnavailableError
 from worker_wrapper.queue.lease import Lease, NameInUseError
 from worker_wrapper.queue.lifecycle import Lifecycle
@@ -46,9 +40,9 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
     """
     redactor = Redactor.of(environ)
     log = configure(redactor, level=settings.log_level, worker_id=settings.worker_id)
-    redis = RedisConnection(settings.redis_url, log)
     shutdown = Shutdown()
     shutdown.install(asyncio.get_running_loop())
+    redis = _connection(settings, log, shutdown)
     worker = Worker(
         settings=settings,
         environ=environ,
@@ -56,9 +50,10 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
         lifecycle=Lifecycle(
             redis,
             settings.worker_id,
+            stream=settings.keys.lifecycle,
             clock=_now,
             routing=_routing(settings),
-            state_key=po_state(settings.worker_id) if settings.worker_type == "po" else None,
+            state_key=_state_key(settings),
         ),
         shutdown=shutdown,
         redactor=redactor,
@@ -70,7 +65,7 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
     lease = Lease(redis, _lease_key(settings), name=name, log=log, presence=presence)
     try:
         await shutdown.unless(lease.acquire())
-        async with lease.kept(RedisConnection(settings.redis_url, log), shutdown):
+        async with lease.kept(_connection(settings, log, shutdown), shutdown):
             # Asked to leave before we had it, we may have been about to take it: it is given back.
             return OK if shutdown.requested.is_set() else await _lifetime(worker)
     except NameInUseError as error:
@@ -161,11 +156,21 @@ def _routing(settings: Settings) -> dict[str, str]:
     return {TASK_FIELD: task.name, ATTEMPT_FIELD: str(task.attempt)}
 
 
+def _connection(settings: Settings, log: Log, shutdown: Shutdown) -> RedisConnection:
+    """Who has a prefix has an operator too, who makes its user and its functions in time."""
+    waits = (lambda: not shutdown.requested.is_set()) if settings.key_prefix else None
+    return RedisConnection(settings.redis_url, log, waits=waits)
+
+
+def _state_key(settings: Settings) -> str | None:
+    return settings.keys.po_state(settings.worker_id) if settings.worker_type == "po" else None
+
+
 def _lease_key(settings: Settings) -> str:
     if settings.worker_type == "po":
-        return po_lease(settings.worker_id)
+        return settings.keys.po_lease(settings.worker_id)
     entry = settings.task.entry_id if settings.task else None
-    return developer_lease(settings.worker_id, entry)
+    return settings.keys.developer_lease(settings.worker_id, entry)
 
 
 def _now() -> datetime:

@@ -32,7 +32,8 @@ _ANTHROPIC = (
 _OPENAI = ("OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL")
 IDENTITY = (
     *("REDIS_URL", "WORKER_ID", "WORKER_TYPE", "USER_ID", "SESSION_ID", "SNAPSHOT_KEY"),
-    *("SESSION_RECORD_PREFIX", "TASK_ENTRY_ID", "TASK_RECORD", "TASK_NAME", "TASK_ATTEMPT"),
+    *("SESSION_RECORD_PREFIX", "KEY_PREFIX"),
+    *("TASK_ENTRY_ID", "TASK_RECORD", "TASK_NAME", "TASK_ATTEMPT"),
 )
 """Variables that say who the worker is and which keys are its own: nobody else sets them."""
 CREDENTIALS = {

@@ -10,7 +10,6 @@ from typing import Any
 
 import structlog
 
-from orbiter_contracts.queues import session_record
 from orbiter_operator.kube.client import (
     DEPLOYMENTS,
     PO_SESSIONS,
@@ -97,8 +96,7 @@ class SessionExecutor:
         held = observed.spec_error or observed.rival or observed.refusal
         if held or not self._users.managed:
             return
-        records = records_of(key.namespace, self._defaults)
-        record = session_record(observed.spec.user_id, records)
+        record = f"{records_of(key.namespace, self._defaults)}{observed.spec.user_id}"
         if observed.queue is not None:
             await self._users.ensure(key, observed.worker_id, record)
         # What somebody has deleted, a pod that is made meanwhile waits for.

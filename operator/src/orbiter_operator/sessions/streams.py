@@ -19,6 +19,7 @@ from redis.asyncio import Redis
 
 from orbiter_contracts import POState, excerpt
 from orbiter_contracts.queues import (
+    BARE,
     PO_GROUP,
     dead_letter,
     po_hold,
@@ -241,4 +242,4 @@ class SessionQueues:
 
 def registry_key(namespace: str, lease: str) -> str:
     """Key of the registry of one installation, which its Lease names."""
-    return f"worker:posessions:{namespace}/{lease}"
+    return BARE.session_registry(namespace, lease)

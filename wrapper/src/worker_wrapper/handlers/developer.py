@@ -16,9 +16,8 @@ from orbiter_contracts import (
 )
 from orbiter_contracts.queues import (
     DEVELOPER_GROUP,
-    DEVELOPER_INPUT,
-    DEVELOPER_OUTPUT,
     TASK_FIELD,
+    Keys,
 )
 from worker_wrapper.agents.base import Turn
 from worker_wrapper.handlers.message_handler import (
@@ -52,11 +51,14 @@ class _Job:
 
 async def run(worker: Worker) -> None:
     """Answer one task, unless there is none left or we are asked to leave before one came."""
-    stream = InputStream(worker.redis, DEVELOPER_INPUT, DEVELOPER_GROUP, worker.settings.worker_id)
+    keys = worker.settings.keys
+    stream = InputStream(
+        worker.redis, keys.developer_input, DEVELOPER_GROUP, worker.settings.worker_id
+    )
     bound = worker.settings.task
     if bound:
         await begin(worker, stream)
-        job = await _bound(stream, bound)
+        job = await _bound(stream, bound, keys)
         if job is None:
             worker.log.info("already_done", entry=bound.entry_id)
     elif await worker.shutdown.unless(begin(worker, stream)):
@@ -68,7 +70,7 @@ async def run(worker: Worker) -> None:
         await stream.leave()
 
 
-async def _bound(stream: InputStream, bound: BoundTask) -> _Job | None:
+async def _bound(stream: InputStream, bound: BoundTask, keys: Keys) -> _Job | None:
     """Claim the one entry we exist for; None when it no longer exists.
 
     How often it was delivered says nothing here: standalone workers are handed it too.
@@ -76,11 +78,17 @@ async def _bound(stream: InputStream, bound: BoundTask) -> _Job | None:
     entry = await stream.claim(bound.entry_id)
     if entry is None:
         return None
-    claim: Claim = QueueClaim(stream, entry, output=DEVELOPER_OUTPUT, firm=True)
+    claim: Claim
     if bound.record and bound.name and bound.attempt:
         claim = AttemptClaim(
-            stream, entry, record=bound.record, task=bound.name, attempt=bound.attempt
+            *(stream, entry),
+            keys=keys,
+            record=bound.record,
+            task=bound.name,
+            attempt=bound.attempt,
         )
+    else:
+        claim = _queue_claim(stream, entry, keys, firm=True)
     try:
         return _Job(claim, entry.message(DeveloperWorkerInput))
     except InvalidMessageError as error:
@@ -100,7 +108,7 @@ async def _next_unbound(stream: InputStream, worker: Worker) -> _Job:
         entry = entry or await stream.next()
         if entry is None or TASK_FIELD in entry.fields:
             continue
-        claim = QueueClaim(stream, entry, output=DEVELOPER_OUTPUT)
+        claim = _queue_claim(stream, entry, worker.settings.keys)
         try:
             task = entry.message(DeveloperWorkerInput)
         except InvalidMessageError as error:
@@ -110,6 +118,14 @@ async def _next_unbound(stream: InputStream, worker: Worker) -> _Job:
         if entry.deliveries >= POISONED_DELIVERIES:
             return _Job(claim, task, "WorkerCrashed", poisoned(entry))
         return _Job(claim, task)
+
+
+def _queue_claim(
+    stream: InputStream, entry: Entry, keys: Keys, *, firm: bool = False
+) -> QueueClaim:
+    """A claim that has no record."""
+    output, lifecycle = keys.developer_output, keys.lifecycle
+    return QueueClaim(stream, entry, output=output, lifecycle=lifecycle, firm=firm)
 
 
 async def _abandoned(stream: InputStream) -> Entry | None:

@@ -43,6 +43,11 @@ class Worker:
     log: Log
 
     @property
+    def state_key(self) -> str:
+        """Key of a PO's state."""
+        return self.settings.keys.po_state(self.settings.worker_id)
+
+    @property
     def home(self) -> Path:
         """Where the agent keeps its conversations."""
         return Path(self.environ.get("HOME") or self.settings.spill_dir)

@@ -17,7 +17,7 @@ from orbiter_contracts import (
     excerpt,
 )
 from orbiter_contracts.bounds import Int64
-from orbiter_contracts.queues import PO_GROUP, po_hold, po_input, po_state
+from orbiter_contracts.queues import PO_GROUP
 from worker_wrapper.handlers.message_handler import (
     POISONED_DELIVERIES,
     Worker,
@@ -63,7 +63,8 @@ class PO:
         settings = worker.settings
         self._worker = worker
         self._stream = InputStream(
-            *(worker.redis, po_input(settings.worker_id), PO_GROUP, settings.worker_id),
+            *(worker.redis, settings.keys.po_input(settings.worker_id)),
+            *(PO_GROUP, settings.worker_id),
             held=self._held,
         )
         records = settings.session_records
@@ -95,9 +96,11 @@ class PO:
             BeyondUseError: The message is answered, but this process would fail at the next too.
         """
         worker = self._worker
-        claim = POClaim(self._stream, entry, worker.settings.worker_id)
+        claim = POClaim(self._stream, entry, worker.settings.keys, worker.settings.worker_id)
         try:
-            message = read_message(entry, worker.settings.user_id)
+            message = read_message(
+                entry, worker.settings.user_id, alone=bool(worker.settings.key_prefix)
+            )
         except InvalidMessageError as error:
             worker.log.warning("dead_letter", entry=entry.id, reason=str(error))
             await self._refuse(claim, "InvalidMessage", str(error))
@@ -119,7 +122,8 @@ class PO:
 
     async def _held(self) -> bool:
         """Whether the operator has suspended the session; asked again soon while it is so."""
-        held = await self._worker.redis.call("EXISTS", po_hold(self._worker.settings.worker_id))
+        settings = self._worker.settings
+        held = await self._worker.redis.call("EXISTS", settings.keys.po_hold(settings.worker_id))
         if held:
             await asyncio.sleep(_HELD_SECONDS)
         return bool(held)
@@ -136,9 +140,7 @@ class PO:
         self._turns = self._with_conversations()
         if report:
             text = report.model_dump_json(exclude_none=True)
-            await self._worker.redis.call(
-                "HSET", po_state(self._worker.settings.worker_id), "snapshot", text
-            )
+            await self._worker.redis.call("HSET", self._worker.state_key, "snapshot", text)
 
     async def _answer(self, claim: POClaim, message: POWorkerInput) -> None:
         worker, settings, entry = self._worker, self._worker.settings, claim.entry
@@ -220,7 +222,7 @@ class PO:
         )
 
     async def _state(self) -> POState:
-        flat = await self._worker.redis.call("HGETALL", po_state(self._worker.settings.worker_id))
+        flat = await self._worker.redis.call("HGETALL", self._worker.state_key)
         return POState.of(dict(zip(flat[::2], flat[1::2], strict=True))) or POState()
 
 
@@ -230,14 +232,21 @@ class POMessage(WorkerInput):
     user_id: Int64 | None = None
 
 
-def read_message(entry: Entry, user_id: int | None) -> POWorkerInput:
+def read_message(entry: Entry, user_id: int | None, *, alone: bool = False) -> POWorkerInput:
     """Read a message; one that does not say whose it is belongs to the worker's own user.
 
+    Args:
+        entry: Where it is.
+        user_id: The worker's own user, if it has one.
+        alone: Whether that user's record is the only one that it may touch.
+
     Raises:
-        InvalidMessageError: It is none.
+        InvalidMessageError: It is none, or that of a user who is not to be answered here.
     """
     if user_id is None:
         return entry.message(POWorkerInput)
     said = entry.message(POMessage)
     whose = user_id if said.user_id is None else said.user_id
+    if alone and whose != user_id:
+        raise InvalidMessageError(f"user_id: {whose}, and this session is that of user {user_id}")
     return POWorkerInput.model_validate({**dict(said), "user_id": whose})

@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from pydantic import ValidationError
 
 from orbiter_contracts import POTurn, POWorkerInput, POWorkerOutput
-from orbiter_contracts.queues import po_output, po_state, po_turns
+from orbiter_contracts.worker_scripts import OUTPUTS_KEPT, PIECE
 from worker_wrapper.agents.base import Session, Turn
 from worker_wrapper.handlers.message_handler import Answer, Worker
 from worker_wrapper.queue import session_state
-from worker_wrapper.queue.lua import OUTPUTS_KEPT, PIECE
 from worker_wrapper.queue.session_state import Bookkeeping
 from worker_wrapper.session.conversations import Conversations
 from worker_wrapper.session.embedding import Embedder
@@ -60,7 +59,8 @@ class POTurns:
 
     async def kept(self, *, last: int = session_state.KEPT_TURNS) -> list[POTurn]:
         """The last turns of all sessions, the oldest first."""
-        key, turns = po_turns(self._worker.settings.worker_id), []
+        settings, turns = self._worker.settings, []
+        key = settings.keys.po_turns(settings.worker_id)
         for text in await self._worker.redis.call("LRANGE", key, -last, -1):
             with suppress(ValidationError):
                 turns.append(POTurn.model_validate_json(text))
@@ -126,9 +126,7 @@ class POTurns:
         turns = await self.kept(last=_RECENT_TURNS)
         if any(t.session_id == session_id and t.status == "success" for t in turns):
             return message.prompt, thread_of(turns, session_id)
-        state = await self._worker.redis.call(
-            "HGET", po_state(self._worker.settings.worker_id), "rotation"
-        )
+        state = await self._worker.redis.call("HGET", self._worker.state_key, "rotation")
         continued = session_state.continues(state, session_id)
         if continued is None:
             return message.prompt, session_id
@@ -179,7 +177,7 @@ class POTurns:
             return report, streamer.next_sequence
 
     async def _send(self, message: Message, text: str, part: int, sequence: int) -> None:
-        worker_id, now = self._worker.settings.worker_id, self._worker.clock()
+        settings, now = self._worker.settings, self._worker.clock()
         piece = POWorkerOutput(
             request_id=message.input.request_id,
             user_id=message.input.user_id,
@@ -190,8 +188,9 @@ class POTurns:
             sequence=sequence,
             timestamp=now,
         )
-        await self._worker.redis.call(
-            *("EVAL", PIECE, 2, po_output(worker_id), po_state(worker_id)),
+        await self._worker.redis.run(
+            PIECE,
+            (settings.keys.po_output(settings.worker_id), self._worker.state_key),
             *(piece.model_dump_json(), OUTPUTS_KEPT, now.isoformat()),
             tries=1,
         )

@@ -15,17 +15,14 @@ from orbiter_contracts.bounds import DEAD_LETTERS_KEPT
 from orbiter_contracts.dead_letters import dead_letter_fields
 from orbiter_contracts.queues import (
     ATTEMPT_FIELD,
-    DEVELOPER_OUTPUT,
-    LIFECYCLE,
     TASK_FIELD,
+    Keys,
     dead_letter,
-    po_output,
-    po_state,
-    po_turns,
 )
-from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
+from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH
+from orbiter_contracts.worker_scripts import RENEW, SETTLE, SETTLE_TURN
+from worker_wrapper.queue.changes import flat
 from worker_wrapper.queue.connection import TRIES, RedisUnavailableError
-from worker_wrapper.queue.lua import RENEW, SETTLE, SETTLE_TURN, flat
 from worker_wrapper.queue.session_state import KEPT_TURNS, Bookkeeping, Snapshot
 from worker_wrapper.queue.streams import Entry, InputStream
 
@@ -75,21 +72,29 @@ class QueueClaim:
         stream: The stream it came from.
         entry: The entry.
         output: The stream outputs go to.
+        lifecycle: The stream events go to.
         firm: The entry is ours whoever was handed it meanwhile.
     """
 
     def __init__(
-        self, stream: InputStream, entry: Entry, *, output: str, firm: bool = False
+        self,
+        stream: InputStream,
+        entry: Entry,
+        *,
+        output: str,
+        lifecycle: str,
+        firm: bool = False,
     ) -> None:
         self.entry = entry
+        self._lifecycle = lifecycle
         self._stream = stream
         self._output = output
         self._who = (stream.group, stream.consumer, entry.id, "1" if firm else "0")
 
     async def renew(self, *, tries: int = TRIES) -> ClaimState:
         """See `Claim`."""
-        state: ClaimState = await self._stream.redis.call(
-            "EVAL", RENEW, 1, self._stream.key, *self._who, tries=tries
+        state: ClaimState = await self._stream.redis.run(
+            RENEW, (self._stream.key,), *self._who, tries=tries
         )
         return state
 
@@ -110,8 +115,9 @@ class QueueClaim:
             if name in self.entry.fields
             for text in (name, self.entry.fields[name])
         ]
-        settled = await self._stream.redis.call(
-            *("EVAL", SETTLE, 4, key, self._output, LIFECYCLE, dead),
+        settled = await self._stream.redis.run(
+            SETTLE,
+            (key, self._output, self._lifecycle, dead),
             *(*self._who, output, event, dead_reason, *routing),
         )
         return bool(settled)
@@ -123,15 +129,24 @@ class AttemptClaim:
     Args:
         stream: The developer input stream.
         entry: The attempt's entry.
+        keys: The keys it is one of.
         record: Key of the attempt's record.
         task: `<namespace>/<name>` of the AgentTask.
         attempt: The attempt's number.
     """
 
     def __init__(
-        self, stream: InputStream, entry: Entry, *, record: str, task: str, attempt: int
+        self,
+        stream: InputStream,
+        entry: Entry,
+        *,
+        keys: Keys,
+        record: str,
+        task: str,
+        attempt: int,
     ) -> None:
         self.entry = entry
+        self._published_to = (keys.developer_output, keys.lifecycle)
         self._stream = stream
         self._record = record
         self._task = task
@@ -170,22 +185,22 @@ class AttemptClaim:
             flat = [text for pair in fields.items() for text in pair]
             most = ("MAXLEN", DEAD_LETTERS_KEPT)
             await redis.call("XADD", dead_letter(stream.key), *most, "*", *flat)
-        keys = [self._record, stream.key, DEVELOPER_OUTPUT, LIFECYCLE]
+        keys = [self._record, stream.key, *self._published_to]
         words: list[str | int | bytes] = [ATTEMPT_TTL_SECONDS, self.entry.id, stream.group]
         words += [output, event, self._task, self._attempt]
         if snapshot is not None and snapshot.data is not None:
             keys.append(snapshot.key)
             words.append(snapshot.data)
-        published = await redis.call("EVAL", PUBLISH_ATTEMPT, len(keys), *keys, *words)
+        published = await redis.run(PUBLISH, keys, *words)
         return published is not None
 
 
 class POClaim(QueueClaim):
     """A claim of a PO, whose state, turns and snapshot are stored with its answer."""
 
-    def __init__(self, stream: InputStream, entry: Entry, worker_id: str) -> None:
-        super().__init__(stream, entry, output=po_output(worker_id))
-        self._state_keys = (po_state(worker_id), po_turns(worker_id))
+    def __init__(self, stream: InputStream, entry: Entry, keys: Keys, worker_id: str) -> None:
+        super().__init__(stream, entry, output=keys.po_output(worker_id), lifecycle=keys.lifecycle)
+        self._state_keys = (keys.po_state(worker_id), keys.po_turns(worker_id))
 
     async def settle(
         self,
@@ -226,15 +241,16 @@ class POClaim(QueueClaim):
         tries: int,
     ) -> bool:
         key = self._stream.key
-        keys = [key, self._output, LIFECYCLE, dead_letter(key), *self._state_keys]
+        keys = [key, self._output, self._lifecycle, dead_letter(key), *self._state_keys]
         data: bytes | str = ""
         if snapshot is not None and snapshot.data is not None:
             keys.append(snapshot.key)
             data = snapshot.data
-        command: list[str | int | bytes] = ["EVAL", SETTLE_TURN, len(keys), *keys]
-        command += [*self._who, output, event, dead_reason, kept.turn, KEPT_TURNS, data]
-        command += flat(kept.changes)
-        return bool(await self._stream.redis.call(*command, tries=tries))
+        words = (*self._who, output, event, dead_reason, kept.turn, KEPT_TURNS, data)
+        settled = await self._stream.redis.run(
+            SETTLE_TURN, keys, *words, *flat(kept.changes), tries=tries
+        )
+        return bool(settled)
 
 
 def _not_stored(kept: Bookkeeping, size: int) -> Bookkeeping:

@@ -8,7 +8,7 @@ five failed tries in a row; so every caller must be content with "at least once"
 import asyncio
 import math
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from redis.asyncio.connection import AbstractConnection, Connection, parse_url
@@ -25,7 +25,9 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from orbiter_contracts.scripts import Script
 from worker_wrapper.logging import Log
+from worker_wrapper.queue.refusals import missing
 from worker_wrapper.queue.replies import BoundedParser
 
 TRIES: Final = 5
@@ -34,6 +36,8 @@ FIRST_DELAY_SECONDS: Final = 0.5
 DELAY_GROWTH: Final = 3.0
 """Delays of 0.5, 1.5, 4.5 and 13.5 s, give or take a fifth: a restart of 15 s is survived."""
 JITTER: Final = 0.2
+_UNTIL_GRANTED: Final = 3
+"""Pauses no longer than after so many failures while a user, a right or a function is missing."""
 CONNECT_SECONDS: Final = 5.0
 REPLY_SECONDS: Final = 10.0
 
@@ -84,6 +88,14 @@ def _may_pass(error: Exception) -> bool:
 class RedisConnection:
     """One connection, made when first needed and made anew when lost.
 
+    Args:
+        url: The server, and who we are there.
+        log: Told of every failure.
+        waits: For a worker whose user and functions an operator makes: whether what is missing of
+            those is waited for, however long it takes. None for any other: it sends its scripts.
+        sleep: Waits.
+        luck: Spreads the pauses, in [0, 1).
+
     Attributes:
         generation: How many connections there have been. A change means that an answer may have
             been lost on the way, so what was delivered has to be looked up.
@@ -95,6 +107,7 @@ class RedisConnection:
         url: str,
         log: Log,
         *,
+        waits: Callable[[], bool] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         luck: Callable[[], float] = random.random,
     ) -> None:
@@ -115,11 +128,33 @@ class RedisConnection:
             f"{options.get('host', 'localhost')}:{options.get('port', 6379)}/{options.get('db', 0)}"
         )
         self.generation = 0
+        self._user = options.get("username") or "default"
         self._log = log
+        self._waits = waits
         self._sleep = sleep
         self._luck = luck
         self._lock = asyncio.Lock()
         self._connection: AbstractConnection | None = None
+
+    async def run(
+        self,
+        script: Script,
+        keys: Sequence[str],
+        *arguments: str | int | bytes,
+        tries: int = TRIES,
+        decode: bool = True,
+    ) -> Any:
+        """Have a script run: as the operator's function of that name, or as it is.
+
+        Args:
+            script: The script.
+            keys: Its KEYS.
+            *arguments: Its ARGV.
+            tries: See `call`, for the rest too.
+            decode: See `call`.
+        """
+        how = ("EVAL", script.text) if self._waits is None else ("FCALL", script.function)
+        return await self.call(*how, len(keys), *keys, *arguments, tries=tries, decode=decode)
 
     async def call(
         self,
@@ -143,16 +178,25 @@ class RedisConnection:
             an entry is always bytes (replies.py).
 
         Raises:
-            RedisUnavailableError: So many tries failed, or the user may not do this.
+            RedisUnavailableError: So many tries failed, or the user may not do this; with `waits`
+                and all tries, only once that says no.
             ResponseError: Redis answered with an error that trying again does not mend.
         """
-        failures = 0
+        failures = refusals = 0
         while True:
             try:
                 return await self._once(command, block_seconds, generation, decode)
-            except NoPermissionError as error:
-                raise RedisUnavailableError(f"Redis at {self.where}: {explain(error)}") from error
             except (*_TROUBLE, ResponseError) as error:
+                lacking = missing(error, command, self._user) if self._waits else None
+                if self._waits and lacking:
+                    if tries >= TRIES and self._waits():
+                        refusals += 1
+                        await self._sleep(self._told_of(lacking, refusals))
+                        continue
+                    raise RedisUnavailableError(f"Redis at {self.where} lacks {lacking}") from error
+                if isinstance(error, NoPermissionError):
+                    text = f"Redis at {self.where}: {explain(error)}"
+                    raise RedisUnavailableError(text) from error
                 if isinstance(error, ResponseError) and not _may_pass(error):
                     raise
                 failures += 1
@@ -171,6 +215,14 @@ class RedisConnection:
                     delay_seconds=round(delay, 2),
                 )
             await self._sleep(delay)
+
+    def _told_of(self, lacking: str, refusals: int) -> float:
+        """Say what we wait for; return how long to wait before the next try."""
+        delay = delay_after(min(refusals, _UNTIL_GRANTED), self._luck())
+        self._log.warning(
+            "redis_waits", redis=self.where, missing=lacking, delay_seconds=round(delay, 2)
+        )
+        return delay
 
     async def close(self) -> None:
         """Close the connection; the next call opens one again."""

@@ -14,6 +14,7 @@ from typing import Final
 from redis.exceptions import ResponseError
 
 from orbiter_contracts.exit_codes import name_in_use
+from orbiter_contracts.lease_scripts import RELEASE, TAKE
 from worker_wrapper.logging import Log
 from worker_wrapper.queue.connection import TRIES, RedisConnection, RedisUnavailableError
 from worker_wrapper.queue.presence import Presence
@@ -25,36 +26,6 @@ RENEW_SECONDS: Final = 4.0
 WAIT_SECONDS: Final = 15.0
 _POLL_SECONDS: Final = 0.5
 _RELEASE_SECONDS: Final = 3.0
-
-TAKE: Final = """
-local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= 'hash' and kind ~= 'none' then redis.call('EXPIRE', KEYS[1], 0) end
-local token = redis.call('HGET', KEYS[1], 'token')
-if token and token ~= ARGV[1] and token ~= ARGV[2] then
-  local seconds = redis.call('TTL', KEYS[1])
-  if seconds < 0 or seconds > tonumber(ARGV[6]) then redis.call('EXPIRE', KEYS[1], ARGV[6]) end
-  local held = {token}
-  for i, name in ipairs({'beat', 'place', 'host'}) do
-    held[i + 1] = redis.call('HGET', KEYS[1], name) or ''
-  end
-  return held
-end
-redis.call('HSET', KEYS[1], 'token', ARGV[1], 'beat', ARGV[3], 'place', ARGV[4], 'host', ARGV[5])
-redis.call('EXPIRE', KEYS[1], ARGV[6])
-return {}
-"""
-"""Take a lease, or renew it. KEYS: the lease. ARGV: our token, a holder that is known to be dead
-('' for none), how often we renewed it, our place, our host, seconds. Returns who else holds it.
-
-Whatever else is in the place of a lease goes. One that was to live longer than a lease does, or for
-ever, lapses like any other once somebody asks, unless its holder renews it.
-"""
-
-RELEASE: Final = """
-if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return 0 end
-return redis.call('EXPIRE', KEYS[1], 0)
-"""
-"""Give a lease back unless somebody else has it by now. KEYS: the lease. ARGV: our token."""
 
 
 class NameInUseError(Exception):
@@ -165,15 +136,17 @@ class Lease:
     async def _release(self) -> None:
         with suppress(RedisUnavailableError, ResponseError, TimeoutError):
             async with asyncio.timeout(_RELEASE_SECONDS):
-                await self._redis.call("EVAL", RELEASE, 1, self._key, self._presence.token, tries=1)
+                await self._redis.run(RELEASE, (self._key,), self._presence.token, tries=1)
 
     async def _take(
         self, redis: RedisConnection, *, instead_of: str = "", tries: int = TRIES
     ) -> _Holder | None:
         """Take or renew it; say who holds it if we do not."""
         self._beat += 1
-        reply = await redis.call(
-            *("EVAL", TAKE, 1, self._key, self._presence.token, instead_of, self._beat),
+        reply = await redis.run(
+            TAKE,
+            (self._key,),
+            *(self._presence.token, instead_of, self._beat),
             *(self._presence.place, socket.gethostname(), LEASE_SECONDS),
             tries=tries,
         )

@@ -15,11 +15,10 @@ from orbiter_contracts import (
     WorkerLifecycleEvent,
     encode,
 )
-from orbiter_contracts.queues import LIFECYCLE
 from worker_wrapper.queue.connection import TRIES, RedisConnection
 
 if TYPE_CHECKING:
-    from worker_wrapper.queue.lua import RecordArguments
+    from worker_wrapper.queue.changes import RecordArguments
 
 Details = Mapping[str, str]
 """What an event says beyond its name: request_id, session_id, task, status."""
@@ -39,12 +38,14 @@ class Lifecycle:
         redis: RedisConnection,
         worker_id: str,
         *,
+        stream: str,
         clock: Callable[[], datetime],
         routing: Mapping[str, str],
         state_key: str | None = None,
     ) -> None:
         self._redis = redis
         self._worker_id = worker_id
+        self._stream = stream
         self._clock = clock
         self._routing = dict(routing)
         self._state_key = state_key
@@ -66,7 +67,7 @@ class Lifecycle:
             return
         fields = encode(self.event(name, details), **self._routing)
         flat = [text for pair in fields.items() for text in pair]
-        await self._redis.call("XADD", LIFECYCLE, "*", *flat, tries=tries)
+        await self._redis.call("XADD", self._stream, "*", *flat, tries=tries)
 
     async def publish_with_state(
         self,
@@ -81,17 +82,18 @@ class Lifecycle:
 
         Args:
             name: The event.
-            changes: See lua.py; none that add.
+            changes: See changes.py; none that add.
             details: What the event says beyond its name.
             record: Key of a session record to write as well, and how.
             tries: After how many failures in a row to give up.
         """
-        from worker_wrapper.queue.lua import TELL, flat
+        from orbiter_contracts.worker_scripts import TELL
+        from worker_wrapper.queue.changes import flat
 
         key, rewritten = record or ("", (0, b"", "", ""))
-        keys = (LIFECYCLE, self._state_key or "", *((key,) if key else ()))
-        await self._redis.call(
-            *("EVAL", TELL, len(keys), *keys),
+        await self._redis.run(
+            TELL,
+            (self._stream, self._state_key or "", *((key,) if key else ())),
             *(self.event(name, details).model_dump_json(), *rewritten),
             *flat(changes),
             tries=tries,

@@ -19,7 +19,7 @@ from orbiter_contracts import (
     POWorkerOutput,
     SnapshotReport,
 )
-from worker_wrapper.queue.lua import Changes
+from worker_wrapper.queue.changes import Changes
 
 KEPT_TURNS: Final = 200
 KEPT_CHARACTERS: Final = 4000

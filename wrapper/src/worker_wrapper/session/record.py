@@ -15,9 +15,10 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from orbiter_contracts import POState, SessionRecord
-from orbiter_contracts.queues import SESSION_RECORDS, SESSION_TTL_SECONDS, session_record
+from orbiter_contracts.queues import SESSION_TTL_SECONDS
+from orbiter_contracts.worker_scripts import READ_RECORD, WRITE_RECORD
+from worker_wrapper.queue.changes import RecordArguments
 from worker_wrapper.queue.connection import RedisConnection
-from worker_wrapper.queue.lua import READ_RECORD, WRITE_RECORD, RecordArguments
 
 RECORD_BYTES: Final = 64 * 1024
 """A record, or one of a hash's fields, larger than that is not read."""
@@ -67,7 +68,7 @@ class SessionTable:
         redis: RedisConnection,
         *,
         clock: Callable[[], datetime],
-        records: str = SESSION_RECORDS,
+        records: str,
     ) -> None:
         self._redis = redis
         self._records = records
@@ -75,12 +76,12 @@ class SessionTable:
 
     def key(self, user_id: int) -> str:
         """Where a user's record is."""
-        return session_record(user_id, self._records)
+        return f"{self._records}{user_id}"
 
     async def read(self, user_id: int) -> Found:
         """Look at a record; never raises for what stands there."""
-        kind, *values = await self._redis.call(
-            "EVAL", READ_RECORD, 1, self.key(user_id), RECORD_BYTES, *_FIELDS, decode=False
+        kind, *values = await self._redis.run(
+            READ_RECORD, (self.key(user_id),), RECORD_BYTES, *_FIELDS, decode=False
         )
         if kind == b"string":
             return _from_json(values[0])
@@ -96,7 +97,7 @@ class SessionTable:
         if not found.ours or found.record is None or found.record.session_id != session_id:
             return
         record = found.record.model_copy(update={"last_activity": self._clock()})
-        await self._redis.call("EVAL", WRITE_RECORD, 1, self.key(user_id), *found.rewritten(record))
+        await self._redis.run(WRITE_RECORD, (self.key(user_id),), *found.rewritten(record))
 
 
 def _from_json(text: bytes) -> Found:

@@ -22,7 +22,7 @@ from orbiter_contracts import (
     decode,
     encode,
 )
-from orbiter_contracts.queues import po_state
+from orbiter_contracts.queues import BARE, Keys
 
 _BEGINNING = "0-0"
 
@@ -34,8 +34,9 @@ class Conversation:
     answer to what it sends and none from before.
     """
 
-    def __init__(self, forward: RedisForward, session: Session) -> None:
+    def __init__(self, forward: RedisForward, session: Session, keys: Keys = BARE) -> None:
         self._forward = forward
+        self._keys = keys
         self._session = session
         newest = self._ask("XREVRANGE", session.output_stream, "+", "-", "COUNT", 1)
         self._after = newest[0][0] if newest else _BEGINNING
@@ -74,7 +75,7 @@ class Conversation:
 
     def state(self) -> POState | None:
         """Where the worker stands; None when none ever did."""
-        return POState.of(self._read("HGETALL", po_state(self._session.worker_id)) or {})
+        return POState.of(self._read("HGETALL", self._keys.po_state(self._session.worker_id)) or {})
 
     def _read(self, command: str, *words: str | int) -> Any:
         """Read something that can be read again: a lost connection is made anew, with no reply."""

@@ -26,7 +26,7 @@ from orbiter_contracts import (
 )
 from orbiter_contracts.attempts import Attempt, request_id, session_of
 from orbiter_contracts.environment import agent_environment
-from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT, DEVELOPER_OUTPUT
+from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, Keys
 from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS
 
 _STOP_SECONDS = 20.0
@@ -44,6 +44,7 @@ class LocalWorker:
         log: File that takes the wrapper's log.
         environ: What the agent's credentials and settings are looked for in.
         uid: The task's.
+        keys: What the queue's keys are.
     """
 
     manifest: Manifest
@@ -52,6 +53,7 @@ class LocalWorker:
     log: Path
     environ: dict[str, str]
     uid: str = field(default_factory=lambda: str(uuid4()))
+    keys: Keys = BARE
 
     async def attempt(
         self, number: int, prompt: str, answered: Sequence[str]
@@ -60,22 +62,21 @@ class LocalWorker:
 
         Cancelling stops the worker and the agent first.
         """
-        attempt = Attempt(f"{self.manifest.namespace}/{self.manifest.name}", self.uid, number)
+        task, stream = f"{self.manifest.namespace}/{self.manifest.name}", self.keys.developer_input
+        attempt = Attempt(task, self.uid, number, self.keys)
         redis = Redis.from_url(self.url, decode_responses=True, protocol=2)
         try:
             with suppress(Exception):  # it is there already after the first attempt
-                await redis.xgroup_create(DEVELOPER_INPUT, DEVELOPER_GROUP, "0", mkstream=True)
+                await redis.xgroup_create(stream, DEVELOPER_GROUP, "0", mkstream=True)
             message = encode(self._message(attempt, prompt), **attempt.routing)
             fields = [text for pair in message.items() for text in pair]
             admit = redis.register_script(ADMIT_ATTEMPT)
-            entry = await admit(
-                keys=[attempt.record, DEVELOPER_INPUT], args=[ATTEMPT_TTL_SECONDS, *fields]
-            )
+            entry = await admit(keys=[attempt.record, stream], args=[ATTEMPT_TTL_SECONDS, *fields])
             await self._work(self.environment(attempt, str(entry), answered))
             output_id = await redis.hget(attempt.record, "output")
             if output_id is None:
                 return None
-            found: Any = await redis.xrange(DEVELOPER_OUTPUT, output_id, output_id)
+            found: Any = await redis.xrange(self.keys.developer_output, output_id, output_id)
             return decode(DeveloperWorkerOutput, found[0][1])
         finally:
             await redis.aclose()

@@ -1,22 +1,18 @@
 """What the wrapper asks Redis to do in one step, so that it is done whole, and exactly once.
 
 A script rather than MULTI/EXEC because both have to look first: a worker that was frozen may find
-its entry with another worker, and one whose connection broke may have published already. claims.py
-runs them. The scripts for attempts of an AgentTask are part of the contracts.
+its entry with another worker, and one whose connection broke may have published already. The
+wrapper's queue/claims.py runs them; `functions` makes functions of the same texts.
 
-`Changes` of a state travel as field, value, field, value…: `+name` adds, `?name` sets what is not
+Changes of a state travel as field, value, field, value…: `+name` adds, `?name` sets what is not
 set yet, an empty value removes the field. No change can fail halfway through a script: a sum that
 is no number begins anew, and a key of the wrong kind is left as it is.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from orbiter_contracts.dead_letters import ADD_DEAD_LETTER
-
-Changes = Mapping[str, str]
-RecordArguments = tuple[int, bytes, str, str]
-"""What WRITE_RECORD takes."""
+from orbiter_contracts.scripts import READ_ONLY, WITHOUT_MEMORY, Script
 
 _STATE: Final = """
 local function state(stream, group, consumer, id)
@@ -36,7 +32,8 @@ end
 # 'lost' means that Redis lost its data: a group that never heard of us cannot have given us an
 # entry, so nobody took it off the queue and nobody else will answer it.
 
-RENEW: Final = (
+RENEW: Final = Script(
+    "renew_claim",
     _STATE
     + """
 local where = state(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
@@ -45,7 +42,8 @@ if where == 'held' or (where == 'taken' and ARGV[4] == '1') then
   return 'held'
 end
 return where
-"""
+""",
+    WITHOUT_MEMORY,
 )
 """Say where a claim stands and renew it when it is still ours.
 
@@ -72,12 +70,15 @@ end
 )
 """The body of SETTLE, for scripts that do more in the same step."""
 
-SETTLE: Final = f"""
+SETTLE: Final = Script(
+    "settle",
+    f"""
 local routing = {{}}
 for i = 8, #ARGV do routing[#routing + 1] = ARGV[i] end
 {PUBLISH}
 return 1
-"""
+""",
+)
 """Publish what came of an entry and take it off the queue, unless that is no longer ours to do.
 
 KEYS: input, output, lifecycle and dead-letter stream. ARGV: group, consumer, entry id, '1' to
@@ -102,7 +103,9 @@ local function apply(key, from)
 end
 """
 
-READ_RECORD: Final = """
+READ_RECORD: Final = Script(
+    "read_session_record",
+    """
 local there, limit = redis.pcall('GET', KEYS[1]), tonumber(ARGV[1])
 if not there then return {'none'} end
 if type(there) == 'string' then
@@ -114,7 +117,9 @@ if fields.err then return {'other'} end
 for _, value in ipairs(fields) do if value and #value > limit then return {'other'} end end
 table.insert(fields, 1, 'hash')
 return fields
-"""
+""",
+    READ_ONLY,
+)
 """Look at a session record, whatever it is.
 
 KEYS: the record. ARGV: how many bytes of it are read at most, then its fields. Returns `none`;
@@ -140,12 +145,13 @@ end
 # A record with fields of a front end's own may hold what it needs for longer than we do: its
 # lifetime is made longer and never shorter, and one without an end keeps none.
 
-WRITE_RECORD: Final = (
+WRITE_RECORD: Final = Script(
+    "write_session_record",
     _REMEMBER
     + """
 remember(KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4])
 return 1
-"""
+""",
 )
 """Put a session record in the place of the one that was read, in its form, unless it has changed.
 
@@ -153,7 +159,8 @@ KEYS: the record. ARGV: its lifetime in seconds, the JSON that was read (of a ha
 '' for neither), the JSON with all fields, the JSON of ours alone.
 """
 
-TELL: Final = (
+TELL: Final = Script(
+    "tell",
     _APPLY
     + _REMEMBER
     + """
@@ -161,7 +168,7 @@ redis.call('XADD', KEYS[1], '*', 'data', ARGV[1])
 if KEYS[3] then remember(KEYS[3], ARGV[2], ARGV[3], ARGV[4], ARGV[5]) end
 apply(KEYS[2], 6)
 return 1
-"""
+""",
 )
 """Publish a lifecycle event and what it means for the state.
 
@@ -169,11 +176,14 @@ KEYS: lifecycle stream, state[, session record]. ARGV: the event's JSON, then as
 them, then changes. Run twice it does no harm, as long as nothing in it adds.
 """
 
-PIECE: Final = """
+PIECE: Final = Script(
+    "publish_piece",
+    """
 redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'data', ARGV[1])
 redis.pcall('HSETNX', KEYS[2], 'first_output_at', ARGV[3])
 return 1
-"""
+""",
+)
 """Publish a piece of an answer. Pieces are what makes an output stream long, so it is trimmed here.
 
 KEYS: output stream, state. ARGV: the output's JSON, about how many outputs are kept, the time.
@@ -181,7 +191,8 @@ KEYS: output stream, state. ARGV: the output's JSON, about how many outputs are 
 
 OUTPUTS_KEPT: Final = 10_000
 
-SETTLE_TURN: Final = (
+SETTLE_TURN: Final = Script(
+    "settle_turn",
     _APPLY
     + "local routing = {}"
     + PUBLISH
@@ -193,15 +204,10 @@ if ARGV[8] ~= '' then
 end
 if KEYS[7] then redis.pcall('SET', KEYS[7], ARGV[10]) end
 return 1
-"""
+""",
 )
 """`SETTLE` and, in the same step, the state, the turn and the agent's memory after it.
 
 KEYS: input, output, lifecycle and dead-letter stream, state, turns[, snapshot]. ARGV: as SETTLE has
 them up to 7, the turn's JSON ('' for none), how many turns are kept, the snapshot, then changes.
 """
-
-
-def flat(changes: Changes) -> tuple[str, ...]:
-    """Changes as arguments."""
-    return tuple(text for pair in changes.items() for text in pair)

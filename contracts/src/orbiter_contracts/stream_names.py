@@ -1,0 +1,83 @@
+"""What a stream's name says: whose it is, and what is in it. The way back from `queues.Keys`.
+
+Pure and total: whatever bytes a server or a stranger names, they are one of our streams or they are
+not.
+"""
+
+from typing import Final, Literal, NamedTuple
+
+from orbiter_contracts.queues import BARE, PREFIX, Keys, dead_letter
+
+StreamKind = Literal["developer_input", "developer_output", "lifecycle", "po_input", "po_output"]
+
+MAX_STREAM_NAME_BYTES: Final = 1024
+"""A longer name is none of ours: a worker's id is at most a name of Kubernetes and some more."""
+_FIXED: Final[dict[str, StreamKind]] = {
+    BARE.developer_input: "developer_input",
+    BARE.developer_output: "developer_output",
+    BARE.lifecycle: "lifecycle",
+}
+_HEAD: Final = BARE.po_input("/").split("/")[0]
+_PO: Final[tuple[tuple[str, StreamKind], ...]] = (
+    (BARE.po_input("/").split("/")[1], "po_input"),
+    (BARE.po_output("/").split("/")[1], "po_output"),
+)
+_DEAD: Final = dead_letter("")
+
+
+class StreamName(NamedTuple):
+    """A stream of ours.
+
+    Attributes:
+        keys: The keys it is one of; `keys.namespace` is whose it is, "" without a prefix.
+        kind: What is in it.
+        worker_id: Of a PO worker's stream, which worker; else "".
+        dead: Whether it has the dead letters of that stream instead.
+    """
+
+    keys: Keys
+    kind: StreamKind
+    worker_id: str = ""
+    dead: bool = False
+
+    @property
+    def key(self) -> str:
+        """The name."""
+        match self.kind:
+            case "developer_input":
+                key = self.keys.developer_input
+            case "developer_output":
+                key = self.keys.developer_output
+            case "lifecycle":
+                key = self.keys.lifecycle
+            case "po_input":
+                key = self.keys.po_input(self.worker_id)
+            case "po_output":
+                key = self.keys.po_output(self.worker_id)
+        return dead_letter(key) if self.dead else key
+
+
+def read_stream_name(name: bytes | str) -> StreamName | None:
+    """Read the name of a stream; None when it is none of ours.
+
+    What is read is never more than the name says: `read_stream_name(name).key` is the name again.
+    """
+    if len(name) > MAX_STREAM_NAME_BYTES:
+        return None
+    try:
+        text = name.decode() if isinstance(name, bytes) else name
+    except UnicodeDecodeError:
+        return None
+    prefix = PREFIX.match(text)
+    keys = Keys(prefix[0] if prefix else "")
+    rest = text[len(keys.prefix) :]
+    alive = rest.removesuffix(_DEAD)
+    dead = alive != rest
+    if kind := _FIXED.get(alive):
+        return StreamName(keys, kind, dead=dead)
+    if alive.startswith(_HEAD):
+        for suffix, po_kind in _PO:
+            worker_id = alive[len(_HEAD) : -len(suffix)]
+            if worker_id and alive.endswith(suffix):
+                return StreamName(keys, po_kind, worker_id, dead)
+    return None
