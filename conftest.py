@@ -18,6 +18,7 @@ pytest_plugins = [
     "support.agent_clis",
     "support.cluster",
     "support.redis_server",
+    "support.replicated",
     "support.wrapper",
     "support.real_agents",
 ]
