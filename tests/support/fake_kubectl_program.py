@@ -86,7 +86,7 @@ def get(words: list[str]) -> None:
 
         for secret in found:
             data = {k: base64.b64encode(v.encode()).decode() for k, v in secret["data"].items()}
-            print(f"{data.get('chat-url', '')}|{data.get('po-url', '')}", end="")
+            print("|".join(data.get(key, "") for key in ("chat-url", "po-url", "ca.crt")), end="")
     elif name is not None and len(found) < 2:
         print(written(found[0]) if found else "", end="")
     else:

@@ -88,6 +88,8 @@ class RedisServer:
             options |= {"port": 0, "tls-port": self.port, "tls-auth-clients": "no"}
             options |= {"tls-cert-file": self._tls.certificate, "tls-key-file": self._tls.key}
         options |= self._options
+        if "cluster-enabled" in options:  # else it is the port and 10,000, which may be too many
+            options["cluster-port"] = free_port()
         arguments = [text for key, value in options.items() for text in (f"--{key}", str(value))]
         with (self.directory / "server.log").open("ab") as log:
             self._process = subprocess.Popen([program, *arguments], stdout=log, stderr=log)
