@@ -39,6 +39,13 @@ def serve(
     kubeconfig: Annotated[
         str | None, typer.Option("--kubeconfig", help="How the page reaches a cluster.")
     ] = None,
+    tls_certificate: Annotated[
+        str | None,
+        typer.Option("--tls-certificate", metavar="FILE", help="Serve HTTPS with it, as PEM."),
+    ] = None,
+    tls_key: Annotated[
+        str | None, typer.Option("--tls-key", metavar="FILE", help="Its key.")
+    ] = None,
     model: Model = None,
     trace: TraceFile = None,
     as_json: AsJson = False,
@@ -51,7 +58,13 @@ def serve(
     from orbiter.server import ServerConfig
 
     loaded = _loaded(agents, model)
-    settings = {"directory": directory, "namespace": namespace, "kubeconfig": kubeconfig}
+    settings = {
+        "directory": directory,
+        "namespace": namespace,
+        "kubeconfig": kubeconfig,
+        "tls_certificate": tls_certificate,
+        "tls_key": tls_key,
+    }
     config = ServerConfig.model_validate(
         {name: value for name, value in settings.items() if value is not None}
     )
@@ -119,4 +132,4 @@ def _serve(
             yield await stack.enter_async_context(inner(started))
 
     app.router.lifespan_context = lifespan
-    serve_app(app, host=host, port=port, announce=announce)
+    serve_app(app, host=host, port=port, announce=announce, tls=config.tls)
