@@ -39,7 +39,7 @@ class _ToPrimary(AbstractConnection):
         if self._target.sentinels:
             self.host, self.port = await find_primary(self._target)
         try:
-            await super()._connect()  # type: ignore[misc, no-untyped-call]
+            await super()._connect()  # type: ignore[safe-super, no-untyped-call]
         except ssl.SSLCertVerificationError as error:
             raise RedisConnectionError(_untrusted(self._target.shown, error)) from error
 
@@ -65,7 +65,7 @@ class _ToPrimary(AbstractConnection):
         What the name or the Sentinels lead to by now is connected to instead.
         """
         try:
-            return await super().read_response(*args, **kwargs)  # type: ignore[safe-super]
+            return await super().read_response(*args, **kwargs)
         except ReadOnlyError:
             await self.disconnect(nowait=True)
             raise

@@ -27,7 +27,7 @@ def client_to(target: RedisUrl, *, ca: str | None = None, local_port: int | None
     from redis.sentinel import Sentinel
 
     def options_of(url: str) -> dict[str, Any]:
-        found: dict[str, Any] = dict(parse_url(url))
+        found: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
         tls = found.get("connection_class") is SSLConnection
         return found | ({"ssl_ca_data": ca} if tls and ca and "ssl_ca_certs" not in found else {})
 
@@ -36,13 +36,15 @@ def client_to(target: RedisUrl, *, ca: str | None = None, local_port: int | None
     ours = {"decode_responses": True, "protocol": 2, "retry": Retry(NoBackoff(), 0), **timeouts}
     options = options_of(target.server) | ours
     if target.sentinels:
-        hosts = [parse_url(url) for url in target.sentinels]
-        sentinel = Sentinel(
+        hosts = [options_of(url) for url in target.sentinels]
+        sentinel = Sentinel(  # type: ignore[no-untyped-call]
             [(host["host"], host["port"]) for host in hosts],
-            sentinel_kwargs=_as_arguments(options_of(target.sentinels[0]) | timeouts),
+            sentinel_kwargs=_as_arguments(hosts[0] | timeouts),
         )
-        master: Redis = sentinel.master_for(target.primary, **_as_arguments(options))
-        return master
+        primary: Redis = sentinel.master_for(  # type: ignore[no-untyped-call]
+            target.primary, **_as_arguments(options)
+        )
+        return primary
     if local_port is not None:
         if options.get("connection_class") is SSLConnection:
             options["connection_class"] = _certified_as(options["host"])
@@ -61,7 +63,7 @@ def check(client: "Redis", target: RedisUrl) -> None:
 
     client.ping()
     try:
-        said = client.execute_command("HELLO", "2")
+        said = client.execute_command("HELLO", "2")  # type: ignore[no-untyped-call]
     except ResponseError:
         return  # older than HELLO, or the user may not ask
     if hello_fields(said).get("mode") == "cluster":
