@@ -24,6 +24,7 @@ from orbiter_contracts.redis_url import ClusterError, RedisUrl, hello_fields
 
 SENTINEL_SECONDS: Final = 1.0
 """For one Sentinel: the next one knows the same."""
+_NAME_CA: Final = "name the certificate of its CA in the URL, as ?ssl_ca_certs=/a/ca.crt"
 _POOL_OPTIONS: Final = ("max_connections", "timeout")
 """How many connections there are is the program's to say."""
 
@@ -121,6 +122,8 @@ async def find_primary(target: RedisUrl) -> tuple[str, int]:
                 found = await sentinel.read_response()
         except (RedisError, OSError, TimeoutError) as error:
             problem = str(error) or "it does not answer in time"
+            if "CERTIFICATE_VERIFY_FAILED" in problem:
+                problem = f"its certificate is not trusted; {_NAME_CA}"
         else:
             if found:
                 return str(found[0]), int(found[1])
@@ -140,7 +143,4 @@ def _plain(url: str) -> tuple[Any, dict[str, Any]]:
 
 
 def _untrusted(shown: str, error: ssl.SSLCertVerificationError) -> str:
-    return (
-        f"the certificate of {shown} is not trusted ({error.verify_message}): name the certificate "
-        "of its CA in the URL, as ?ssl_ca_certs=/a/ca.crt"
-    )
+    return f"the certificate of {shown} is not trusted ({error.verify_message}): {_NAME_CA}"
