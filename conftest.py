@@ -19,6 +19,7 @@ pytest_plugins = [
     "support.cluster",
     "support.redis_server",
     "support.namespaced",
+    "support.replicated",
     "support.wrapper",
     "support.real_agents",
 ]

@@ -262,3 +262,27 @@ def test_an_adopted_task_runs_its_own_entry():
     state = observed(adopted=Adopted(entry="9-9", request_id="theirs"))
     env = build_job(state, 1, "9-9", DEFAULTS)["spec"]["template"]["spec"]["containers"][0]["env"]
     assert {"name": "TASK_ENTRY_ID", "value": "9-9"} in env
+
+
+def test_a_redis_with_a_ca_of_its_own_gives_workers_the_certificate_and_nothing_else():
+    overlay = {
+        "spec": {
+            "volumes": [{"name": "mine", "emptyDir": {}}],
+            "containers": [
+                {
+                    "name": "worker",
+                    "volumeMounts": [{"name": "mine", "mountPath": "/etc/orbiter/redis"}],
+                }
+            ],
+        }
+    }
+    defaults = DEFAULTS._replace(redis_ca_key="ca.crt")
+    facts = observed(spec=spec(podTemplate=overlay))
+    pod = build_job(facts, 1, "7-0", defaults)["spec"]["template"]["spec"]
+    [volume] = [item for item in pod["volumes"] if item["name"] == "redis-ca"]
+    assert volume["secret"]["secretName"] == "orbiter-redis"
+    assert volume["secret"]["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
+    mounts = pod["containers"][0]["volumeMounts"]
+    places = [mount for mount in mounts if mount["mountPath"] == "/etc/orbiter/redis"]
+    assert places == [{"name": "redis-ca", "mountPath": "/etc/orbiter/redis", "readOnly": True}]
+    assert "redis-ca" not in {item["name"] for item in pod_spec()["volumes"]}

@@ -1,6 +1,7 @@
 """Parts run side by side, and all of them end when one does, whatever they do about it."""
 
 import asyncio
+import gc
 
 import pytest
 from support.eventually import eventually
@@ -60,3 +61,12 @@ async def test_nothing_is_left_running_when_the_whole_is_cancelled_twice():
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     await eventually(lambda: asyncio.all_tasks() == before)
+
+
+async def test_parts_that_fail_at_the_same_moment_leave_no_error_behind():
+    left = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: left.append(context))
+    with pytest.raises(ValueError, match="broken"):
+        await run_concurrently({"a": fails(), "b": fails()})
+    gc.collect()
+    assert left == []

@@ -86,7 +86,8 @@ def get(words: list[str]) -> None:
 
         for secret in found:
             data = {k: base64.b64encode(v.encode()).decode() for k, v in secret["data"].items()}
-            print(f"{data.get('chat-url', '')}|{data.get('developer-url', '')}", end="")
+            keys = ("chat-url", "developer-url", "ca.crt")
+            print("|".join(data.get(key, "") for key in keys), end="")
     elif name is not None and len(found) < 2:
         print(written(found[0]) if found else "", end="")
     else:

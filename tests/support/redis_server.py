@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,10 +22,11 @@ import pytest
 from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
+from support.certificates import Certificates
 
 from orbiter_contracts.queues import Keys
 
-_PROGRAMS = ("valkey-server", "redis-server")
+PROGRAMS = ("valkey-server", "redis-server")
 _START_SECONDS = 60.0
 _KEY = re.compile(r"(worker:|session:user:|agenttask:)")
 PATIENT = {"socket_timeout": 60.0, "socket_connect_timeout": 60.0}
@@ -58,8 +59,17 @@ class NamespacedRedis(Redis):
 class RedisServer:
     """A server process with its own directory and port; its data survives `kill` and `start`."""
 
-    def __init__(self, directory: Path, *, password: str | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        password: str | None = None,
+        options: Mapping[str, str] | None = None,
+        tls: Certificates | None = None,
+    ) -> None:
         self.directory = directory
+        self._tls = tls
+        self._options = dict(options or {})
         self.port = free_port()
         self.password = password
         self._process: subprocess.Popen[bytes] | None = None
@@ -68,6 +78,8 @@ class RedisServer:
     def url(self) -> str:
         """What REDIS_URL has to be."""
         secret = f":{quote(self.password, safe='')}@" if self.password else ""
+        if self._tls:
+            return f"rediss://{secret}127.0.0.1:{self.port}/0?ssl_ca_certs={self._tls.ca}"
         return f"redis://{secret}127.0.0.1:{self.port}/0"
 
     @property
@@ -78,9 +90,9 @@ class RedisServer:
 
     def start(self) -> None:
         """Start it and wait until it answers."""
-        program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
+        program = next(filter(None, map(shutil.which, PROGRAMS)), None)
         assert program, "no redis-server or valkey-server on PATH: apt-get install redis-server"
-        options = {
+        options: dict[str, object] = {
             "port": self.port,
             "bind": "127.0.0.1",
             "dir": self.directory,
@@ -91,6 +103,12 @@ class RedisServer:
         }
         if self.password:
             options["requirepass"] = self.password
+        if self._tls:
+            options |= {"port": 0, "tls-port": self.port, "tls-auth-clients": "no"}
+            options |= {"tls-cert-file": self._tls.certificate, "tls-key-file": self._tls.key}
+        options |= self._options
+        if "cluster-enabled" in options:  # else it is the port and 10,000, which may be too many
+            options["cluster-port"] = free_port()
         arguments = [text for key, value in options.items() for text in (f"--{key}", str(value))]
         with (self.directory / "server.log").open("ab") as log:
             self._process = subprocess.Popen([program, *arguments], stdout=log, stderr=log)
@@ -120,7 +138,9 @@ class RedisServer:
 
     def _wait_until_it_answers(self) -> None:
         deadline = time.monotonic() + _START_SECONDS
-        with BlockingRedis.from_url(self.url) as client:
+        # Whose certificate it is, is what some tests are about.
+        any_name = {"ssl_check_hostname": False} if self._tls else {}
+        with BlockingRedis.from_url(self.url, **any_name) as client:
             while True:
                 try:
                     client.ping()
@@ -131,9 +151,15 @@ class RedisServer:
 
 
 @contextlib.contextmanager
-def running_server(directory: Path, *, password: str | None = None) -> Iterator[RedisServer]:
+def running_server(
+    directory: Path,
+    *,
+    password: str | None = None,
+    options: Mapping[str, str] | None = None,
+    tls: Certificates | None = None,
+) -> Iterator[RedisServer]:
     """A running server that is gone afterwards."""
-    server = RedisServer(directory, password=password)
+    server = RedisServer(directory, password=password, options=options, tls=tls)
     try:
         server.start()
         yield server

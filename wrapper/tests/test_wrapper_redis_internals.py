@@ -15,6 +15,7 @@ from redis import _parsers
 from redis.asyncio import connection
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection
 
+from orbiter_contracts.redis_connection import TcpToPrimary, TlsToPrimary, UnixToPrimary
 from worker_wrapper.queue.replies import BoundedParser
 
 WRAPPER = Path(__file__).resolve().parents[1]
@@ -75,3 +76,19 @@ def test_a_url_becomes_the_options_of_a_connection() -> None:
     assert options["connection_class"] is SSLConnection
     assert (options["host"], options["port"], options["db"]) == ("host", 7, 3)
     assert (options["max_connections"], options["timeout"]) == (2, 1.0)
+
+
+@pytest.mark.parametrize("kind", [TcpToPrimary, TlsToPrimary, UnixToPrimary])
+def test_a_connection_is_opened_and_greeted_where_ours_do_more(
+    kind: type[AbstractConnection],
+) -> None:
+    base = kind.__mro__[2]
+
+    assert base.__module__ == "redis.asyncio.connection"
+    assert inspect.iscoroutinefunction(base._connect)
+    assert list(inspect.signature(base._connect).parameters) == ["self"]
+    greeting = inspect.signature(base.on_connect_check_health)
+    assert list(greeting.parameters) == ["self", "check_health"]
+    assert "_connect" in inspect.getsource(base.connect_check_health)
+    assert "on_connect_check_health" in inspect.getsource(base.connect_check_health)
+    assert "_connection_arguments" in inspect.getsource(Connection._connect)

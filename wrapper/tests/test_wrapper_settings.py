@@ -57,6 +57,9 @@ def test_a_missing_or_empty_required_variable_is_named(name: str, value: str | N
         ("REDIS_URL", "redis://redis:6379/first"),
         ("REDIS_URL", "redis://"),
         ("REDIS_URL", "unix://"),
+        ("REDIS_URL", "redis+sentinel://one:26379,two:26379"),
+        ("REDIS_URL", "redis+sentinel://one:26379,two:port/mymaster/0"),
+        ("REDIS_URL", "redis+sentinel://one/mymaster/first"),
         ("AGENT_TYPE", "clippy"),
         ("SESSION_RECORD_PREFIX", "worker:"),
         ("SESSION_RECORD_PREFIX", "session:user:a:b:"),
@@ -205,7 +208,15 @@ def test_the_process_says_one_line_and_exits_with_2_when_a_variable_is_wrong() -
             "REDIS_URL",
             "redis:6379",
             "REDIS_URL is malformed: it must be a URL like redis://user:password@host:6379/0, "
-            "rediss://… or unix:///a/socket",
+            "rediss://…, unix:///a/socket or "
+            "redis+sentinel://user:password@host1:26379,host2:26379/NAME/0",
+        ),
+        (
+            "REDIS_URL",
+            "redis+cluster://developer:s3cret-word@one:7000,two:7000/0",
+            "REDIS_URL leads to a Redis Cluster (redis+cluster://one:7000,two:7000), which Orbiter "
+            "does not use: its commands go over keys that a Cluster keeps apart. Give it the URL "
+            "of one primary (redis://, rediss://) or of the Sentinels of one (redis+sentinel://)",
         ),
         (
             "AGENT_TYPE",

@@ -64,9 +64,15 @@ app.kubernetes.io/managed-by: orbiter
 {{- else -}}
 {{- $redis := include "orbiter.redis.name" . -}}
 {{- $names = concat $names (list (printf "%s-auth" $redis) (printf "%s-operator" $redis)) -}}
+{{- if include "orbiter.redis.tls" $ -}}
+{{- $names = append $names (include "orbiter.redis.tlsSecret" $) -}}
+{{- end -}}
 {{- end -}}
 {{- if .Values.server.enabled -}}
 {{- $names = append $names (include "orbiter.server.tokenSecret" .) -}}
+{{- with .Values.server.tls.existingSecret -}}
+{{- $names = append $names . -}}
+{{- end -}}
 {{- end -}}
 {{- join "," $names -}}
 {{- end }}
@@ -88,6 +94,17 @@ imagePullSecrets:
 {{- if not (has . $watched) -}}
 {{- fail (printf "workers.namespaces has %q, which the operator does not watch: add it to watchNamespaces, or leave watchNamespaces empty" .) -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.redis -}}
+{{- if and .tls.enabled .external.existingSecret -}}
+{{- fail "redis.tls is the bundled Redis' and redis.external.existingSecret names another: say TLS in its URL, rediss://, and leave redis.tls.enabled off" -}}
+{{- end -}}
+{{- if and .tls.enabled (not .tls.existingSecret) (not .tls.certManager.issuerRef.name) -}}
+{{- fail "redis.tls.enabled without a certificate: name a Secret in redis.tls.existingSecret, or an issuer in redis.tls.certManager.issuerRef" -}}
+{{- end -}}
+{{- if and .tls.existingSecret .tls.certManager.issuerRef.name -}}
+{{- fail "redis.tls.existingSecret and redis.tls.certManager.issuerRef both say where the certificate comes from: leave one of them out" -}}
 {{- end -}}
 {{- end -}}
 {{- with .Values.server -}}

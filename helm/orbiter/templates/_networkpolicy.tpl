@@ -5,7 +5,11 @@
 
 {{- define "orbiter.egress.redis" -}}
 {{- if .Values.redis.external.existingSecret -}}
-- ports: [{port: {{ .Values.redis.external.port }}, protocol: TCP}]
+- ports:
+    - {port: {{ .Values.redis.external.port }}, protocol: TCP}
+    {{- with .Values.redis.external.sentinelPort }}
+    - {port: {{ . }}, protocol: TCP}
+    {{- end }}
 {{- else -}}
 - ports: [{port: 6379, protocol: TCP}]
   to:

@@ -35,9 +35,49 @@ user {{ $user }} on #{{ get $hashes $user }} resetchannels ~session:user:{{ $rec
 {{- end }}
 {{- end }}
 
+{{/* Whether the bundled Redis talks TLS, and nothing else then. */}}
+{{- define "orbiter.redis.tls" -}}
+{{- if and .Values.redis.tls.enabled (not .Values.redis.external.existingSecret) -}}true{{- end -}}
+{{- end }}
+
+{{/* The Secret with its certificate and key: yours, or the one that cert-manager writes. */}}
+{{- define "orbiter.redis.tlsSecret" -}}
+{{- .Values.redis.tls.existingSecret | default (printf "%s-tls" (include "orbiter.redis.name" .)) -}}
+{{- end }}
+
+{{/* The CA's certificate, for the namespaces of workers too: given, or read from that Secret. */}}
+{{- define "orbiter.redis.ca" -}}
+{{- include "orbiter.validate" . -}}
+{{- $secret := include "orbiter.redis.tlsSecret" . -}}
+{{- $made := (lookup "v1" "Secret" .Release.Namespace $secret).data | default dict -}}
+{{- $ca := .Values.redis.tls.ca | default (get $made "ca.crt" | b64dec) -}}
+{{- if not $ca -}}
+{{- fail (printf "redis.tls.enabled, and nobody knows the CA yet, since the Secret %s has no ca.crt here: add --set-file redis.tls.ca=ca.crt" $secret) -}}
+{{- end -}}
+{{- $ca -}}
+{{- end }}
+
+{{/* Key of the CA's certificate, beside the URLs in each Secret that has some; empty: there is none. */}}
+{{- define "orbiter.redis.caKey" -}}
+{{- if .Values.redis.external.existingSecret -}}
+{{- .Values.redis.external.caKey -}}
+{{- else if .Values.redis.tls.enabled -}}
+ca.crt
+{{- end -}}
+{{- end }}
+
 {{- define "orbiter.redis.conf" -}}
 bind * -::*
+{{- if include "orbiter.redis.tls" . }}
+# TLS only. Who may connect is said by passwords, so clients need no certificate.
+port 0
+tls-port 6379
+tls-cert-file /etc/redis-tls/tls.crt
+tls-key-file /etc/redis-tls/tls.key
+tls-auth-clients no
+{{- else }}
 port 6379
+{{- end }}
 dir /data
 aclfile /etc/redis/users.acl
 # The append-only file alone is the durable copy. What was answered is on the disk, also when the
@@ -58,5 +98,7 @@ maxclients 40000
 {{/* PONG and nothing else: while Redis still reads its file it answers LOADING. */}}
 {{- define "orbiter.redis.ping" -}}
 exec:
-  command: [sh, -c, 'test "$(redis-cli --user operator --no-auth-warning ping)" = PONG']
+  {{- /* To itself: there is nobody whose certificate had to be looked at. */}}
+  {{- $tls := eq (include "orbiter.redis.tls" .) "true" | ternary " --tls --insecure" "" }}
+  command: [sh, -c, 'test "$(redis-cli{{ $tls }} --user operator --no-auth-warning ping)" = PONG']
 {{- end }}

@@ -279,6 +279,7 @@ def _worker_defaults(settings: Settings) -> WorkerDefaults:
         images=settings.worker_images,
         pull_policy=settings.worker_image_pull_policy,
         redis_secret=settings.redis_secret_name,
+        redis_ca_key=settings.redis_ca_key,
         service_account=settings.worker_service_account,
         resources=settings.worker_resources,
         grace_seconds=settings.termination_grace_seconds,

@@ -8,12 +8,12 @@ import os
 import socket
 from functools import cached_property
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from orbiter_contracts import AGENT_TYPES
+from orbiter_contracts.redis_url import read_redis_url
 
 PREFIX = "ORBITER_"
 _SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
@@ -39,7 +39,10 @@ class Settings(BaseSettings):
 
     redis_url: str = Field(
         "redis://127.0.0.1:6379/0",
-        description="Redis or Valkey of the queues, for instance redis://operator:PASSWORD@host:6379/0",
+        description=(
+            "Redis or Valkey of the queues, for instance redis://operator:PASSWORD@host:6379/0, or "
+            "redis+sentinel://operator:PASSWORD@host1:26379,host2:26379/mymaster/0"
+        ),
     )
     redis_master_key: str = Field(
         "",
@@ -66,6 +69,13 @@ class Settings(BaseSettings):
     redis_secret_name: str = Field(
         "orbiter-redis",
         description="Secret with the keys developer-url and po-url in each namespace with workers",
+    )
+    redis_ca_key: str = Field(
+        "",
+        description=(
+            "Key of that Secret with the certificate of Redis' CA, which workers find as "
+            "/etc/orbiter/redis/ca.crt; empty mounts none"
+        ),
     )
     worker_service_account: str = Field(
         "orbiter-worker", description="ServiceAccount of workers (no token is mounted)"
@@ -152,18 +162,14 @@ class Settings(BaseSettings):
 
     @field_validator("redis_url")
     @classmethod
-    def _known_scheme(cls, value: str) -> str:
-        if urlsplit(value).scheme not in ("redis", "rediss", "unix"):
-            # The value is not repeated: it may hold a password.
-            raise ValueError("must begin with redis://, rediss:// or unix://")
+    def _readable(cls, value: str) -> str:
+        read_redis_url(value)
         return value
 
     @cached_property
     def redis_address(self) -> str:
-        """The Redis URL without user and password, for logs and status."""
-        parts = urlsplit(self.redis_url)
-        host = parts.netloc.rpartition("@")[2]
-        return urlunsplit((parts.scheme, host, parts.path, "", ""))
+        """The Redis URL without user, password and options, for logs and status."""
+        return read_redis_url(self.redis_url).shown
 
     def job_limit(self, namespace: str) -> int:
         """How many Jobs may run at the same time in `namespace`."""

@@ -7,9 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
+from support.certificates import IN_CLUSTER, make_certificates
 from support.fake_kubectl import FakeKubectl, an_object, kubectl
 from support.front_end import PASSWORD, StubWorker, echo, secret, server, session, worker
-from support.redis_server import RedisServer
+from support.redis_server import RedisServer, running_server
+from support.replicated import Replicated
 from typer.testing import CliRunner, Result
 
 from orbiter.cli.kubectl.main import app
@@ -114,3 +116,63 @@ def test_a_way_to_redis_that_is_missing_is_explained(
     assert "has no key chat-url: the chart is older" in run("chat", "alice", stdin="x").stderr
     session.delete("Secret", "orbiter-redis")
     assert "there is no Secret orbiter-redis in namespace" in run("chat", "alice", stdin="x").stderr
+
+
+def test_sentinels_inside_of_the_cluster_are_refused_with_what_to_do_instead(
+    session: FakeKubectl,
+) -> None:
+    url = "redis+sentinel://chat:secret@redis.databases.svc:26379,two:26379/mymaster/0"
+    session.has(an_object("Secret", "orbiter-redis", data={"chat-url": url}))
+    result = run("chat", "alice", "--once", "hi")
+    assert result.exit_code == 6
+    said = " ".join(result.stderr.split())
+    assert "redis+sentinel://redis.databases.svc:26379,two:26379/mymaster/0" in said
+    assert "a port-forward does not lead; give a URL with --redis-url" in said
+    assert "secret" not in said
+    assert not any("port-forward" in call.argv for call in session.calls)
+
+
+def test_sentinels_that_this_machine_reaches_are_followed(
+    session: FakeKubectl, replicated: Replicated
+) -> None:
+    worker = StubWorker(replicated.primary.url)
+    worker.answers(echo)
+    try:
+        result = run("chat", "alice", "--once", "hi", "--redis-url", replicated.url)
+    finally:
+        worker.end()
+    assert result.stdout == "you said hi\n"
+
+
+@pytest.mark.parametrize("name", [IN_CLUSTER, "elsewhere.example.com"])
+def test_tls_through_a_port_forward_asks_for_the_name_of_the_service(
+    session: FakeKubectl, tmp_path: Path, name: str
+) -> None:
+    certificates = make_certificates(tmp_path / "ours", name)
+    with running_server(tmp_path, password="secret", tls=certificates) as server:
+        (session.home / "redis-port").write_text(str(server.port))
+        url = f"rediss://:secret@{IN_CLUSTER}:6379/0"
+        data = {"chat-url": url, "ca.crt": certificates.ca.read_text()}
+        session.has(an_object("Secret", "orbiter-redis", data=data))
+        worker = StubWorker(f"{server.url}&ssl_check_hostname=False")
+        worker.answers(echo)
+        try:
+            result = run("chat", "alice", "--once", "hi")
+        finally:
+            worker.end()
+    if name == IN_CLUSTER:
+        assert result.stdout == "you said hi\n"
+    else:
+        assert result.exit_code == 6
+        assert "its certificate is not trusted" in result.stderr
+    assert "secret" not in result.stderr
+
+
+def test_a_cluster_is_refused_with_a_sentence(session: FakeKubectl, tmp_path: Path) -> None:
+    with running_server(tmp_path, options={"cluster-enabled": "yes"}) as server:
+        urls = (server.url, "redis+cluster://u:secret@one:7000/0")
+        results = [run("chat", "alice", "--once", "hi", "--redis-url", url) for url in urls]
+    for result in results:
+        assert result.exit_code == 2
+        assert "the Redis URL leads to a Redis Cluster (redis" in result.stderr
+        assert "secret" not in result.stderr

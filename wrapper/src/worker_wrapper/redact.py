@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from orbiter_contracts.environment import SECRET_ENV
 
@@ -90,10 +90,16 @@ def _secrets_in_headers(lines: str) -> list[str]:
 
 def _secrets_in_url(value: str) -> list[str]:
     try:
-        password = urlsplit(value).password
+        parts = urlsplit(value)
+        found = [parts.password, *_secrets_in_options(parts.query)]
     except ValueError:
         return [value]
-    return [password, unquote(password)] if password else []
+    return [text for secret in found if secret for text in (secret, unquote(secret))]
+
+
+def _secrets_in_options(query: str) -> list[str]:
+    """Passwords behind the `?` of a Redis URL, such as that of Sentinels."""
+    return [secret for name, secret in parse_qsl(query) if name.endswith("password")]
 
 
 def _secrets_in_files(directory: Path) -> list[str]:

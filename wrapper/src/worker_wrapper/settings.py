@@ -95,7 +95,7 @@ class Settings(BaseSettings):
     worker_type: Literal["po", "developer"] = Field(description="po or developer")
     redis_url: RedisUrl = Field(
         repr=False,
-        description="a URL like redis://user:password@host:6379/0, rediss://… or unix:///a/socket",
+        description="a URL like redis://user:password@host:6379/0 or redis+sentinel://…",
     )
     key_prefix: str = Field(
         "",
@@ -291,7 +291,7 @@ def _sentence(error: ValidationError, redactor: Redactor) -> str:
     )
     if first["type"] == "missing":
         return f"{name} is missing: set it to {expected}"
-    if name == "REDIS_URL":  # It may hold a password.
-        return f"{name} is malformed: it must be {expected}"
+    if name == "REDIS_URL":  # It may hold a password; what the contracts say of it shows none.
+        return f"{name} {first['ctx']['error']}"
     value = redactor.scrub(first["input"])[:_SHOWN_CHARACTERS]
     return f"{name} is {value!r}: it must be {expected}"

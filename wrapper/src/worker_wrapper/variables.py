@@ -1,19 +1,19 @@
 """Kinds of variables: how the text of one becomes a value, for settings.py. Pure.
 
-A function here raises a bare ValueError: settings.py says which variable and what it must be.
+A function here raises a bare ValueError: settings.py says which variable and what it must be. Only
+what is wrong with a Redis URL is said by the contracts, the same in every program.
 """
 
 from pathlib import Path
 from typing import Annotated, Final
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import NoDecode
 
+from orbiter_contracts.redis_url import read_redis_url
 from worker_wrapper.agents import known_agents
 
 _DEFAULT_WORKSPACE: Final = Path("/workspace")
-_SCHEMES: Final = ("redis", "rediss", "unix")
 
 
 def _words(value: object) -> object:
@@ -22,14 +22,7 @@ def _words(value: object) -> object:
 
 
 def _redis_url(url: str) -> str:
-    parts = urlsplit(url)
-    database = parts.path.strip("/")
-    if parts.scheme == "unix":
-        usable = bool(parts.path)
-    else:
-        usable = bool(parts.hostname) and (not database or database.isdecimal())
-    if parts.scheme not in _SCHEMES or not usable or (parts.port or 1) < 1:
-        raise ValueError
+    read_redis_url(url)
     return url
 
 

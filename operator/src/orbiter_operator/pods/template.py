@@ -23,6 +23,9 @@ _GIT_DIR = "/run/secrets/git"
 _WORKSPACE = "/workspace"
 _AGENT_DIR = "/run/agent"
 _AGENT_FILE = "agent.yaml"
+_REDIS_CA = "redis-ca"
+_REDIS_CA_DIR = "/etc/orbiter/redis"
+"""Where the URLs of the chart look for `ca.crt`."""
 _ANTHROPIC = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -58,6 +61,7 @@ class WorkerDefaults(NamedTuple):
     adopt_namespace: str = ""
     protected_secrets: tuple[str, ...] = ()
     allowed_service_accounts: tuple[str, ...] = ()
+    redis_ca_key: str = ""
 
 
 def worker_template(
@@ -99,7 +103,22 @@ def worker_template(
     for container in merged["spec"]["containers"]:
         if container["name"] == WORKER:
             container["env"] = _identified(agent, container, identity)
+    if defaults.redis_ca_key:
+        _mount_redis_ca(merged["spec"], defaults)
     return merged
+
+
+def _mount_redis_ca(spec: Object, defaults: WorkerDefaults) -> None:
+    """The certificate of Redis' CA and nothing else of its Secret, in nobody else's place."""
+    items = [{"key": defaults.redis_ca_key, "path": "ca.crt"}]
+    secret = {"secretName": defaults.redis_secret, "items": items, "defaultMode": _SECRET_MODE}
+    others = [volume for volume in spec["volumes"] if volume["name"] != _REDIS_CA]
+    spec["volumes"] = [*others, {"name": _REDIS_CA, "secret": secret}]
+    mount = {"name": _REDIS_CA, "mountPath": _REDIS_CA_DIR, "readOnly": True}
+    for container in spec["containers"]:
+        if container["name"] == WORKER:
+            mounts = [m for m in container["volumeMounts"] if m["mountPath"] != _REDIS_CA_DIR]
+            container["volumeMounts"] = [*mounts, mount]
 
 
 def lay_over(

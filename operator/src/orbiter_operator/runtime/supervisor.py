@@ -121,6 +121,8 @@ async def run_concurrently(parts: Mapping[str, Coroutine[Any, Any, None]]) -> No
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         await end(tasks)
+    # Redis takes all its readers along at once: that nobody asked for the others' is no error.
+    _ = [task.exception() for task in tasks if not task.cancelled()]
     for task in done:
         task.result()
         raise RuntimeError(f"{task.get_name()} has ended")

@@ -15,13 +15,15 @@ from typing import Any, Protocol, cast
 
 import hiredis
 from redis._parsers import _AsyncRESP2Parser
-from redis.asyncio import Redis
+from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import InvalidResponse, RedisError
 
 from orbiter_contracts.bounds import one_line
+from orbiter_contracts.redis_connection import connection_to
+from orbiter_contracts.redis_url import read_redis_url
 from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError
 from orbiter_operator.kube.leader_election import NotLeadingError
 
@@ -197,7 +199,7 @@ def redis_client(url: str) -> Redis:
     Bytes that are not UTF-8 come as `surrogateescape` has them, and go back to Redis as they were.
 
     Args:
-        url: The URL with user and password.
+        url: The URL with user and password (`orbiter_contracts.redis_url`).
     """
     return _client(url, COMMAND_SECONDS)
 
@@ -208,16 +210,16 @@ def blocking_client(url: str) -> Redis:
 
 
 def _client(url: str, timeout: float, **options: Any) -> Redis:
-    return Redis.from_url(
-        url,
-        decode_responses=True,
-        encoding_errors="surrogateescape",
-        protocol=2,
-        socket_timeout=timeout,
-        socket_connect_timeout=COMMAND_SECONDS,
-        retry=Retry(NoBackoff(), 0),
-        **options,
-    )
+    kind, found = connection_to(read_redis_url(url))
+    ours: dict[str, Any] = {
+        "decode_responses": True,
+        "encoding_errors": "surrogateescape",
+        "protocol": 2,
+        "socket_timeout": timeout,
+        "socket_connect_timeout": COMMAND_SECONDS,
+        "retry": Retry(NoBackoff(), 0),
+    }
+    return Redis.from_pool(ConnectionPool(kind, **(found | ours | options)))
 
 
 def redis_unusable(address: str, error: Exception) -> str:

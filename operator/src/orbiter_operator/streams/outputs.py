@@ -116,7 +116,8 @@ class Consumer:
     async def run_acknowledger(self) -> None:
         """Acknowledge what is done for ever, many at a time.
 
-        What is lost here is read again one day and found to be done.
+        Where that fails it is tried again: a primary without its replicas refuses writes on a
+        connection that stays, so nobody reads anew what is pending.
         """
         while True:
             await self._some_done.wait()
@@ -130,6 +131,10 @@ class Consumer:
                     await pipe.execute()
             except (RedisError, OSError) as error:
                 log.info("not acknowledged", entries=done, error=str(error))
+                for stream, entries in done.items():
+                    self._done.setdefault(stream, []).extend(entries)
+                await asyncio.sleep(_PAUSE_SECONDS)
+                self._some_done.set()
 
     def _acknowledge(self, stream: str, entry: str) -> None:
         self._done.setdefault(stream, []).append(entry)

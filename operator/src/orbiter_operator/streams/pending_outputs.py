@@ -48,7 +48,9 @@ class PendingOutputs:
         self._held = 0
 
     def deliver(self, key: Key, output: PendingOutput) -> None:
-        """An output has been received for the task."""
+        """An output has been received for the task; one that is read anew is known already."""
+        if any(known.entry == output.entry for known in self.of(key)):
+            return
         if self._held + output.size > HELD_BYTES:
             output = PendingOutput(output.entry, output.attempt, None)
         self._held += output.size

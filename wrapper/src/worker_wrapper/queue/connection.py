@@ -2,7 +2,8 @@
 
 Everything that talks to Redis (streams.py, claims.py, lifecycle.py, session/record.py) does it
 through `RedisConnection.call`. It retries with exponential backoff and jitter and gives up after
-five failed tries in a row; so every caller must be content with "at least once".
+five failed tries in a row, ten behind Sentinels; so every caller must be content with "at least
+once".
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from redis.asyncio.connection import AbstractConnection, Connection, parse_url
+from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
@@ -25,6 +26,8 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from orbiter_contracts.redis_connection import connection_to
+from orbiter_contracts.redis_url import read_redis_url
 from orbiter_contracts.scripts import Script
 from worker_wrapper.logging import Log
 from worker_wrapper.queue.refusals import missing
@@ -32,9 +35,13 @@ from worker_wrapper.queue.replies import BoundedParser
 
 TRIES: Final = 5
 """Failed tries in a row after which Redis counts as gone."""
+SENTINEL_TRIES: Final = 10
+"""Behind Sentinels, which take half a minute to believe that a primary is gone unless they are told
+otherwise: with delays of 13.5 s from the fourth on they have more than a minute."""
 FIRST_DELAY_SECONDS: Final = 0.5
 DELAY_GROWTH: Final = 3.0
 """Delays of 0.5, 1.5, 4.5 and 13.5 s, give or take a fifth: a restart of 15 s is survived."""
+LONGEST_DELAY_SECONDS: Final = 13.5
 JITTER: Final = 0.2
 _UNTIL_GRANTED: Final = 3
 """Pauses no longer than after so many failures while a user, a right or a function is missing."""
@@ -46,7 +53,6 @@ _PASSING_CODES: Final = ("MISCONF", "NOREPLICAS", "BUSY ")
 _OUT_OF_IDS: Final = "exhausted the last possible ID"
 """Somebody has used up a stream's ids; the operator mends that within seconds."""
 _TROUBLE: Final = (OSError, EOFError, TimeoutError, RedisConnectionError, RedisTimeoutError)
-_POOL_OPTIONS: Final = ("max_connections", "timeout")
 
 
 class RedisUnavailableError(Exception):
@@ -75,7 +81,7 @@ def explain(error: Exception) -> str:
 
 def delay_after(failures: int, luck: float) -> float:
     """Seconds to wait after that many failures in a row; `luck` in [0, 1) spreads them."""
-    delay = FIRST_DELAY_SECONDS * DELAY_GROWTH ** (failures - 1)
+    delay = min(FIRST_DELAY_SECONDS * DELAY_GROWTH ** (failures - 1), LONGEST_DELAY_SECONDS)
     return float(delay * (1 - JITTER + 2 * JITTER * luck))
 
 
@@ -111,10 +117,9 @@ class RedisConnection:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         luck: Callable[[], float] = random.random,
     ) -> None:
-        options: dict[str, Any] = dict(parse_url(url))
-        for name in _POOL_OPTIONS:
-            options.pop(name, None)
-        self._class: Callable[..., AbstractConnection] = options.pop("connection_class", Connection)
+        target = read_redis_url(url)
+        kind, options = connection_to(target)
+        self._class: Callable[..., AbstractConnection] = kind
         self._options = options | {
             "protocol": 2,
             "driver_info": None,
@@ -124,8 +129,11 @@ class RedisConnection:
             "socket_timeout": None,
             "socket_connect_timeout": CONNECT_SECONDS,
         }
+        self._patience = SENTINEL_TRIES if target.sentinels else TRIES
         self.where = options.get("path") or (
-            f"{options.get('host', 'localhost')}:{options.get('port', 6379)}/{options.get('db', 0)}"
+            target.shown
+            if target.sentinels
+            else f"{options['host']}:{options.get('port', 6379)}/{options.get('db', 0)}"
         )
         self.generation = 0
         self._user = options.get("username") or "default"
@@ -170,7 +178,7 @@ class RedisConnection:
             *command: Its name and arguments.
             block_seconds: How long the server itself may take, for blocking reads.
             generation: Send it on this connection only; on a newer one the reply is None.
-            tries: After how many failures in a row to give up.
+            tries: After how many failures in a row to give up; `TRIES` are more behind Sentinels.
             decode: Whether the reply is text.
 
         Returns:
@@ -183,6 +191,8 @@ class RedisConnection:
             ResponseError: Redis answered with an error that trying again does not mend.
         """
         failures = refusals = 0
+        if tries == TRIES:
+            tries = self._patience
         while True:
             try:
                 return await self._once(command, block_seconds, generation, decode)

@@ -35,6 +35,8 @@ class ServerConfig(BaseModel):
             cluster the pod's own service account is used.
         namespace: The cluster's namespace to show, several with commas between them, or `*` for
             all; None is the pod's or the context's own.
+        tls_certificate: File with the certificate for HTTPS, as PEM; None serves HTTP.
+        tls_key: File with its key.
     """
 
     model_config = {"frozen": True}
@@ -51,6 +53,23 @@ class ServerConfig(BaseModel):
     heartbeat_seconds: float = Field(default=15.0, gt=0)
     kubeconfig: Path | None = None
     namespace: str | None = None
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+
+    @property
+    def tls(self) -> tuple[Path, Path] | None:
+        """Certificate and key for HTTPS.
+
+        Raises:
+            OrbiterError: There is one without the other.
+        """
+        if self.tls_certificate is None and self.tls_key is None:
+            return None
+        if self.tls_certificate is None or self.tls_key is None:
+            raise OrbiterError(
+                "HTTPS needs a certificate and its key: name both, tls_certificate and tls_key"
+            )
+        return self.tls_certificate, self.tls_key
 
     @field_validator("namespace")
     @classmethod

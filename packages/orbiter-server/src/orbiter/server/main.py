@@ -5,6 +5,7 @@ import logging
 import os
 import secrets
 import signal
+import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
@@ -63,11 +64,16 @@ def serve(
     outside_of_a_loop("serve", "create_app(...)")
     config = with_token(config or ServerConfig(), host, os.environ)
     app = create_app(agents, config=config, provider=provider)
-    serve_app(app, host=host, port=port, on_listening=on_listening)
+    serve_app(app, host=host, port=port, on_listening=on_listening, tls=config.tls)
 
 
 def serve_app(
-    app: Starlette, *, host: str, port: int, on_listening: Callable[[str], None] | None = None
+    app: Starlette,
+    *,
+    host: str,
+    port: int,
+    on_listening: Callable[[str], None] | None = None,
+    tls: tuple[Path, Path] | None = None,
 ) -> None:
     """Serve what `create_app` made until SIGTERM or SIGINT; see `serve`.
 
@@ -76,21 +82,38 @@ def serve_app(
         host: Address to listen at.
         port: 0 takes any that is free.
         on_listening: Called with the server's URL as soon as it takes connections.
+        tls: Files with the certificate and its key, for HTTPS.
 
     Raises:
-        OrbiterError: The port is in use, or another server uses the directory.
+        OrbiterError: The port is in use, another server uses the directory, or the certificate and
+            the key cannot be used.
     """
+    if tls is not None:
+        _check_pair(*tls)
     # asked now, for a sentence: once it starts it is a traceback in uvicorn's log
     with owned(app.state.directory):
         pass
     opened = listen(host, port)
     if on_listening is not None:
-        on_listening(url_of(host, opened))
+        url = url_of(host, opened)
+        on_listening(url if tls is None else url.replace("http", "https", 1))
+    certificate, key = tls or (None, None)
     options = uvicorn.Config(
         app, host=host, port=port, log_level="info", access_log=False, server_header=False,
-        timeout_graceful_shutdown=1, lifespan="on",
+        timeout_graceful_shutdown=1, lifespan="on", ssl_certfile=certificate, ssl_keyfile=key,
     )  # fmt: skip
     Server(options, app.state.runs).run(sockets=[opened])
+
+
+def _check_pair(certificate: Path, key: Path) -> None:
+    """Refuse files that are no certificate and its key, for a sentence instead of a traceback."""
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
+    except OSError as error:
+        raise OrbiterError(
+            f"HTTPS cannot be served with the certificate {certificate} and the key {key}:"
+            f" {error.strerror or error}; name a PEM file with each"
+        ) from error
 
 
 def with_token(config: ServerConfig, host: str, environ: Mapping[str, str]) -> ServerConfig:

@@ -58,6 +58,13 @@ def serve(
             help="For whom a token of the cluster is made; '' is its API server.",
         ),
     ] = "orbiter-server",
+    tls_certificate: Annotated[
+        str | None,
+        typer.Option("--tls-certificate", metavar="FILE", help="Serve HTTPS with it, as PEM."),
+    ] = None,
+    tls_key: Annotated[
+        str | None, typer.Option("--tls-key", metavar="FILE", help="Its key.")
+    ] = None,
     model: Model = None,
     trace: TraceFile = None,
     as_json: AsJson = False,
@@ -74,6 +81,7 @@ def serve(
     settings = {
         "directory": directory, "namespace": namespace, "kubeconfig": kubeconfig,
         "auth": auth.value, "audience": audience,
+        "tls_certificate": tls_certificate, "tls_key": tls_key,
     }  # fmt: skip
     config = ServerConfig.model_validate(
         {name: value for name, value in settings.items() if value is not None}
@@ -142,4 +150,4 @@ def _serve(
             yield await stack.enter_async_context(inner(started))
 
     app.router.lifespan_context = lifespan
-    serve_app(app, host=host, port=port, on_listening=on_listening)
+    serve_app(app, host=host, port=port, on_listening=on_listening, tls=config.tls)

@@ -11,10 +11,12 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from orbiter.cli.kubectl.client import Kubectl
+from orbiter.cli.kubectl.redis_client import check, client_to
 from orbiter.cli.ui.outcome import CommandError, ExitCode
+from orbiter_contracts.redis_url import ClusterError, RedisUrl, RedisUrlError, read_redis_url
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -25,8 +27,7 @@ CHAT_KEY: Final = "chat-url"
 _IN_CLUSTER: Final = re.compile(r"(?P<service>[^.]+)\.(?P<namespace>[^.]+)\.svc(\..+)?")
 _PORT: Final = re.compile(r"^Forwarding from 127\.0\.0\.1:(\d+) ")
 _FORWARD_SECONDS: Final = 20.0
-_CONNECT_SECONDS: Final = 5.0
-_REPLY_SECONDS: Final = 15.0
+_UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"
 _PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0)
 _OTHERWISE: Final = "give a URL with --redis-url or ORBITER_REDIS_URL"
 
@@ -64,47 +65,50 @@ class RedisForward:
         Raises:
             CommandError: There is no way, and why.
         """
-        from redis import Redis
-        from redis.backoff import NoBackoff
         from redis.exceptions import RedisError
-        from redis.retry import Retry
 
         self._close()
-        url = self._url or chat_url(self._kubectl)
+        url, ca = (self._url, None) if self._url else chat_access(self._kubectl)
         try:
-            parts = urlsplit(url)
-            inside = _IN_CLUSTER.fullmatch(parts.hostname or "")
-            port = parts.port or 6379
-        except ValueError:
-            raise _malformed() from None
-        where = parts.hostname or parts.path
-        if inside and not self._url:
-            where = f"service/{inside['service']} in namespace {inside['namespace']}"
-            words = (f"service/{inside['service']}", port, inside["namespace"])
-            local = self._open.enter_context(forwarded(self._kubectl, *words))
-            user = parts.netloc.rpartition("@")[0]
-            url = urlunsplit(parts._replace(netloc=f"{user}@127.0.0.1:{local}"))
-        try:
-            client = Redis.from_url(
-                url,
-                decode_responses=True,
-                protocol=2,
-                # a client that tries again by itself might send a message twice
-                retry=Retry(NoBackoff(), 0),
-                socket_connect_timeout=_CONNECT_SECONDS,
-                socket_timeout=_REPLY_SECONDS,
-            )
-        except ValueError:
-            raise _malformed() from None
+            target = read_redis_url(url)
+            local = None if self._url else self._forwarded(target)
+            client = client_to(target, ca=ca, local_port=local)
+        except RedisUrlError as error:
+            # without the URL, which may hold a password
+            raise CommandError(f"the Redis URL {error}", ExitCode.USAGE) from None
         self._redis = client
         self._open.callback(client.close)
         try:
-            client.ping()
+            check(client, target)
+        except ClusterError as error:
+            self._close()
+            raise CommandError(f"the Redis URL {error}", ExitCode.USAGE) from None
         except RedisError as error:
             self._close()
             raise CommandError(
-                f"Redis at {where} does not answer: {error}", ExitCode.UNREACHABLE
+                f"Redis at {_where(target)} does not answer: {_explained(error)}",
+                ExitCode.UNREACHABLE,
             ) from None
+
+    def _forwarded(self, target: RedisUrl) -> int | None:
+        """A port of this machine that leads to a server inside of the cluster.
+
+        Raises:
+            CommandError: There can be none.
+        """
+        for url in target.sentinels or (target.server,):
+            parts = urlsplit(url)
+            inside = _IN_CLUSTER.fullmatch(parts.hostname or "")
+            if inside and target.sentinels:
+                raise CommandError(
+                    f"the Sentinels of {target.shown} name servers by addresses inside of the "
+                    f"cluster, where a port-forward does not lead; {_OTHERWISE}, or use a pod",
+                    ExitCode.UNREACHABLE,
+                )
+            if inside:
+                words = (f"service/{inside['service']}", parts.port or 6379, inside["namespace"])
+                return self._open.enter_context(forwarded(self._kubectl, *words))
+        return None
 
     def check(self) -> None:
         """Be sure of a living connection before something is sent that must not be sent twice."""
@@ -129,23 +133,28 @@ class RedisForward:
         self._redis = None
 
 
-def chat_url(kubectl: Kubectl) -> str:
+def chat_access(kubectl: Kubectl) -> tuple[str, str | None]:
     """Read the URL for front ends from the Secret in the session's namespace.
+
+    Returns:
+        The URL, and the certificate of the CA that stands beside it, if one does.
 
     Raises:
         CommandError: The Secret, its key, or the right to read it is missing.
     """
+    keys = (CHAT_KEY, "developer-url", r"ca\.crt")
     try:
         printed = kubectl.run(
             *("get", "secret", SECRET, "--ignore-not-found"),
-            *("-o", f"jsonpath={{.data.{CHAT_KEY}}}{{'|'}}{{.data.developer-url}}"),
+            *("-o", "jsonpath=" + "{'|'}".join(f"{{.data.{key}}}" for key in keys)),
         )
     except CommandError as error:
         raise CommandError(f"{error}; {_OTHERWISE}", ExitCode.UNREACHABLE) from None
     place = f"Secret {SECRET} in namespace {kubectl.namespace()}"
-    encoded, _, other = printed.strip().partition("|")
+    encoded, _, others = printed.strip().partition("|")
+    other, _, ca = others.partition("|")
     if encoded:
-        return base64.b64decode(encoded).decode().strip()
+        return _decoded(encoded), _decoded(ca) or None
     if other:
         raise CommandError(
             f"{place} has no key {CHAT_KEY}: the chart is older than this command; upgrade it, or"
@@ -156,6 +165,10 @@ def chat_url(kubectl: Kubectl) -> str:
         f"there is no {place}: is the namespace in the chart's workers.namespaces? Or {_OTHERWISE}",
         ExitCode.UNREACHABLE,
     )
+
+
+def _decoded(text: str) -> str:
+    return base64.b64decode(text).decode().strip()
 
 
 @contextmanager
@@ -189,9 +202,15 @@ def forwarded(kubectl: Kubectl, target: str, port: int, namespace: str) -> Itera
         yield int(found[1])
 
 
-def _malformed() -> CommandError:
-    # without the URL, which may hold a password
-    return CommandError(
-        "the Redis URL is malformed: it must look like redis://user:password@host:6379/0",
-        ExitCode.USAGE,
-    )
+def _where(target: RedisUrl) -> str:
+    parts = urlsplit(target.server)
+    return target.shown if target.sentinels else parts.hostname or parts.path
+
+
+def _explained(error: Exception) -> str:
+    if _UNTRUSTED in str(error):
+        return (
+            "its certificate is not trusted; name that of its CA in the URL, as"
+            f" ?ssl_ca_certs=/a/ca.crt ({error})"
+        )
+    return str(error)

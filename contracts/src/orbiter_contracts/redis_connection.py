@@ -1,0 +1,146 @@
+"""Connections to the server that a URL leads to (`redis_url`), one way for operator and wrapper.
+
+The one module of this package that needs redis-py, and of that the connections only: a client with
+all commands would cost a wrapper's start 200 ms. A connection asks the Sentinels each time it is
+made, so after a fail-over every one finds the new primary by itself. One whose server has become a
+replica ends itself.
+"""
+
+import asyncio
+import ssl
+from typing import Any, Final
+
+from redis.asyncio.connection import (
+    AbstractConnection,
+    Connection,
+    SSLConnection,
+    UnixDomainSocketConnection,
+    parse_url,
+)
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ReadOnlyError, RedisError, ResponseError
+
+from orbiter_contracts.redis_url import ClusterError, RedisUrl, hello_fields
+
+SENTINEL_SECONDS: Final = 1.0
+"""For one Sentinel: the next one knows the same."""
+_NAME_CA: Final = "name the certificate of its CA in the URL, as ?ssl_ca_certs=/a/ca.crt"
+_POOL_OPTIONS: Final = ("max_connections", "timeout")
+"""How many connections there are is the program's to say."""
+
+
+class _ToPrimary(AbstractConnection):
+    """What the three kinds of connections have in common."""
+
+    def __init__(self, *, target: RedisUrl, **options: Any) -> None:
+        super().__init__(**options)
+        self._target = target
+
+    async def _connect(self) -> None:
+        if self._target.sentinels:
+            self.host, self.port = await find_primary(self._target)
+        try:
+            await super()._connect()  # type: ignore[safe-super, no-untyped-call]
+        except ssl.SSLCertVerificationError as error:
+            raise RedisConnectionError(_untrusted(self._target.shown, error)) from error
+
+    async def on_connect_check_health(self, check_health: bool = True) -> None:
+        """Authenticate, and look who answers."""
+        await super().on_connect_check_health(check_health=check_health)
+        try:
+            await self.send_command("HELLO", "2", check_health=False)
+            said = await self.read_response()
+        except ResponseError:
+            return  # one that is older than HELLO, or whose users may not ask
+        about = hello_fields(said)
+        if about.get("mode") == "cluster":
+            raise RedisConnectionError(f"the URL {ClusterError(self._target.shown)}")
+        if self._target.sentinels and about.get("role") == "replica":
+            raise RedisConnectionError(
+                f"the Sentinels of {self._target.shown} name a server that is a replica at present"
+            )
+
+    async def read_response(self, *args: Any, **kwargs: Any) -> Any:
+        """Read one reply; a replica's refusal to write ends the connection.
+
+        What the name or the Sentinels lead to by now is connected to instead.
+        """
+        try:
+            return await super().read_response(*args, **kwargs)
+        except ReadOnlyError:
+            await self.disconnect(nowait=True)
+            raise
+
+
+class TcpToPrimary(_ToPrimary, Connection):
+    """To a host and port."""
+
+
+class TlsToPrimary(_ToPrimary, SSLConnection):
+    """The same with TLS."""
+
+    def _connection_arguments(self) -> Any:
+        try:
+            return super()._connection_arguments()
+        except OSError as error:
+            raise RedisConnectionError(
+                f"the certificate of the CA in {self.ca_certs} cannot be read ({error})"
+            ) from error
+
+
+class UnixToPrimary(_ToPrimary, UnixDomainSocketConnection):
+    """To a socket of this machine."""
+
+
+_KINDS: Final = {
+    Connection: TcpToPrimary,
+    SSLConnection: TlsToPrimary,
+    UnixDomainSocketConnection: UnixToPrimary,
+}
+
+
+def connection_to(target: RedisUrl) -> tuple[type[AbstractConnection], dict[str, Any]]:
+    """The class of the connections to a server, and what of their options the URL says."""
+    kind, options = _plain(target.server)
+    return _KINDS[kind], options | {"target": target}
+
+
+async def find_primary(target: RedisUrl) -> tuple[str, int]:
+    """Ask the Sentinels, one after the other, where the primary is.
+
+    Raises:
+        RedisConnectionError: None of them says it; the text has what each said instead.
+    """
+    problems = []
+    for url in target.sentinels:
+        kind, options = _plain(url)
+        sentinel = kind(**options, protocol=2, decode_responses=True, driver_info=None)
+        try:
+            async with asyncio.timeout(SENTINEL_SECONDS):
+                await sentinel.connect()
+                await sentinel.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", target.primary)
+                found = await sentinel.read_response()
+        except (RedisError, OSError, TimeoutError) as error:
+            problem = str(error) or "it does not answer in time"
+            if "CERTIFICATE_VERIFY_FAILED" in problem:
+                problem = f"its certificate is not trusted; {_NAME_CA}"
+        else:
+            if found:
+                return str(found[0]), int(found[1])
+            problem = f"it knows no primary of the name {target.primary}"
+        finally:
+            await sentinel.disconnect(nowait=True)
+        problems.append(f"{options['host']}:{options['port']}: {problem}")
+    raise RedisConnectionError(
+        f"no Sentinel of {target.shown} says where the primary is ({'; '.join(problems)})"
+    )
+
+
+def _plain(url: str) -> tuple[Any, dict[str, Any]]:
+    options: dict[str, Any] = dict(parse_url(url))
+    kind = options.pop("connection_class", Connection)
+    return kind, {name: value for name, value in options.items() if name not in _POOL_OPTIONS}
+
+
+def _untrusted(shown: str, error: ssl.SSLCertVerificationError) -> str:
+    return f"the certificate of {shown} is not trusted ({error.verify_message}): {_NAME_CA}"
