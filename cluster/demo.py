@@ -24,9 +24,10 @@ from servers import NAMESPACE as MODEL_NAMESPACE
 
 NAMESPACE = "default"
 SETTINGS = [
-    # For clusters whose network enforces policies; harmless elsewhere.
+    # Else the workers could not reach it: it is not on a public address.
     "networkPolicy.modelServer.enabled=true",
     f"networkPolicy.modelServer.namespace={MODEL_NAMESPACE}",
+    r"networkPolicy.modelServer.podLabels.app\.kubernetes\.io/name=model-server",
 ]
 SCRIPT = """\
 [[say: I will write the program and run it.]]

@@ -71,7 +71,13 @@ def ensure_namespace(layout: Layout, name: str) -> None:
     kubectl(layout, "create", "-f", "-", stdin=json.dumps(manifest))
 
 
-def install(layout: Layout, report: Reporter, namespaces: Sequence[str], values: list[str]) -> None:
+def install(
+    layout: Layout,
+    report: Reporter,
+    namespaces: Sequence[str],
+    values: Sequence[str],
+    json_values: Sequence[str] = (),
+) -> None:
     """Install or upgrade the CRDs and the chart, and wait until the operator answers."""
     with report.step("installing the resource definitions"):
         kubectl(
@@ -91,6 +97,7 @@ def install(layout: Layout, report: Reporter, namespaces: Sequence[str], values:
             *("upgrade", "--install", RELEASE, str(CHART), "--namespace", NAMESPACE),
             *("--create-namespace", "--skip-crds", "-f", str(CHART / "ci" / "local-values.yaml")),
             *(word for setting in settings for word in ("--set", setting)),
+            *(word for setting in json_values for word in ("--set-json", setting)),
             *("--wait", "--timeout", f"{ROLLOUT_SECONDS}s"),
         )
 
@@ -108,11 +115,15 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a value for the chart"
     )
+    parser.add_argument(
+        "--set-json", action="append", default=[], metavar="KEY=JSON", help="the same, in JSON"
+    )
     arguments = parser.parse_args(argv)
     layout, report = from_environment(), Reporter()
     try:
         if arguments.verb == "install":
-            install(layout, report, arguments.namespace or ["default"], arguments.set)
+            namespaces = arguments.namespace or ["default"]
+            install(layout, report, namespaces, arguments.set, arguments.set_json)
         else:
             with report.step("uninstalling"):
                 helm(layout, "uninstall", RELEASE, "--namespace", NAMESPACE, "--wait")

@@ -119,6 +119,14 @@ def components(node: Node, programs: Path, containerd: str) -> tuple[Component, 
     proxy = Component(
         "proxy", (str(programs / "kube-proxy"), f"--config={config}/proxy.yaml"), ("proxy.yaml",)
     )
+    policies = Component(
+        "policies",
+        (
+            str(programs / "network-policies"),
+            f"-kubeconfig={config}/policies.kubeconfig",
+            f"-listen={node.ip}:{facts.POLICIES_PORT}",
+        ),
+    )
     coredns = Component(
         "coredns", (str(programs / "coredns"), "-conf", f"{config}/Corefile"), ("Corefile",)
     )
@@ -138,6 +146,7 @@ def components(node: Node, programs: Path, containerd: str) -> tuple[Component, 
         scheduler,
         kubelet,
         proxy,
+        policies,
         coredns,
         volumes,
     )

@@ -16,6 +16,7 @@ CLIENTS = {
     "scheduler": "/CN=system:kube-scheduler",
     "kubelet": f"/O=system:nodes/CN=system:node:{facts.NODE_NAME}",
     "proxy": "/CN=system:kube-proxy",
+    "policies": "/CN=system:network-policies",
     "coredns": "/CN=system:coredns",
     "volumes": "/CN=system:volume-provisioner",
 }
@@ -97,7 +98,9 @@ def _cni() -> dict[str, Any]:
         },
     }
     portmap = {"type": "portmap", "capabilities": {"portMappings": True}}
-    return {"cniVersion": "0.4.0", "name": "orbiter", "plugins": [ptp, portmap]}
+    # Last, when the pod has its address: it waits until the network policies hold for it.
+    announce = {"type": "pod-address"}
+    return {"cniVersion": "0.4.0", "name": "orbiter", "plugins": [ptp, portmap, announce]}
 
 
 def _kubelet(node: Node) -> dict[str, Any]:

@@ -4,9 +4,15 @@ import socket
 from typing import Any
 
 from localcluster.kube import API_PORT, KUBELET_PORT, Kube
-from localcluster.node import NODE_NAME, Node
+from localcluster.node import NODE_NAME, POLICIES_PORT, Node
 
-PORTS = {"controller-manager": 10257, "scheduler": 10259, "proxy": 10256, "coredns": 53}
+PORTS = {
+    "controller-manager": 10257,
+    "scheduler": 10259,
+    "proxy": 10256,
+    "policies": POLICIES_PORT,
+    "coredns": 53,
+}
 
 
 def is_ready(name: str, node: Node) -> bool:

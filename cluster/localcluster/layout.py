@@ -36,6 +36,11 @@ class Layout:
         return self.state / "build"
 
     @property
+    def cni(self) -> Path:
+        """The plugins that give a pod its network."""
+        return self.build / "cni"
+
+    @property
     def record(self) -> Path:
         """Which cluster is up: kind and addresses."""
         return self.state / "cluster.json"

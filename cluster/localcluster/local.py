@@ -40,7 +40,7 @@ class LocalCluster:
             config=layout.config,
             etcd=layout.data / "etcd",
             volumes=layout.data / "volumes",
-            cni_plugins=packages.cni_plugins() or packages.CNI_DIRECTORIES[-1],
+            cni_plugins=layout.cni,
             nameservers=record.nameservers,
         )
         self._tree = CgroupTree(
@@ -136,6 +136,9 @@ class LocalCluster:
     def _provide_tools(self) -> None:
         packages.ensure(packages.missing_packages(), self._report)
         toolchain.build_node(self._layout, self._report)
+        toolchain.build_cni(self._layout, self._report)
+        installed = packages.cni_plugins() or packages.CNI_DIRECTORIES[-1]
+        toolchain.add_plugins(self._layout, installed, packages.CNI_PLUGINS)
         toolchain.build_pause_image(self._layout, self._report)
         toolchain.provide_kubectl(self._layout, self._report, facts.KUBERNETES_MINOR)
         toolchain.provide_helm(self._layout, self._report)

@@ -15,6 +15,7 @@ SERVICE_CIDR = "10.96.0.0/16"
 API_SERVICE_IP = "10.96.0.1"
 DNS_SERVICE_IP = "10.96.0.10"
 MAX_PODS = 300
+POLICIES_PORT = 10261
 PAUSE_IMAGE = "localhost/orbiter/pause:dev"
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 

@@ -45,6 +45,10 @@ def basics(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
         _rule("", "endpoints services pods namespaces", "list watch"),
         _rule("discovery.k8s.io", "endpointslices", "list watch"),
     ])  # fmt: skip
+    yield from _role("system:network-policies", [
+        _rule("", "pods namespaces", "list watch"),
+        _rule("networking.k8s.io", "networkpolicies", "list watch"),
+    ])  # fmt: skip
     yield from _role("system:volume-provisioner", [
         _rule("", "persistentvolumeclaims", "list watch"),
         _rule("", "persistentvolumes", "list watch create delete"),

@@ -102,6 +102,7 @@ def tools(layout: Layout) -> int:
         kind = record.kind if record else choose(os.environ.get("CLUSTER", ""), "", _machine())
         if kind == "local":
             toolchain.build_node(layout, report)
+            toolchain.build_cni(layout, report)
         if kind == "kind":
             toolchain.provide_kind(layout, report)
         minor = KUBERNETES_MINOR if kind == "local" else None

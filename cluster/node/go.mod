@@ -12,6 +12,7 @@ require (
 	k8s.io/component-base v0.35.4
 	k8s.io/kubectl v0.35.1
 	k8s.io/kubernetes v1.35.4
+	sigs.k8s.io/knftables v0.0.21
 )
 
 require (
@@ -256,7 +257,6 @@ require (
 	oras.land/oras-go/v2 v2.6.0 // indirect
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.31.2 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
-	sigs.k8s.io/knftables v0.0.21 // indirect
 	sigs.k8s.io/kustomize/api v0.20.1 // indirect
 	sigs.k8s.io/kustomize/kustomize/v5 v5.7.1 // indirect
 	sigs.k8s.io/kustomize/kyaml v0.20.1 // indirect

@@ -43,6 +43,12 @@ func main() {
 			os.Exit(1)
 		}
 		return
+	case "network-policies":
+		if err := runPolicies(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
 	case "kubectl":
 		cmd = kubectl.NewDefaultKubectlCommand()
 	case "kube-apiserver":

@@ -118,7 +118,7 @@ def test_a_second_up_starts_nothing_and_takes_under_two_seconds(cluster: Cluster
     assert cluster.pids() == before
 
 
-@pytest.mark.parametrize("name", ["etcd", "apiserver", "containerd", "kubelet"])
+@pytest.mark.parametrize("name", ["etcd", "apiserver", "containerd", "kubelet", "policies"])
 def test_up_restarts_only_a_killed_component_and_pods_live_on(
     cluster: Cluster, pod: Callable[[], dict[str, Any]], name: str
 ) -> None:

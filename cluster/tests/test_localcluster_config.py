@@ -37,6 +37,19 @@ def test_a_node_takes_300_pods_and_has_addresses_for_them() -> None:
     assert subnet.endswith("/16")
 
 
+def test_policies_hold_for_a_pod_as_soon_as_it_has_an_address() -> None:
+    plugins = rendered("cni/10-orbiter.conflist")["plugins"]
+    assert [plugin["type"] for plugin in plugins] == ["ptp", "portmap", "pod-address"]
+
+
+def test_who_enforces_policies_may_read_what_they_are_made_of_and_no_more() -> None:
+    manifests = dict(basics(NODE))
+    role = manifests["/apis/rbac.authorization.k8s.io/v1/clusterroles/system:network-policies"]
+    resources = {name: rule["verbs"] for rule in role["rules"] for name in rule["resources"]}
+    kinds = ("pods", "namespaces", "networkpolicies")
+    assert resources == {kind: ["list", "watch"] for kind in kinds}
+
+
 def test_the_kubelet_does_not_limit_processes_or_pull_one_by_one() -> None:
     kubelet = rendered("kubelet.yaml")
     assert "podPidsLimit" not in kubelet

@@ -90,6 +90,28 @@ def test_the_multi_call_binary_goes_by_every_components_name(layout: Layout) -> 
     assert (programs / "kubelet").read_text() == "built\n"
 
 
+@pytest.mark.usefixtures("sources", "go_calls")
+def test_our_cni_plugin_and_the_distributions_are_in_one_directory(
+    layout: Layout, tmp_path: Path
+) -> None:
+    plugins = toolchain.build_cni(layout, report())
+    toolchain.add_plugins(layout, tmp_path, ("ptp", "loopback"))
+    assert {path.name for path in plugins.iterdir()} == {"pod-address", "ptp", "loopback"}
+    assert (plugins / "pod-address").read_text() == "built\n"
+    assert (plugins / "ptp").readlink() == tmp_path / "ptp"
+
+
+def test_a_test_in_go_is_no_reason_to_build_again(
+    layout: Layout, sources: Path, go_calls: Callable[[], list[str]]
+) -> None:
+    (sources / "part").mkdir()
+    for name, calls in (("part/it_test.go", 1), ("part/it.go", 2)):
+        toolchain.build_node(layout, report())
+        (sources / name).write_text("package part")
+        toolchain.build_node(layout, report())
+        assert len(go_calls()) == calls
+
+
 def test_a_kubectl_of_a_near_version_is_taken_from_path(layout: Layout, put: Put) -> None:
     mine = put("kubectl", kubectl(34))
     toolchain.provide_kubectl(layout, report(), server_minor=35)

@@ -206,36 +206,6 @@ def test_tokens_go_to_the_operator_alone(cluster: Cluster) -> None:
     assert mounts == {"Deployment": True, "StatefulSet": False}
 
 
-def test_workers_reach_https_but_no_metadata_service(cluster: Cluster) -> None:
-    policy = only(render(cluster), "NetworkPolicy", "orbiter-worker")["spec"]
-    assert policy["policyTypes"] == ["Ingress", "Egress"]
-    assert policy["ingress"] == []
-    [https] = [
-        rule for rule in policy["egress"] if rule["ports"] == [{"port": 443, "protocol": "TCP"}]
-    ]
-    excluded = [network for peer in https["to"] for network in peer["ipBlock"]["except"]]
-    assert "169.254.0.0/16" in excluded
-
-
-def test_a_model_in_the_cluster_is_one_more_door(cluster: Cluster) -> None:
-    policy = only(
-        render(
-            cluster,
-            "networkPolicy.modelServer.enabled=true",
-            "networkPolicy.modelServer.namespace=models",
-            "networkPolicy.modelServer.podLabels.app=model",
-        ),
-        *("NetworkPolicy", "orbiter-worker"),
-    )
-    [rule] = [rule for rule in policy["spec"]["egress"] if rule["ports"][0]["port"] == 8080]
-    assert rule["to"] == [
-        {
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "models"}},
-            "podSelector": {"matchLabels": {"app": "model"}},
-        }
-    ]
-
-
 @pytest.mark.parametrize(
     ("changes", "protected"),
     [
@@ -253,16 +223,6 @@ def test_no_worker_may_have_a_secret_of_the_installation(
 def test_the_service_accounts_that_a_template_may_choose_are_the_values(cluster: Cluster) -> None:
     items = render(cluster, "workers.allowedServiceAccountNames={builder,deployer}")
     assert environment(items)["ORBITER_ALLOWED_SERVICE_ACCOUNTS"] == "builder,deployer"
-
-
-def test_redis_lets_in_the_operator_and_workers_and_goes_nowhere(cluster: Cluster) -> None:
-    policy = only(render(cluster), "NetworkPolicy", "orbiter-redis")["spec"]
-    assert policy["egress"] == []
-    [rule] = policy["ingress"]
-    allowed = [peer["podSelector"]["matchLabels"] for peer in rule["from"]]
-    assert [labels.get("app.kubernetes.io/component", "worker") for labels in allowed] == [
-        *("operator", "worker")
-    ]
 
 
 def test_an_external_redis_replaces_the_bundled_one(cluster: Cluster) -> None:

@@ -1,5 +1,6 @@
 """The cluster with Orbiter, the scripted model and a git server on it, for the end-to-end tests."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,10 +21,20 @@ SETTINGS = (
     "workers.terminationGracePeriodSeconds=20",
     f"workers.maxConcurrentJobsByNamespace.{CROWDED}=5",
     f"adoption.namespace={NAMESPACE}",
-    # The model and the git server, for clusters whose network enforces policies.
-    "networkPolicy.modelServer.enabled=true",
-    f"networkPolicy.modelServer.namespace={SERVERS}",
 )
+
+
+def door(server: str) -> dict[str, object]:
+    """An egress rule for one of the servers, and no other pod beside it."""
+    namespace = {"matchLabels": {"kubernetes.io/metadata.name": SERVERS}}
+    pods = {"matchLabels": {"app.kubernetes.io/name": server}}
+    return {
+        "ports": [{"port": 8080, "protocol": "TCP"}],
+        "to": [{"namespaceSelector": namespace, "podSelector": pods}],
+    }
+
+
+DOORS = {name: [door("model-server"), door("git-server")] for name in WATCHED}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,6 +52,7 @@ def world(cluster: Cluster) -> Iterator[World]:
         command += ["--namespace", name]
     for setting in SETTINGS:
         command += ["--set", setting]
+    command += ["--set-json", f"networkPolicy.egressByNamespace={json.dumps(DOORS)}"]
     subprocess.run(command, check=True)
     world = World(cluster)
     install_servers("model-server", "git-server")

@@ -40,6 +40,7 @@ SETTINGS = (
     "rbac.aggregateToUserRoles=false",
     "networkPolicy.modelServer.enabled=true",
     f"networkPolicy.modelServer.namespace={SERVERS}",
+    r"networkPolicy.modelServer.podLabels.app\.kubernetes\.io/name=model-server",
     f"server.env.ANTHROPIC_BASE_URL={MODEL_URL}",
     "server.persistence.size=64Mi",
 )

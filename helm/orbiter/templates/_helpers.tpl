@@ -115,6 +115,11 @@ imagePullSecrets:
 {{- fail "server.agentFiles.files are keys of a ConfigMap: name it in server.agentFiles.configMap" -}}
 {{- end -}}
 {{- end -}}
+{{- range $namespace := keys .Values.networkPolicy.egressByNamespace | sortAlpha -}}
+{{- if not (has $namespace $.Values.workers.namespaces) -}}
+{{- fail (printf "networkPolicy.egressByNamespace has %q, where no worker can run: add it to workers.namespaces" $namespace) -}}
+{{- end -}}
+{{- end -}}
 {{- with include "orbiter.adoption.namespace" . -}}
 {{- if not (has . $.Values.workers.namespaces) -}}
 {{- fail (printf "adoption.namespace is %q, where no worker can run: add it to workers.namespaces" .) -}}

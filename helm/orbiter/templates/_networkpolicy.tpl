@@ -1,6 +1,6 @@
 {{- define "orbiter.egress.dns" -}}
-# DNS, wherever the cluster runs it: in a pod, on the node, or on a link-local address.
 - ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]
+  to: {{- toYaml .Values.networkPolicy.dns | nindent 4 }}
 {{- end }}
 
 {{- define "orbiter.egress.redis" -}}
@@ -10,6 +10,9 @@
     {{- with .Values.redis.external.sentinelPort }}
     - {port: {{ . }}, protocol: TCP}
     {{- end }}
+  {{- with .Values.redis.external.peers }}
+  to: {{- toYaml . | nindent 4 }}
+  {{- end }}
 {{- else -}}
 - ports: [{port: 6379, protocol: TCP}]
   to:
@@ -40,6 +43,31 @@
         matchLabels: {{- toYaml $model.podLabels | nindent 10 }}
 {{- end }}
 {{- with .Values.networkPolicy.egress }}
-{{ toYaml . }}
+{{ include "orbiter.egress.rules" (dict "root" $ "rules" .) }}
 {{- end }}
+{{- end }}
+
+{{/*
+Egress rules out of the values. Where one says "everywhere", that is without the API server: on a
+managed cluster it may have a public address, and answers on 443. Arguments: root, rules.
+*/}}
+{{- define "orbiter.egress.rules" -}}
+{{- $rules := deepCopy .rules -}}
+{{- range $rule := $rules -}}
+  {{- range $peer := $rule.to -}}
+    {{- $block := $peer.ipBlock | default dict -}}
+    {{- if has $block.cidr (list "0.0.0.0/0" "::/0") -}}
+      {{- $closed := $block.except | default list -}}
+      {{- range $.root.Values.networkPolicy.apiServerAddresses -}}
+        {{- if eq (contains ":" .) (contains ":" $block.cidr) -}}
+          {{- $closed = append $closed . -}}
+        {{- end -}}
+      {{- end -}}
+      {{- with $closed -}}
+        {{- $_ := set $block "except" (uniq .) -}}
+      {{- end -}}
+    {{- end -}}
+  {{- end -}}
+{{- end -}}
+{{- toYaml $rules -}}
 {{- end }}
