@@ -8,9 +8,15 @@ set last.
 
 from typing import Any, NamedTuple
 
-from orbiter_contracts.variables import SECRET_ENV, agent_environment
+from orbiter_contracts.variables import HANDOVER_DIR, SECRET_ENV, agent_environment
 from orbiter_operator.kube.models import Agent, Workspace
 from orbiter_operator.kube.names import WORKER
+from orbiter_operator.pods.git_containers import (
+    HANDOVER_MOUNT,
+    git_containers,
+    git_environment,
+    git_volumes,
+)
 from orbiter_operator.pods.overlay import merge
 
 Object = dict[str, Any]
@@ -18,8 +24,6 @@ DEVELOPER_KEY = "developer-url"
 PO_KEY = "po-url"
 """Keys of the Redis Secret: each type of worker has a user of its own."""
 _UID = 1000
-_SECRET_MODE = 0o440
-_GIT_DIR = "/run/secrets/git"
 _WORKSPACE = "/workspace"
 _AGENT_DIR = "/run/agent"
 _AGENT_FILE = "agent.yaml"
@@ -33,6 +37,7 @@ _OPENAI = ("OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL")
 IDENTITY = (
     *("REDIS_URL", "WORKER_ID", "WORKER_TYPE", "USER_ID", "SESSION_ID", "SNAPSHOT_KEY"),
     *("SESSION_RECORD_PREFIX", "TASK_ENTRY_ID", "TASK_RECORD", "TASK_NAME", "TASK_ATTEMPT"),
+    HANDOVER_DIR,
 )
 """Variables that say who the worker is and which keys are its own: nobody else sets them."""
 CREDENTIALS = {
@@ -89,13 +94,16 @@ def worker_template(
     merged["metadata"]["labels"] = (merged["metadata"].get("labels") or {}) | labels
     merged["spec"]["restartPolicy"] = restart
     grace = str(merged["spec"].get("terminationGracePeriodSeconds", defaults.grace_seconds))
-    told = environment | {"TERMINATION_GRACE_SECONDS": grace}
+    told = environment | {"TERMINATION_GRACE_SECONDS": grace} | git_environment(workspace)
     identity: list[Object] = [{"name": name, "value": value} for name, value in told.items()]
     # Last, because a variable may contain those before it: `$(REDIS_URL)` in another's value.
     identity.append(_secret_variable("REDIS_URL", defaults.redis_secret, redis_key, optional=False))
     for container in merged["spec"]["containers"]:
         if container["name"] == WORKER:
             container["env"] = _identified(agent, container, identity)
+            if init := git_containers(workspace, container):
+                others = merged["spec"].get("initContainers") or []
+                merged["spec"]["initContainers"] = [*others, *init]
     return merged
 
 
@@ -156,7 +164,7 @@ def _container(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> 
         {"name": "workspace", "mountPath": _WORKSPACE},
     ]
     if workspace.git and workspace.git.credentials_secret_ref:
-        mounts.append({"name": "git-credentials", "mountPath": _GIT_DIR, "readOnly": True})
+        mounts.append({**HANDOVER_MOUNT, "readOnly": True})
     if agent.file_from:
         mounts.append({"name": "agent", "mountPath": _AGENT_DIR, "readOnly": True})
     return {
@@ -188,8 +196,6 @@ def _agent_environment(agent: Agent, workspace: Workspace) -> list[Object]:
         "HOME": "/home/agent",
         "TMPDIR": "/tmp",  # noqa: S108 - a mount of the pod's own
     }
-    if workspace.git and workspace.git.credentials_secret_ref:
-        values["GIT_CREDENTIALS_DIR"] = _GIT_DIR
     if agent.file_from:
         values["AGENT_FILE"] = f"{_AGENT_DIR}/{_AGENT_FILE}"
     variables: list[Object] = [{"name": name, "value": value} for name, value in values.items()]
@@ -218,12 +224,7 @@ def _volumes(agent: Agent, workspace: Workspace) -> list[Object]:
         {"name": "tmp", "emptyDir": {}},
         place,
     ]
-    if workspace.git and workspace.git.credentials_secret_ref:
-        secret = {
-            "secretName": workspace.git.credentials_secret_ref.name,
-            "defaultMode": _SECRET_MODE,
-        }
-        volumes.append({"name": "git-credentials", "secret": secret})
+    volumes += git_volumes(workspace)
     if agent.file_from:
         source = agent.file_from.config_map_key_ref
         items = [{"key": source.key, "path": _AGENT_FILE}]
