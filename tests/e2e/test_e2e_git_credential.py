@@ -4,11 +4,22 @@ import json
 import uuid
 from typing import Any
 
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from support.world import NAMESPACE, World, task
 
 SERVER = "git-server.orbiter-test.svc"
 PASSWORD = "only-for-tests"  # the one in manifests/git-server.yaml
 SECRET = "git-searched"
+KEY = (
+    Ed25519PrivateKey.generate()
+    .private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.OpenSSH,
+        serialization.NoEncryption(),
+    )
+    .decode()
+)
 
 # The brackets keep the pattern from finding the command that looks for it. The second word is what
 # git sends: user and password in base64.
@@ -39,7 +50,7 @@ def git_task(world: World, name: str, prompt: str, **agent: Any) -> str:
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": {"name": SECRET, "namespace": NAMESPACE},
-            "stringData": {"username": "orbiter", "password": PASSWORD},
+            "stringData": {"username": "orbiter", "password": PASSWORD, "ssh-privatekey": KEY},
         }
     )
     repository = f"searched-{uuid.uuid4().hex[:8]}"
@@ -100,9 +111,14 @@ def test_who_pushes_is_restricted_and_has_a_uid_of_its_own(world: World) -> None
     init = pod["spec"]["initContainers"]
     assert [item["name"] for item in init] == ["git-clone", "git-push"]
     place = ("-n", NAMESPACE, "exec", pod["metadata"]["name"], "-c")
-    told = world.kubectl(*place, "git-push", "--", "cat", "/proc/1/status", "/etc/passwd")
+    told = world.kubectl(*place, "git-push", "--", "cat", "/proc/1/status")
     assert "Uid:\t1001\t1001\t1001\t1001" in told
     assert "CapBnd:\t0000000000000000" in told
-    assert "git-push:x:1001:" in told  # ssh does not start without a name
+    # ssh starts only for a user with a name, and takes a key only with a mode it likes.
+    key = "-i /run/secrets/git/ssh-privatekey -o BatchMode=yes localhost"
+    script = f"ssh-keygen -y -f {key.split()[1]}; ssh -F /dev/null {key} 2>&1; true"
+    ssh = world.kubectl(*place, "git-push", "--", "sh", "-c", script)
+    assert ssh.startswith("ssh-ed25519 ")
+    assert "Connection refused" in ssh
     world.kubectl(*place, "worker", "--", "touch", "/tmp/seen")
     assert world.wait("beside", "Completed")["result"]["commitSHA"]
