@@ -77,6 +77,12 @@ def test_a_repository_without_a_credential_is_the_workers_own_business():
     assert [item["name"] for item in found["volumes"]] == ["home", "tmp", "workspace"]
 
 
+def test_without_a_repository_there_is_nothing_of_git_in_a_pod():
+    made = build_job(observed(spec=spec()), 1, "7-0", DEFAULTS)
+    assert "git" not in json.dumps(made)
+    assert "initContainers" not in made["spec"]["template"]["spec"]
+
+
 def test_the_push_has_a_uid_of_its_own_and_nothing_of_the_workspace():
     found = containers(pod(**PUSH))
     assert found["git-push"]["securityContext"] == {
