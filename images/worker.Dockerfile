@@ -19,6 +19,7 @@ RUN apt-get update -qq \
       ca-certificates git openssh-client > /dev/null \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/* \
  && useradd --uid 1000 --user-group --create-home --shell /bin/bash agent \
+ && useradd --uid 1001 --user-group --no-create-home --shell /usr/sbin/nologin git-push \
  && install -d -o agent -g agent /workspace
 
 # Dependencies first: they change seldom. PIP_OPTIONS is for builds without a package index.

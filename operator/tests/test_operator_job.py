@@ -136,14 +136,6 @@ def test_further_variables_reach_the_agent_and_are_listed_for_the_wrapper():
     assert given["AGENT_ENV"] == "TEAM,TOKEN"
 
 
-def test_git_credentials_are_mounted_and_not_in_the_environment():
-    git = {"url": "https://example.com/r.git", "credentialsSecretRef": {"name": "git-key"}}
-    workspace = {"git": git}
-    assert environment(workspace=workspace)["GIT_CREDENTIALS_DIR"] == "/run/secrets/git"
-    volumes = {item["name"]: item for item in pod_spec(workspace=workspace)["volumes"]}
-    assert volumes["git-credentials"]["secret"]["secretName"] == "git-key"
-
-
 def test_an_agent_file_of_a_configmap_is_mounted_and_named():
     source = {"configMapKeyRef": {"name": "agents", "key": "reviewer"}}
     agent = {"agent": {"type": "orbiter", "fileFrom": source}}

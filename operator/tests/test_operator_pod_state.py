@@ -161,3 +161,39 @@ def test_an_annotation_that_is_no_id_of_redis_is_ignored_and_quoted_in_brief(ent
     adopted, why = read_adoption(annotated(entry), "team")
     assert adopted is None
     assert len(why) < 300
+
+
+def ended(code: int, reason: str = "Error") -> dict[str, Any]:
+    return {"terminated": {"exitCode": code, "reason": reason, "message": "its last words"}}
+
+
+def test_a_clone_that_has_ended_and_a_push_that_runs_say_nothing_of_the_worker():
+    push = container(RUNNING, "git-push") | {"lastState": ended(137, "OOMKilled")}
+    status = {
+        "phase": "Running",
+        "initContainerStatuses": [container(ended(0, "Completed"), "git-clone"), push],
+        "containerStatuses": [container(RUNNING)],
+    }
+    facts = pod_of_attempt(pod(status))
+    assert (facts.running_since.second, facts.exit_code, facts.exit_reason) == (5, None, "")
+
+
+def test_a_push_that_had_to_be_killed_leaves_the_worker_its_own_end():
+    status = {
+        "phase": "Succeeded",
+        "initContainerStatuses": [container(ended(137), "git-push")],
+        "containerStatuses": [container(ended(0, "Completed"))],
+    }
+    facts = pod_of_attempt(pod(status))
+    assert (facts.exit_code, facts.exit_reason, facts.over) == (0, "Completed", True)
+
+
+def test_a_clone_that_was_killed_is_why_the_worker_never_ran():
+    waiting = {"waiting": {"reason": "PodInitializing"}}
+    status = {
+        "phase": "Failed",
+        "initContainerStatuses": [container(ended(137, "OOMKilled"), "git-clone")],
+        "containerStatuses": [container(waiting)],
+    }
+    facts = pod_of_attempt(pod(status))
+    assert (facts.exit_reason, facts.exit_message) == ("OOMKilled", "its last words")

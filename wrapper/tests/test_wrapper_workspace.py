@@ -1,17 +1,21 @@
 """A repository becomes the agent's workspace, and what the agent committed leaves it again."""
 
-import base64
 import os
-import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Awaitable, Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from support.git_repositories import (
+    bare_copy,
+    commit,
+    git,
+    give_password,
+    make_template,
+    serving,
+)
 
 from orbiter_contracts import GitWorkspace, Workspace, WorkspaceReport
 from worker_wrapper.process.kernel import become_subreaper
@@ -28,11 +32,6 @@ from worker_wrapper.workspace.repository import (
 )
 from worker_wrapper.workspace.workspace import Finished, finish, prepare
 
-IDENTITY = {
-    **{"GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@t"},
-    **{"GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@t"},
-    **{"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"},
-}
 URL = "https://example.org/team/app.git"
 T = TypeVar("T")
 
@@ -42,40 +41,15 @@ def _subreaper() -> None:
     become_subreaper()
 
 
-def git(where: Path, *args: str) -> str:
-    done = subprocess.run(
-        ["git", *args], cwd=where, env=os.environ | IDENTITY, capture_output=True, check=True
-    )
-    return done.stdout.decode().strip()
-
-
-def commit(where: Path, name: str = "file") -> str:
-    (where / name).write_text(f"{name}\n")
-    git(where, "add", name)
-    git(where, "commit", "-qm", name)
-    return git(where, "rev-parse", "HEAD")
-
-
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository with two commits on main, a branch `topic`, a tag `v1` at the first commit."""
-    source = tmp_path_factory.mktemp("template")
-    git(source, "init", "-qb", "main")
-    commit(source, "first")
-    git(source, "tag", "-am", "one", "v1")
-    commit(source, "second")
-    git(source, "checkout", "-qb", "topic")
-    commit(source, "third")
-    git(source, "checkout", "-q", "main")
-    return source
+    return make_template(tmp_path_factory.mktemp("template"))
 
 
 @pytest.fixture
 def origin(tmp_path: Path, template: Path) -> Path:
     """A bare repository of our own, cloned from the template."""
-    bare = Path(shutil.copytree(template / ".git", tmp_path / "origin.git"))
-    git(bare, "config", "core.bare", "true")
-    return bare
+    return bare_copy(template, tmp_path / "origin.git")
 
 
 class Task:
@@ -344,73 +318,15 @@ async def test_nothing_of_ours_is_left_behind(task: Task, origin: Path) -> None:
     assert list(task.spill_dir.iterdir()) == []
 
 
-class _GitOverHttp(BaseHTTPRequestHandler):
-    """Git's own HTTP backend behind a password."""
-
-    root: Path
-    asked: list[str]
-
-    def do_GET(self) -> None:
-        expected = base64.b64encode(b"robot:pa ss'word").decode()
-        given = self.headers.get("Authorization", "")
-        self.asked.append(given)
-        if given != f"Basic {expected}":
-            self.send_response(401)
-            self.send_header("WWW-Authenticate", 'Basic realm="git"')
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        path, _, query = self.path.partition("?")
-        size = int(self.headers.get("Content-Length") or 0)
-        done = subprocess.run(
-            ["git", "-c", "http.receivepack=true", "http-backend"],
-            input=self.rfile.read(size),
-            env=os.environ
-            | {
-                **{"GIT_PROJECT_ROOT": str(self.root), "GIT_HTTP_EXPORT_ALL": "1"},
-                **{"PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": self.command},
-                **{"CONTENT_TYPE": self.headers.get("Content-Type", ""), "REMOTE_USER": "robot"},
-                "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
-                "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
-            },
-            capture_output=True,
-            check=True,
-        )
-        head, _, body = done.stdout.partition(b"\r\n\r\n")
-        self.send_response(200)
-        for line in head.decode().splitlines():
-            name, _, value = line.partition(": ")
-            if name != "Status":
-                self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    do_POST = do_GET  # noqa: N815 - the name http.server asks for
-
-    def log_message(self, *args: object) -> None:
-        """Say nothing."""
-
-
 @pytest.fixture
 def server(origin: Path) -> Iterator[tuple[str, list[str]]]:
-    asked: list[str] = []
-    handler = type("Handler", (_GitOverHttp,), {"root": origin.parent, "asked": asked})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
-        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
-        thread.start()
-        yield f"http://127.0.0.1:{running.server_port}/origin.git", asked
-        running.shutdown()
-        thread.join()
+    with serving(origin.parent) as (url, asked):
+        yield f"{url}/origin.git", asked
 
 
 @pytest.fixture
 def secret(tmp_path: Path) -> Path:
-    directory = tmp_path / "secret"
-    directory.mkdir()
-    (directory / "username").write_text("robot\n")
-    (directory / "password").write_text("pa ss'word\n")
-    return directory
+    return give_password(tmp_path / "secret")
 
 
 async def test_a_private_repository_is_cloned_and_pushed_with_the_mounted_credentials(

@@ -4,6 +4,13 @@ from typing import Any, Final
 
 SECRET_ENV: Final = "SECRET_ENV"  # noqa: S105 - the name of a variable
 """Lists, with commas between, the variables that come from Secrets."""
+HANDOVER_DIR: Final = "WORKER_HANDOVER_DIR"
+"""Where a worker finds what the containers that have the git credential leave for it."""
+GIT_WORKSPACE: Final = "GIT_WORKSPACE"
+"""Tells those containers of the repository: a `GitWorkspace` as JSON."""
+CLONE: Final = "clone"
+PUSH: Final = "push"
+"""Arguments of the worker's image: which of those containers it is."""
 
 
 def agent_environment(

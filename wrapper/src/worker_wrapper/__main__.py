@@ -4,6 +4,9 @@ Reads the settings, prepares the process, and runs worker.py. Exit codes: 0 the 
 published, or there was nothing to do; 1 a mistake of this program; 2 the environment is not usable
 or another process has our name; 3 Redis was not to be had; 4 another process took our name over;
 143 asked to leave before anything had begun.
+
+`python -m worker_wrapper clone` and `… push` are the two containers of a pod that have the git
+credential: workspace/container.py.
 """
 
 import os
@@ -21,6 +24,11 @@ def main() -> int:
     """
     # As PID 1 a process without a handler would not even notice this signal.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(_TERMINATED))
+
+    if sys.argv[1:] in (["clone"], ["push"]):
+        from worker_wrapper.workspace import container
+
+        return container.main(sys.argv[1], os.environ)
 
     from orbiter_contracts.exit_codes import UNUSABLE
     from worker_wrapper import preflight

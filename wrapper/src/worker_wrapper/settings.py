@@ -144,6 +144,7 @@ class Settings(BaseSettings):
     task_attempt: AtLeastOne | None = Field(None, description=_COUNT)
     workspace_dir: Path = Field(default_factory=default_workspace)
     git_credentials_dir: Path | None = None
+    worker_handover_dir: Path | None = None
     grace_seconds: AboveZero = Field(
         60.0, validation_alias="TERMINATION_GRACE_SECONDS", description=_AMOUNT
     )

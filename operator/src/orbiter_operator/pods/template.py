@@ -8,9 +8,15 @@ set last.
 
 from typing import Any, NamedTuple
 
-from orbiter_contracts.environment import SECRET_ENV, agent_environment
+from orbiter_contracts.environment import HANDOVER_DIR, SECRET_ENV, agent_environment
 from orbiter_operator.kube.models import Agent, Workspace
 from orbiter_operator.kube.names import WORKER
+from orbiter_operator.pods.git_containers import (
+    HANDOVER_MOUNT,
+    git_containers,
+    git_environment,
+    git_volumes,
+)
 from orbiter_operator.pods.overlay import merge
 
 Object = dict[str, Any]
@@ -19,7 +25,6 @@ PO_KEY = "po-url"
 """Keys of the Redis Secret: each type of worker has a user of its own."""
 _UID = 1000
 _SECRET_MODE = 0o440
-_GIT_DIR = "/run/secrets/git"
 _WORKSPACE = "/workspace"
 _AGENT_DIR = "/run/agent"
 _AGENT_FILE = "agent.yaml"
@@ -37,6 +42,7 @@ IDENTITY = (
     *("REDIS_URL", "WORKER_ID", "WORKER_TYPE", "USER_ID", "SESSION_ID", "SNAPSHOT_KEY"),
     *("SESSION_RECORD_PREFIX", "KEY_PREFIX"),
     *("TASK_ENTRY_ID", "TASK_RECORD", "TASK_NAME", "TASK_ATTEMPT"),
+    HANDOVER_DIR,
 )
 """Variables that say who the worker is and which keys are its own: nobody else sets them."""
 CREDENTIALS = {
@@ -95,7 +101,7 @@ def worker_template(
     merged["metadata"]["labels"] = (merged["metadata"].get("labels") or {}) | labels
     merged["spec"]["restartPolicy"] = restart
     grace = str(merged["spec"].get("terminationGracePeriodSeconds", defaults.grace_seconds))
-    told = environment | {"TERMINATION_GRACE_SECONDS": grace}
+    told = environment | {"TERMINATION_GRACE_SECONDS": grace} | git_environment(workspace)
     identity: list[Object] = [{"name": name, "value": value} for name, value in told.items()]
     # Last, because a variable may contain those before it: `$(REDIS_URL)` in another's value.
     secret, key = redis_secret or (defaults.redis_secret, DEVELOPER_KEY)
@@ -103,6 +109,9 @@ def worker_template(
     for container in merged["spec"]["containers"]:
         if container["name"] == WORKER:
             container["env"] = _identified(agent, container, identity)
+            if init := git_containers(workspace, container):
+                others = merged["spec"].get("initContainers") or []
+                merged["spec"]["initContainers"] = [*others, *init]
     if defaults.redis_ca_key:
         _mount_redis_ca(merged["spec"], defaults)
     return merged
@@ -178,7 +187,7 @@ def _container(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> 
         {"name": "workspace", "mountPath": _WORKSPACE},
     ]
     if workspace.git and workspace.git.credentials_secret_ref:
-        mounts.append({"name": "git-credentials", "mountPath": _GIT_DIR, "readOnly": True})
+        mounts.append({**HANDOVER_MOUNT, "readOnly": True})
     if agent.file_from:
         mounts.append({"name": "agent", "mountPath": _AGENT_DIR, "readOnly": True})
     return {
@@ -210,8 +219,6 @@ def _agent_environment(agent: Agent, workspace: Workspace) -> list[Object]:
         "HOME": "/home/agent",
         "TMPDIR": "/tmp",  # noqa: S108 - a mount of the pod's own
     }
-    if workspace.git and workspace.git.credentials_secret_ref:
-        values["GIT_CREDENTIALS_DIR"] = _GIT_DIR
     if agent.file_from:
         values["AGENT_FILE"] = f"{_AGENT_DIR}/{_AGENT_FILE}"
     variables: list[Object] = [{"name": name, "value": value} for name, value in values.items()]
@@ -240,12 +247,7 @@ def _volumes(agent: Agent, workspace: Workspace) -> list[Object]:
         {"name": "tmp", "emptyDir": {}},
         place,
     ]
-    if workspace.git and workspace.git.credentials_secret_ref:
-        secret = {
-            "secretName": workspace.git.credentials_secret_ref.name,
-            "defaultMode": _SECRET_MODE,
-        }
-        volumes.append({"name": "git-credentials", "secret": secret})
+    volumes += git_volumes(workspace)
     if agent.file_from:
         source = agent.file_from.config_map_key_ref
         items = [{"key": source.key, "path": _AGENT_FILE}]

@@ -37,6 +37,7 @@ from worker_wrapper.shutdown import StopTurn
 from worker_wrapper.turn.outputs import developer_output, stand_in, without_turn
 from worker_wrapper.turn.turn import take_turn
 from worker_wrapper.workspace import workspace
+from worker_wrapper.workspace.push_client import take_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +164,16 @@ async def _work(worker: Worker, job: _Job, session_id: str, stop: StopTurn) -> A
     settings, task = worker.settings, job.task
     memory = await AttemptMemory.of(worker.snapshots(), session_id)
     place = (task.workspace, settings.workspace_dir, settings.git_credentials_dir)
+    connection = None
     try:
-        prepared = await workspace.prepare(
-            *place, environ=worker.environ, spill_dir=settings.spill_dir, stop=stop
-        )
+        if settings.worker_handover_dir and task.workspace and task.workspace.git:
+            prepared, connection = await take_over(
+                settings.worker_handover_dir, task.workspace.git, stop
+            )
+        else:
+            prepared = await workspace.prepare(
+                *place, environ=worker.environ, spill_dir=settings.spill_dir, stop=stop
+            )
     except workspace.WorkspaceError as error:
         reason = "Terminated" if stop.is_set() else "WorkspaceError"
         report = without_turn(worker.clock(), reason=reason, error=str(error))
@@ -200,7 +207,10 @@ async def _work(worker: Worker, job: _Job, session_id: str, stop: StopTurn) -> A
             environ=worker.environ,
             spill_dir=settings.spill_dir,
             stop=stop,
+            push_with=connection.push if connection else None,
         )
+    if connection:
+        connection.close()
     output = developer_output(
         task,
         replace(report, warnings=[*report.warnings, *finished.warnings]),

@@ -86,6 +86,7 @@ class Git:
         workdir: Path,
         at: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
     ) -> str:
         """Run one git command in a directory.
 
@@ -95,6 +96,7 @@ class Git:
             workdir: Where.
             at: Options of git itself, for instance `--git-dir=…`.
             env: Additions to the environment, for instance from `credentials`.
+            stdin: What it reads.
 
         Returns:
             What it printed.
@@ -105,7 +107,7 @@ class Git:
         options = [word for item in _SAFE.items() for word in ("-c", "=".join(item))]
         try:
             outcome = await run(
-                Command(("git", *options, *at, verb, *args)),
+                Command(("git", *options, *at, verb, *args), stdin),
                 env={**self._environment(), **(env or {})},
                 workdir=workdir,
                 timeout_seconds=self.timeout_seconds,
@@ -156,6 +158,26 @@ class Git:
     def _environment(self) -> dict[str, str]:
         certificates = {n: self.environ[n] for n in _CERTIFICATES if n in self.environ}
         return common_environment(self.environ) | certificates | _SAFE_ENV
+
+
+async def push(
+    git: Git,
+    repository: Path,
+    url: str,
+    head: str,
+    branch: str,
+    credentials_dir: Path | None,
+    *,
+    at: Sequence[str] = (),
+) -> None:
+    """Push a commit of a repository of ours to a branch; never by force.
+
+    Raises:
+        GitError: It was not pushed.
+    """
+    refs = f"{head}:refs/heads/{branch}"
+    with git.credentials(url, credentials_dir) as env:
+        await git("push", "-q", url, refs, workdir=repository, at=at, env=env)
 
 
 def _why(outcome: Outcome) -> str:

@@ -8,14 +8,14 @@ rewritten URL takes effect.
 
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from orbiter_contracts import GitWorkspace, Workspace, WorkspaceReport
 from worker_wrapper.shutdown import StopTurn
-from worker_wrapper.workspace.git import Git, GitError
+from worker_wrapper.workspace.git import Git, GitError, push
 from worker_wrapper.workspace.repository import (
     Start,
     WorkspaceError,
@@ -32,6 +32,9 @@ GIT_SECONDS = 600.0
 _OURS = Path(".git", "worker-wrapper")
 """Marks a clone of ours, which a restarted worker may replace."""
 _NAMED_FILES = 5
+
+Push = Callable[[Git, Path, str, str | None], Awaitable[None]]
+"""Pushes a commit of a repository of ours to the task's branch; given what it began with, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,7 @@ async def finish(
     spill_dir: Path,
     stop: StopTurn,
     timeout_seconds: float = GIT_SECONDS,
+    push_with: Push | None = None,
 ) -> Finished:
     """After a success: see what the agent committed, and push it if the task wants that.
 
@@ -109,6 +113,7 @@ async def finish(
         spill_dir: For temporary files.
         stop: Ends a push early when set.
         timeout_seconds: For each git command.
+        push_with: Pushes in our place, where the credential is somewhere else.
 
     Returns:
         The report; `error` says why the work was not pushed although it should be.
@@ -124,9 +129,11 @@ async def finish(
         report = report.model_copy(update={"head_sha": head})
         warnings = _uncommitted(await _status(git, directory, mirror))
         if workspace.git.push == "Always" and head != prepared.base_sha:
-            refs = f"{head}:refs/heads/{prepared.branch}"
-            with git.credentials(workspace.git.url, credentials_dir) as env:
-                await git("push", "-q", workspace.git.url, refs, workdir=mirror, env=env)
+            if push_with:
+                await push_with(git, mirror, head, prepared.base_sha)
+            else:
+                where = (workspace.git.url, head, str(prepared.branch), credentials_dir)
+                await push(git, mirror, *where)
             report = report.model_copy(update={"pushed": True})
     except (GitError, OSError) as error:
         if workspace.git.push == "Always":

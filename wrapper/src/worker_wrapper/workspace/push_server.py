@@ -1,0 +1,180 @@
+"""Pushes what one worker sends: to one branch, once, with a credential that the worker lacks.
+
+Its container has a uid of its own, and of the workspace it sees nothing. The agent's commits come
+over a socket, as a pack of bounded size, into a repository made here: its configuration is ours
+(git.py), and a pack is data, which git checks before it uses it.
+
+The agent has the worker's uid, so no mode of file or socket tells the two apart. The order does:
+one connection is accepted, the worker makes it before the agent starts, and from then on nobody
+listens; nor after this container was started again, which is what the mark is for.
+"""
+
+import asyncio
+import shutil
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from orbiter_contracts import InvalidMessageError, decode_json
+from worker_wrapper.logging import Log
+from worker_wrapper.redact import Redactor
+from worker_wrapper.shutdown import StopTurn
+from worker_wrapper.workspace.git import Git, GitError, push
+from worker_wrapper.workspace.handover import (
+    HELLO,
+    LINE_BYTES,
+    PACK_BYTES,
+    PushReply,
+    PushRequest,
+    lines,
+)
+
+RECEIVE_SECONDS: Final = 600.0
+"""How long the pack may take to arrive, and each command of git."""
+_CHUNK: Final = 256 * 1024
+_HASH_BYTES: Final = 20
+_SMALL: Final = (
+    *("-c", "core.bigFileThreshold=32m", "-c", "core.packedGitLimit=128m"),
+    *("-c", "pack.windowMemory=64m", "-c", "pack.deltaCacheSize=32m", "-c", "pack.threads=1"),
+)
+"""So that a large push takes time rather than this container's memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class PushServer:
+    """Accepts one connection and does what is asked on it, if it may be.
+
+    Attributes:
+        socket_path: Where to listen.
+        url: The task's repository.
+        branch: The task's branch; None when there was no clone, and there is nothing to push.
+        credentials_dir: The mounted Secret.
+        cloned: A copy of the objects the work began with.
+        directory: A place nobody else writes to while we run.
+        environ: Our environment.
+        redactor: Knows the credential.
+        log: The log.
+        pack_bytes: How large a pack may be.
+    """
+
+    socket_path: Path
+    url: str
+    branch: str | None
+    credentials_dir: Path
+    cloned: Path
+    directory: Path
+    environ: Mapping[str, str]
+    redactor: Redactor
+    log: Log
+    pack_bytes: int = PACK_BYTES
+
+    async def serve(self) -> None:
+        """Serve the one worker, from its connection to its end; at once over when that was."""
+        connected = self.directory / "connected"
+        if connected.exists():
+            self.log.error("started_again", error="the one connection there is was made before")
+            return
+        connection = await self._accept(connected)
+        reader, writer = await asyncio.open_unix_connection(sock=connection, limit=LINE_BYTES)
+        try:
+            writer.write(HELLO)
+            reply = PushReply(error=await self._served(reader))
+            self.log.info("pushed" if reply.error is None else "not_pushed", error=reply.error)
+            writer.write(reply.model_dump_json().encode() + b"\n")
+            await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError) as error:
+            self.log.info("worker_gone", error=str(error))
+        finally:
+            writer.close()
+
+    async def _accept(self, connected: Path) -> socket.socket:
+        """The first connection; whoever comes later finds nobody who listens."""
+        self.socket_path.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.setblocking(False)
+            listener.bind(str(self.socket_path))
+            self.socket_path.chmod(0o666)
+            listener.listen(1)
+            self.log.info("listening", socket=str(self.socket_path))
+            connection, _ = await asyncio.get_running_loop().sock_accept(listener)
+            connected.touch(exist_ok=False)
+        self.socket_path.unlink()
+        return connection
+
+    async def _served(self, reader: asyncio.StreamReader) -> str | None:
+        """Do what is asked; None when it is done, else why not."""
+        try:
+            line = await reader.readuntil(b"\n")
+            request = decode_json(PushRequest, line)
+        except (asyncio.LimitOverrunError, InvalidMessageError) as error:
+            return f"git push: the request is none: {error}"
+        if self.branch is None:
+            return "git push: there is no branch to push to"
+        if request.size > self.pack_bytes:
+            return (
+                f"git push: the new commits are {request.size} bytes, and {self.pack_bytes} is the "
+                "most: commit fewer or smaller files"
+            )
+        repository = self.directory / "repository"
+        try:
+            async with asyncio.timeout(RECEIVE_SECONDS):
+                pack = await self._receive(reader, request.size, repository)
+            await self._push(reader, request, pack, repository, self.branch)
+        except TimeoutError:
+            return "git push: the new commits took too long to arrive"
+        except (GitError, OSError) as error:
+            said: str = self.redactor.scrub(str(error))
+            return said
+        finally:
+            shutil.rmtree(repository, ignore_errors=True)
+        return None
+
+    async def _receive(self, reader: asyncio.StreamReader, size: int, repository: Path) -> Path:
+        """Write the pack where git looks for it, under the name git would give it."""
+        packs = repository / "objects" / "pack"
+        packs.mkdir(parents=True)
+        draft, end = packs / "draft", b""
+        with draft.open("wb") as file:
+            while size > 0:
+                data = await reader.read(min(size, _CHUNK))
+                if not data:
+                    raise asyncio.IncompleteReadError(b"", size)
+                file.write(data)
+                size -= len(data)
+                end = (end + data)[-_HASH_BYTES:]
+        return draft.rename(packs / f"pack-{end.hex()}.pack")
+
+    async def _push(
+        self,
+        reader: asyncio.StreamReader,
+        request: PushRequest,
+        pack: Path,
+        repository: Path,
+        branch: str,
+    ) -> None:
+        stop = StopTurn()
+        gone = asyncio.create_task(_until_gone(reader, stop))
+        git = Git(self.environ, self.directory, RECEIVE_SECONDS, stop)
+        try:
+            await git("init", "-q", "--bare", "--template=", ".", workdir=repository)
+            alternates = repository / "objects" / "info" / "alternates"
+            alternates.parent.mkdir(exist_ok=True)
+            alternates.write_text(f"{self.cloned}\n")
+            (repository / "shallow").write_text(lines(request.shallow))
+            await git("index-pack", "--threads=1", str(pack), workdir=repository, at=_SMALL)
+            kind = await git("cat-file", "-t", request.head, workdir=repository, at=_SMALL)
+            if kind.strip() != "commit":
+                raise GitError(f"git push: {request.head} is no commit but a {kind.strip()}")
+            where = (self.url, request.head, branch, self.credentials_dir)
+            await push(git, repository, *where, at=_SMALL)
+        finally:
+            gone.cancel()
+            await asyncio.gather(gone, return_exceptions=True)
+
+
+async def _until_gone(reader: asyncio.StreamReader, stop: StopTurn) -> None:
+    """End the push when the worker has gone; and one that still talks is none of ours."""
+    await reader.read(1)
+    stop.set("cancelled")
