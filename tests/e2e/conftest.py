@@ -20,6 +20,8 @@ SETTINGS = (
     "workers.terminationGracePeriodSeconds=20",
     f"workers.maxConcurrentJobsByNamespace.{CROWDED}=5",
     f"adoption.namespace={NAMESPACE}",
+    # A test has the API server refuse a Job for it.
+    "workers.podTemplate.allow={spec.containers[worker].imagePullPolicy}",
     # The model and the git server, for clusters whose network enforces policies.
     "networkPolicy.modelServer.enabled=true",
     f"networkPolicy.modelServer.namespace={SERVERS}",

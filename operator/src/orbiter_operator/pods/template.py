@@ -57,6 +57,10 @@ class WorkerDefaults(NamedTuple):
     adopt_namespace: str = ""
     protected_secrets: tuple[str, ...] = ()
     allowed_service_accounts: tuple[str, ...] = ()
+    template_fields: tuple[str, ...] = ()
+    priority_classes: tuple[str, ...] = ()
+    runtime_classes: tuple[str, ...] = ()
+    tolerations: tuple[Object, ...] = ()
 
 
 def worker_template(
