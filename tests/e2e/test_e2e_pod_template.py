@@ -22,7 +22,7 @@ from support.pod_templates import (
     pod,
     worker,
 )
-from support.world import ECHO_IMAGE, NAMESPACE, World, echo_task
+from support.world import ECHO_IMAGE, NAMESPACE, World, task
 
 POLICY = "orbiter-system-orbiter-pod-template"
 ALLOWED_HERE = ("spec.containers[worker].imagePullPolicy",)
@@ -34,8 +34,8 @@ PATIENT_SECONDS = 60
 HOST = pod(hostNetwork=True)
 
 
-def named(number: int) -> str:
-    return f"template-{number}"
+def named(number: int, prefix: str = "template") -> str:
+    return f"{prefix}-{number}"
 
 
 def tried(world: World, *objects: Object, flags: tuple[str, ...] = ("--dry-run=server",)) -> str:
@@ -120,7 +120,8 @@ def test_a_field_that_the_resource_definition_does_not_have_is_refused_by_kubect
             agent_task("unknown", podTemplate=REFUSED[field]),
             flags=("--dry-run=server", "--validate=strict"),
         )
-        assert f'unknown field "{REFUSAL}{field}"' in said or "unknown field" in said, said
+        assert "unknown field" in said
+        assert field.rpartition(".")[2] in said
 
 
 def test_what_is_on_the_list_is_accepted_by_the_api_server(world: World) -> None:
@@ -154,23 +155,24 @@ def test_our_own_secrets_are_refused_in_the_fields_of_the_spec_too(world: World)
 
 def test_without_the_policy_the_operator_refuses_each_of_them(world: World) -> None:
     fields = list(CASES)
-    tasks = [agent_task(named(n), podTemplate=t) for n, t in enumerate(CASES.values())]
+    tasks = [agent_task(named(n, "stored"), podTemplate=t) for n, t in enumerate(CASES.values())]
     with without_policy(world):
         assert tried(world, *tasks, flags=()) == ""
         ended = world.cluster.wait_for_all(
             "agenttasks",
             lambda found: all(
-                found.get(named(number), {}).get("status", {}).get("phase") == "Failed"
+                found.get(named(number, "stored"), {}).get("status", {}).get("phase") == "Failed"
                 for number in range(len(fields))
             ),
             namespace=NAMESPACE,
             seconds=120,
         )
     for number, field in enumerate(fields):
-        status = ended[named(number)]["status"]
+        status = ended[named(number, "stored")]["status"]
         assert status["reason"] == "InvalidSpec", field
         assert status["message"].startswith(REFUSAL + field), status["message"]
-        assert not world.jobs(named(number))
+    jobs = world.cluster.list_all("jobs", NAMESPACE)
+    assert not [job for job in jobs if job["metadata"]["name"].startswith("stored-")]
 
 
 def test_what_was_there_before_the_policy_can_be_changed_elsewhere_and_deleted(
@@ -201,7 +203,7 @@ def test_a_task_with_what_is_on_the_list_runs(world: World) -> None:
         "terminationGracePeriodSeconds": 15,
         "imagePullSecrets": [{"name": "registry"}],
     }
-    world.apply(echo_task("on-the-list") | {"spec": {"prompt": "echo", "podTemplate": given}})
+    world.apply(task("on-the-list", "echo", podTemplate=given))
     world.wait("on-the-list", "Completed")
     [job] = world.jobs("on-the-list")
     template = job["spec"]["template"]
