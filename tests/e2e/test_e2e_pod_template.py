@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from support.cluster import CommandError, Object
@@ -13,17 +14,24 @@ from support.pod_templates import (
     ALLOWED_OF_POD,
     ALLOWED_OF_WORKER,
     HINTS,
+    LENGTHENED,
     METADATA,
     OURS,
+    PATHS,
     POD,
     REFUSAL,
     REFUSED,
+    VALUES,
     WORKER,
     pod,
     worker,
 )
-from support.world import ECHO_IMAGE, NAMESPACE, World, task
+from support.running_sessions import DEFAULTS
+from support.world import ECHO_IMAGE, NAMESPACE, SYSTEM, World, task
 
+from orbiter_operator.pods.allowlist import template_error
+
+CHART = Path(__file__).resolve().parents[2] / "helm" / "orbiter"
 POLICY = "orbiter-system-orbiter-pod-template"
 ALLOWED_HERE = ("spec.containers[worker].imagePullPolicy",)
 """What the tests' installation allows beyond the list."""
@@ -38,10 +46,15 @@ def named(number: int, prefix: str = "template") -> str:
     return f"{prefix}-{number}"
 
 
-def tried(world: World, *objects: Object, flags: tuple[str, ...] = ("--dry-run=server",)) -> str:
+def tried(
+    world: World,
+    *objects: Object,
+    flags: tuple[str, ...] = ("--dry-run=server",),
+    namespace: str = NAMESPACE,
+) -> str:
     """What the API server says against these objects; empty when it takes them all."""
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
-    words = ("-n", NAMESPACE, "create", "--validate=false", *flags, "-f", "-")
+    words = ("-n", namespace, "create", "--validate=false", *flags, "-f", "-")
     try:
         world.kubectl(*words, stdin=listed)
     except CommandError as error:
@@ -151,6 +164,48 @@ def test_our_own_secrets_are_refused_in_the_fields_of_the_spec_too(world: World)
         workspace = {"git": git | {"credentialsSecretRef": {"name": secret}}}
         told = tried(world, agent_task("thief", workspace=workspace))
         assert f"spec.workspace.git.credentialsSecretRef.name is '{secret}'" in told
+
+
+@pytest.fixture
+def lengthened(world: World) -> Iterator[str]:
+    """A namespace in which another installation's policy holds, with more on its list."""
+    name = "e2e-lengthened"
+    flags = [f"workers.namespaces={json.dumps([name])}"]
+    flags += [f"workers.podTemplate.{field}={json.dumps(value)}" for field, value in VALUES.items()]
+    manifests = world.cluster.helm(
+        *("template", name, str(CHART), "-n", SYSTEM, "-s", "templates/podtemplate.yaml"),
+        *(word for flag in flags for word in ("--set-json", flag)),
+    )
+    world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    world.kubectl("apply", "-f", "-", stdin=manifests)
+    try:
+        world.until(
+            "its policy",
+            lambda: tried(world, agent_task("probe", podTemplate=HOST), namespace=name),
+            PATIENT_SECONDS,
+        )
+        yield name
+    finally:
+        world.kubectl("delete", "-f", "-", stdin=manifests)
+        world.cluster.delete("namespace", name)
+
+
+def test_what_the_chart_adds_is_the_same_for_the_api_server_and_the_operator(
+    world: World, lengthened: str
+) -> None:
+    rules = DEFAULTS._replace(
+        template_fields=PATHS,
+        priority_classes=tuple(VALUES["priorityClassNames"]),
+        runtime_classes=tuple(VALUES["runtimeClassNames"]),
+        tolerations=tuple(VALUES["tolerations"]),
+    )
+    tasks = [agent_task(named(n), podTemplate=t) for n, t in enumerate(LENGTHENED)]
+    said = by_number(tried(world, *tasks, namespace=lengthened))
+    expected = {n: told for n, t in enumerate(LENGTHENED) if (told := template_error(t, rules))}
+    assert said.keys() == expected.keys()
+    for number, told in expected.items():
+        assert told in said[number]
+    assert len(expected) == 9
 
 
 def test_without_the_policy_the_operator_refuses_each_of_them(world: World) -> None:

@@ -208,3 +208,37 @@ ACCEPTED: dict[str, Object] = {
     "nulls": pod(nodeSelector=None, affinity=None, tolerations=None),
 }
 """What is accepted by default, by a name for it."""
+
+_GPU = {"key": "gpu", "operator": "Exists", "tolerationSeconds": 300}
+PATHS = (
+    *("spec.volumes[].configMap", "spec.containers[worker].volumeMounts", "spec.initContainers"),
+    *("spec.securityContext.fsGroup", "spec.containers[].image", "spec.affinity.podAffinity"),
+    "spec.containers[worker].env[].valueFrom.configMapKeyRef",
+)
+VALUES: Object = {
+    "allow": list(PATHS),
+    "priorityClassNames": ["batch"],
+    "runtimeClassNames": ["gvisor"],
+    "tolerations": [_GPU],
+}
+"""Values of the chart's `workers.podTemplate` that lengthen the list."""
+LENGTHENED: tuple[Object, ...] = (
+    pod(volumes=[{"name": "v", "configMap": {"name": "mine"}}]),
+    pod(volumes=[{"name": "v", "secret": {"secretName": "mine"}}]),
+    pod(securityContext={"fsGroup": 1}),
+    pod(securityContext={"fsGroup": 1, "runAsUser": 0}),
+    pod(containers=[_OTHER]),
+    pod(containers=[_OTHER | {"command": ["a"]}]),
+    pod(initContainers=[_OTHER | {"command": ["a"]}]),
+    pod(affinity={"podAffinity": {_REQUIRED: [_EVERYBODY]}}),
+    pod(affinity={"podAntiAffinity": {_REQUIRED: [_EVERYBODY]}}),
+    worker(volumeMounts=[{"name": "v", "mountPath": "/v"}]),
+    worker(env=[{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "mine", "key": "a"}}}]),
+    worker(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "mine", "key": "a"}}}]),
+    *(pod(priorityClassName=name) for name in ("batch", "system-node-critical")),
+    *(pod(runtimeClassName=name) for name in ("gvisor", "runc")),
+    pod(tolerations=[_GPU]),
+    pod(tolerations=[_GPU, _GPU | {"tolerationSeconds": 301}]),
+    pod(tolerations=[{"key": "gpu"}]),
+)
+"""Templates of which these values allow some."""
