@@ -51,6 +51,8 @@ def test_what_is_on_the_list_is_taken(name: str) -> None:
         ("spec.securityContext.fsGroup", pod(securityContext={"fsGroup": 5})),
         ("spec.volumes", pod(volumes=[{"name": "v", "secret": {"secretName": "mine"}}])),
         ("spec.volumes[].configMap", pod(volumes=[{"name": "v", "configMap": {"name": "mine"}}])),
+        ("spec.volumes[]", pod(volumes=[{"name": "v", "configMap": {"name": "mine"}}])),
+        ("spec.containers[worker]", worker(ports=[{"containerPort": 80}])),
         ("spec.containers", REFUSED["spec.containers[helper]"]),
         ("spec.containers[].image", REFUSED["spec.containers[helper]"]),
         ("spec.containers[worker].ports", worker(ports=[{"containerPort": 80}])),

@@ -111,7 +111,8 @@ def _in_list(node: Node, value: Any, path: str, level: str, values: _Values) -> 
     if len(value) > MAX_ITEMS:
         yield _Problem(path, f" has more than {MAX_ITEMS} items; write fewer")
         return
-    named = WORKERS in node or "name" in node[ITEMS]
+    items = node.get(ITEMS)
+    named = WORKERS in node or (isinstance(items, dict) and "name" in items)
     for item in value:
         name = item.get("name") if isinstance(item, dict) else None
         place = WORKERS if name == WORKER and WORKERS in node else ITEMS
