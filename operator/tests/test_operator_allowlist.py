@@ -172,7 +172,14 @@ JUNK = st.recursive(
 )
 
 
-@given(st.dictionaries(KEYS, JUNK, max_size=4))
-def test_whatever_is_written_there_is_an_answer(template: Object) -> None:
-    told = template_error(template, DEFAULTS)
+FIELDS = st.sampled_from(["containers", "env", "affinity", "name", "volumes", "tolerations"])
+PATHS = st.builds(
+    lambda segments: ".".join(["spec", *(field + item for field, item in segments)]),
+    st.lists(st.tuples(FIELDS, st.sampled_from(["", "[]", "[worker]"])), min_size=1, max_size=4),
+)
+
+
+@given(st.dictionaries(KEYS, JUNK, max_size=4), st.lists(PATHS, max_size=3))
+def test_whatever_is_written_and_allowed_is_an_answer(template: Object, paths: list[str]) -> None:
+    told = template_error(template, DEFAULTS._replace(template_fields=tuple(paths)))
     assert told is None or len(told) < 1000
