@@ -225,6 +225,50 @@ def test_the_service_accounts_that_a_template_may_choose_are_the_values(cluster:
     assert environment(items)["ORBITER_ALLOWED_SERVICE_ACCOUNTS"] == "builder,deployer"
 
 
+def test_what_a_pod_template_may_say_is_told_to_the_operator_and_to_the_api_server(
+    cluster: Cluster,
+) -> None:
+    template = "workers.podTemplate"
+    changes = (
+        f"{template}.allow={{spec.dnsConfig,spec.volumes[].configMap}}",
+        f"{template}.priorityClassNames={{batch}}",
+        f"{template}.runtimeClassNames={{gvisor}}",
+        f"{template}.tolerations[0].key=gpu,{template}.tolerations[0].tolerationSeconds=300",
+    )
+    items = render(cluster, "workers.namespaces={team-a,team-b}", *changes)
+    told = environment(items)
+    assert told["ORBITER_POD_TEMPLATE_FIELDS"] == "spec.dnsConfig,spec.volumes[].configMap"
+    assert told["ORBITER_PRIORITY_CLASSES"] == "batch"
+    assert told["ORBITER_RUNTIME_CLASSES"] == "gvisor"
+    assert yaml.safe_load(told["ORBITER_TOLERATIONS"]) == [{"key": "gpu", "tolerationSeconds": 300}]
+    policy = only(items, "ValidatingAdmissionPolicy")
+    [*_, valid, _] = [rule["expression"] for rule in policy["spec"]["validations"]]
+    assert '"dnsConfig"' in valid
+    assert 'k3 in ["configMap","name"]' in valid
+    assert '["batch"]' in valid
+    assert '["gvisor"]' in valid
+    assert '{"key": dyn("gpu"), "tolerationSeconds": dyn(300)}' in valid
+    binding = only(items, "ValidatingAdmissionPolicyBinding")["spec"]
+    assert binding["policyName"] == policy["metadata"]["name"]
+    [selected] = binding["matchResources"]["namespaceSelector"]["matchExpressions"]
+    assert selected["values"] == ["team-a", "team-b"]
+
+
+def test_two_renders_make_the_same_policy(cluster: Cluster) -> None:
+    kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    first, second = (
+        yaml.safe_dump([item for item in render(cluster) if item["kind"] in kinds], sort_keys=False)
+        for _ in range(2)
+    )
+    assert first == second
+
+
+def test_the_policy_can_be_left_out(cluster: Cluster) -> None:
+    items = render(cluster, "workers.podTemplate.admissionPolicy=false")
+    assert named(items, "ValidatingAdmissionPolicy") == set()
+    assert named(items, "ValidatingAdmissionPolicyBinding") == set()
+
+
 def test_an_external_redis_replaces_the_bundled_one(cluster: Cluster) -> None:
     items = render(cluster, "redis.external.existingSecret=mine", "redis.external.port=6380")
     assert named(items, "StatefulSet") == set()

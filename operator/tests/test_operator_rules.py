@@ -1,4 +1,4 @@
-"""What a spec may ask of the worker's pod, and the sentence when it may not."""
+"""What no spec may ask of the worker's pod, whatever the chart allows, and the sentence for it."""
 
 from typing import Any
 
@@ -13,7 +13,15 @@ from orbiter_operator.pods.rules import DEEPEST
 from orbiter_operator.tasks.job import build_job
 from orbiter_operator.tasks.observe import read_spec
 
-DEFAULTS = PLAIN._replace(protected_secrets=("orbiter-redis-auth", "sh.helm.release.v1.orbiter.*"))
+LENGTHENED = (
+    *("spec.containers", "spec.initContainers", "spec.ephemeralContainers", "spec.volumes"),
+    *("spec.hostPID", "spec.shareProcessNamespace"),
+)
+"""What the chart allows here, so that only the rules for everybody refuse."""
+DEFAULTS = PLAIN._replace(
+    protected_secrets=("orbiter-redis-auth", "sh.helm.release.v1.orbiter.*"),
+    template_fields=LENGTHENED,
+)
 OURS = "orbiter-redis"
 REFERENCE = {"secretKeyRef": {"name": OURS, "key": "po-url"}}
 TOKEN = {"serviceAccountToken": {"path": "token"}}

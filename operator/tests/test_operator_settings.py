@@ -35,6 +35,14 @@ def test_secrets_and_service_accounts_are_lists_too(monkeypatch):
     assert (settings.protected_secrets, settings.allowed_service_accounts) == (("a", "b.*"), ())
 
 
+def test_a_field_that_no_pod_template_can_have_is_refused_with_an_example(monkeypatch):
+    monkeypatch.setenv("ORBITER_POD_TEMPLATE_FIELDS", "spec.volumes[].configMap,spec.dnsConfig")
+    assert Settings().pod_template_fields == ("spec.volumes[].configMap", "spec.dnsConfig")
+    monkeypatch.setenv("ORBITER_POD_TEMPLATE_FIELDS", "volumes")
+    with pytest.raises(ValidationError, match=r"'volumes' is no path .* spec\.dnsConfig"):
+        Settings()
+
+
 def test_no_namespaces_means_all(monkeypatch):
     monkeypatch.setenv("ORBITER_WATCH_NAMESPACES", "")
     assert Settings().watch_namespaces == ()

@@ -58,7 +58,7 @@ app.kubernetes.io/managed-by: orbiter
 
 {{/* Secrets in the release's namespace that no worker may have, the rendered chart's among them. */}}
 {{- define "orbiter.protectedSecrets" -}}
-{{- $names := list (printf "sh.helm.release.v1.%s.*" .Release.Name) -}}
+{{- $names := list (printf "sh.helm.release.v1.%s.*" .Release.Name) "orbiter-session-*" -}}
 {{- with .Values.redis.external.existingSecret -}}
 {{- $names = append $names . -}}
 {{- else -}}

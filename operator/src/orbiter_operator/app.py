@@ -287,6 +287,10 @@ def _worker_defaults(settings: Settings) -> WorkerDefaults:
         adopt_namespace=settings.adopt_namespace,
         protected_secrets=(*settings.protected_secrets, f"{SECRETS}*"),
         allowed_service_accounts=settings.allowed_service_accounts,
+        template_fields=settings.pod_template_fields,
+        priority_classes=settings.priority_classes,
+        runtime_classes=settings.runtime_classes,
+        tolerations=settings.tolerations,
     )
 
 

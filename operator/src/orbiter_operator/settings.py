@@ -5,6 +5,7 @@ is the environment variable `ORBITER_<NAME>`; `orbiter-operator --help` prints t
 """
 
 import os
+import re
 import socket
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -16,6 +17,7 @@ from orbiter_contracts import AGENT_TYPES
 from orbiter_contracts.redis_url import read_redis_url
 
 PREFIX = "ORBITER_"
+_FIELD = re.compile(r"spec(\.[a-zA-Z]+(\[\]|\[worker\])?)+")
 _SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 
@@ -84,6 +86,19 @@ class Settings(BaseSettings):
         (),
         description="ServiceAccounts a podTemplate may choose, with their tokens; commas between",
     )
+    pod_template_fields: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="More fields a podTemplate may have, like spec.dnsConfig; commas between",
+    )
+    priority_classes: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="PriorityClasses a podTemplate may choose; commas between"
+    )
+    runtime_classes: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="RuntimeClasses a podTemplate may choose; commas between"
+    )
+    tolerations: tuple[dict[str, Any], ...] = Field(
+        (), description='Tolerations a podTemplate may have, as JSON: [{"key": "gpu"}]'
+    )
     protected_secrets: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         description="More Secrets no spec may name, commas between; NAME* means all that begin so",
@@ -139,12 +154,25 @@ class Settings(BaseSettings):
     )
 
     @field_validator(
-        "watch_namespaces", "allowed_service_accounts", "protected_secrets", mode="before"
+        *("watch_namespaces", "allowed_service_accounts", "protected_secrets"),
+        *("pod_template_fields", "priority_classes", "runtime_classes"),
+        mode="before",
     )
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("pod_template_fields")
+    @classmethod
+    def _known_paths(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for path in value:
+            if not _FIELD.fullmatch(path):
+                raise ValueError(
+                    f"{path!r} is no path of a podTemplate's field; write for instance "
+                    "spec.dnsConfig, spec.volumes[].configMap or spec.containers[worker].ports"
+                )
         return value
 
     @field_validator("worker_images")

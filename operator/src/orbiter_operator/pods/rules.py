@@ -1,9 +1,10 @@
 """What a worker's pod may not have, whoever asks for it: Orbiter's own Secrets, or an identity.
 
-Looked at is the pod as it would be made, without what the operator itself adds. Some of it the
-resource definitions refuse before; here nothing gets through, whichever version of them is
-installed. Pure, and total: an overlay that makes no pod is explained too. Used where
-specs are read (`tasks/observed`, `sessions/observed`).
+First a podTemplate has to keep to its list (`allowlist`). The chart may have lengthened that, so
+then the pod is looked at as it would be made, without what the operator itself adds. Most of it the
+API server refuses before; here nothing gets through, whichever version of the chart and of the
+resource definitions is installed. Pure, and total: an overlay that makes no pod is explained too.
+Used where specs are read (`tasks/observe`, `sessions/observe`).
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 from orbiter_contracts.bounds import one_line
 from orbiter_operator.kube.models import Agent, Workspace
 from orbiter_operator.kube.names import MANAGED_BY, OWN_LABELS, WORKER
+from orbiter_operator.pods.allowlist import is_one_of, template_error
 from orbiter_operator.pods.overlay import MERGE_KEYS
 from orbiter_operator.pods.template import IDENTITY, Object, WorkerDefaults, lay_over
 
@@ -48,7 +50,9 @@ def pod_error(
         defaults: What the installation says about every worker.
     """
     problems = _named_secrets(agent, workspace, defaults)
-    if problem := next(problems, None) or next(_shape(overlay), None):
+    problem = next(problems, None) or next(_shape(overlay), None)
+    problem = problem or next(_secrets_in(overlay.get("spec") or {}, defaults), None)
+    if problem := problem or template_error(overlay, defaults):
         return problem
     pod: Object = lay_over(agent, workspace, overlay, defaults)["spec"]
     trusted = pod.get("serviceAccountName") in defaults.allowed_service_accounts
@@ -72,11 +76,8 @@ def _named_secrets(agent: Agent, workspace: Workspace, defaults: WorkerDefaults)
 
 
 def is_ours(name: object, defaults: WorkerDefaults) -> bool:
-    """Whether a Secret of this name is Orbiter's own; a name that ends with * is a beginning."""
-    return isinstance(name, str) and any(
-        name.startswith(own[:-1]) if own.endswith("*") else name == own
-        for own in (defaults.redis_secret, *defaults.protected_secrets)
-    )
+    """Whether a Secret of this name is Orbiter's own."""
+    return is_one_of(name, (defaults.redis_secret, *defaults.protected_secrets))
 
 
 def _secret(where: str, name: str) -> str:
@@ -165,12 +166,18 @@ def _worker(agent: Agent, pod: Object) -> Iterator[str]:
             yield _sentence(path, item["subPathExpr"], why)
 
 
-def _everywhere(pod: Object, defaults: WorkerDefaults, *, trusted: bool) -> Iterator[str]:
-    """References to our Secrets, tokens and the node's files, in whatever part of the pod."""
+def _secrets_in(pod: Object, defaults: WorkerDefaults) -> Iterator[str]:
+    """References to our Secrets, in whatever part of a pod."""
     for path, key, value, _, secret in _walk(pod, f"{_OVERLAY}.spec"):
         names_a_secret = "secret" in key.lower() or (secret and key == "name")
         if names_a_secret and is_ours(value, defaults):
             yield _secret(path, str(value))
+
+
+def _everywhere(pod: Object, defaults: WorkerDefaults, *, trusted: bool) -> Iterator[str]:
+    """References to our Secrets, tokens and the node's files, in whatever part of the pod."""
+    yield from _secrets_in(pod, defaults)
+    for path, key, value, _, _ in _walk(pod, f"{_OVERLAY}.spec"):
         if key in _TOKENS and value is not None and not trusted:
             why = (
                 "a token, which a worker does not get; leave it out, or use a service account of "

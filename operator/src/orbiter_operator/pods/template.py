@@ -68,6 +68,10 @@ class WorkerDefaults(NamedTuple):
     protected_secrets: tuple[str, ...] = ()
     allowed_service_accounts: tuple[str, ...] = ()
     redis_ca_key: str = ""
+    template_fields: tuple[str, ...] = ()
+    priority_classes: tuple[str, ...] = ()
+    runtime_classes: tuple[str, ...] = ()
+    tolerations: tuple[Object, ...] = ()
 
 
 def worker_template(
