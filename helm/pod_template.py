@@ -8,7 +8,7 @@ fails when they differ.
 import json
 from pathlib import Path
 
-from orbiter_operator.pods.allowed_fields import MAX_ITEMS, TABLE
+from orbiter_operator.pods.allowlist import MAX_ITEMS, TABLE
 from orbiter_operator.pods.overlay import MERGE_KEYS
 
 FILE = Path(__file__).parent / "orbiter" / "files" / "pod-template.json"

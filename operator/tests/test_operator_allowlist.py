@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from orbiter_operator.sessions.observed import read_session_spec
 from support.pod_templates import ACCEPTED, HINTS, REFUSAL, REFUSED, Object, pod, worker
 from support.running_sessions import DEFAULTS
 
-from orbiter_operator.pods.allowed_fields import MAX_ITEMS, TABLE, allowed
-from orbiter_operator.pods.allowlist import nearest, template_error
-from orbiter_operator.tasks.observed import read_spec
+from orbiter_operator.pods.allowlist import MAX_ITEMS, TABLE, allowed, nearest, template_error
+from orbiter_operator.sessions.observe import read_session_spec
+from orbiter_operator.tasks.observe import read_spec
 
 TOLERATION = {"key": "gpu", "operator": "Exists", "tolerationSeconds": 300}
 

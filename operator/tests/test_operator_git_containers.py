@@ -18,6 +18,10 @@ DEFAULTS = WorkerDefaults(
     resources={"requests": {"cpu": "1"}, "limits": {"cpu": "2", "memory": "1Gi"}},
     grace_seconds=60,
     job_ttl_seconds=3600,
+    template_fields=(
+        *("spec.initContainers", "spec.volumes"),
+        *(f"spec.containers[worker].{name}" for name in ("volumeMounts", "securityContext")),
+    ),
 )
 URL = "https://example.com/r.git"
 SECRET = {"credentialsSecretRef": {"name": "git-key"}}

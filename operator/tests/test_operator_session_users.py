@@ -19,9 +19,10 @@ from support.running_sessions import running_sessions
 from support.talks import NAMESPACE, Talks
 
 from orbiter_contracts import queues
+from orbiter_operator.kube.names import SESSION_SECRETS
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.cache import session_key
-from orbiter_operator.sessions.users import SECRETS, SessionUsers
+from orbiter_operator.sessions.users import SessionUsers
 
 MASTER_KEY = "an installation's own"
 ALICE, BOB, MALLORY = (
@@ -222,7 +223,7 @@ def test_passwords_and_secrets_of_two_sessions_and_of_two_installations_differ(w
     assert len({item.secret for item in made}) == 5
     assert len({item.password for item in made}) == 4  # a session made anew has its old user
     assert ours.credentials(ALICE, "u1") == users_of(world).credentials(ALICE, "u1")
-    assert all(item.secret.startswith(SECRETS) for item in made)
+    assert all(item.secret.startswith(SESSION_SECRETS) for item in made)
 
 
 def test_the_secret_says_where_redis_is_and_belongs_to_its_session(world):

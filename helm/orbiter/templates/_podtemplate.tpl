@@ -1,6 +1,6 @@
 {{/*
 What a podTemplate may say, in CEL. files/pod-template.json is the operator's own table
-(operator/src/orbiter_operator/pods/allowed_fields.py), in which `workers.podTemplate.allow` adds
+(operator/src/orbiter_operator/pods/allowlist.py), in which `workers.podTemplate.allow` adds
 fields; the sentences are those of allowlist.py beside it.
 */}}
 

@@ -31,7 +31,6 @@ from orbiter_operator.sessions.cache import KIND as SESSION
 from orbiter_operator.sessions.metrics import GAUGES as SESSION_GAUGES
 from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.reconcile import Sessions
-from orbiter_operator.sessions.users import SECRETS
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.intake import Intake
@@ -285,7 +284,7 @@ def _worker_defaults(settings: Settings) -> WorkerDefaults:
         grace_seconds=settings.termination_grace_seconds,
         job_ttl_seconds=settings.job_ttl_seconds,
         adopt_namespace=settings.adopt_namespace,
-        protected_secrets=(*settings.protected_secrets, f"{SECRETS}*"),
+        protected_secrets=settings.protected_secrets,
         allowed_service_accounts=settings.allowed_service_accounts,
         template_fields=settings.pod_template_fields,
         priority_classes=settings.priority_classes,

@@ -77,7 +77,7 @@ def _named_secrets(agent: Agent, workspace: Workspace, defaults: WorkerDefaults)
 
 def is_ours(name: object, defaults: WorkerDefaults) -> bool:
     """Whether a Secret of this name is Orbiter's own."""
-    return is_one_of(name, (defaults.redis_secret, *defaults.protected_secrets))
+    return is_one_of(name, defaults.own_secrets)
 
 
 def _secret(where: str, name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from orbiter_contracts.environment import HANDOVER_DIR, SECRET_ENV, agent_environment
 from orbiter_operator.kube.models import Agent, Workspace
-from orbiter_operator.kube.names import WORKER
+from orbiter_operator.kube.names import SESSION_SECRETS, WORKER
 from orbiter_operator.pods.git_containers import (
     HANDOVER_MOUNT,
     git_containers,
@@ -72,6 +72,11 @@ class WorkerDefaults(NamedTuple):
     priority_classes: tuple[str, ...] = ()
     runtime_classes: tuple[str, ...] = ()
     tolerations: tuple[Object, ...] = ()
+
+    @property
+    def own_secrets(self) -> tuple[str, ...]:
+        """Secrets of Orbiter itself, which no spec may name; `NAME*` are all that begin so."""
+        return (self.redis_secret, f"{SESSION_SECRETS}*", *self.protected_secrets)
 
 
 def worker_template(

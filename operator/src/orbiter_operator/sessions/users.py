@@ -22,12 +22,17 @@ from orbiter_contracts.queues import LIFECYCLE, dead_letter, po_input, po_keys, 
 from orbiter_contracts.queues import po_snapshot as snapshot_key
 from orbiter_operator.kube.client import RefusedError
 from orbiter_operator.kube.models import Refusal
-from orbiter_operator.kube.names import APP_NAME, MANAGED_BY, MANAGER, WORKER_APP, Key
+from orbiter_operator.kube.names import (
+    APP_NAME,
+    MANAGED_BY,
+    MANAGER,
+    SESSION_SECRETS,
+    WORKER_APP,
+    Key,
+)
 
 log = structlog.get_logger(__name__)
 Object = dict[str, Any]
-SECRETS = "orbiter-session-"
-"""How the names of sessions' Secrets begin; no spec may name one."""
 URL_KEY = "url"
 _SUFFIX = 10
 _CHECK_SECONDS = 2.0
@@ -113,7 +118,9 @@ class SessionUsers:
         """User, password and Secret of a session; those of another master key are others."""
         user = f"s:{key.namespace}:{key.name}"
         suffix = self._derived(f"secret {user} {uid}")[:_SUFFIX]
-        return Credentials(user, self._derived(f"password {user}"), f"{SECRETS}{key.name}-{suffix}")
+        return Credentials(
+            user, self._derived(f"password {user}"), f"{SESSION_SECRETS}{key.name}-{suffix}"
+        )
 
     def secret(self, key: Key, uid: str) -> Object:
         """The Secret of a session's worker."""
