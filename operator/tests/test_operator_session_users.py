@@ -249,6 +249,7 @@ async def test_a_session_is_answered_with_a_user_of_its_own(world, talks):
             "containers"
         ]
         source = {item["name"]: item.get("valueFrom") for item in container["env"]}["REDIS_URL"]
+        assert {"name": "SESSION_USERS", "value": "Own"} in container["env"]
         reference = {"name": secret["metadata"]["name"], "key": "url"}
         assert source == {"secretKeyRef": reference}
         async with Redis.from_url(secret["stringData"]["url"], protocol=2) as worker:

@@ -60,11 +60,13 @@ async def test_users_of_another_namespace_have_records_of_their_own(
     assert json.loads(await queues.redis.get(RECORD))["session_id"] == SESSION
 
 
-@pytest.mark.parametrize("namespace", ["team-a"], indirect=True)
-async def test_in_a_namespace_a_session_answers_its_own_user_and_nobody_else(
-    wrappers: Wrappers, queues: Queues, talkative: FakeClaude
+@pytest.mark.parametrize(
+    ("namespace", "env"), [("team-a", {}), ("", {"SESSION_USERS": "Own"})], indirect=["namespace"]
+)
+async def test_a_session_that_has_one_user_answers_nobody_else(
+    wrappers: Wrappers, queues: Queues, talkative: FakeClaude, env: dict[str, str]
 ) -> None:
-    start(wrappers, USER_ID="7")
+    start(wrappers, USER_ID="7", **env)
     await queues.message("mine", user_id=9, request_id="r-1")
     await queues.message("hi", user_id=7, request_id="r-2")
     refused, answer = await queues.answers(2)

@@ -70,7 +70,7 @@ class Settings(BaseSettings):
     )
     redis_secret_name: str = Field(
         "orbiter-redis",
-        description="Secret with the keys developer-url and po-url in each namespace with workers",
+        description="Secret with developer-url, and with po-url where sessions share a user",
     )
     redis_ca_key: str = Field(
         "",

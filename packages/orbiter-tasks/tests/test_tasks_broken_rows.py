@@ -179,6 +179,13 @@ def test_an_object_of_an_unknown_phase_is_a_failed_task():
     assert "'Dreaming'" in read(obj(status={"phase": "Dreaming"})).error
 
 
+@pytest.mark.parametrize("attempts", [1001, 2**31, 2**63, 10**400])
+def test_an_object_of_countless_attempts_is_a_failed_task(attempts):
+    task = read(obj(status={"attempts": attempts, "phase": "Running"}))
+    assert task.state is TaskState.FAILED
+    assert "status.attempts is" in task.error
+
+
 @pytest.mark.parametrize("record", ["{", "[]", "[" * 100_000, '{"created_at": "long ago"}'])
 def test_an_annotation_that_somebody_else_wrote_is_left_out(record):
     task = read(obj(metadata={"annotations": {RECORD: record}}))

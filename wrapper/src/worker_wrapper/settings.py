@@ -119,6 +119,7 @@ class Settings(BaseSettings):
         pattern=rf"^{PREFIX_PATTERN}{BARE.session_records()}([a-z0-9-]+:)?$",
         description=f"{BARE.session_records()} or {BARE.session_records('NAMESPACE')}",
     )
+    session_users: Literal["Any", "Own"] = Field("Any", description="Any or Own (of USER_ID only)")
     session_idle_seconds: AtLeastOne = Field(_RULES.idle_seconds, description=_COUNT)
     session_max_tokens: AtLeastOne = Field(_RULES.max_tokens, description=_COUNT)
     session_topic_similarity: Annotated[AboveZero, Field(le=1)] | None = Field(

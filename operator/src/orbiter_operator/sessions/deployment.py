@@ -45,6 +45,8 @@ def build_template(
     """
     environment = _environment(worker_id, spec)
     environment["SESSION_RECORD_PREFIX"] = records_of(namespace, defaults)
+    if redis_secret[0] != defaults.redis_secret:
+        environment["SESSION_USERS"] = "Own"  # its Redis user has no other user's record
     overlay: Object = spec.pod_template or {}
     template = worker_template(
         spec.agent,

@@ -95,12 +95,11 @@ class PO:
         Raises:
             BeyondUseError: The message is answered, but this process would fail at the next too.
         """
-        worker = self._worker
-        claim = POClaim(self._stream, entry, worker.settings.keys, worker.settings.worker_id)
+        worker, settings = self._worker, self._worker.settings
+        claim = POClaim(self._stream, entry, settings.keys, settings.worker_id)
         try:
-            message = read_message(
-                entry, worker.settings.user_id, alone=bool(worker.settings.key_prefix)
-            )
+            alone = bool(settings.key_prefix) or settings.session_users == "Own"
+            message = read_message(entry, settings.user_id, alone=alone)
         except InvalidMessageError as error:
             worker.log.warning("dead_letter", entry=entry.id, reason=str(error))
             await self._refuse(claim, "InvalidMessage", str(error))

@@ -37,6 +37,8 @@ _PHASES = {
 }
 _STATES = {phase: state for state, phase in _PHASES.items()}
 _LINE = 140
+MOST_ATTEMPTS = 1000
+"""More than retries and answers of one task can make; each takes room in its history."""
 _KEPT = {"state", "result", "error", "events", "updated_at", "owner", "lease_until"}
 
 
@@ -162,6 +164,8 @@ def _history(obj: Object, created: datetime) -> list[TaskEvent]:
     state = _STATES[status.get("phase") or "Pending"]
     story = _Story(obj["metadata"]["name"], _time(status.get("startTime"), created))
     latest = status.get("attempts", 0)
+    if latest > MOST_ATTEMPTS:
+        raise ValueError(f"status.attempts is {latest}, and no task has more than {MOST_ATTEMPTS}")
     for attempt in range(1, latest):
         asked = request_id(obj, attempt)
         story.over(asked in answers, "", answers.get(asked))
