@@ -217,7 +217,8 @@ def test_no_worker_may_have_a_secret_of_the_installation(
     cluster: Cluster, changes: tuple[str, ...], protected: list[str]
 ) -> None:
     told = environment(render(cluster, *changes))["ORBITER_PROTECTED_SECRETS"]
-    assert told == ",".join(["sh.helm.release.v1.orbiter.*", *protected])
+    ours = ["sh.helm.release.v1.orbiter.*", "orbiter-session-*"]
+    assert told == ",".join([*ours, *protected])
 
 
 def test_the_service_accounts_that_a_template_may_choose_are_the_values(cluster: Cluster) -> None:

@@ -68,7 +68,7 @@ def test_all_parts_have_a_url_with_tls_and_the_ca_beside_it(cluster: Cluster) ->
     items = render(cluster, *GIVEN)
     operator, workers = data(items, "orbiter-redis-operator"), data(items, "orbiter-redis")
     assert operator["ca.crt"] == workers["ca.crt"] == "PEM"
-    for url in (operator["url"], workers["developer-url"], workers["po-url"]):
+    for url in (operator["url"], workers["developer-url"]):
         parts = urlsplit(url)
         assert (parts.scheme, parts.hostname) == ("rediss", "orbiter-redis.orbiter-system.svc")
         assert parts.query == "ssl_ca_certs=/etc/orbiter/redis/ca.crt"
