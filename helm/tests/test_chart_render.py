@@ -79,6 +79,7 @@ def test_a_misspelt_value_is_refused_by_helm_too(cluster: Cluster) -> None:
     ("setting", "sentence"),
     [
         ("watchNamespaces={team-a}", 'workers.namespaces has "default", which the operator does'),
+        ("workers.namespaces={default,1team}", 'workers.namespaces has "1team", and adoption'),
         ("adoption.namespace=elsewhere", 'adoption.namespace is "elsewhere", where no worker can'),
     ],
 )

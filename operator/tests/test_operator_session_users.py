@@ -78,8 +78,8 @@ async def running(users: SessionUsers) -> AsyncIterator[None]:
 @pytest.fixture
 async def mallory(world, users) -> AsyncIterator[Redis]:
     """The worker of one session; that of another one has a conversation going."""
-    await users.ensure(ALICE, HERS, HER_RECORD)
-    await users.ensure(MALLORY, MINE, MY_RECORD)
+    await users.ensure(ALICE, "u1", HERS, HER_RECORD)
+    await users.ensure(MALLORY, "u1", MINE, MY_RECORD)
     for worker in (HERS, MINE):
         await world.redis.xadd(queues.po_input(worker), {"data": "{}"})
         await world.redis.xgroup_create(queues.po_input(worker), queues.PO_GROUP, id="0")
@@ -151,6 +151,8 @@ async def test_a_worker_gets_at_nothing_of_another_session_and_at_all_of_its_own
         ("XADD", queues.DEVELOPER_OUTPUT, "*", "data", "{}"),
         ("UNLINK", queues.po_input(MINE)),
         ("ACL", "SETUSER", "s:other:mallory", "~*", "+@all"),
+        ("EXPIRE", queues.po_input(MINE), 1),
+        ("EXPIRE", queues.dead_letter(queues.po_output(MINE)), 1),
         ("ACL", "LIST"),
         ("ACL", "GETUSER", "s:team:alice"),
         ("CONFIG", "GET", "*"),
@@ -203,7 +205,7 @@ async def test_a_redis_that_has_lost_its_users_gets_all_of_them_again(own_redis_
             redis, url=own_redis_server.url, master_key=MASTER_KEY, shared_secret=("", "")
         )
         for key in keys:
-            await users.ensure(key, f"team.{key.name}", f"session:user:{key.name}")
+            await users.ensure(key, "u1", f"team.{key.name}", f"session:user:{key.name}")
         await users.restore()
         own_redis_server.kill()
         own_redis_server.start()
@@ -221,7 +223,7 @@ def test_passwords_and_secrets_of_two_sessions_and_of_two_installations_differ(w
         theirs.credentials(ALICE, "u1"),
     ]
     assert len({item.secret for item in made}) == 5
-    assert len({item.password for item in made}) == 4  # a session made anew has its old user
+    assert len({item.password for item in made}) == 5  # also of a session that was made anew
     assert ours.credentials(ALICE, "u1") == users_of(world).credentials(ALICE, "u1")
     assert all(item.secret.startswith(SESSION_SECRETS) for item in made)
 

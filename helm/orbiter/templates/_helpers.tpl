@@ -120,6 +120,12 @@ imagePullSecrets:
 {{- fail (printf "networkPolicy.egressByNamespace has %q, where no worker can run: add it to workers.namespaces" $namespace) -}}
 {{- end -}}
 {{- end -}}
+{{- $adopts := include "orbiter.adoption.namespace" . -}}
+{{- range .Values.workers.namespaces -}}
+{{- if and $adopts (ne . $adopts) (regexMatch "^[0-9]" .) -}}
+{{- fail (printf "workers.namespaces has %q, and adoption.namespace is %q, whose chat front ends keep the records session:user:NUMBER: give it another name, or set adoption.enabled=false" . $adopts) -}}
+{{- end -}}
+{{- end -}}
 {{- with include "orbiter.adoption.namespace" . -}}
 {{- if not (has . $.Values.workers.namespaces) -}}
 {{- fail (printf "adoption.namespace is %q, where no worker can run: add it to workers.namespaces" .) -}}

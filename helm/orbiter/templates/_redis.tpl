@@ -89,6 +89,12 @@ save ""
 maxmemory {{ .Values.redis.maxMemory }}
 maxmemory-policy noeviction
 tcp-keepalive 60
+# What is under way for clients counts beside that: nobody's unfinished request or unread reply may
+# take the container's memory.
+proto-max-bulk-len 64mb
+client-query-buffer-limit 64mb
+client-output-buffer-limit normal 128mb 64mb 60
+maxmemory-clients 30%
 # Who connects and says nothing is sent away, so that nobody can hold all places. A blocked read is
 # not idle; what else our programs leave open they open again.
 timeout 120

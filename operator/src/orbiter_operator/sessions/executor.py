@@ -98,7 +98,7 @@ class SessionExecutor:
             return
         record = f"{records_of(key.namespace, self._defaults)}{observed.spec.user_id}"
         if observed.queue is not None:
-            await self._users.ensure(key, observed.worker_id, record)
+            await self._users.ensure(key, observed.uid, observed.worker_id, record)
         # What somebody has deleted, a pod that is made meanwhile waits for.
         missed = any(pod.waiting_reason in CONFIG_PROBLEMS for pod in observed.pods)
         if not missed and not any(isinstance(action, Apply) for action in plan.actions):

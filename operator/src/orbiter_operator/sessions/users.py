@@ -48,7 +48,7 @@ _CONSUME = (
 )
 _SCRIPTS = ("+eval", "+evalsha", "+script|load", "+script|exists")
 _KEEP = (
-    *("+exists", "+expire", "+type", "+ttl", "+get", "+hget", "+hmget", "+hgetall", "+hset"),
+    *("+exists", "+type", "+ttl", "+get", "+hget", "+hmget", "+hgetall", "+hset"),
     *("+hsetnx", "+hdel", "+hincrbyfloat", "+rpush", "+ltrim", "+lrange"),
 )
 
@@ -57,8 +57,9 @@ def user_rules(worker_id: str, record: str) -> tuple[str, ...]:
     """What the user of a session may do, as `ACL SETUSER` has it; without a password.
 
     A script is refused unless one part of the rules covers all its keys, and each command in it is
-    looked at again. So a worker can publish a lifecycle event, and nothing else, in the stream that
-    all workers share. It cannot add a message to its own input either.
+    looked at again. So a worker can publish a lifecycle event in the stream that all workers share,
+    and neither read nor delete one there (but XADD may trim). It cannot add a message to its own
+    input either.
 
     Args:
         worker_id: The session's worker id.
@@ -66,10 +67,14 @@ def user_rules(worker_id: str, record: str) -> tuple[str, ...]:
     """
     keys = [f"~{key}" for key in (*po_keys(worker_id), record)]
     output, stream = po_output(worker_id), po_input(worker_id)
+    # A stream that expired could come back as another kind of key, and stop whoever reads many.
+    lasting = {stream, output, dead_letter(stream), dead_letter(output)}
+    passing = [f"~{key}" for key in (*po_keys(worker_id), record) if key not in lasting]
     added = (output, dead_letter(output), dead_letter(stream), LIFECYCLE)
     return (
         *("resetchannels", *keys, "-@all", *_CONNECTION, *_CONSUME, *_SCRIPTS, *_KEEP),
         f"(+eval +evalsha {' '.join(keys)} ~{LIFECYCLE})",
+        f"(+expire {' '.join(passing)})",
         f"(+xadd {' '.join(f'~{key}' for key in added)})",
         f"(+set ~{snapshot_key(worker_id)} ~{record})",
     )
@@ -102,7 +107,7 @@ class SessionUsers:
         self._url = url
         self._master_key = master_key.encode()
         self._shared_secret = shared_secret
-        self._applied: dict[Key, tuple[str, str]] = {}
+        self._applied: dict[Key, tuple[str, str, str]] = {}
         self._run_id = ""
 
     @property
@@ -119,7 +124,7 @@ class SessionUsers:
         user = f"s:{key.namespace}:{key.name}"
         suffix = self._derived(f"secret {user} {uid}")[:_SUFFIX]
         return Credentials(
-            user, self._derived(f"password {user}"), f"{SESSION_SECRETS}{key.name}-{suffix}"
+            user, self._derived(f"password {user} {uid}"), f"{SESSION_SECRETS}{key.name}-{suffix}"
         )
 
     def secret(self, key: Key, uid: str) -> Object:
@@ -142,21 +147,21 @@ class SessionUsers:
             "stringData": {URL_KEY: urlunsplit(parts._replace(netloc=login))},
         }
 
-    async def ensure(self, key: Key, worker_id: str, record: str) -> None:
+    async def ensure(self, key: Key, uid: str, worker_id: str, record: str) -> None:
         """Let the session's worker in, unless that was done before.
 
         Raises:
             RedisError: Redis did not answer.
             RefusedError: Redis does not let the operator manage users.
         """
-        if self.managed and self._applied.get(key) != (worker_id, record):
+        if self.managed and self._applied.get(key) != (uid, worker_id, record):
             try:
-                await self._execute(*self._set_user(key, worker_id, record))
+                await self._execute(*self._set_user(key, uid, worker_id, record))
             except ResponseError as error:
                 raise RefusedError(
                     Refusal(status=403, reason="UserNotMade", message=_MAY_NOT.format(error))
                 ) from error
-            self._applied[key] = (worker_id, record)
+            self._applied[key] = (uid, worker_id, record)
 
     async def remove(self, key: Key) -> None:
         """Let a deleted session's worker in no more; whoever is connected in its name is cut off.
@@ -189,16 +194,16 @@ class SessionUsers:
         began, known = time.monotonic(), list(self._applied.items())
         for start in range(0, len(known), _AT_ONCE):
             async with self._redis.pipeline(transaction=False) as pipeline:
-                for key, (worker_id, record) in known[start : start + _AT_ONCE]:
-                    if key in self._applied:
-                        pipeline.execute_command(*self._set_user(key, worker_id, record))
+                for key, given in known[start : start + _AT_ONCE]:
+                    if self._applied.get(key) == given:
+                        pipeline.execute_command(*self._set_user(key, *given))
                 await pipeline.execute()
         self._run_id = run_id
         if known:
             log.info("users restored", users=len(known), seconds=time.monotonic() - began)
 
-    def _set_user(self, key: Key, worker_id: str, record: str) -> tuple[str, ...]:
-        user, password, _ = self.credentials(key, "")
+    def _set_user(self, key: Key, uid: str, worker_id: str, record: str) -> tuple[str, ...]:
+        user, password, _ = self.credentials(key, uid)
         digest = hashlib.sha256(password.encode()).hexdigest()
         return ("ACL", "SETUSER", user, "reset", "on", f"#{digest}", *user_rules(worker_id, record))
 
