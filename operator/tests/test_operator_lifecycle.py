@@ -359,23 +359,23 @@ def forge(world, namespace, name, entry, **spec):
 
 
 @pytest.mark.parametrize(
-    ("namespace", "name"),
+    ("place", "name"),
     [("other", "thief"), ("other", None), (NAMESPACE, "thief")],
     ids=["another namespace", "another namespace, right name", "another name"],
 )
 async def test_a_task_that_claims_a_queue_entry_it_was_not_made_of_runs_its_own_prompt(
-    world, namespace, name
+    world, place, name
 ):
     message = DeveloperWorkerInput(request_id="theirs", task_id="t", prompt="ok secret")
     entry = await world.redis.xadd(DEVELOPER_INPUT, encode(message))
     made = task_name(entry)
-    forge(world, namespace, name or made, entry)
-    thief = f"{namespace}/{name or made}"
+    forge(world, place, name or made, entry)
+    thief = f"{place}/{name or made}"
     await world.start_operator(adopt_namespace=NAMESPACE)
     assert (await world.until(made, "Completed"))["requestId"] == "theirs"
 
     def ended():
-        status = world.api.get("agenttasks", namespace, name or made).get("status") or {}
+        status = world.api.get("agenttasks", place, name or made).get("status") or {}
         return status if status.get("phase") == "Completed" else None
 
     status = await eventually(ended)
