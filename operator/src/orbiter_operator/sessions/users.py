@@ -20,6 +20,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from orbiter_contracts.queues import LIFECYCLE, dead_letter, po_input, po_keys, po_output
 from orbiter_contracts.queues import po_snapshot as snapshot_key
+from orbiter_contracts.redis_users import session_user
 from orbiter_operator.kube.client import RefusedError
 from orbiter_operator.kube.models import Refusal
 from orbiter_operator.kube.names import (
@@ -29,6 +30,7 @@ from orbiter_operator.kube.names import (
     SESSION_SECRETS,
     WORKER_APP,
     Key,
+    owner_reference,
 )
 
 log = structlog.get_logger(__name__)
@@ -121,7 +123,7 @@ class SessionUsers:
 
     def credentials(self, key: Key, uid: str) -> Credentials:
         """User, password and Secret of a session; those of another master key are others."""
-        user = f"s:{key.namespace}:{key.name}"
+        user = session_user(key.namespace, key.name)
         suffix = self._derived(f"secret {user} {uid}")[:_SUFFIX]
         return Credentials(
             user, self._derived(f"password {user} {uid}"), f"{SESSION_SECRETS}{key.name}-{suffix}"
@@ -132,7 +134,6 @@ class SessionUsers:
         user, password, name = self.credentials(key, uid)
         parts = urlsplit(self._url)
         login = f"{quote(user, safe='')}:{password}@{parts.netloc.rpartition('@')[2]}"
-        owner = {"apiVersion": "orbiter.dev/v1alpha1", "kind": "POSession"}
         return {
             "apiVersion": "v1",
             "kind": "Secret",
@@ -140,7 +141,7 @@ class SessionUsers:
                 "name": name,
                 "namespace": key.namespace,
                 "labels": {MANAGED_BY: MANAGER, APP_NAME: WORKER_APP},
-                "ownerReferences": [owner | {"name": key.name, "uid": uid, "controller": True}],
+                "ownerReferences": [owner_reference("POSession", key.name, uid)],
             },
             "type": "Opaque",
             "immutable": True,
