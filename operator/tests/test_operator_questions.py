@@ -64,7 +64,9 @@ async def test_a_round_costs_no_more_writes_than_its_two_lines(world):
     answer(world, "cheap", "ok")
     await world.until("cheap", "Completed")
     await eventually(lambda: world.events("cheap") == ["InputRequired", "Completed"])
-    assert world.api.writes - before == 4, "a Job, Running, Completed and its Event"
+    # the line Running may be written before the new Job's Pod is seen: its name is then a write
+    needed = 4  # a Job, Running, Completed and its Event
+    assert world.api.writes - before in (needed, needed + 1), world.api.requests
 
 
 async def test_several_rounds_work_and_the_session_is_forgotten_at_the_end(world):

@@ -14,6 +14,7 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from orbiter_contracts import AGENT_TYPES
+from orbiter_contracts.queues import BARE, Keys
 from orbiter_contracts.redis_url import read_redis_url
 
 PREFIX = "ORBITER_"
@@ -51,6 +52,11 @@ class Settings(BaseSettings):
         repr=False,
         description="What the passwords of the sessions' own Redis users follow from; the "
         "operator's user has to manage users. Empty: all sessions share the user of po-url",
+    )
+    key_prefixes: bool = Field(
+        False,
+        description="Whether each namespace but ORBITER_ADOPT_NAMESPACE has keys of its own in "
+        "Redis, behind {NAMESPACE}:",
     )
     watch_namespaces: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Namespaces to serve, separated by commas; empty means the whole cluster"
@@ -198,6 +204,16 @@ class Settings(BaseSettings):
     def redis_address(self) -> str:
         """The Redis URL without user, password and options, for logs and status."""
         return read_redis_url(self.redis_url).shown
+
+    def keys(self, namespace: str) -> Keys:
+        """The Redis keys of what is in `namespace`.
+
+        Those without a prefix are the namespace's that entries are adopted in: who puts entries on
+        the queue under the names that a standalone worker reads is that one tenant.
+        """
+        if not self.key_prefixes or namespace == self.adopt_namespace:
+            return BARE
+        return Keys.of_namespace(namespace)
 
     def job_limit(self, namespace: str) -> int:
         """How many Jobs may run at the same time in `namespace`."""
