@@ -1,6 +1,8 @@
 """Many sleeping sessions on a few connections: a message for one of them is noticed at once."""
 
 import asyncio
+import gc
+import warnings
 
 import pytest
 from redis.exceptions import ResponseError
@@ -61,6 +63,27 @@ async def test_a_message_wakes_its_session_and_no_other(woken, redis):
     await redis.xadd(po_input("two"), {"data": "{}"})
     await woken.hears(redis, "one")
     assert woken.keys == ["two", "one"]
+
+
+async def test_an_end_that_is_told_twice_closes_the_connection(redis_server, redis):
+    async with (
+        redis_client(redis_server.url) as client,
+        blocking_client(redis_server.url) as reader,
+    ):
+        waker = Waker(redis=client, reader=reader, woken=lambda key, entry: None, shard_size=10)
+        waker.watch("one", "one", "0-0")
+        (shard,) = waker._shards
+        reading = asyncio.create_task(shard.read())
+        await eventually(lambda: blocked(redis))
+        for _ in range(3):
+            reading.cancel()
+            await asyncio.sleep(0)
+        await asyncio.wait([reading])
+        del reading
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            gc.collect()
+        assert not [str(warning.message) for warning in caught]
 
 
 async def test_a_session_is_watched_from_the_last_message_that_is_known(woken, redis):

@@ -179,15 +179,21 @@ async def test_without_bubblewrap_it_refuses_and_says_what_to_do(monkeypatch):
     assert 'isolation="none"' in str(caught.value)
 
 
-async def test_where_namespaces_are_forbidden_it_refuses_with_the_reason(monkeypatch, tmp_path):
+@pytest.fixture
+def open_path():
+    """A directory open to every user; pytest's own is closed whenever another pytest begins."""
+    with tempfile.TemporaryDirectory() as made:
+        path = Path(made)
+        path.chmod(0o755)
+        yield path
+
+
+async def test_where_namespaces_are_forbidden_it_refuses_with_the_reason(monkeypatch, open_path):
     # as a kernel that forbids user namespaces lets bubblewrap end
-    fake = tmp_path / "bwrap"
+    fake = open_path / "bwrap"
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     fake.chmod(0o755)
-    for path in (*tmp_path.parents, tmp_path):
-        if path.owner() == Path.home().owner() and "pytest" in str(path):
-            path.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{open_path}:{os.environ['PATH']}")
     with pytest.raises(SandboxUnavailableError, match="No permissions to create new namespace"):
         async with LocalSandbox():
             pass

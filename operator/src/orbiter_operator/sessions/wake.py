@@ -10,6 +10,7 @@ all the same (a lost connection, a clock of Redis that went back) the resync rep
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import aclosing
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import structlog
@@ -140,7 +141,9 @@ class _Shard(Generic[K]):
         while True:
             self._client = None
             try:
-                async with self._reader.client() as connection:
+                # The client's own context leaves the connection open when it is cancelled twice.
+                async with aclosing(self._reader.client()) as connection:
+                    await connection.initialize()
                     self._client = await connection.client_id()
                     pause = _PAUSE_SECONDS
                     while True:
