@@ -77,6 +77,8 @@ def test_a_user_may_do_its_work(users: Tenancy, user: str, command: tuple[object
 
 
 NOT_THEIRS = [
+    (WORKER, ("XGROUP", "CREATE", OURS.developer_input, "g", "0")),
+    (SESSION, ("XGROUP", "CREATE", OURS.po_input("alice"), "g", "0")),
     (WORKER, ("XADD", OURS.developer_input, "*", "data", "{}")),
     (WORKER, ("SET", OURS.attempt_record("9f1c", 1), "x")),
     (WORKER, ("SET", OURS.developer_output, "x")),
