@@ -8,8 +8,10 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, RedisError
 from support.eventually import eventually
+from support.redis_server import RedisServer
 
 from orbiter_contracts.functions import FUNCTIONS
 from orbiter_contracts.lease_scripts import TAKE
@@ -94,7 +96,7 @@ async def test_a_removed_user_is_cut_off_and_does_not_come_back(own_redis_server
     async with client_of(users.url("p:team")) as producer:
         assert await producer.xadd(BARE.developer_input, {"data": "{}"})
         await users.remove("p:team")
-        with pytest.raises(RedisError, match=r"(?i)closed|username-password"):
+        with pytest.raises(RedisError, match=r"(?i)closed|reset|username-password"):
             await producer.xlen(BARE.developer_output)
     own_redis_server.kill()
     own_redis_server.start()
@@ -204,3 +206,63 @@ async def test_a_namespace_is_let_in_and_out_again(redis, users, keys):
         assert await worker.fcall(TAKE.function, 1, lease, "t", "", "1", "p", "h", 12) == []
     await namespaces.dismiss("team-a")
     assert not any([await lets_in(url) for url in urls])
+
+
+def of_generation(redis: Redis, server: RedisServer, generation: int) -> RedisUsers:
+    return RedisUsers(redis, url=server.url, master_key=MASTER_KEY, generation=generation)
+
+
+async def test_a_new_password_opens_beside_the_old_one_until_nobody_has_that(
+    own_redis_server, redis
+):
+    old, new, next_one = (of_generation(redis, own_redis_server, number) for number in (1, 2, 3))
+    urls = [users.url("p:team") for users in (old, new, next_one)]
+    await old.want("p:team", RULES)
+    assert [await lets_in(url) for url in urls] == [True, False, False]
+    async with client_of(urls[0]) as early, client_of(urls[1]) as late:
+        assert await early.ping()
+        await new.want("p:team", RULES, before=True)
+        assert [await lets_in(url) for url in urls] == [True, True, False]
+        assert await early.ping()  # on the connection it has
+        assert await late.ping()
+        await new.want("p:team", RULES)
+        assert [await lets_in(url) for url in urls] == [False, True, False]
+        with pytest.raises(RedisError, match=r"(?i)closed|reset|username-password"):
+            await early.ping()
+        with suppress(RedisConnectionError):
+            await late.ping()
+        assert await late.ping()  # on a new one
+    await next_one.want("p:team", RULES, before=True)
+    assert [await lets_in(url) for url in urls] == [False, True, True]
+
+
+async def test_both_passwords_open_a_redis_that_has_lost_its_users(own_redis_server, redis):
+    old, new = (of_generation(redis, own_redis_server, number) for number in (1, 2))
+    await new.want("p:team", RULES, before=True)
+    own_redis_server.kill()
+    own_redis_server.start()
+    await redis.connection_pool.disconnect()
+    await new.restore()
+    assert await lets_in(old.url("p:team"))
+    assert await lets_in(new.url("p:team"))
+
+
+async def test_in_the_first_generation_nobody_is_cut_off(redis, users):
+    await users.want("p:team", RULES)
+    async with client_of(users.url("p:team")) as producer:
+        assert await producer.ping()
+        await users.want("p:team", producer_rules(Keys.of_namespace("team")))
+        assert await producer.ping()
+    assert "cmdstat_client|kill" not in await redis.info("commandstats")
+
+
+async def test_an_operator_that_has_begun_anew_ends_what_an_old_password_has_opened(
+    own_redis_server, redis
+):
+    old, new = (of_generation(redis, own_redis_server, number) for number in (1, 2))
+    await old.want("p:team", RULES)
+    async with client_of(old.url("p:team")) as stolen:
+        assert await stolen.ping()
+        await new.want("p:team", RULES)
+        with pytest.raises(RedisError, match=r"(?i)closed|reset|username-password"):
+            await stolen.ping()

@@ -98,7 +98,12 @@ class Operator:
         self.capacity = Capacity(settings.job_limit)
         pending, attempts = PendingOutputs(), Attempts(redis)
         defaults = WorkerDefaults.of(settings)
-        self.users = RedisUsers(redis, url=settings.redis_url, master_key=settings.redis_master_key)
+        self.users = RedisUsers(
+            redis,
+            url=settings.redis_url,
+            master_key=settings.redis_master_key,
+            generation=settings.redis_password_generation,
+        )
         # Events of Jobs and Pods are many; what is urgent of them the workers tell by the queue.
         throttle = Throttle(UNHURRIED_SECONDS)
         events = EventPoster(kube, settings.identity)
