@@ -266,3 +266,32 @@ async def test_an_operator_that_has_begun_anew_ends_what_an_old_password_has_ope
         await new.want("p:team", RULES)
         with pytest.raises(RedisError, match=r"(?i)closed|reset|username-password"):
             await stolen.ping()
+
+
+PROGRAM = """#!lua name=orbiter
+redis.register_function('orbiter_endless', function() while true do end end)"""
+PROGRAMS = [
+    ("EVAL", "return 1", 0),
+    ("EVAL_RO", "return 1", 0),
+    ("EVALSHA", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", 0),
+    ("EVALSHA_RO", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", 0),
+    ("SCRIPT", "LOAD", "return 1"),
+    ("SCRIPT", "FLUSH"),
+    ("FUNCTION", "LOAD", "REPLACE", PROGRAM),
+    ("FUNCTION", "DELETE", "orbiter"),
+]
+
+
+@pytest.mark.parametrize("keys", [BARE, Keys.of_namespace("team-a")], ids=["shared", "own"])
+async def test_nobody_but_the_operator_makes_redis_run_a_program(redis, users, keys):
+    namespaces = NamespaceUsers(users, keys=lambda _: keys, records=keys.session_records)
+    session = "s:team-a:alice"
+    await users.want(session, session_rules(keys, "team-a.alice", keys.session_record(1)))
+    for url in (*await namespaces.admit("team-a"), users.url(session)):
+        async with client_of(url) as client:
+            for command in (*PROGRAMS, ("EVAL", "while true do end", 0)):
+                with pytest.raises(NoPermissionError):
+                    await client.execute_command(*command)
+    await redis.script_load("return 1")
+    for command in PROGRAMS:  # what the operator's user may
+        assert await redis.execute_command(*command)

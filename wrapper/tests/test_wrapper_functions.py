@@ -82,3 +82,34 @@ async def test_what_is_missing_is_waited_for(
     assert await wrapper.exit_code() == 0
     assert (await queues.output()).status == "success"
     assert PASSWORD not in wrapper.output
+
+
+async def test_a_password_is_changed_in_the_middle_of_a_turn_and_it_is_answered_once(
+    wrappers: Wrappers, queues: Queues, operator: Tenancy, fake_claude: FakeClaude
+) -> None:
+    operator.allow(SESSION, RULES[SESSION])
+    operator.load()
+    operator.join(BARE.po_input("po-1"), PO_GROUP)
+    fake_claude.hold()
+    wrapper = wrappers.start("po-1", WORKER_TYPE="po", USER_ID="7", **theirs(operator, SESSION))
+    await queues.message("hello")
+    await eventually(lambda: fake_claude.turns)
+    operator.administer("ACL", "SETUSER", SESSION, ">another")
+    assert operator.administer("CLIENT", "KILL", "USER", SESSION) >= 1
+    fake_claude.release()
+    assert len(await queues.answers(1)) == 1
+    assert len(fake_claude.turns) == 1
+    # Too early: this worker has no other password.
+    fake_claude.hold()
+    await queues.message("hello again")
+    await eventually(lambda: len(fake_claude.turns) == 2)
+    operator.administer("ACL", "SETUSER", SESSION, f"<{PASSWORD}")
+    operator.administer("CLIENT", "KILL", "USER", SESSION)
+    fake_claude.release()
+    await eventually(lambda: f"the user {SESSION} with our password" in told(wrapper))
+    assert len(await queues.answers(1)) == 1
+    operator.allow(SESSION, RULES[SESSION])
+    assert len(await queues.answers(2)) == 2
+    assert len(fake_claude.turns) == 2
+    wrapper.send(signal.SIGTERM)
+    assert await wrapper.exit_code() == 0
