@@ -20,6 +20,7 @@ from orbiter_contracts.redis_users import producer_rules, session_rules
 from orbiter_contracts.scripts import LIBRARY
 from orbiter_operator.kube.client import RefusedError
 from orbiter_operator.runtime.supervisor import end
+from orbiter_operator.streams.client import redis_client
 from orbiter_operator.streams.users import NamespaceUsers, RedisUsers
 
 pytestmark = pytest.mark.integration
@@ -89,6 +90,21 @@ async def test_a_redis_that_has_lost_everything_gets_all_of_it_again(
         for url in urls:
             await eventually(partial(lets_in, url))
     assert await functions(redis) == len(FUNCTIONS)
+
+
+async def test_who_takes_over_after_a_fail_over_has_the_functions_and_gets_the_users(replicated):
+    redis = redis_client(replicated.url)
+    users = RedisUsers(redis, url=replicated.url, master_key=MASTER_KEY)
+    async with running(users):
+        await users.want("p:team", RULES)
+        watch = await replicated.fail_over()
+        primary = replicated.primary
+        url = f"redis://p%3Ateam:{users.password('p:team')}@127.0.0.1:{primary.port}/0"
+        await eventually(partial(lets_in, url))
+        watch.say("the user is let in")
+        async with client_of(primary.url) as admin:
+            assert await functions(admin) == len(FUNCTIONS)
+    await redis.aclose()
 
 
 async def test_a_removed_user_is_cut_off_and_does_not_come_back(own_redis_server, redis, users):

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import structlog
 from redis.asyncio import Redis
-from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
+from redis.exceptions import NoPermissionError, ReadOnlyError, RedisError, ResponseError
 
 from orbiter_contracts.functions import library
 from orbiter_contracts.queues import Keys
@@ -69,7 +69,7 @@ class RedisUsers:
         self._master_key = master_key.encode()
         self._generation = generation
         self._wanted: dict[str, _Wanted] = {}
-        self._run_id = self._loaded = ""
+        self._run_id = self._loaded = self._told = ""
         self._changing = asyncio.Lock()
 
     @property
@@ -196,11 +196,15 @@ class RedisUsers:
     async def _load(self, run_id: str) -> None:
         try:
             await self._execute("FUNCTION", "LOAD", "REPLACE", library())
-        except OutOfMemoryError as error:
-            # One that is full has them from before, or will have room for them later.
-            log.warning("functions not loaded", error=str(error))
+        except (NoPermissionError, ReadOnlyError):
+            raise
+        except ResponseError as error:
+            # One that is full, or waits for its replicas, may have them from before: users go in.
+            if str(error) != self._told:
+                log.warning("functions not loaded", error=str(error))
+            self._told = str(error)
         else:
-            self._loaded = run_id
+            self._loaded, self._told = run_id, ""
 
     def _set_user(self, user: str, wanted: _Wanted) -> tuple[str, ...]:
         word = f"password {user} {wanted.uid}"
