@@ -14,10 +14,10 @@ from redis.retry import Retry
 from support.cluster import Cluster
 from support.redis_server import running_server
 
-from orbiter_contracts import queues, scripts
+from orbiter_contracts import queues, redis_users, scripts
+from orbiter_contracts.functions import library
 from orbiter_contracts.lease_scripts import RELEASE, TAKE
 from orbiter_operator.sessions.streams import OBSERVE, registry_key
-from orbiter_operator.sessions.users import user_rules
 from orbiter_operator.streams.reader import LAST_ID
 from orbiter_operator.streams.retention import REPAIR
 from worker_wrapper.queue.lease import LEASE_SECONDS
@@ -61,8 +61,9 @@ def guarded(
         with Redis(port=server.port, username="admin", password="admin") as admin:
             for line in data["users.acl"].splitlines():
                 admin.execute_command("ACL", "SETUSER", *line.split()[1:])
-            rules = user_rules("default.anna", OF_USER)
+            rules = redis_users.session_rules(queues.BARE, "default.anna", OF_USER)
             login("operator").execute_command("ACL", "SETUSER", "po", "on", ">po", *rules)
+            login("operator").function_load(library(), replace=True)
             data["po-password"] = "po"
             yield admin, login
 
@@ -126,8 +127,8 @@ def test_the_operator_mends_a_stream_whose_ids_somebody_has_used_up(
 
 
 def test_a_conversation_has_its_streams_and_its_record(login: Login) -> None:
-    worker = login("po")
-    worker.xgroup_create(PO_INPUT, queues.PO_GROUP, id="0", mkstream=True)
+    operator, worker = login("operator"), login("po")
+    operator.xgroup_create(PO_INPUT, queues.PO_GROUP, id="0", mkstream=True)
     assert worker.xreadgroup(queues.PO_GROUP, "w", {PO_INPUT: ">"}, block=1) == []
     worker.set(OF_USER, "{}", ex=queues.SESSION_TTL_SECONDS)
     assert worker.get(OF_USER) == "{}"
@@ -148,7 +149,7 @@ def test_a_conversation_has_its_state_its_turns_and_its_snapshot(login: Login) -
 
 def test_a_chat_front_end_speaks_to_a_session_and_hears_it(login: Login) -> None:
     chat, worker = login(CHAT), login("po")
-    worker.xgroup_create(PO_INPUT, queues.PO_GROUP, id="0", mkstream=True)
+    login("operator").xgroup_create(PO_INPUT, queues.PO_GROUP, id="0", mkstream=True)
     assert chat.xadd(PO_INPUT, {"data": "{}"})
     assert worker.xreadgroup(queues.PO_GROUP, "w", {PO_INPUT: ">"})
     worker.xadd(PO_OUTPUT, {"data": "{}"})
@@ -188,9 +189,14 @@ def test_a_worker_takes_the_lease_of_its_name_and_gives_it_back(
     login: Login, user: str, key: str
 ) -> None:
     worker, ours = login(user), ("token", "", 1, "place", "host", LEASE_SECONDS)
-    assert worker.eval(TAKE.text, 1, key, *ours) == []
-    assert worker.eval(TAKE.text, 1, key, "another", *ours[1:]) == ["token", "1", "place", "host"]
-    assert worker.eval(RELEASE.text, 1, key, "token") == 1
+    assert worker.fcall(TAKE.function, 1, key, *ours) == []
+    assert worker.fcall(TAKE.function, 1, key, "another", *ours[1:]) == [
+        "token",
+        "1",
+        "place",
+        "host",
+    ]
+    assert worker.fcall(RELEASE.function, 1, key, "token") == 1
     assert worker.exists(key) == 0
 
 
@@ -203,9 +209,14 @@ def test_a_worker_takes_its_lease_whatever_stands_in_its_place(
 ) -> None:
     (admin, _), worker, ours = guarded, login(user), ("token", "", 1, "place", "host", 12)
     admin.rpush(key, "no lease")
-    assert worker.eval(TAKE.text, 1, key, *ours) == []
+    assert worker.fcall(TAKE.function, 1, key, *ours) == []
     admin.persist(key)
-    assert worker.eval(TAKE.text, 1, key, "another", *ours[1:]) == ["token", "1", "place", "host"]
+    assert worker.fcall(TAKE.function, 1, key, "another", *ours[1:]) == [
+        "token",
+        "1",
+        "place",
+        "host",
+    ]
     assert admin.ttl(key) > 0
 
 
@@ -262,7 +273,6 @@ def test_a_worker_cannot_create_work_by_a_script_either(login: Login) -> None:
         "SCAN 0",
         "CONFIG GET *",
         "ACL LIST",
-        "CLIENT LIST",
         "SELECT 1",
         "MONITOR",
     ],
@@ -270,6 +280,15 @@ def test_a_worker_cannot_create_work_by_a_script_either(login: Login) -> None:
 def test_nobody_can_look_around_or_break_things(login: Login, user: str, command: str) -> None:
     with pytest.raises(NoPermissionError):
         login(user).execute_command(*command.split())
+
+
+def test_the_operator_alone_sees_connections_and_ends_them(login: Login) -> None:
+    for user in ("developer", "po", CHAT):
+        for command in ("CLIENT LIST", "CLIENT KILL USER po"):
+            with pytest.raises(NoPermissionError):
+                login(user).execute_command(*command.split())
+    assert "po" in {client["user"] for client in login("operator").client_list()}
+    assert login("operator").client_kill_filter(user="po") > 0
 
 
 def test_without_a_password_nothing_works(guarded: tuple["Redis[str]", Login]) -> None:

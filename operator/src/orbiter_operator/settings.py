@@ -53,6 +53,12 @@ class Settings(BaseSettings):
         description="What the passwords of the sessions' own Redis users follow from; the "
         "operator's user has to manage users. Empty: all sessions share the user of po-url",
     )
+    redis_password_generation: int = Field(
+        1,
+        ge=1,
+        description="One more makes all those passwords new; the ones before open until no worker "
+        "has them",
+    )
     key_prefixes: bool = Field(
         False,
         description="Whether each namespace but ORBITER_ADOPT_NAMESPACE has keys of its own in "

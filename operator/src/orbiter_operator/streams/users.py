@@ -1,0 +1,299 @@
+"""The Redis users that the operator makes, and the functions that they call.
+
+A password follows from the installation's master key, the user's name and the generation of all
+passwords, so nothing has to be read back: a Redis that has come back without its users gets them
+again, and so does the one that takes over after a fail-over, since users are not replicated. Which
+Redis it is, its run_id tells. The functions are loaded first: a user that finds its way in finds
+what it calls, too. A new generation's password opens beside the one before, until nobody has that.
+
+What a user may do is said by `orbiter_contracts.redis_users` alone.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import re
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import NoPermissionError, ReadOnlyError, RedisError, ResponseError
+
+from orbiter_contracts import redis_users
+from orbiter_contracts.functions import library
+from orbiter_contracts.queues import Keys
+from orbiter_contracts.redis_url import with_login
+from orbiter_contracts.redis_users import Rules
+from orbiter_operator.kube.client import RefusedError
+from orbiter_operator.kube.models import Refusal
+
+log = structlog.get_logger(__name__)
+_OF_ONE = 16
+"""Connections of one worker, which has two and now and then some of a process before it."""
+_OF_MANY = 1024
+"""Of all workers, front ends or producers of a namespace."""
+_SHARED = (redis_users.worker_user, redis_users.chat_user, redis_users.producer_user)
+_CLIENT = re.compile(r"^id=(\d+) .* user=(\S+)", re.MULTILINE)
+_CHECK_SECONDS = 2.0
+_AT_ONCE = 500
+_MAY_NOT = (
+    "Redis does not let the operator make the user {user} ({error}); give the operator's user "
+    "+acl|setuser, +acl|deluser, +client|kill, +client|list, +function|load and +info, or leave "
+    "ORBITER_REDIS_MASTER_KEY out"
+)
+
+
+class _Wanted(NamedTuple):
+    rules: Rules
+    uid: str
+    before: bool
+    most: int
+
+
+class RedisUsers:
+    """The managed users of one Redis.
+
+    Args:
+        redis: A client for short commands, whose user may manage users and load functions.
+        url: The operator's own URL of that Redis.
+        master_key: What the passwords follow from. Empty: nothing is done here, because the
+            users are made by somebody else.
+        generation: Of all passwords; the next one makes all of them new.
+    """
+
+    def __init__(self, redis: Redis, *, url: str, master_key: str, generation: int = 1) -> None:
+        self._redis = redis
+        self._execute: Callable[..., Awaitable[object]] = cast("Any", redis).execute_command
+        self._url = url
+        self._master_key = master_key.encode()
+        self._generation = generation
+        self._wanted: dict[str, _Wanted] = {}
+        self._run_id = self._loaded = ""
+        self._told: set[str] = set()
+        self._changing = asyncio.Lock()
+
+    @property
+    def managed(self) -> bool:
+        """Whether the operator makes users at all."""
+        return bool(self._master_key)
+
+    def url(self, user: str, *, uid: str = "") -> str:
+        """The operator's URL with this user and its password.
+
+        Args:
+            user: The user's name.
+            uid: Of the object it is made for: one that is made anew gets another password.
+
+        Raises:
+            ValueError: Users are not managed, so nobody here knows a password.
+        """
+        return with_login(self._url, user, self.password(user, uid=uid))
+
+    def password(self, user: str, *, uid: str = "") -> str:
+        """The password in `url`."""
+        return self.derived(f"password {user} {uid}")
+
+    def derived(self, text: str, *, before: bool = False) -> str:
+        """What follows from the master key, a text and the generation (or the one `before`).
+
+        Raises:
+            ValueError: There is no master key.
+        """
+        if not self._master_key:
+            raise ValueError("without ORBITER_REDIS_MASTER_KEY the operator knows no passwords")
+        generation = self._generation - before
+        told = f"{text} {generation}" if generation > 1 else text
+        return hmac.new(self._master_key, told.encode(), hashlib.sha256).hexdigest()
+
+    async def want(
+        self, user: str, rules: Rules, *, uid: str = "", before: bool = False, most: int = _OF_ONE
+    ) -> None:
+        """Let a user in, with these rights and no others; now, and after each loss of Redis.
+
+        Args:
+            user: The user's name.
+            rules: Its rights (`orbiter_contracts.redis_users`).
+            uid: See `url`.
+            before: Whether the password of the generation before opens, too, because somebody may
+                have no other yet. Once nobody has, who is connected is cut off: whoever has the
+                present one connects again.
+            most: How many connections it may have; the newest of more are ended.
+
+        Raises:
+            RedisError: Redis did not answer.
+            RefusedError: Redis does not let the operator manage users.
+        """
+        wanted = _Wanted(rules, uid, before and self._generation > 1, most)
+        known = self._wanted.get(user)
+        if not self.managed or known == wanted:
+            return
+        late = 2 if before else 1
+        # Of what an operator before this one has let in nothing is known.
+        ends = known.before and not before if known else self._generation > late
+        try:
+            async with self._changing:
+                if not self._run_id:
+                    await self._restore()
+                await self._execute(*self._set_user(user, wanted))
+                if ends:
+                    await self._execute("CLIENT", "KILL", "USER", user)
+                self._wanted[user] = wanted
+        except ReadOnlyError:
+            raise  # the primary is another one by now
+        except ResponseError as error:
+            text = _MAY_NOT.format(user=user, error=error)
+            raise RefusedError(Refusal(status=403, reason="UserNotMade", message=text)) from error
+
+    async def remove(self, user: str) -> None:
+        """Let a user in no more; whoever is connected in its name is cut off.
+
+        Raises:
+            RedisError: Redis did not answer.
+        """
+        if self.managed:
+            async with self._changing:
+                self._wanted.pop(user, None)
+                await self._execute("ACL", "DELUSER", user)
+
+    async def run(self) -> None:
+        """Give a Redis that has lost its functions and users all of them again, for ever."""
+        while self.managed:
+            try:
+                await self.restore()
+                await self.limit()
+            except (RedisError, OSError) as error:
+                self._tell("users not compared", error)
+            await asyncio.sleep(_CHECK_SECONDS)
+
+    async def restore(self) -> None:
+        """Load the functions and make all users anew if this is not the Redis of last time.
+
+        Raises:
+            RedisError: Redis did not answer, or does not let the operator do that.
+        """
+        if self.managed:
+            async with self._changing:
+                await self._restore()
+
+    async def limit(self) -> None:
+        """End the newest connections of who has more than it may: none takes the others' places.
+
+        Raises:
+            RedisError: Redis did not answer, or does not let the operator do that.
+        """
+        opened = defaultdict[str, list[int]](list)
+        for number, user in _CLIENT.findall(str(await self._execute("CLIENT", "LIST"))):
+            opened[user].append(int(number))
+        for user, numbers in opened.items():
+            wanted = self._wanted.get(user)
+            beyond = sorted(numbers)[wanted.most :] if wanted else ()
+            for number in beyond:
+                await self._execute("CLIENT", "KILL", "ID", number)
+            if wanted and beyond:
+                log.warning("connections ended", user=user, opened=len(numbers), ended=len(beyond))
+
+    async def _restore(self) -> None:
+        run_id = str((await self._redis.info("server"))["run_id"])
+        if run_id != self._loaded:
+            await self._load(run_id)
+        if run_id == self._run_id:
+            return
+        began, wanted = time.monotonic(), list(self._wanted.items())
+        for start in range(0, len(wanted), _AT_ONCE):
+            async with self._redis.pipeline(transaction=False) as pipeline:
+                for item in wanted[start : start + _AT_ONCE]:
+                    pipeline.execute_command(*self._set_user(*item))
+                await pipeline.execute()
+        self._run_id = run_id
+        self._told.clear()
+        log.info("users restored", users=len(wanted), seconds=time.monotonic() - began)
+
+    async def _load(self, run_id: str) -> None:
+        try:
+            await self._execute("FUNCTION", "LOAD", "REPLACE", library())
+        except (NoPermissionError, ReadOnlyError):
+            raise
+        except ResponseError as error:
+            # One that is full, or waits for its replicas, may have them from before: users go in.
+            self._tell("functions not loaded", error)
+        else:
+            self._loaded = run_id
+
+    def _tell(self, what: str, error: Exception) -> None:
+        """Say what does not work; once of a Redis, because it is tried again and again."""
+        text = f"{type(error).__name__}: {error}"
+        if text not in self._told:
+            log.warning(what, error=text)
+        self._told.add(text)
+
+    def _set_user(self, user: str, wanted: _Wanted) -> tuple[str, ...]:
+        word = f"password {user} {wanted.uid}"
+        words = {self.derived(word, before=before) for before in (False, wanted.before)}
+        digests = (f"#{hashlib.sha256(one.encode()).hexdigest()}" for one in words)
+        return ("ACL", "SETUSER", user, "reset", "on", *digests, *wanted.rules)
+
+
+class NamespaceURLs(NamedTuple):
+    """How those who share a user within a namespace get into Redis."""
+
+    developer: str
+    chat: str
+    producer: str
+
+
+class NamespaceUsers:
+    """The users that a namespace has beside those of its sessions.
+
+    Args:
+        users: The managed users.
+        keys: Says which keys a namespace has.
+        records: Says how the keys of a namespace's session records begin.
+    """
+
+    def __init__(
+        self, users: RedisUsers, *, keys: Callable[[str], Keys], records: Callable[[str], str]
+    ) -> None:
+        self._users = users
+        self._keys = keys
+        self._records = records
+
+    @property
+    def managed(self) -> bool:
+        """Whether namespaces have users of their own."""
+        return self._users.managed
+
+    async def admit(self, namespace: str, *, before: bool = True) -> NamespaceURLs:
+        """Let a namespace's developer workers, chat front ends and producers in.
+
+        Args:
+            namespace: The namespace.
+            before: Whether the passwords of the generation before open, too; see
+                `RedisUsers.want`. Who else has them than workers, only people know.
+
+        Raises:
+            RedisError: Redis did not answer.
+            RefusedError: Redis does not let the operator manage users.
+            ValueError: Users are not managed.
+        """
+        keys = self._keys(namespace)
+        keys, records = self._keys(namespace), self._records(namespace)
+        worker, chat, producer = (user(namespace) for user in _SHARED)
+        urls = NamespaceURLs(*map(self._users.url, (worker, chat, producer)))
+        want = partial(self._users.want, before=before, most=_OF_MANY)
+        await want(worker, redis_users.worker_rules(keys))
+        await want(chat, redis_users.chat_rules(keys, namespace, records))
+        await want(producer, redis_users.producer_rules(keys))
+        return urls
+
+    async def dismiss(self, namespace: str) -> None:
+        """Let them in no more; whoever is connected is cut off.
+
+        Raises:
+            RedisError: Redis did not answer.
+        """
+        for user in _SHARED:
+            await self._users.remove(user(namespace))
