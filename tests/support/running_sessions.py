@@ -25,10 +25,10 @@ from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.cache import EVERY_SECONDS
 from orbiter_operator.sessions.reconcile import Sessions
 from orbiter_operator.settings import Settings
-from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.client import blocking_client, redis_client
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
+from orbiter_operator.streams.tenants import Tenants
 
 DEFAULTS = WorkerDefaults(
     images={"claude": "worker-claude:1"},
@@ -98,7 +98,7 @@ def _consumer(redis: Redis, reader: Redis, sessions: Sessions) -> Consumer:
     return Consumer(
         redis=redis,
         reader=reader,
-        attempts=Attempts(redis),
+        tenants=Tenants(),
         pending=PendingOutputs(),
         enqueue=lambda key: None,
         connected=sessions.queue.retry_now,

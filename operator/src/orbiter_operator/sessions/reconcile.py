@@ -18,6 +18,7 @@ import structlog
 from redis.asyncio import Redis
 
 from orbiter_contracts import WorkerLifecycleEvent
+from orbiter_contracts.queues import BARE, Keys
 from orbiter_operator.kube.client import (
     DEPLOYMENTS,
     PO_SESSIONS,
@@ -271,7 +272,7 @@ class Sessions:
             **every(WORKERS, "session", partial(self.queue.work, self._reconcile)),
         }
 
-    def heard(self, event: WorkerLifecycleEvent) -> None:
+    def heard(self, event: WorkerLifecycleEvent, keys: Keys = BARE) -> None:
         """A worker has said something about itself: reconcile its session."""
         for key in self.store.with_worker(event.worker_id):
             self._observer.hear(event.worker_id, event.event)
