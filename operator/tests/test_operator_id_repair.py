@@ -110,11 +110,11 @@ async def test_one_broken_stream_leaves_the_count_of_the_other_sessions_as_it_is
     await redis.xdel(broken, LAST_ID)
     await redis.delete(po_input(names[8]))
     await redis.set(po_input(names[8]), "no stream")
-    waiting = await queues.waiting(names)
+    waiting = await queues.waiting([po_input(name) for name in names])
     others = [name for name in names if name not in (names[7], names[8])]
-    assert {waiting[name] for name in others} == {1}
-    assert waiting[names[7]] == -1  # it has to be looked at, and that mends it
-    assert waiting[names[8]] == -1
+    assert {waiting[po_input(name)] for name in others} == {1}
+    assert waiting[po_input(names[7])] == -1  # it has to be looked at, and that mends it
+    assert waiting[po_input(names[8])] == -1
 
 
 @pytest.mark.parametrize("stream", SHARED)

@@ -96,7 +96,7 @@ async def test_a_sleeping_session_is_woken_by_a_message_to_the_new_primary(
     redis, reader = clients
     woken = []
     waker = Waker(redis=redis, reader=reader, woken=lambda key, entry: woken.append(key))
-    waker.watch("alice", "alice", "0-0")
+    waker.watch("alice", po_input("alice"), "0-0")
     running(waker.run())
     watch = await replicated.fail_over()
 

@@ -63,11 +63,13 @@ async def running_sessions(
         **{"image_pull_timeout_seconds": 300, "redis_url": server.url} | settings,
     )
     metrics = OperatorMetrics()
+    tenants = Tenants(chosen.keys, chosen.watch_namespaces)
     redis, reader = redis_client(chosen.redis_url), blocking_client(chosen.redis_url)
     async with Kube(Credentials(lambda: kopf.ConnectionInfo(server=api.url))) as kube:
         sessions = Sessions(
             settings=chosen,
             kube=kube,
+            tenants=tenants,
             redis=redis,
             reader=reader,
             events=EventPoster(kube, "operator-0"),
@@ -78,7 +80,7 @@ async def running_sessions(
             clock=lambda: datetime.now(UTC),
             resync=resync,
         )
-        consumer = _consumer(redis, reader, sessions)
+        consumer = _consumer(redis, reader, tenants, sessions)
         for informer in sessions.informers:
             await informer.compare()
         parts = sessions.parts() | {
@@ -94,11 +96,11 @@ async def running_sessions(
             await _close(redis, reader)
 
 
-def _consumer(redis: Redis, reader: Redis, sessions: Sessions) -> Consumer:
+def _consumer(redis: Redis, reader: Redis, tenants: Tenants, sessions: Sessions) -> Consumer:
     return Consumer(
         redis=redis,
         reader=reader,
-        tenants=Tenants(),
+        tenants=tenants,
         pending=PendingOutputs(),
         enqueue=lambda key: None,
         connected=sessions.queue.retry_now,

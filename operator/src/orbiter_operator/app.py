@@ -86,9 +86,9 @@ class Operator:
         self._settings = settings
         self._leader = leader
         self.queue: WorkQueue[Key] = WorkQueue(time.monotonic)
-        self.store = TaskCache(self._changed)
-        where, began_bare = settings.watch_namespaces, self.store.began_bare
-        self._tenants = Tenants(settings.keys, where, began_bare)
+        where = settings.watch_namespaces
+        tenants = Tenants(settings.keys, where, lambda route: self.store.began_bare(route))
+        self.store = TaskCache(tenants.seeing(self.queue.add))
         self.capacity = Capacity(settings.job_limit)
         pending, attempts = PendingOutputs(), Attempts(redis)
         # Events of Jobs and Pods are many; what is urgent of them the workers tell by the queue.
@@ -97,6 +97,7 @@ class Operator:
         self.sessions = Sessions(
             settings=settings,
             kube=kube,
+            tenants=tenants,
             redis=redis,
             reader=reader,
             events=events,
@@ -109,7 +110,7 @@ class Operator:
         self.consumer = Consumer(
             redis=redis,
             reader=reader,
-            tenants=self._tenants,
+            tenants=tenants,
             pending=pending,
             enqueue=self.queue.add,
             connected=self._connected,
@@ -123,7 +124,7 @@ class Operator:
             capacity=self.capacity,
             kube=kube,
             defaults=_worker_defaults(settings),
-            keys=self._tenants.keys,
+            keys=tenants.keys,
         )
         executor = Executor(
             kube=kube,
@@ -146,7 +147,7 @@ class Operator:
             observer=observer,
             executor=executor,
             attempts=attempts,
-            keys=self._tenants.keys,
+            keys=tenants.keys,
             kube=kube,
             settled=self.consumer.settled,
             measure=self._measured,
@@ -158,7 +159,7 @@ class Operator:
             redis=redis,
             reader=reader,
             kube=kube,
-            tenants=self._tenants,
+            tenants=tenants,
             namespace=settings.adopt_namespace,
             agent=settings.adopt_agent,
             free_slots=self.capacity.free_slots,
@@ -175,7 +176,7 @@ class Operator:
             capacity=self.capacity,
             queue=self.queue,
             redis=redis,
-            tenants=self._tenants,
+            tenants=tenants,
             every=settings.resync_seconds,
             dead=metrics.dead_letter,
         )
@@ -227,10 +228,6 @@ class Operator:
             Followed(PO_SESSIONS, SESSION, self.sessions.store),
         )
         await run_kopf(kinds, self._settings.watch_namespaces, take_signals, self._watches)
-
-    def _changed(self, key: Key) -> None:
-        self._tenants.see(key.namespace)
-        self.queue.add(key)
 
     def _connected(self) -> None:
         self.queue.retry_now()

@@ -110,13 +110,13 @@ def job_state(obj: dict[str, Any], *, owner: str, attempt: int) -> JobState:
         reason=reason,
         message=message,
         deleting="deletionTimestamp" in meta,
-        prefix=_prefix(obj),
+        prefix=key_prefix(obj),
     )
 
 
-def _prefix(job: dict[str, Any]) -> str:
-    """The KEY_PREFIX of a Job's worker; empty when it has none."""
-    pod = ((job.get("spec") or {}).get("template") or {}).get("spec") or {}
+def key_prefix(obj: dict[str, Any]) -> str:
+    """The KEY_PREFIX of a Job's or a Deployment's worker; empty when it has none."""
+    pod = ((obj.get("spec") or {}).get("template") or {}).get("spec") or {}
     for container in pod.get("containers") or ():
         for variable in container.get("env") or () if container.get("name") == WORKER else ():
             if variable.get("name") == "KEY_PREFIX" and PREFIX.fullmatch(variable.get("value", "")):

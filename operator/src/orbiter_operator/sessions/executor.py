@@ -96,7 +96,8 @@ class SessionExecutor:
         held = observed.spec_error or observed.rival or observed.refusal
         if held or not self._users.managed:
             return
-        record = f"{records_of(key.namespace, self._defaults)}{observed.spec.user_id}"
+        records = records_of(key.namespace, self._defaults, observed.keys)
+        record = f"{records}{observed.spec.user_id}"
         if observed.queue is not None:
             await self._users.ensure(key, observed.uid, observed.worker_id, record)
         # What somebody has deleted, a pod that is made meanwhile waits for.
@@ -130,6 +131,7 @@ class SessionExecutor:
         template = build_template(
             *(key.namespace, observed.name, observed.uid, observed.worker_id),
             *(observed.spec, self._defaults, self._users.secret_key(key, observed.uid)),
+            observed.keys,
         )
         body = build_deployment(
             key.namespace, key.name, observed.uid, template, replicas=action.replicas

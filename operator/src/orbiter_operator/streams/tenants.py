@@ -16,6 +16,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from orbiter_contracts import InvalidMessageError, Route
 from orbiter_contracts.queues import BARE, TASK_FIELD, Keys, KeysOf
+from orbiter_operator.kube.names import Key
 from orbiter_operator.streams.reader import Entry, Inbox
 
 log = structlog.get_logger(__name__)
@@ -57,6 +58,15 @@ class Tenants:
             self._served[keys] = None
             for event in self._told:
                 event.set()
+
+    def seeing(self, enqueue: Callable[[Key], None]) -> Callable[[Key], None]:
+        """The same, but for the namespace that is seen."""
+
+        def seen(key: Key) -> None:
+            self.see(key.namespace)
+            enqueue(key)
+
+        return seen
 
     def subscribe(self) -> asyncio.Event:
         """An event that is set whenever there are more keys; who waits for it clears it."""
