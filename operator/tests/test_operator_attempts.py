@@ -4,6 +4,7 @@ import time
 
 import pytest
 from support.observed import UID, output
+from support.queues import open_groups
 
 from orbiter_contracts import DeveloperWorkerInput, WorkerLifecycleEvent, encode
 from orbiter_contracts.attempts import Attempt
@@ -32,7 +33,7 @@ EVENT = WorkerLifecycleEvent(worker_id="team.fix-1", event="failed")
 @pytest.fixture
 async def attempts(redis):
     made = Attempts(redis)
-    await made.create_groups()
+    await open_groups(redis)
     return made
 
 
@@ -82,8 +83,8 @@ async def test_a_withdrawn_attempt_is_off_the_queue_and_its_worker_is_superseded
     assert await attempts.publish(FIRST, record.entry, output(), EVENT) is None
 
 
-async def test_creating_the_groups_again_changes_nothing(attempts):
-    await attempts.create_groups()
+async def test_creating_the_groups_again_changes_nothing(redis, attempts):
+    await open_groups(redis)
 
 
 async def foreign(redis, consumer=None):

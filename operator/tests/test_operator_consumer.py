@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from support.eventually import eventually
 from support.observed import NOW, output
+from support.queues import open_groups
 from support.redis_server import client_of
 
 from orbiter_contracts import (
@@ -15,13 +16,13 @@ from orbiter_contracts import (
     encode,
 )
 from orbiter_contracts.queues import DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE, OPERATOR_GROUP
-from orbiter_operator.kube.names import Key
+from orbiter_operator.kube.names import Key, build_task, task_name
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.streams import intake as dispatching
-from orbiter_operator.streams.attempts import Attempts
-from orbiter_operator.streams.intake import Intake, build_task, task_name
+from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
+from orbiter_operator.streams.tenants import Tenants
 
 pytestmark = pytest.mark.integration
 TASK = Key("team", "fix")
@@ -40,7 +41,7 @@ class Bench:
         self.consumer = Consumer(
             redis=redis,
             reader=reader,
-            attempts=Attempts(redis),
+            tenants=Tenants(),
             pending=self.outputs,
             enqueue=self.keys.append,
             connected=lambda: self.connections.append(1),
@@ -117,7 +118,7 @@ async def test_a_lifecycle_event_that_cannot_be_read_is_a_dead_letter(bench):
 
 
 async def test_what_an_earlier_leader_left_unacknowledged_is_read_first(redis_server, redis):
-    await Attempts(redis).create_groups()
+    await open_groups(redis)
     await redis.xadd(DEVELOPER_OUTPUT, encode(output(), **BOUND))
     await redis.xreadgroup(OPERATOR_GROUP, "operator", {DEVELOPER_OUTPUT: ">"})
     async with client_of(redis_server) as reader:
@@ -138,7 +139,7 @@ async def test_the_claim_on_an_adopted_entry_is_renewed_and_only_while_it_is_our
     redis_server, redis, monkeypatch
 ):
     monkeypatch.setattr(dispatching, "RENEW_SECONDS", 0.05)
-    await Attempts(redis).create_groups()
+    await open_groups(redis)
     ours = await redis.xadd(DEVELOPER_INPUT, {"data": "x", "agenttask": "team/other"})
     theirs = await redis.xadd(DEVELOPER_INPUT, {"data": "y", "agenttask": "team/other"})
     group = dispatching.DEVELOPER_GROUP
@@ -154,9 +155,10 @@ async def test_the_claim_on_an_adopted_entry_is_renewed_and_only_while_it_is_our
             redis=redis,
             reader=reader,
             kube=None,
+            tenants=Tenants(),
             namespace="team",
             agent={},
-            free_slots=lambda: 0,
+            free_slots=lambda namespace: 0,
             allowed=may_act,
             dead=renewals.append,
         )

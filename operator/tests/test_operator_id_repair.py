@@ -9,6 +9,7 @@ from support.eventually import eventually
 from support.observed import NOW
 
 from orbiter_contracts.queues import (
+    BARE,
     DEVELOPER_GROUP,
     DEVELOPER_INPUT,
     DEVELOPER_OUTPUT,
@@ -21,11 +22,12 @@ from orbiter_contracts.queues import (
 )
 from orbiter_operator.sessions.models import entry_time
 from orbiter_operator.sessions.streams import Record, SessionQueues, registry_key
-from orbiter_operator.streams.client import blocking_client, redis_client
+from orbiter_operator.streams.client import redis_client
 from orbiter_operator.streams.reader import LAST_ID, Inbox, read_routes
-from orbiter_operator.streams.retention import SHARED, StreamRepair
+from orbiter_operator.streams.retention import StreamRepair, shared
 
 pytestmark = pytest.mark.integration
+SHARED = shared(BARE)
 FUTURE = "9999999999999-0"
 RECORD = Record("u", "team", "alice", "team.alice", retain=False)
 INPUT, OUTPUT = po_input("team.alice"), po_output("team.alice")
@@ -108,11 +110,11 @@ async def test_one_broken_stream_leaves_the_count_of_the_other_sessions_as_it_is
     await redis.xdel(broken, LAST_ID)
     await redis.delete(po_input(names[8]))
     await redis.set(po_input(names[8]), "no stream")
-    waiting = await queues.waiting(names)
+    waiting = await queues.waiting([po_input(name) for name in names])
     others = [name for name in names if name not in (names[7], names[8])]
-    assert {waiting[name] for name in others} == {1}
-    assert waiting[names[7]] == -1  # it has to be looked at, and that mends it
-    assert waiting[names[8]] == -1
+    assert {waiting[po_input(name)] for name in others} == {1}
+    assert waiting[po_input(names[7])] == -1  # it has to be looked at, and that mends it
+    assert waiting[po_input(names[8])] == -1
 
 
 @pytest.mark.parametrize("stream", SHARED)
@@ -171,9 +173,8 @@ async def test_a_stream_of_the_present_is_left_alone(client, redis):
     assert not await redis.exists(LIFECYCLE)
 
 
-async def test_what_is_held_is_read_once_also_with_the_last_id(client, redis_server, redis):
-    reader = blocking_client(redis_server.url)
-    inbox = Inbox(client, reader, LIFECYCLE, OPERATOR_GROUP, "c")
+async def test_what_is_held_is_read_once_also_with_the_last_id(client, redis):
+    inbox = Inbox(client, LIFECYCLE, OPERATOR_GROUP, "c")
     await redis.xgroup_create(LIFECYCLE, OPERATOR_GROUP, id="0", mkstream=True)
     await redis.xadd(LIFECYCLE, {"data": "x"}, id=LAST_ID)
     await redis.xreadgroup(OPERATOR_GROUP, "c", {LIFECYCLE: ">"})
@@ -181,7 +182,6 @@ async def test_what_is_held_is_read_once_also_with_the_last_id(client, redis_ser
     assert [entry.id for entry in held] == [LAST_ID]
     assert await inbox.held(LAST_ID, 10) == []
     assert [entry for entry, _ in await read_routes(client, LIFECYCLE, "-", 10)] == [LAST_ID]
-    await reader.aclose()
 
 
 @pytest.mark.parametrize(

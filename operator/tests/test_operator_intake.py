@@ -5,15 +5,16 @@ import asyncio
 import pytest
 from support.eventually import eventually
 from support.fake_api import RefusedRequestError
+from support.queues import open_groups
 
 from orbiter_contracts import DeveloperWorkerInput, encode
 from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.streams import intake as dispatching
-from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.client import blocking_client, redis_client
 from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.reader import id_before
+from orbiter_operator.streams.tenants import Tenants
 
 pytestmark = pytest.mark.integration
 
@@ -36,15 +37,16 @@ async def poisoned(api):
 async def dispatcher(redis_server, redis, kube, monkeypatch):
     monkeypatch.setattr(dispatching, "ASIDE_SECONDS", 0.05)
     monkeypatch.setattr(dispatching, "_PAUSE_SECONDS", 0.01)
-    await Attempts(redis).create_groups()
+    await open_groups(redis)
     client, reader = redis_client(redis_server.url), blocking_client(redis_server.url)
     made = Intake(
         redis=client,
         reader=reader,
         kube=kube,
+        tenants=Tenants(),
         namespace="team",
         agent={"type": "claude"},
-        free_slots=lambda: 100,
+        free_slots=lambda namespace: 100,
         allowed=lambda: None,
         dead=lambda stream: None,
     )

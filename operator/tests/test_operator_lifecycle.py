@@ -15,8 +15,7 @@ from orbiter_contracts.queues import (
     LIFECYCLE,
     OPERATOR_GROUP,
 )
-from orbiter_operator.kube.names import ENTRY, REQUEST
-from orbiter_operator.streams.intake import task_name
+from orbiter_operator.kube.names import ENTRY, REQUEST, task_name
 
 pytestmark = pytest.mark.integration
 NAMESPACE = "team"

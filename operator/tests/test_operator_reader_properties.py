@@ -32,12 +32,12 @@ from orbiter_contracts.queues import (
 from orbiter_operator.kube.names import ENTRY
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.streams import Record, SessionQueues, registry_key
-from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.client import blocking_client, redis_client
 from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
 from orbiter_operator.streams.retention import trim_streams
+from orbiter_operator.streams.tenants import Tenants
 from orbiter_operator.tasks.cache import TaskCache
 
 pytestmark = pytest.mark.integration
@@ -74,20 +74,21 @@ class Readers:
         self.consumer = Consumer(
             redis=self.redis,
             reader=self.reader,
-            attempts=Attempts(self.redis),
+            tenants=Tenants(),
             pending=self.pending,
             enqueue=self._settle,
             connected=lambda: None,
             dead=self.dead.append,
-            heard=lambda event: self.heard.append(event.worker_id),
+            heard=lambda event, keys: self.heard.append(event.worker_id),
         )
         self.dispatcher = Intake(
             redis=self.redis,
             reader=self.reader,
             kube=kube,
+            tenants=Tenants(),
             namespace="team",
             agent={},
-            free_slots=lambda: 100,
+            free_slots=lambda namespace: 100,
             allowed=lambda: None,
             dead=self.dead.append,
         )

@@ -18,10 +18,10 @@ from orbiter_contracts.queues import (
 from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.wake import Waker
-from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.client import blocking_client, redis_client
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
+from orbiter_operator.streams.tenants import Tenants
 
 pytestmark = pytest.mark.integration
 TASK = Key("team", "fix")
@@ -59,7 +59,7 @@ async def test_outputs_of_before_and_after_the_fail_over_are_each_told_once(
     consumer = Consumer(
         redis=redis,
         reader=reader,
-        attempts=Attempts(redis),
+        tenants=Tenants(),
         pending=pending,
         enqueue=keys.append,
         connected=lambda: connections.append(1),
@@ -96,7 +96,7 @@ async def test_a_sleeping_session_is_woken_by_a_message_to_the_new_primary(
     redis, reader = clients
     woken = []
     waker = Waker(redis=redis, reader=reader, woken=lambda key, entry: woken.append(key))
-    waker.watch("alice", "alice", "0-0")
+    waker.watch("alice", po_input("alice"), "0-0")
     running(waker.run())
     watch = await replicated.fail_over()
 

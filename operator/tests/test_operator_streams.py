@@ -6,7 +6,8 @@ from support.malformed import entry_of
 
 from orbiter_contracts.bounds import MAX_ENTRY_BYTES
 from orbiter_operator.streams.client import LARGEST_REPLY, blocking_client, redis_client
-from orbiter_operator.streams.reader import Inbox, read_entry
+from orbiter_operator.streams.reader import read_entry
+from orbiter_operator.streams.tenants import Inboxes
 
 pytestmark = pytest.mark.integration
 
@@ -23,11 +24,24 @@ async def test_the_largest_entry_is_whole_and_one_byte_more_is_too_much(
     assert (entry.size, entry.whole) == (MAX_ENTRY_BYTES + beyond, not beyond)
 
 
+class One:
+    """One stream, read as one of many."""
+
+    def __init__(self, inboxes):
+        self._inboxes = inboxes
+        self.inbox = inboxes.of("in")
+        self.held = self.inbox.held
+
+    async def wait(self, count, block):
+        read = self._inboxes.read(["in"], count, block)
+        return [entry async for _, entries in read for entry in entries]
+
+
 @pytest.fixture
 async def inbox(redis, redis_server):
     await redis.xgroup_create("in", "group", id="0", mkstream=True)
     clients = redis_client(redis_server.url), blocking_client(redis_server.url)
-    yield Inbox(*clients, "in", "group", "consumer")
+    yield One(Inboxes(*clients, "group", "consumer"))
     for client in clients:
         await client.aclose()
 
@@ -112,7 +126,7 @@ async def test_an_interrupted_reading_of_large_entries_leaves_them_held(redis, i
         raise ConnectionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(inbox, "held", cut)
+        patch.setattr(inbox.inbox, "held", cut)
         with pytest.raises(ConnectionError):
             await inbox.wait(10, 1000)
     assert [entry.id for entry in await inbox.held("0", 10)] == names
@@ -130,7 +144,7 @@ async def test_entries_that_are_deleted_meanwhile_are_passed_over(redis, inbox, 
         await redis.xack("in", "group", last)
         return await held(after, count)
 
-    monkeypatch.setattr(inbox, "held", delete_first)
+    monkeypatch.setattr(inbox.inbox, "held", delete_first)
     await redis.xadd("in", {"data": "next"})
     while {"data": "next"} not in read:
         read += [entry.fields for entry in await inbox.wait(100, 1000)]

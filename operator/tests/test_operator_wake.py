@@ -57,7 +57,7 @@ async def blocked(redis):
 
 async def test_a_message_wakes_its_session_and_no_other(woken, redis):
     for name in ("one", "two", "three"):
-        woken.waker.watch(name, name, "0-0")
+        woken.waker.watch(name, po_input(name), "0-0")
     await woken.hears(redis, "two")
     assert woken.keys == ["two"]
     await redis.xadd(po_input("two"), {"data": "{}"})
@@ -88,32 +88,32 @@ async def test_an_end_that_is_told_twice_closes_the_connection(redis_server, red
 
 async def test_a_session_is_watched_from_the_last_message_that_is_known(woken, redis):
     known = await redis.xadd(po_input("one"), {"data": "{}"})
-    woken.waker.watch("one", "one", known)
-    woken.waker.watch("two", "two", "0-0")
+    woken.waker.watch("one", po_input("one"), known)
+    woken.waker.watch("two", po_input("two"), "0-0")
     await woken.hears(redis, "two")
     assert woken.keys == ["two"]
 
 
 async def test_a_message_sent_before_it_is_watched_wakes_too(woken, redis):
     await redis.xadd(po_input("early"), {"data": "{}"})
-    woken.waker.watch("early", "early", "0-0")
+    woken.waker.watch("early", po_input("early"), "0-0")
     await eventually(lambda: woken.keys == ["early"])
 
 
 async def test_a_session_added_to_a_blocked_connection_is_picked_up(woken, redis):
-    woken.waker.watch("first", "first", "0-0")
+    woken.waker.watch("first", po_input("first"), "0-0")
 
     async def is_blocked():
         return await blocked(redis) == 1
 
     await eventually(is_blocked)
-    woken.waker.watch("second", "second", "0-0")
+    woken.waker.watch("second", po_input("second"), "0-0")
     await woken.hears(redis, "second")
 
 
 async def test_a_session_that_is_not_watched_any_more_is_left_alone(woken, redis):
-    woken.waker.watch("gone", "gone", "0-0")
-    woken.waker.watch("stays", "stays", "0-0")
+    woken.waker.watch("gone", po_input("gone"), "0-0")
+    woken.waker.watch("stays", po_input("stays"), "0-0")
     woken.waker.unwatch("gone")
     await redis.xadd(po_input("gone"), {"data": "{}"})
     await woken.hears(redis, "stays")
@@ -123,7 +123,7 @@ async def test_a_session_that_is_not_watched_any_more_is_left_alone(woken, redis
 async def test_hundreds_share_a_few_connections(woken, redis):
     names = [f"s-{n}" for n in range(100)]
     for name in names:
-        woken.waker.watch(name, name, "0-0")
+        woken.waker.watch(name, po_input(name), "0-0")
 
     async def all_block():
         return await blocked(redis) == 10
@@ -136,7 +136,7 @@ async def test_hundreds_share_a_few_connections(woken, redis):
 
 
 async def test_a_lost_connection_is_made_anew(woken, redis):
-    woken.waker.watch("one", "one", "0-0")
+    woken.waker.watch("one", po_input("one"), "0-0")
 
     async def is_blocked():
         return await blocked(redis) == 1
@@ -147,7 +147,7 @@ async def test_a_lost_connection_is_made_anew(woken, redis):
 
 
 async def test_a_message_of_any_size_wakes_its_session_without_being_read(woken, redis):
-    woken.waker.watch("one", "one", "0-0")
+    woken.waker.watch("one", po_input("one"), "0-0")
     await redis.xadd(
         po_input("one"), {"data": "x" * 20_000_000} | {f"f{n}": "" for n in range(999)}
     )

@@ -27,9 +27,7 @@ from orbiter_contracts import (
 )
 from orbiter_contracts.queues import (
     DEVELOPER_GROUP,
-    DEVELOPER_INPUT,
-    DEVELOPER_OUTPUT,
-    LIFECYCLE,
+    Keys,
     attempt_record,
 )
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
@@ -173,21 +171,25 @@ class FakeNode:
 
     async def _prompt(self, env: dict[str, str]) -> list[str]:
         entries = await self._patiently(
-            lambda: self.redis.xrange(DEVELOPER_INPUT, env["TASK_ENTRY_ID"], env["TASK_ENTRY_ID"])
+            lambda: self.redis.xrange(
+                _keys(env).developer_input, env["TASK_ENTRY_ID"], env["TASK_ENTRY_ID"]
+            )
         )
         return decode(DeveloperWorkerInput, entries[0][1]).prompt.split() if entries else []
 
     async def _work(self, env: dict[str, str], words: list[str]) -> tuple[int, str, str]:
         run = Run(
             task=env["TASK_NAME"],
-            uid=env["TASK_RECORD"].split(":")[1],
+            uid=env["TASK_RECORD"].split(":")[-2],
             attempt=int(env["TASK_ATTEMPT"]),
             began=asyncio.get_running_loop().time(),
         )
         entry = env["TASK_ENTRY_ID"]
         claimed = await self._patiently(
             lambda: self.redis.xclaim(
-                DEVELOPER_INPUT, DEVELOPER_GROUP, env["WORKER_ID"], 0, [entry], force=True
+                *(_keys(env).developer_input, DEVELOPER_GROUP, env["WORKER_ID"], 0),
+                *([entry],),
+                force=True,
             )
         )
         if not claimed or not claimed[0][1]:
@@ -208,7 +210,9 @@ class FakeNode:
         busy = WorkerLifecycleEvent(worker_id=env["WORKER_ID"], event="busy")
         routing = {"agenttask": env["TASK_NAME"], "attempt": env["TASK_ATTEMPT"]}
         await self._patiently(
-            lambda: self.redis.xadd(LIFECYCLE, {"data": busy.model_dump_json(), **routing})
+            lambda: self.redis.xadd(
+                _keys(env).lifecycle, {"data": busy.model_dump_json(), **routing}
+            )
         )
         await asyncio.sleep(self.turn_delay)
         for word in words:
@@ -252,9 +256,11 @@ class FakeNode:
     async def _publish(self, env: dict[str, str], output: DeveloperWorkerOutput) -> bool:
         event = WorkerLifecycleEvent(worker_id=env["WORKER_ID"], event="completed")
         script = self.redis.register_script(PUBLISH_ATTEMPT)
+        keys = _keys(env)
+        streams = (keys.developer_input, keys.developer_output, keys.lifecycle)
         answer = await self._patiently(
             lambda: script(
-                keys=[env["TASK_RECORD"], DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE],
+                keys=[env["TASK_RECORD"], *streams],
                 args=[
                     ATTEMPT_TTL_SECONDS,
                     env["TASK_ENTRY_ID"],
@@ -299,6 +305,10 @@ class FakeNode:
         self.api.patch(
             "jobs", meta["namespace"], meta["name"], {"status": {"conditions": [condition]}}
         )
+
+
+def _keys(env: dict[str, str]) -> Keys:
+    return Keys(env.get("KEY_PREFIX", ""))
 
 
 def record_of(uid: str, attempt: int) -> str:

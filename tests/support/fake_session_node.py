@@ -17,6 +17,7 @@ from redis.asyncio import Redis
 from support.fake_api import FakeApi, Object
 from support.fake_session_worker import FakeSessionWorkers, WorkerCrashError
 
+from orbiter_contracts.queues import Keys
 from orbiter_operator.runtime.supervisor import end
 
 _PROBLEMS = {
@@ -194,7 +195,8 @@ class FakeSessionNode:
             try:
                 if fate in ("crashloop", "misconfigured"):
                     raise WorkerCrashError(fate)
-                await self.workers.work(pod.env["WORKER_ID"], pod.stop)
+                keys = Keys(pod.env.get("KEY_PREFIX", ""))
+                await self.workers.work(pod.env["WORKER_ID"], pod.stop, keys)
                 return
             except WorkerCrashError as crash:
                 restarts += 1

@@ -17,13 +17,10 @@ from redis.exceptions import RedisError, ResponseError
 
 from orbiter_contracts import POWorkerInput, POWorkerOutput, WorkerLifecycleEvent, decode
 from orbiter_contracts.queues import (
-    LIFECYCLE,
+    BARE,
     PO_GROUP,
+    Keys,
     dead_letter,
-    po_hold,
-    po_input,
-    po_output,
-    po_state,
 )
 
 _SETTLE = """
@@ -60,32 +57,34 @@ class FakeSessionWorkers:
         self._working: Counter[str] = Counter()
         self._settle = redis.register_script(_SETTLE)
 
-    async def work(self, worker: str, stop: asyncio.Event) -> None:
+    async def work(self, worker: str, stop: asyncio.Event, keys: Keys = BARE) -> None:
         """Answer messages until told to stop."""
         self._working[worker] += 1
         self.beside = max(self.beside, self._working[worker])
         try:
-            await self._converse(worker, stop)
+            await self._converse(keys, worker, stop)
         finally:
             self._working[worker] -= 1
 
-    async def _converse(self, worker: str, stop: asyncio.Event) -> None:
-        state, after = po_state(worker), "0"
-        await self._say(worker, "started", {"state": "starting"})
+    async def _converse(self, keys: Keys, worker: str, stop: asyncio.Event) -> None:
+        state, after = keys.po_state(worker), "0"
+        await self._say(keys, worker, "started", {"state": "starting"})
         await self._patiently(lambda: self.redis.hdel(state, "ready_at", "first_output_at"))
         ready = {"state": "ready", "ready_at": datetime.now(UTC).isoformat()}
-        await self._say(worker, "ready", ready)
+        await self._say(keys, worker, "ready", ready)
         while not stop.is_set():
             try:
-                if after == ">" and await self.redis.exists(po_hold(worker)):
+                if after == ">" and await self.redis.exists(keys.po_hold(worker)):
                     await asyncio.sleep(0.02)
                     continue
                 found = await self.redis.xreadgroup(
-                    PO_GROUP, worker, {po_input(worker): after}, count=1, block=30
+                    PO_GROUP, worker, {keys.po_input(worker): after}, count=1, block=30
                 )
             except ResponseError:
                 with contextlib.suppress(ResponseError, RedisError):
-                    await self.redis.xgroup_create(po_input(worker), PO_GROUP, "0", mkstream=True)
+                    await self.redis.xgroup_create(
+                        keys.po_input(worker), PO_GROUP, "0", mkstream=True
+                    )
                 continue
             except (RedisError, OSError):
                 await asyncio.sleep(0.05)
@@ -93,23 +92,23 @@ class FakeSessionWorkers:
                 continue
             entries = found[0][1] if found else []
             if entries:
-                await self._turn(worker, *entries[0])
+                await self._turn(keys, worker, *entries[0])
             elif after == "0":
                 after = ">"
-        await self._say(worker, "stopped", {"state": "stopped"})
+        await self._say(keys, worker, "stopped", {"state": "stopped"})
 
-    async def _turn(self, worker: str, entry: str, fields: dict[str, str]) -> None:
+    async def _turn(self, keys: Keys, worker: str, entry: str, fields: dict[str, str]) -> None:
         message = decode(POWorkerInput, fields)
         words = message.prompt.split()
         self.runs[message.request_id] += 1
-        await self._say(worker, "busy", {"state": "busy", "request_id": message.request_id})
+        await self._say(keys, worker, "busy", {"state": "busy", "request_id": message.request_id})
         for word in words:
             if word.startswith("sleep="):
                 await asyncio.sleep(float(word[6:]))
         dead = ""
         if "crash" in words:
             pending = await self.redis.xpending_range(
-                po_input(worker), PO_GROUP, entry, entry, count=1
+                keys.po_input(worker), PO_GROUP, entry, entry, count=1
             )
             if pending[0]["times_delivered"] < POISONED_DELIVERIES:
                 raise WorkerCrashError(message.request_id)
@@ -122,30 +121,31 @@ class FakeSessionWorkers:
                 "at": datetime.now(UTC).isoformat(),
             }
             fields = {"session_id": "two", "rotations": "1", "rotation": json.dumps(news)}
-            await self.redis.hset(po_state(worker), mapping=fields)
+            await self.redis.hset(keys.po_state(worker), mapping=fields)
         output = POWorkerOutput(
             request_id=message.request_id,
             user_id=message.user_id,
             text=f"re: {message.prompt}",
             status="error" if dead else "success",
         )
-        stream, now = po_input(worker), datetime.now(UTC).isoformat()
+        stream, now = keys.po_input(worker), datetime.now(UTC).isoformat()
         lifecycle = WorkerLifecycleEvent(worker_id=worker, event="completed")
-        keys = [stream, po_output(worker), po_state(worker), LIFECYCLE, dead_letter(stream)]
+        names = [stream, keys.po_output(worker), keys.po_state(worker)]
+        names += [keys.lifecycle, dead_letter(stream)]
         texts = [output.model_dump_json(), lifecycle.model_dump_json(), now, dead]
         settled = await self._patiently(
-            lambda: self._settle(keys=keys, args=[PO_GROUP, entry, *texts])
+            lambda: self._settle(keys=names, args=[PO_GROUP, entry, *texts])
         )
         if settled:
             self.answers[message.request_id] += 1
 
-    async def _say(self, worker: str, event: Any, state: dict[str, str]) -> None:
+    async def _say(self, keys: Keys, worker: str, event: Any, state: dict[str, str]) -> None:
         lifecycle = WorkerLifecycleEvent(worker_id=worker, event=event)
 
         async def tell() -> None:
             async with self.redis.pipeline(transaction=True) as pipe:
-                pipe.hset(po_state(worker), mapping=state)
-                pipe.xadd(LIFECYCLE, {"data": lifecycle.model_dump_json()})
+                pipe.hset(keys.po_state(worker), mapping=state)
+                pipe.xadd(keys.lifecycle, {"data": lifecycle.model_dump_json()})
                 await pipe.execute()
 
         await self._patiently(tell)

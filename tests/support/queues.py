@@ -19,11 +19,14 @@ from orbiter_contracts import (
     encode,
 )
 from orbiter_contracts.queues import (
+    BARE,
     DEVELOPER_GROUP,
     DEVELOPER_INPUT,
     DEVELOPER_OUTPUT,
     LIFECYCLE,
+    OPERATOR_GROUP,
     TASK_FIELD,
+    Keys,
     attempt_record,
     dead_letter,
     po_input,
@@ -32,10 +35,17 @@ from orbiter_contracts.queues import (
     po_turns,
 )
 from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS
+from orbiter_operator.streams.tenants import create_groups
 
 TASK = "team/fix-login"
 UID = "9f1c"
 RECORD = attempt_record(UID, 1)
+
+
+async def open_groups(redis: Redis, keys: Keys = BARE) -> None:
+    """Make the streams that the operator reads of some keys, with its groups."""
+    streams = ((keys.developer_output, OPERATOR_GROUP), (keys.lifecycle, OPERATOR_GROUP))
+    await create_groups(redis, ((keys.developer_input, DEVELOPER_GROUP), *streams))
 
 
 class Queues:

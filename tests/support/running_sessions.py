@@ -25,10 +25,10 @@ from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.cache import EVERY_SECONDS
 from orbiter_operator.sessions.reconcile import Sessions
 from orbiter_operator.settings import Settings
-from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.client import blocking_client, redis_client
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
+from orbiter_operator.streams.tenants import Tenants
 from orbiter_operator.streams.users import RedisUsers
 
 DEFAULTS = WorkerDefaults(
@@ -64,6 +64,7 @@ async def running_sessions(
         **{"image_pull_timeout_seconds": 300, "redis_url": server.url} | settings,
     )
     metrics = OperatorMetrics()
+    tenants = Tenants(chosen.keys, chosen.watch_namespaces)
     redis, reader = redis_client(chosen.redis_url), blocking_client(chosen.redis_url)
     users = RedisUsers(
         redis,
@@ -75,6 +76,7 @@ async def running_sessions(
         sessions = Sessions(
             settings=chosen,
             kube=kube,
+            tenants=tenants,
             redis=redis,
             reader=reader,
             users=users,
@@ -86,7 +88,7 @@ async def running_sessions(
             clock=lambda: datetime.now(UTC),
             resync=resync,
         )
-        consumer = _consumer(redis, reader, sessions)
+        consumer = _consumer(redis, reader, tenants, sessions)
         for informer in sessions.informers:
             await informer.compare()
         parts = sessions.parts() | {
@@ -103,11 +105,11 @@ async def running_sessions(
             await _close(redis, reader)
 
 
-def _consumer(redis: Redis, reader: Redis, sessions: Sessions) -> Consumer:
+def _consumer(redis: Redis, reader: Redis, tenants: Tenants, sessions: Sessions) -> Consumer:
     return Consumer(
         redis=redis,
         reader=reader,
-        attempts=Attempts(redis),
+        tenants=tenants,
         pending=PendingOutputs(),
         enqueue=lambda key: None,
         connected=sessions.queue.retry_now,

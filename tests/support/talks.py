@@ -8,17 +8,18 @@ from support.eventually import eventually
 from support.fake_api import FakeApi, Object
 
 from orbiter_contracts import POWorkerInput, POWorkerOutput, decode, encode
-from orbiter_contracts.queues import po_input, po_keys, po_output, po_state
+from orbiter_contracts.queues import BARE, Keys
 
 NAMESPACE = "team"
 
 
 class Talks:
-    """The sessions of one fake cluster."""
+    """The sessions of one fake cluster; `under` are the keys they are expected at."""
 
-    def __init__(self, api: FakeApi, redis: Redis) -> None:
+    def __init__(self, api: FakeApi, redis: Redis, under: Keys = BARE) -> None:
         self.api = api
         self.redis = redis
+        self.under = under
         self._users = 0
         self.sent_at: dict[str, float] = {}
 
@@ -53,12 +54,12 @@ class Talks:
         """Send a message; returns its request id."""
         message = POWorkerInput(user_id=1, prompt=prompt)
         self.sent_at[message.request_id] = time.perf_counter()
-        await self.redis.xadd(po_input(worker_id(name)), encode(message))
+        await self.redis.xadd(self.under.po_input(worker_id(name)), encode(message))
         return message.request_id
 
     async def answers(self, name: str) -> list[POWorkerOutput]:
         """All answers so far."""
-        entries = await self.redis.xrange(po_output(worker_id(name)))
+        entries = await self.redis.xrange(self.under.po_output(worker_id(name)))
         return [decode(POWorkerOutput, fields) for _, fields in entries]
 
     async def answered(self, name: str, count: int = 1, seconds: float = 20.0) -> list[str]:
@@ -72,7 +73,7 @@ class Talks:
 
     async def keys(self, name: str) -> list[str]:
         """Which of the session's keys exist."""
-        keys = po_keys(worker_id(name))
+        keys = self.under.po_keys(worker_id(name))
         return [key for key in keys if await self.redis.exists(key)]
 
     def status(self, name: str) -> Object:
@@ -98,7 +99,7 @@ class Talks:
 
         The phase Busy may come earlier: also while a worker that is ready has a message before it.
         """
-        state = po_state(worker_id(name))
+        state = self.under.po_state(worker_id(name))
 
         async def busy() -> bool:
             return await self.redis.hget(state, "state") == "busy"

@@ -5,6 +5,7 @@ One home for the names: no other module spells one, so a producer and a consumer
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -198,6 +199,9 @@ ATTEMPT_RECORD_PATTERN: Final = (
 
 BARE: Final = Keys()
 """The keys without a prefix: of a standalone worker, and of who knows no namespaces."""
+
+KeysOf = Callable[[str], Keys]
+"""Which keys a namespace has in an installation."""
 
 # Their names, for the operator, which has not been given Keys of its own yet, and for tests.
 DEVELOPER_INPUT: Final = BARE.developer_input

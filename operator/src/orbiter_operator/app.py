@@ -24,7 +24,7 @@ from orbiter_operator.kube.leader_election import Leader, LeaseLostError
 from orbiter_operator.kube.names import SELECTOR, Key
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.runtime.health import Health
-from orbiter_operator.runtime.metrics import Metrics
+from orbiter_operator.runtime.metrics import OPERATOR_GAUGES, Metrics
 from orbiter_operator.runtime.reconciler import WORKERS, WorkQueue
 from orbiter_operator.runtime.supervisor import UNHURRIED_SECONDS, Part, Supervisor, Throttle, every
 from orbiter_operator.sessions.cache import KIND as SESSION
@@ -36,6 +36,7 @@ from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
+from orbiter_operator.streams.tenants import Tenants
 from orbiter_operator.streams.users import RedisUsers
 from orbiter_operator.tasks.cache import KIND as TASK
 from orbiter_operator.tasks.cache import TaskCache, TaskResync
@@ -46,16 +47,8 @@ from orbiter_operator.tasks.reconcile import TaskMetrics, TaskReconciler
 
 log = structlog.get_logger(__name__)
 _STUCK_SECONDS = 120.0
-GAUGES = {
-    "orbiter_leader": "1 when this replica is the active one",
-    "orbiter_tasks": "AgentTasks known",
-    "orbiter_jobs_active": "AgentTasks with a Job that runs or starts",
-    "orbiter_tasks_waiting": "AgentTasks that wait for a slot",
-    "orbiter_workqueue_depth": "Keys that wait for a reconcile worker",
-    "orbiter_redis_up": "1 when Redis answered last",
-    "orbiter_outputs_lag": "Outputs and lifecycle events not yet read",
-    **SESSION_GAUGES,
-}
+GAUGES = OPERATOR_GAUGES | SESSION_GAUGES
+_now = partial(datetime.now, UTC)
 
 
 class OperatorMetrics(Metrics):
@@ -94,7 +87,9 @@ class Operator:
         self._settings = settings
         self._leader = leader
         self.queue: WorkQueue[Key] = WorkQueue(time.monotonic)
-        self.store = TaskCache(self.queue.add)
+        where = settings.watch_namespaces
+        tenants = Tenants(settings.keys, where, lambda route: self.store.began_bare(route))
+        self.store = TaskCache(tenants.seeing(self.queue.add))
         self.capacity = Capacity(settings.job_limit)
         pending, attempts = PendingOutputs(), Attempts(redis)
         defaults = WorkerDefaults.of(settings)
@@ -110,6 +105,7 @@ class Operator:
         self.sessions = Sessions(
             settings=settings,
             kube=kube,
+            tenants=tenants,
             redis=redis,
             reader=reader,
             users=self.users,
@@ -123,7 +119,7 @@ class Operator:
         self.consumer = Consumer(
             redis=redis,
             reader=reader,
-            attempts=attempts,
+            tenants=tenants,
             pending=pending,
             enqueue=self.queue.add,
             connected=self._connected,
@@ -137,6 +133,7 @@ class Operator:
             capacity=self.capacity,
             kube=kube,
             defaults=defaults,
+            keys=tenants.keys,
         )
         executor = Executor(
             kube=kube,
@@ -159,6 +156,7 @@ class Operator:
             observer=observer,
             executor=executor,
             attempts=attempts,
+            keys=tenants.keys,
             kube=kube,
             settled=self.consumer.settled,
             measure=self._measured,
@@ -170,13 +168,13 @@ class Operator:
             redis=redis,
             reader=reader,
             kube=kube,
+            tenants=tenants,
             namespace=settings.adopt_namespace,
             agent=settings.adopt_agent,
-            free_slots=lambda: self.capacity.free_slots(settings.adopt_namespace),
+            free_slots=self.capacity.free_slots,
             allowed=leader.check,
             dead=metrics.dead_letter,
         )
-        where = settings.watch_namespaces
         tasks = Informer(kube, AGENT_TASKS, self.store, namespaces=where)
         children = partial(Informer, kube, namespaces=where, selector=SELECTOR, throttle=throttle)
         self._jobs = children(JOBS, self.store.jobs)
@@ -187,6 +185,7 @@ class Operator:
             capacity=self.capacity,
             queue=self.queue,
             redis=redis,
+            tenants=tenants,
             every=settings.resync_seconds,
             dead=metrics.dead_letter,
         )
@@ -228,7 +227,7 @@ class Operator:
         }
         if self.users.managed:
             parts["redis users"] = self.users.run
-        if self._settings.adopt_namespace:
+        if self._settings.adopt_namespace or self._settings.key_prefixes:
             parts["intake"] = self._intake.run
         await self._supervisor.run(parts)
 
@@ -278,10 +277,6 @@ class Operator:
             "orbiter_outputs_lag": self._resync.lag,
             **self.sessions.gauges(),
         }
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 def _tune_gc() -> None:

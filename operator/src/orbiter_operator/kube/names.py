@@ -1,10 +1,14 @@
-"""The one vocabulary of labels, annotations and names on the objects the operator makes."""
+"""The one vocabulary of labels, annotations and names on the objects the operator makes.
+
+And the one AgentTask that it makes itself, of an entry from outside.
+"""
 
 import hashlib
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from orbiter_contracts.queues import DEVELOPER_INPUT
+from orbiter_contracts import DeveloperWorkerInput
+from orbiter_contracts.queues import BARE, Keys
 
 API_VERSION: Final = "orbiter.dev/v1alpha1"
 """Of AgentTasks and POSessions."""
@@ -49,9 +53,9 @@ def job_name(task: str, attempt: int) -> str:
     return f"{kept}-{digest}{tail}"
 
 
-def task_name(entry: str) -> str:
+def task_name(entry: str, keys: Keys = BARE) -> str:
     """Name of the AgentTask made of a queue entry: the same however often it is read."""
-    digest = hashlib.sha256(f"{DEVELOPER_INPUT}/{entry}".encode()).hexdigest()[:12]
+    digest = hashlib.sha256(f"{keys.developer_input}/{entry}".encode()).hexdigest()[:12]
     return f"queued-{digest}"
 
 
@@ -95,3 +99,34 @@ def owner_of(obj: dict[str, Any], kind: str) -> tuple[str, str] | None:
 def label_of(obj: dict[str, Any], name: str) -> str:
     """The value of a label; empty when there is none."""
     return str((obj["metadata"].get("labels") or {}).get(name) or "")
+
+
+def build_task(
+    entry: str,
+    message: DeveloperWorkerInput,
+    namespace: str,
+    agent: dict[str, Any],
+    keys: Keys = BARE,
+) -> dict[str, Any]:
+    """The AgentTask made of an entry, with that very entry as its first attempt."""
+    spec: dict[str, Any] = {
+        "prompt": message.prompt,
+        "agent": agent,
+        "timeoutSeconds": message.timeout,
+        "taskId": message.task_id,
+    }
+    if message.project_id:
+        spec["projectId"] = message.project_id
+    if message.workspace and message.workspace.git:
+        spec["workspace"] = {"git": message.workspace.git.model_dump(exclude_none=True)}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "AgentTask",
+        "metadata": {
+            "name": task_name(entry, keys),
+            "namespace": namespace,
+            "labels": {MANAGED_BY: MANAGER},
+            "annotations": {ENTRY: entry, REQUEST: message.request_id},
+        },
+        "spec": spec,
+    }

@@ -6,6 +6,7 @@ Whose they are, each kind finds out by itself: `job_of_attempt`, `pod_of_attempt
 from datetime import datetime
 from typing import Any, Literal
 
+from orbiter_contracts.queues import PREFIX
 from orbiter_operator.kube.models import Frozen
 from orbiter_operator.kube.names import WORKER, parse_time
 
@@ -16,7 +17,7 @@ _ORDINARY = ("PodInitializing", "ContainerCreating", None)
 
 
 class JobState(Frozen):
-    """One attempt's Job."""
+    """One attempt's Job. `prefix` is that of its worker's keys in Redis."""
 
     name: str
     uid: str
@@ -27,6 +28,7 @@ class JobState(Frozen):
     reason: str = ""
     message: str = ""
     deleting: bool = False
+    prefix: str = ""
 
     @property
     def over(self) -> bool:
@@ -110,7 +112,18 @@ def job_state(obj: dict[str, Any], *, owner: str, attempt: int) -> JobState:
         reason=reason,
         message=message,
         deleting="deletionTimestamp" in meta,
+        prefix=key_prefix(obj),
     )
+
+
+def key_prefix(obj: dict[str, Any]) -> str:
+    """The KEY_PREFIX of a Job's or a Deployment's worker; empty when it has none."""
+    pod = ((obj.get("spec") or {}).get("template") or {}).get("spec") or {}
+    for container in pod.get("containers") or ():
+        for variable in container.get("env") or () if container.get("name") == WORKER else ():
+            if variable.get("name") == "KEY_PREFIX" and PREFIX.fullmatch(variable.get("value", "")):
+                return str(variable["value"])
+    return ""
 
 
 def pod_state(obj: dict[str, Any], *, owner: str, attempt: int = 0, job: str = "") -> PodState:

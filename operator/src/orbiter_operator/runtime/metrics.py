@@ -19,6 +19,15 @@ from prometheus_client.registry import Collector
 
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 _NO_LABEL: tuple[str, ...] = ()
+OPERATOR_GAUGES = {
+    "orbiter_leader": "1 when this replica is the active one",
+    "orbiter_tasks": "AgentTasks known",
+    "orbiter_jobs_active": "AgentTasks with a Job that runs or starts",
+    "orbiter_tasks_waiting": "AgentTasks that wait for a slot",
+    "orbiter_workqueue_depth": "Keys that wait for a reconcile worker",
+    "orbiter_redis_up": "1 when Redis answered last",
+    "orbiter_outputs_lag": "Outputs and lifecycle events not yet read",
+}
 
 
 class Metrics:

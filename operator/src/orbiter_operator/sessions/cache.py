@@ -16,11 +16,13 @@ from typing import Any
 import structlog
 from redis.exceptions import RedisError
 
+from orbiter_contracts.queues import BARE, Keys, KeysOf
 from orbiter_operator.kube.cache import Children, ObjectCache
 from orbiter_operator.kube.client import PO_SESSIONS, TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.kube.names import SESSION, Key
 from orbiter_operator.pods.state import PodState
 from orbiter_operator.runtime.reconciler import WorkQueue
+from orbiter_operator.sessions.migration import Migration, stream_keys
 from orbiter_operator.sessions.models import (
     DUPLICATE_USER,
     DUPLICATE_WORKER,
@@ -128,9 +130,11 @@ class SessionResync:
     Args:
         store: POSessions, complete from the start.
         queues: The sessions' keys in Redis.
+        migration: Moves them.
         queue: Where keys go that should be reconciled.
         kube: The API client, to make sure that a session is gone.
         namespaces: Namespaces the operator serves; empty for all.
+        keys: Which keys a namespace has.
         every: Seconds between two comparisons.
     """
 
@@ -139,16 +143,20 @@ class SessionResync:
         *,
         store: SessionCache,
         queues: SessionQueues,
+        migration: Migration,
         queue: WorkQueue[Key],
         kube: Kube,
         namespaces: tuple[str, ...],
+        keys: KeysOf = lambda namespace: BARE,
         every: float = EVERY_SECONDS,
     ) -> None:
         self._store = store
         self._queues = queues
+        self._migration = migration
         self._queue = queue
         self._kube = kube
         self._namespaces = namespaces
+        self._keys = keys
         self._every = every
 
     async def run(self) -> None:
@@ -168,16 +176,24 @@ class SessionResync:
     async def compare_streams(self) -> None:
         """Requeue every session that is awake, or whose stream is not as its status says."""
         asleep: dict[str, tuple[Key, int]] = {}
+        moved: dict[str, Object] = {}
         for key in self._store:
             obj = self._store.get(key) or {}
             status = obj.get("status") or {}
-            if status.get("replicas") == 0 and status.get("inputStream"):
-                asleep[worker_id_of(obj)] = (key, status.get("pendingMessages", 0))
+            stream, keys = status.get("inputStream"), stream_keys(obj)
+            if keys is not None and keys.prefix:
+                moved[worker_id_of(obj)] = obj
+            if status.get("replicas") == 0 and stream:
+                asleep[stream] = (key, status.get("pendingMessages", 0))
             else:
                 self._queue.add(key)
+        for worker_id in await self._migration.left_behind(list(moved)):
+            meta, spec = moved[worker_id]["metadata"], moved[worker_id]["spec"]
+            keys = self._keys(meta["namespace"])
+            await self._migration.move(worker_id, spec.get("userId"), keys)
         waiting = await self._queues.waiting(list(asleep))
-        for worker_id, (key, known) in asleep.items():
-            if waiting[worker_id] != known:
+        for stream, (key, known) in asleep.items():
+            if waiting[stream] != known:
                 self._queue.add(key)
 
     async def compare_records(self) -> None:
@@ -205,8 +221,24 @@ class SessionResync:
         return bool(found["metadata"]["uid"] != record.uid)
 
 
+def record_of(obj: Object, keys: Keys) -> Record:
+    """What the registry says about a session.
+
+    Args:
+        obj: The session.
+        keys: The keys it is under.
+    """
+    meta = obj["metadata"]
+    retain = (obj.get("spec") or {}).get("retainPolicy") == "Retain"
+    worker_id = worker_id_of(obj)
+    return Record(
+        meta["uid"], meta["namespace"], meta["name"], worker_id, retain, prefix=keys.prefix
+    )
+
+
 def _last_state(record: Record) -> dict[str, object]:
     """As much of a deleted session as tidying up needs."""
     spec = {"workerId": record.worker_id, "retainPolicy": "Retain" if record.retain else "Delete"}
     meta = {"namespace": record.namespace, "name": record.name, "uid": record.uid}
-    return {"metadata": meta, "spec": spec}
+    status = {"inputStream": record.keys.po_input(record.worker_id)}
+    return {"metadata": meta, "spec": spec, "status": status}

@@ -4,7 +4,7 @@ import hashlib
 import json
 from typing import Any
 
-from orbiter_contracts.queues import SESSION_RECORDS, po_snapshot, session_records
+from orbiter_contracts.queues import BARE, Keys
 from orbiter_operator.kube.models import Workspace
 from orbiter_operator.kube.names import (
     APP_NAME,
@@ -31,6 +31,7 @@ def build_template(
     spec: SessionSpec,
     defaults: WorkerDefaults,
     redis_secret: tuple[str, str],
+    keys: Keys = BARE,
 ) -> Object:
     """The pod template of a session's worker.
 
@@ -42,9 +43,10 @@ def build_template(
         spec: Its spec.
         defaults: What is the same for all workers.
         redis_secret: Name and key of the Secret with the worker's Redis URL.
+        keys: Its keys in Redis.
     """
-    environment = _environment(worker_id, spec)
-    environment["SESSION_RECORD_PREFIX"] = records_of(namespace, defaults)
+    environment = _environment(worker_id, spec, keys)
+    environment["SESSION_RECORD_PREFIX"] = records_of(namespace, defaults, keys)
     if redis_secret[0] != defaults.redis_secret:
         environment["SESSION_USERS"] = "Own"  # its Redis user has no other user's record
     overlay: Object = spec.pod_template or {}
@@ -67,13 +69,13 @@ def build_template(
     return template
 
 
-def records_of(namespace: str, defaults: WorkerDefaults) -> str:
+def records_of(namespace: str, defaults: WorkerDefaults, keys: Keys = BARE) -> str:
     """How the keys of session records begin: users are counted within their namespace.
 
     Where entries are adopted they are the short ones that front ends of a single namespace know.
     """
-    adopts = namespace == defaults.adopt_namespace
-    return SESSION_RECORDS if adopts else session_records(namespace)
+    alone = keys.prefix or namespace == defaults.adopt_namespace
+    return keys.session_records("" if alone else namespace)
 
 
 def fingerprint(template: Object) -> str:
@@ -123,10 +125,11 @@ def _labels(name: str, uid: str) -> dict[str, str]:
     return {MANAGED_BY: MANAGER, APP_NAME: WORKER_APP, SESSION: name, SESSION_UID: uid}
 
 
-def _environment(worker_id: str, spec: SessionSpec) -> dict[str, str]:
+def _environment(worker_id: str, spec: SessionSpec, keys: Keys) -> dict[str, str]:
     """What identifies the worker and its conversation; the wrapper's README has each variable."""
     rotation = spec.rotation
-    environment = {
+    environment = {"KEY_PREFIX": keys.prefix} if keys.prefix else {}
+    environment |= {
         "WORKER_ID": worker_id,
         "WORKER_TYPE": "po",
         "USER_ID": str(spec.user_id),
@@ -141,5 +144,5 @@ def _environment(worker_id: str, spec: SessionSpec) -> dict[str, str]:
     if rotation.topic_similarity is not None:
         environment["SESSION_TOPIC_SIMILARITY"] = str(rotation.topic_similarity)
     if spec.persistence.type == "Snapshot":
-        environment["SNAPSHOT_KEY"] = po_snapshot(worker_id)
+        environment["SNAPSHOT_KEY"] = keys.po_snapshot(worker_id)
     return environment

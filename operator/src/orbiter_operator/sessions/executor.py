@@ -96,10 +96,13 @@ class SessionExecutor:
         held = observed.spec_error or observed.rival or observed.refusal
         if held or not self._users.managed:
             return
-        record = f"{records_of(key.namespace, self._defaults)}{observed.spec.user_id}"
+        records = records_of(key.namespace, self._defaults, observed.keys)
+        record = f"{records}{observed.spec.user_id}"
         if observed.queue is not None:
             before = self._has_old_secret(key, observed)
-            await self._users.ensure(key, observed.uid, observed.worker_id, record, before=before)
+            await self._users.ensure(
+                key, observed.uid, observed.worker_id, record, keys=observed.keys, before=before
+            )
         # What somebody has deleted, a pod that is made meanwhile waits for.
         missed = any(pod.waiting_reason in CONFIG_PROBLEMS for pod in observed.pods)
         if not missed and not any(isinstance(action, Apply) for action in plan.actions):
@@ -139,6 +142,7 @@ class SessionExecutor:
         template = build_template(
             *(key.namespace, observed.name, observed.uid, observed.worker_id),
             *(observed.spec, self._defaults, self._users.secret_key(key, observed.uid)),
+            observed.keys,
         )
         body = build_deployment(
             key.namespace, key.name, observed.uid, template, replicas=action.replicas

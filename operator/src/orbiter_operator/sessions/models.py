@@ -14,6 +14,7 @@ from pydantic import Field
 
 from orbiter_contracts import POState
 from orbiter_contracts.bounds import one_line
+from orbiter_contracts.queues import BARE, Keys
 from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.kube.models import (
     Agent,
@@ -24,7 +25,7 @@ from orbiter_operator.kube.models import (
     Time,
 )
 from orbiter_operator.kube.names import SESSION, SESSION_UID, TEMPLATE, label_of, owner_of
-from orbiter_operator.pods.state import PodState, pod_state
+from orbiter_operator.pods.state import PodState, key_prefix, pod_state
 
 SessionPhase = Literal["Asleep", "Waking", "Ready", "Busy", "Suspended", "Failed"]
 
@@ -98,13 +99,18 @@ _LONGEST_TIME = 14
 
 
 class DeploymentState(Frozen):
-    """The session's Deployment. `template` is the fingerprint of the pod template it was given."""
+    """The session's Deployment.
+
+    `template` is the fingerprint of the pod template it was given, `prefix` that of the keys in
+    Redis that its worker has by it.
+    """
 
     name: str
     uid: str
     owner: str
     replicas: int
     template: str = ""
+    prefix: str = ""
 
 
 class QueueState(Frozen):
@@ -161,7 +167,8 @@ class ObservedSession(Frozen):
 
     `queue` is None when Redis did not answer (`queue_error` says why). `heard` is the name of the
     last lifecycle event, a hint that may be missing. `template` is the fingerprint its Deployment
-    should have. `spec_error` says why the spec cannot be run; `spec` may then be empty.
+    should have. `spec_error` says why the spec cannot be run; `spec` may then be empty. `keys` are
+    those under which the conversation is.
     """
 
     namespace: str
@@ -182,6 +189,7 @@ class ObservedSession(Frozen):
     heard: str = ""
     rival: Rival | None = None
     refusal: Refusal | None = None
+    keys: Keys = BARE
 
     @property
     def replicas(self) -> int:
@@ -207,6 +215,7 @@ def deployment_of_session(obj: Object) -> DeploymentState | None:
         owner=owner[1],
         replicas=int((obj.get("spec") or {}).get("replicas", 1)),
         template=(meta.get("annotations") or {}).get(TEMPLATE, ""),
+        prefix=key_prefix(obj),
     )
 
 

@@ -9,22 +9,30 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
+from orbiter_contracts.queues import BARE, Keys, KeysOf
 from orbiter_operator.kube.models import Refusal, Workspace, read_model
 from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.rules import image_error, pod_error
 from orbiter_operator.pods.template import WorkerDefaults
-from orbiter_operator.sessions.cache import SessionCache, worker_id_of
+from orbiter_operator.sessions.cache import (
+    SessionCache,
+    record_of,
+    session_key,
+    worker_id_of,
+)
 from orbiter_operator.sessions.deployment import build_template, fingerprint
+from orbiter_operator.sessions.migration import Migration, place_of, stream_keys
 from orbiter_operator.sessions.models import (
     DUPLICATE_WORKER,
     ObservedSession,
     QueueState,
+    Rival,
     SessionSpec,
     SessionStatus,
     why_held,
     worker_id_error,
 )
-from orbiter_operator.sessions.streams import Record, SessionQueues
+from orbiter_operator.sessions.streams import SessionQueues
 from orbiter_operator.sessions.users import SessionUsers
 from orbiter_operator.streams.client import redis_unusable
 
@@ -37,8 +45,10 @@ class SessionObserver:
     Args:
         store: POSessions, Deployments and Pods.
         queues: The sessions' keys in Redis.
+        migration: Moves them.
         users: The sessions' users of Redis.
         defaults: What is the same for all workers.
+        keys: Which keys a namespace has.
         queue_address: Where Redis is, without a password.
     """
 
@@ -47,17 +57,21 @@ class SessionObserver:
         *,
         store: SessionCache,
         queues: SessionQueues,
+        migration: Migration,
         users: SessionUsers,
         defaults: WorkerDefaults,
+        keys: KeysOf,
         queue_address: str,
     ) -> None:
         self._store = store
         self._queues = queues
+        self._migration = migration
         self._users = users
         self._defaults = defaults
+        self._keys = keys
         self._queue_address = queue_address
         self._heard: dict[str, str] = {}
-        self._templates: dict[Key, tuple[str, int, str]] = {}
+        self._templates: dict[Key, tuple[tuple[str, int, Keys], str]] = {}
 
     def hear(self, worker_id: str, event: str) -> None:
         """A worker has said this about itself."""
@@ -85,7 +99,8 @@ class SessionObserver:
         # The keys of a worker id are the older session's, and so is the word whether it is held.
         ours = rival is None or rival.reason != DUPLICATE_WORKER
         hold = why_held(spec, error, rival) if ours else None
-        queue, queue_error = await self._read_queue(record_of(obj), hold)
+        keys = self.place_of(key if ours or rival is None else _key_of(rival))
+        queue, queue_error = await self._read_queue(obj, keys, hold, ours=ours)
         deployments = self._store.deployments.of(key, uid)
         return ObservedSession(
             namespace=key.namespace,
@@ -98,7 +113,7 @@ class SessionObserver:
             spec_error=error,
             status=SessionStatus.model_validate(obj.get("status") or {}),
             deleting="deletionTimestamp" in meta,
-            template="" if error else self._template(key, obj, spec),
+            template="" if error else self._template(key, obj, spec, keys),
             deployment=deployments[0] if deployments else None,
             pods=tuple(self._store.pods.of(key, uid)),
             queue=queue,
@@ -106,35 +121,47 @@ class SessionObserver:
             heard=self._heard.get(worker_id, ""),
             rival=rival,
             refusal=refusal,
+            keys=keys,
         )
 
+    def place_of(self, key: Key) -> Keys:
+        """The keys under which a session is, or is to be moved to now that it sleeps."""
+        own, obj = self._keys(key.namespace), self._store.get(key)
+        if own == BARE or obj is None:
+            return own
+        uid = obj["metadata"]["uid"]
+        deployments = self._store.deployments.of(key, uid)
+        pods = self._store.pods.of(key, uid)
+        return place_of(own, obj, deployments[0] if deployments else None, pods)
+
     async def _read_queue(
-        self, record: Record, hold: str | None
+        self, obj: Object, keys: Keys, hold: str | None, *, ours: bool
     ) -> tuple[QueueState | None, str | None]:
+        record = record_of(obj, keys)
         try:
+            if ours and keys.prefix and stream_keys(obj) != keys:
+                await self._migration.move(record.worker_id, obj["spec"].get("userId"), keys)
             return await self._queues.observe(record, hold=hold), None
         except (RedisError, OSError) as error:
             return None, redis_unusable(self._queue_address, error)
 
-    def _template(self, key: Key, obj: Object, spec: SessionSpec) -> str:
+    def _template(self, key: Key, obj: Object, spec: SessionSpec, keys: Keys) -> str:
         meta = obj["metadata"]
         known = self._templates.get(key)
-        generation = meta.get("generation", 1)
-        if known is None or known[:2] != (meta["uid"], generation):
+        version = (meta["uid"], meta.get("generation", 1), keys)
+        if known is None or known[0] != version:
             template = build_template(
                 *(key.namespace, key.name, meta["uid"], worker_id_of(obj)),
                 *(spec, self._defaults, self._users.secret_key(key, meta["uid"])),
+                keys,
             )
-            known = (meta["uid"], generation, fingerprint(template))
+            known = (version, fingerprint(template))
             self._templates[key] = known
-        return known[2]
+        return known[1]
 
 
-def record_of(obj: Object) -> Record:
-    """What the registry says about a session."""
-    meta = obj["metadata"]
-    retain = (obj.get("spec") or {}).get("retainPolicy") == "Retain"
-    return Record(meta["uid"], meta["namespace"], meta["name"], worker_id_of(obj), retain)
+def _key_of(rival: Rival) -> Key:
+    return session_key(*rival.name.split("/", 1))
 
 
 def read_session_spec(

@@ -18,6 +18,7 @@ import structlog
 from redis.asyncio import Redis
 
 from orbiter_contracts import WorkerLifecycleEvent
+from orbiter_contracts.queues import BARE, Keys, KeysOf
 from orbiter_operator.kube.client import (
     DEPLOYMENTS,
     PO_SESSIONS,
@@ -32,17 +33,20 @@ from orbiter_operator.kube.names import SELECTOR, SESSION_UID, Key
 from orbiter_operator.pods.template import PO_KEY, WorkerDefaults
 from orbiter_operator.runtime.reconciler import WORKERS, Reconciler, WorkQueue
 from orbiter_operator.runtime.supervisor import Part, every
+from orbiter_operator.sessions import cache
 from orbiter_operator.sessions.cache import EVERY_SECONDS, SessionCache, SessionResync, worker_id_of
 from orbiter_operator.sessions.executor import SessionExecutor
 from orbiter_operator.sessions.metrics import SessionMetrics
+from orbiter_operator.sessions.migration import Migration, places_of
 from orbiter_operator.sessions.models import ObservedSession
-from orbiter_operator.sessions.observe import SessionObserver, record_of
+from orbiter_operator.sessions.observe import SessionObserver
 from orbiter_operator.sessions.plan import SessionPlan, plan_session
 from orbiter_operator.sessions.streams import SessionQueues, registry_key
 from orbiter_operator.sessions.users import SessionUsers
 from orbiter_operator.sessions.wake import Waker
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.client import RETRIED
+from orbiter_operator.streams.tenants import Tenants
 from orbiter_operator.streams.users import RedisUsers
 
 log = structlog.get_logger(__name__)
@@ -62,6 +66,7 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
         executor: Carries plans out.
         waker: Told which sessions to watch for messages.
         metrics: Where what happens is counted.
+        keys: Which keys a namespace has.
         kube: The API client, for a session that turns out to be out of date.
         measure: Called with the seconds a pass took and whether it succeeded.
         image_patience: How long an image may fail to be pulled.
@@ -79,16 +84,13 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
         executor: SessionExecutor,
         waker: Waker[Key],
         metrics: SessionMetrics,
+        keys: KeysOf,
         kube: Kube,
         measure: Callable[[float, bool], None],
         image_patience: timedelta,
         clock: Callable[[], datetime],
     ) -> None:
-        super().__init__(
-            queue=queue,
-            retried=RETRIED,
-            measure=measure,
-        )
+        super().__init__(queue=queue, retried=RETRIED, measure=measure)
         self._store = store
         self._queues = queues
         self._users = users
@@ -96,6 +98,7 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
         self._executor = executor
         self._waker = waker
         self._metrics = metrics
+        self._keys = keys
         self._kube = kube
         self._image_patience = image_patience
         self._clock = clock
@@ -109,10 +112,11 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
                 self._queue.requeue_at(key, time.monotonic() + _TIDY_RETRY_SECONDS)
                 self._waker.unwatch(key)
                 return False
-            record = record_of(obj)
+            places = places_of(obj, self._keys(key.namespace))
+            record = cache.record_of(obj, places[0])
             shared = any(other != key for other in self._store.with_worker(worker_id_of(obj)))
             await self._users.remove(key)
-            await self._queues.wipe(record, shared=shared)
+            await self._queues.wipe(record, *places, shared=shared)
             self._observer.forget(key, record.worker_id)
             self._store.tidied(key, uid)
             log.info("session deleted", session=str(key), kept=record.retain or shared)
@@ -144,7 +148,8 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
         """Act, then watch for messages or leave that to the worker."""
         await self._executor.run(key, obj, observed, decision)
         if decision.watch == "input" and observed.queue is not None:
-            self._waker.watch(key, observed.worker_id, observed.queue.last_message)
+            stream = observed.keys.po_input(observed.worker_id)
+            self._waker.watch(key, stream, observed.queue.last_message)
         else:
             self._waker.unwatch(key)
         if decision.requeue:
@@ -173,6 +178,7 @@ class Sessions:
     Args:
         settings: What the environment says.
         kube: The API client.
+        tenants: Told of the sessions' namespaces.
         redis: A client for short commands.
         reader: A client for blocking reads.
         users: The users that the operator makes in Redis.
@@ -190,6 +196,7 @@ class Sessions:
         *,
         settings: Settings,
         kube: Kube,
+        tenants: Tenants,
         redis: Redis,
         reader: Redis,
         users: RedisUsers,
@@ -202,17 +209,20 @@ class Sessions:
         resync: float = EVERY_SECONDS,
     ) -> None:
         self.queue: WorkQueue[Key] = WorkQueue(time.monotonic)
-        self.store = SessionCache(self.queue.add)
+        self._tenants = tenants
+        self.store = SessionCache(tenants.seeing(self.queue.add))
         self._metrics = metrics
         registry = registry_key(settings.lease_namespace, settings.lease_name)
-        queues = SessionQueues(redis, registry)
+        queues, migration = SessionQueues(redis, registry), Migration(redis)
         session_users = SessionUsers(users, shared_secret=(defaults.redis_secret, PO_KEY))
         self.waker: Waker[Key] = Waker(redis=redis, reader=reader, woken=self._message)
         self._observer = SessionObserver(
             store=self.store,
             queues=queues,
+            migration=migration,
             users=session_users,
             defaults=defaults,
+            keys=tenants.keys,
             queue_address=settings.redis_address,
         )
         executor = SessionExecutor(
@@ -234,6 +244,7 @@ class Sessions:
             executor=executor,
             waker=self.waker,
             metrics=metrics,
+            keys=tenants.keys,
             kube=kube,
             measure=measure,
             image_patience=timedelta(seconds=settings.image_pull_timeout_seconds),
@@ -243,19 +254,19 @@ class Sessions:
         self._resync = SessionResync(
             store=self.store,
             queues=queues,
+            migration=migration,
             queue=self.queue,
             kube=kube,
             namespaces=where,
+            keys=tenants.keys,
             every=resync,
         )
+        informer = partial(Informer, kube, namespaces=where)
         self.children = (
-            Informer(
-                kube, DEPLOYMENTS, self.store.deployments, namespaces=where, selector=SELECTOR
-            ),
-            Informer(kube, PODS, self.store.pods, namespaces=where, selector=_PODS),
+            informer(DEPLOYMENTS, self.store.deployments, selector=SELECTOR),
+            informer(PODS, self.store.pods, selector=_PODS),
         )
-        sessions = Informer(kube, PO_SESSIONS, self.store, namespaces=where)
-        self.informers = (sessions, *self.children)
+        self.informers = (informer(PO_SESSIONS, self.store), *self.children)
 
     def parts(self) -> dict[str, Part]:
         """How to start what runs side by side for ever, by name."""
@@ -268,9 +279,11 @@ class Sessions:
             **every(WORKERS, "session", partial(self.queue.work, self._reconcile)),
         }
 
-    def heard(self, event: WorkerLifecycleEvent) -> None:
+    def heard(self, event: WorkerLifecycleEvent, keys: Keys = BARE) -> None:
         """A worker has said something about itself: reconcile its session."""
         for key in self.store.with_worker(event.worker_id):
+            if keys not in (self._tenants.keys(key.namespace), self._observer.place_of(key)):
+                continue  # nobody speaks for another namespace
             self._observer.hear(event.worker_id, event.event)
             self.queue.add(key)
 

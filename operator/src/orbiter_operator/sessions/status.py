@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from orbiter_contracts import POState
 from orbiter_contracts.bounds import one_line
-from orbiter_contracts.queues import dead_letter, po_input, po_output
+from orbiter_contracts.queues import dead_letter
 from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.kube.models import Condition, ConditionStatus, Event
 from orbiter_operator.sessions.models import ObservedSession, SessionPhase, SessionStatus
@@ -74,8 +74,8 @@ def write(observed: ObservedSession, now: datetime, view: View, replicas: int) -
     if queue is not None:
         # Only now do the streams exist: who reads their names here may use them.
         changes |= {
-            "input_stream": po_input(worker),
-            "output_stream": po_output(worker),
+            "input_stream": observed.keys.po_input(worker),
+            "output_stream": observed.keys.po_output(worker),
             "pending_messages": queue.waiting,
             "dead_letters": queue.dead_letters,
             "last_activity_time": last_activity(observed, now),
@@ -174,7 +174,7 @@ def _dead_letters(observed: ObservedSession) -> ConditionState:
     if not count:
         return ConditionState("DeadLetters", "False", "NoDeadLetters")
     messages = "1 message was" if count == 1 else f"{count} messages were"
-    where = dead_letter(po_input(observed.worker_id))
+    where = dead_letter(observed.keys.po_input(observed.worker_id))
     text = f"{messages} given up and moved to the stream {where}, with the reason"
     return ConditionState("DeadLetters", "True", "MessagesGivenUp", text)
 

@@ -5,7 +5,10 @@ nothing. Whether a message is undelivered is seen in the stream itself: Redis' o
 deletions and for groups created in the middle of a stream.
 
 The operator keeps a registry of the sessions whose keys it has made, a hash by uid. Nothing that is
-not in there is ever deleted, so other installations and workers without a session keep theirs.
+not in there is ever deleted, so other installations and workers without a session keep theirs. It
+is one for all namespaces: of a namespace without any object nobody would look for its own.
+
+A session whose namespace has got keys of its own is moved to them (`migration`).
 """
 
 import json
@@ -14,20 +17,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import structlog
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from redis.asyncio import Redis
 
 from orbiter_contracts import POState, excerpt
-from orbiter_contracts.queues import (
-    BARE,
-    PO_GROUP,
-    dead_letter,
-    po_hold,
-    po_input,
-    po_keys,
-    po_output,
-    po_state,
-)
+from orbiter_contracts.queues import BARE, PO_GROUP, Keys, dead_letter
 from orbiter_operator.sessions.models import QueueState, queue_state
 from orbiter_operator.streams.retention import AHEAD_SECONDS, StreamRepair, is_ahead
 
@@ -152,6 +146,12 @@ class Record(NamedTuple):
     name: str
     worker_id: str
     retain: bool
+    prefix: str = ""
+
+    @property
+    def keys(self) -> Keys:
+        """The keys of the session."""
+        return Keys(self.prefix)
 
     def text(self) -> str:
         """As it is stored."""
@@ -161,8 +161,9 @@ class Record(NamedTuple):
     def read(text: bytes | str) -> "Record | None":
         """From what is stored; None when it is no record."""
         try:
-            return _RECORD.validate_json(text)
-        except ValidationError:
+            found = _RECORD.validate_json(text)
+            return found if found.keys.namespace in ("", found.namespace) else None
+        except ValueError:
             return None
 
 
@@ -196,31 +197,31 @@ class SessionQueues:
         Raises:
             RedisError: Redis did not answer, or one of the keys is no stream.
         """
-        stream, worker = po_input(record.worker_id), record.worker_id
-        keys = [stream, po_output(worker), po_state(worker), dead_letter(stream)]
+        own, worker = record.keys, record.worker_id
+        stream, output = own.po_input(worker), own.po_output(worker)
+        keys = [stream, output, own.po_state(worker), dead_letter(stream)]
         args: list[Any] = [PO_GROUP, record.uid, record.text()]
         args += [_ANOTHERS if hold is None else hold, _STATE_BYTES, *_STATE]
 
         async def run() -> list[Any]:
             return cast(
                 "list[Any]",
-                await self._observe(keys=[*keys, self._registry, po_hold(worker)], args=args),
+                await self._observe(keys=[*keys, self._registry, own.po_hold(worker)], args=args),
             )
 
         found = await run()
-        newest = {stream: found[0], po_output(worker): found[3]}
+        newest = {stream: found[0], output: found[3]}
         odd = [name for name, entry in newest.items() if is_ahead(entry, time.time())]
         if any([await self._repair.repair(name) for name in odd]):
             found = await run()
         return queue_state(found)
 
-    async def waiting(self, worker_ids: Sequence[str]) -> dict[str, int]:
-        """How many messages wait for each worker or are held by it; -1: observe it."""
+    async def waiting(self, streams: Sequence[str]) -> dict[str, int]:
+        """How many messages wait in each stream or are held by its worker; -1: observe it."""
         found: dict[str, int] = {}
-        for start in range(0, len(worker_ids), _AT_ONCE):
-            some = worker_ids[start : start + _AT_ONCE]
-            streams = [po_input(name) for name in some]
-            counts = await self._count(keys=streams, args=[PO_GROUP, AHEAD_SECONDS * 1000])
+        for start in range(0, len(streams), _AT_ONCE):
+            some = streams[start : start + _AT_ONCE]
+            counts = await self._count(keys=some, args=[PO_GROUP, AHEAD_SECONDS * 1000])
             found.update(zip(some, counts, strict=True))
         return found
 
@@ -232,12 +233,19 @@ class SessionQueues:
             log.warning("unreadable records of sessions", key=self._registry, fields=wrong[:5])
         return [record for record in found.values() if record is not None]
 
-    async def wipe(self, record: Record, *, shared: bool) -> None:
-        """Forget a session and delete its keys, unless they are retained or also another's."""
-        keys = (po_hold(record.worker_id),) if record.retain else po_keys(record.worker_id)
-        if shared:
-            keys = ()
-        await self._wipe(keys=[self._registry, *keys], args=[record.uid])
+    async def wipe(self, record: Record, *others: Keys, shared: bool) -> None:
+        """Forget a session and delete its keys, unless they are retained or also another's.
+
+        Args:
+            record: The session.
+            others: Keys that it may have been under before.
+            shared: Whether another session has the same worker id.
+        """
+        names: list[str] = []
+        for keys in () if shared else dict.fromkeys((record.keys, *others)):
+            worker = record.worker_id
+            names += [keys.po_hold(worker)] if record.retain else keys.po_keys(worker)
+        await self._wipe(keys=[self._registry, *names], args=[record.uid])
 
 
 def registry_key(namespace: str, lease: str) -> str:

@@ -17,7 +17,6 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from orbiter_contracts.queues import po_input
 from orbiter_operator.runtime.supervisor import end
 
 log = structlog.get_logger(__name__)
@@ -66,8 +65,8 @@ class Waker(Generic[K]):
     def __len__(self) -> int:
         return len(self._shard_of)
 
-    def watch(self, key: K, worker_id: str, after: str) -> None:
-        """Have the key handed over at the first message after the id `after`."""
+    def watch(self, key: K, stream: str, after: str) -> None:
+        """Have the key handed over at the stream's first message after the id `after`."""
         shard = self._shard_of.get(key)
         if shard is None:
             shard = next((some for some in self._shards if len(some) < self._size), None)
@@ -76,7 +75,7 @@ class Waker(Generic[K]):
             self._shards.append(shard)
             self._new.set()
         self._shard_of[key] = shard
-        shard.watch(key, Watched(po_input(worker_id), after))
+        shard.watch(key, Watched(stream, after))
 
     def unwatch(self, key: K) -> None:
         """The key is of no interest any more."""

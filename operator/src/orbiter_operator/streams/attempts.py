@@ -1,14 +1,13 @@
 """The attempts of AgentTasks in Redis: put on the queue once, published once, withdrawn.
 
 Each method is one Lua script or one atomic pipeline, so a crash leaves either all of it or nothing.
-Who calls: `tasks/executor` and `tasks/observe`. The scripts shared with the workers are in
-orbiter_contracts.
+Where an attempt is, its own `keys` say: it ends where it has begun. Who calls: `tasks/executor` and
+`tasks/observe`. The scripts shared with the workers are in orbiter_contracts.
 """
 
 from typing import Any, cast
 
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
 from orbiter_contracts import (
     DeveloperWorkerInput,
@@ -22,13 +21,9 @@ from orbiter_contracts import (
 from orbiter_contracts.attempts import Attempt
 from orbiter_contracts.queues import (
     DEVELOPER_GROUP,
-    DEVELOPER_INPUT,
-    DEVELOPER_OUTPUT,
-    LIFECYCLE,
-    OPERATOR_GROUP,
     TASK_FIELD,
+    Keys,
     dead_letter,
-    task_snapshot,
 )
 from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
 from orbiter_operator.streams.pending_outputs import AttemptRecord
@@ -79,6 +74,14 @@ silent holder counts as dead, the field of an entry that names the task it is bo
 `ok`, or what has become of the entry.
 """
 
+_MOVE = """
+if redis.call('EXISTS', KEYS[2]) == 1 then return 1 end
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('RENAME', KEYS[1], KEYS[2])
+return 1
+"""
+"""Whether a key is there, moved from its old name where it has to be. KEYS: old name, new name."""
+
 
 class Attempts:
     """Attempts in Redis.
@@ -92,25 +95,13 @@ class Attempts:
         self._admit = redis.register_script(_ADMIT_AND_READ)
         self._publish = redis.register_script(PUBLISH_ATTEMPT)
         self._adopt = redis.register_script(_ADOPT_ENTRY)
-
-    async def create_groups(self) -> None:
-        """Create the streams and groups that the operator reads or writes, where missing."""
-        for stream, group in (
-            (DEVELOPER_INPUT, DEVELOPER_GROUP),
-            (DEVELOPER_OUTPUT, OPERATOR_GROUP),
-            (LIFECYCLE, OPERATOR_GROUP),
-        ):
-            try:
-                await self._redis.xgroup_create(stream, group, id="0", mkstream=True)
-            except ResponseError as error:
-                if not str(error).startswith("BUSYGROUP"):
-                    raise
+        self._move = redis.register_script(_MOVE)
 
     async def admit(self, attempt: Attempt, message: DeveloperWorkerInput) -> AttemptRecord:
         """Put the attempt's entry on the queue unless it was before; say where it stands."""
         fields = [text for pair in encode(message, **attempt.routing).items() for text in pair]
         entry, *output = await self._admit(
-            keys=[attempt.record, DEVELOPER_INPUT], args=[ATTEMPT_TTL_SECONDS, *fields]
+            keys=[attempt.record, attempt.keys.developer_input], args=[ATTEMPT_TTL_SECONDS, *fields]
         )
         if output and output[0] is not None:
             return await self.read(attempt)
@@ -128,7 +119,7 @@ class Attempts:
             None, or in words whose the entry is because another worker or task has it.
         """
         answer = await self._adopt(
-            keys=[attempt.record, DEVELOPER_INPUT],
+            keys=[attempt.record, attempt.keys.developer_input],
             args=[
                 *(ATTEMPT_TTL_SECONDS, entry, DEVELOPER_GROUP, CONSUMER, worker),
                 *(PEER_IS_DEAD_MS, TASK_FIELD),
@@ -143,12 +134,13 @@ class Attempts:
         )
         if output_id is None:
             return AttemptRecord(entry=entry)
-        found = await read_entry(self._redis, DEVELOPER_OUTPUT, output_id)
+        stream = attempt.keys.developer_output
+        found = await read_entry(self._redis, stream, output_id)
         try:
             if found is None:
-                stream = dead_letter(DEVELOPER_OUTPUT)
+                letters = dead_letter(stream)
                 raise InvalidMessageError(
-                    f"output {output_id} is gone from Redis; if it was too large, {stream} says so"
+                    f"output {output_id} is gone from Redis; if it was too large, {letters} says so"
                 )
             found.check()
             output = decode(DeveloperWorkerOutput, found.fields)
@@ -171,8 +163,9 @@ class Attempts:
             output: What to publish.
             event: The lifecycle event that goes with it.
         """
+        keys = attempt.keys
         output_id: str | None = await self._publish(
-            keys=[attempt.record, DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE],
+            keys=[attempt.record, keys.developer_input, keys.developer_output, keys.lifecycle],
             args=[
                 ATTEMPT_TTL_SECONDS,
                 entry or _NO_ENTRY,
@@ -194,18 +187,33 @@ class Attempts:
         if entry is None:
             return
         async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.xack(DEVELOPER_INPUT, DEVELOPER_GROUP, entry)
-            pipe.xdel(DEVELOPER_INPUT, entry)
+            pipe.xack(attempt.keys.developer_input, DEVELOPER_GROUP, entry)
+            pipe.xdel(attempt.keys.developer_input, entry)
             pipe.expire(attempt.record, WITHDRAWN_TTL_SECONDS)
             await pipe.execute()
 
-    async def has_session(self, uid: str) -> bool:
-        """Whether the session of the task's agent is kept, for another Job to continue it."""
-        return bool(await self._redis.exists(task_snapshot(uid)))
+    async def has_session(self, uid: str, keys: Keys, before: Keys) -> bool:
+        """Whether the session of the task's agent is kept, for another Job to continue it.
 
-    async def forget_session(self, uid: str) -> None:
-        """Delete what is kept of the session: an expiry of no seconds, which our ACL allows."""
-        await self._redis.expire(task_snapshot(uid), 0)
+        Args:
+            uid: The task's uid.
+            keys: Those of the attempt that is to begin; afterwards the session is there.
+            before: Those of the attempt before it.
+        """
+        where = keys.task_snapshot(uid)
+        if keys != before:
+            return bool(await self._move(keys=[before.task_snapshot(uid), where]))
+        return bool(await self._redis.exists(where))
+
+    async def forget_session(self, uid: str, *keys: Keys) -> None:
+        """Delete what is kept of the session: an expiry of no seconds, which our ACL allows.
+
+        Args:
+            uid: The task's uid.
+            keys: Where it may be.
+        """
+        for some in dict.fromkeys(keys):
+            await self._redis.expire(some.task_snapshot(uid), 0)
 
 
 def _unreadable(why: str) -> DeveloperWorkerOutput:

@@ -24,7 +24,7 @@ from redis.exceptions import InvalidResponse, RedisError
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.redis_connection import connection_to
 from orbiter_contracts.redis_url import read_redis_url
-from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError
+from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, too_large
 from orbiter_operator.kube.leader_election import NotLeadingError
 
 LONGEST_TEXT = 1024
@@ -188,9 +188,23 @@ class _Resumed:
 
 RETRIED = (ApiError, RedisError, NotLeadingError, *TRANSPORT_ERRORS)
 """What passes by itself: the API server or Redis is away, or this replica is not the active one."""
+_NOT_THE_TASKS_FAULT = (401, 404, 408, 409, 429)
 COMMAND_SECONDS = 5.0
 BLOCKING_SECONDS = 15.0
 """Longer than any blocking read, so that an idle stream is no timeout."""
+
+
+def passes_by_itself(error: ApiError) -> bool:
+    """Whether a refusal says nothing about the task: another one would be refused too, for now.
+
+    A 403 may be either: the operator's rights and a namespace's quota concern every task, an
+    admission webhook and its policies this one. What is too large for the database stays so.
+    """
+    if too_large(error):
+        return False
+    if error.status == 403:
+        return "cannot create resource" in error.message or "exceeded quota" in error.message
+    return error.status >= 500 or error.status in _NOT_THE_TASKS_FAULT
 
 
 def redis_client(url: str) -> Redis:

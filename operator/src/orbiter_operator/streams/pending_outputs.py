@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from orbiter_contracts import DeveloperWorkerOutput
+from orbiter_contracts.queues import BARE
 from orbiter_operator.kube.models import Frozen
 from orbiter_operator.kube.names import Key
 
@@ -36,6 +37,7 @@ class PendingOutput(NamedTuple):
     attempt: int
     output: DeveloperWorkerOutput | None
     size: int = 0
+    stream: str = BARE.developer_output
 
 
 class PendingOutputs:
@@ -49,10 +51,11 @@ class PendingOutputs:
 
     def deliver(self, key: Key, output: PendingOutput) -> None:
         """An output has been received for the task; one that is read anew is known already."""
-        if any(known.entry == output.entry for known in self.of(key)):
+        place = output.stream, output.entry
+        if any((known.stream, known.entry) == place for known in self.of(key)):
             return
         if self._held + output.size > HELD_BYTES:
-            output = PendingOutput(output.entry, output.attempt, None)
+            output = output._replace(output=None, size=0)
         self._held += output.size
         self._outputs[key].append(output)
 

@@ -12,13 +12,14 @@ a text (proto-max-bulk-len) would be none for an external Redis, and snapshots o
 larger than any message.
 """
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
 from orbiter_contracts import InvalidMessageError
 from orbiter_contracts.bounds import FIELD_OVERHEAD_BYTES, MAX_ENTRY_BYTES
-from orbiter_contracts.queues import ATTEMPT_FIELD, TASK_FIELD
+from orbiter_contracts.queues import ATTEMPT_FIELD, BARE, TASK_FIELD
+from orbiter_contracts.stream_names import StreamKind, read_stream_name
 
 BATCH_BYTES = 4 * 1024 * 1024
 """When a batch has this much, no further entry is added to it."""
@@ -90,6 +91,9 @@ return routes
 """The ids and routing fields of entries. KEYS: stream. ARGV: where to begin, how many at most."""
 
 
+_New = list[tuple[str, dict[str, str]]]
+
+
 class Entry(NamedTuple):
     """An entry of a stream.
 
@@ -119,42 +123,49 @@ class Entry(NamedTuple):
 
 
 class Inbox:
-    """One stream, read as the one consumer of a group.
+    """One stream, read as the one consumer of a group: what comes of it (`tenants` waits for that).
 
     Args:
         redis: A client for short commands.
-        reader: A client that blocks (`client.blocking_client`).
         stream: The stream.
         group: The group; who reads from it creates it.
         consumer: Name of the consumer.
+
+    Attributes:
+        keys: The keys it is one of.
+        kind: What is in it; None when its name is none of ours.
     """
 
-    def __init__(self, redis: Redis, reader: Redis, stream: str, group: str, consumer: str) -> None:
+    def __init__(self, redis: Redis, stream: str, group: str, consumer: str) -> None:
         self.stream = stream
         self.group = group
-        self._reader = reader
         self._consumer = consumer
         self._script = redis.register_script(_HELD)
         self._let_by: tuple[str, str] | None = None
+        name = read_stream_name(stream)
+        self.keys = name.keys if name else BARE
+        self.kind: StreamKind | None = name.kind if name else None
 
-    async def wait(self, count: int, block: int) -> list[Entry]:
-        """New entries; none when nothing has come for `block` milliseconds.
+    @property
+    def behind(self) -> bool:
+        """Whether the contents of entries that it was handed were let go by, and not read since."""
+        return self._let_by is not None
 
-        What was handed out and not returned, because Redis went away, is among what is `held`.
+    def accept(self, new: _New) -> list[Entry]:
+        """Take what a read of `client.blocking_client` has brought.
 
-        Raises:
-            ResponseError: The group is gone.
+        Returns:
+            The entries; none when their contents were let go by: then it is `behind`.
         """
+        if all(fields for _, fields in new):
+            return [_small_entry(name, fields) for name, fields in new]
+        self._let_by = id_before(new[0][0]), new[-1][0]
+        return []
+
+    async def catch_up(self, count: int) -> list[Entry]:
+        """Read of what was let by as much as goes into a batch."""
         if self._let_by is None:
-            found = await self._reader.xreadgroup(
-                self.group, self._consumer, {self.stream: ">"}, count=count, block=block
-            )
-            if not found:
-                return []
-            new = cast("list[tuple[str, list[tuple[str, dict[str, str]]]]]", found)[0][1]
-            if all(fields for _, fields in new):
-                return [_small_entry(name, fields) for name, fields in new]
-            self._let_by = id_before(new[0][0]), new[-1][0]
+            return []
         (after, last), self._let_by = self._let_by, None
         entries = await self.held(after, count)
         if entries and entries[-1].id != last:

@@ -13,21 +13,20 @@ An id from the future is in nobody's way, so those entries are dealt with first,
 Where ids have run out there is no time for that: each becomes a dead letter with its reason.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import structlog
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from orbiter_contracts import InvalidMessageError, read_route
 from orbiter_contracts.dead_letters import ADD_DEAD_LETTER
 from orbiter_contracts.queues import (
+    BARE,
     DEVELOPER_GROUP,
-    DEVELOPER_INPUT,
-    DEVELOPER_OUTPUT,
-    LIFECYCLE,
     OPERATOR_GROUP,
     TASK_FIELD,
-    attempt_record,
+    Keys,
     dead_letter,
 )
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS
@@ -39,32 +38,35 @@ _BATCH = 500
 _DAY_SECONDS = 24 * 60 * 60
 
 
-async def trim_streams(redis: Redis, unfinished: Unfinished, now_ms: Callable[[], int]) -> int:
-    """Tidy the streams once. Returns how many orphaned entries were taken off the queue.
+async def trim_streams(
+    redis: Redis, unfinished: Unfinished, now_ms: Callable[[], int], keys: Keys = BARE
+) -> int:
+    """Tidy the streams of some keys once. Returns how many orphaned entries were taken off.
 
     Args:
         redis: A client that reads replies as text.
         unfinished: Asked about the AgentTask an entry is bound to; knows all of them.
         now_ms: Wall clock in milliseconds, as in the ids of entries.
+        keys: Whose streams.
     """
-    taken = 0
-    position = "-"
+    taken, position, queue = 0, "-", keys.developer_input
     while True:
-        entries = await read_routes(redis, DEVELOPER_INPUT, position, _BATCH)
+        entries = await read_routes(redis, queue, position, _BATCH)
         for entry, fields in entries:
-            if await _is_orphan(redis, unfinished, entry, fields):
-                await redis.xack(DEVELOPER_INPUT, DEVELOPER_GROUP, entry)
-                taken += int(await redis.xdel(DEVELOPER_INPUT, entry))
+            if await _is_orphan(redis, unfinished, keys, entry, fields):
+                await redis.xack(queue, DEVELOPER_GROUP, entry)
+                taken += int(await redis.xdel(queue, entry))
         if len(entries) < _BATCH or entries[-1][0] == LAST_ID:
             break
         position = f"({entries[-1][0]}"
-    for stream, seconds in ((DEVELOPER_OUTPUT, ATTEMPT_TTL_SECONDS), (LIFECYCLE, _DAY_SECONDS)):
+    kept = ((keys.developer_output, ATTEMPT_TTL_SECONDS), (keys.lifecycle, _DAY_SECONDS))
+    for stream, seconds in kept:
         await redis.xtrim(stream, minid=str(now_ms() - seconds * 1000), approximate=True)
     return taken
 
 
 async def _is_orphan(
-    redis: Redis, unfinished: Unfinished, entry: str, fields: dict[str, str]
+    redis: Redis, unfinished: Unfinished, keys: Keys, entry: str, fields: dict[str, str]
 ) -> bool:
     try:
         route = read_route(fields)
@@ -74,18 +76,25 @@ async def _is_orphan(
         return True
     if route is None:
         return TASK_FIELD in fields
+    if keys.namespace not in ("", route.namespace):
+        return True
     uid = unfinished(route.namespace, route.name)
     if uid is None:
         return True
-    record = attempt_record(uid, route.attempt)
-    return bool(await redis.hget(record, "entry") != entry)
+    return bool(await redis.hget(keys.attempt_record(uid, route.attempt), "entry") != entry)
 
 
-async def lag(redis: Redis) -> int:
+async def lag(redis: Redis, keys: Iterable[Keys] = (BARE,)) -> int:
     """Outputs and lifecycle events that the operator's group has not been handed yet."""
+    async with redis.pipeline(transaction=False) as pipe:
+        for some in keys:
+            pipe.xinfo_groups(some.developer_output)
+            pipe.xinfo_groups(some.lifecycle)
+        answers = await pipe.execute(raise_on_error=False)
     unread = 0
-    for stream in (DEVELOPER_OUTPUT, LIFECYCLE):
-        for group in await redis.xinfo_groups(stream):
+    for groups in answers:
+        # A namespace that is new may have no streams yet.
+        for group in () if isinstance(groups, ResponseError) else groups:
             if group["name"] == OPERATOR_GROUP:
                 # Redis answers nil when it cannot tell, after deletions for instance.
                 unread += int(group.get("lag") or 0)
@@ -95,8 +104,8 @@ async def lag(redis: Redis) -> int:
 log = structlog.get_logger(__name__)
 AHEAD_SECONDS = 24 * 60 * 60
 """How far an id may be ahead of Redis' clock, which may have been set back."""
-SHARED = (DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE)
 _MOST_BATCHES = 200
+_AT_ONCE = 50
 _MOST_TEXTS = 4000
 """Names and values of one entry that a script can add again."""
 _REASON = (
@@ -212,6 +221,29 @@ many entries were given up, and when repaired the newest id before and after.
 """
 
 
+_ODD = """
+local limit = redis.call('TIME')[1] * 1000 + tonumber(ARGV[1])
+local found = {}
+for number, stream in ipairs(KEYS) do
+  local flat = redis.pcall('XINFO', 'STREAM', stream)
+  for i = 1, flat.err and 0 or #flat, 2 do
+    if flat[i] == 'last-generated-id' and tonumber(string.match(flat[i + 1], '^%d+')) > limit then
+      found[#found + 1] = number
+    end
+  end
+end
+return found
+"""
+"""Which streams' newest ids are ahead of the clock, by their places from 1. KEYS: streams. ARGV:
+milliseconds an id may be ahead.
+"""
+
+
+def shared(keys: Keys) -> tuple[str, ...]:
+    """The streams that the workers of a namespace share."""
+    return keys.developer_input, keys.developer_output, keys.lifecycle
+
+
 def is_ahead(entry: str, now: float) -> bool:
     """Whether an id may be one that has to be repaired, by a clock of ours in seconds."""
     milliseconds = entry.partition("-")[0]
@@ -228,6 +260,7 @@ class StreamRepair:
 
     def __init__(self, redis: Redis, dead: Callable[[str], None] = lambda stream: None) -> None:
         self._script = redis.register_script(REPAIR)
+        self._odd = redis.register_script(_ODD)
         self._dead = dead
 
     async def repair(self, stream: str) -> bool:
@@ -236,10 +269,15 @@ class StreamRepair:
         await self._repair(dead)
         return await self._repair(stream, dead)
 
-    async def repair_shared(self) -> None:
-        """Repair the streams that all workers share, where they need it."""
-        for stream in SHARED:
-            await self.repair(stream)
+    async def repair_shared(self, keys: Iterable[Keys] = (BARE,)) -> None:
+        """Repair the streams that workers share, where they need it: one look at many of them."""
+        streams = [stream for some in keys for stream in shared(some)]
+        for start in range(0, len(streams), _AT_ONCE):
+            looked = streams[start : start + _AT_ONCE]
+            names = [name for stream in looked for name in (stream, dead_letter(stream))]
+            found = await self._odd(keys=names, args=[AHEAD_SECONDS * 1000])
+            for place in sorted({(int(number) - 1) // 2 for number in found}):
+                await self.repair(looked[place])
 
     async def _repair(self, *keys: str) -> bool:
         given_up = 0

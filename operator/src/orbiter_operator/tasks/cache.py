@@ -20,6 +20,8 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from orbiter_contracts import Route
+from orbiter_contracts.queues import BARE
 from orbiter_operator.kube.cache import Children, ObjectCache
 from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError
 from orbiter_operator.kube.informer import Informer
@@ -27,6 +29,7 @@ from orbiter_operator.kube.names import ATTEMPT, TASK, TASK_UID, Key, job_name, 
 from orbiter_operator.pods.state import JobState, PodState, job_state, pod_state
 from orbiter_operator.runtime.reconciler import WorkQueue
 from orbiter_operator.streams.retention import StreamRepair, lag, trim_streams
+from orbiter_operator.streams.tenants import Tenants
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.models import FINAL
 
@@ -57,6 +60,19 @@ class TaskCache(ObjectCache):
         """The uid of the task of this name; None when it is over or not there."""
         obj = self.get(Key(namespace, name))
         return None if obj is None or phase_of(obj) in FINAL else str(obj["metadata"]["uid"])
+
+    def began_bare(self, route: Route) -> bool:
+        """Whether an attempt has begun under the keys without a prefix (see `attempt_of`)."""
+        key = Key(route.namespace, route.name)
+        obj = self.get(key)
+        if obj is None:
+            return False
+        for job in self.jobs.of(key, obj["metadata"]["uid"]):
+            if job.attempt == route.attempt:
+                return not job.prefix
+        status = obj.get("status") or {}
+        stream = status.get("inputStream") or BARE.developer_input
+        return status.get("attempts") == route.attempt and stream == BARE.developer_input
 
     def dependents(self, key: Key) -> list[Key]:
         """Tasks that name this one in their dependsOn."""
@@ -160,6 +176,7 @@ class TaskResync:
         capacity: Who runs and who waits.
         queue: Where keys go that should be reconciled.
         redis: A client for short commands.
+        tenants: Whose streams there are.
         every: Seconds between two comparisons.
         dead: Called for every entry that became a dead letter.
     """
@@ -172,6 +189,7 @@ class TaskResync:
         capacity: Capacity,
         queue: WorkQueue[Key],
         redis: Redis,
+        tenants: Tenants,
         every: float,
         dead: Callable[[str], None],
     ) -> None:
@@ -180,6 +198,7 @@ class TaskResync:
         self._capacity = capacity
         self._queue = queue
         self._redis = redis
+        self._tenants = tenants
         self._every = every
         self._repair = StreamRepair(redis, dead)
         self.lag = 0.0
@@ -222,7 +241,7 @@ class TaskResync:
         """Keep `lag` recent for ever."""
         while True:
             try:
-                self.lag = float(await lag(self._redis))
+                self.lag = float(await lag(self._redis, self._tenants.served))
             except (RedisError, OSError):
                 log.debug("lag not read")
             await asyncio.sleep(_LAG_SECONDS)
@@ -231,18 +250,19 @@ class TaskResync:
         """Keep the streams that all workers share able to take entries, for ever."""
         while True:
             try:
-                await self._repair.repair_shared()
+                await self._repair.repair_shared(self._tenants.served)
             except (RedisError, OSError) as error:
                 log.info("streams not looked at", error=str(error))
             await asyncio.sleep(_REPAIR_SECONDS)
 
     async def _trim(self) -> None:
-        try:
-            taken = await trim_streams(
-                self._redis, self._store.unfinished, lambda: time.time_ns() // 1_000_000
-            )
-        except (RedisError, OSError) as error:
-            log.info("streams not trimmed", error=str(error))
-            return
-        if taken:
-            log.info("orphaned entries taken off the queue", count=taken)
+        for keys in self._tenants.served:
+            try:
+                taken = await trim_streams(
+                    self._redis, self._store.unfinished, lambda: time.time_ns() // 1_000_000, keys
+                )
+            except (RedisError, OSError) as error:
+                log.info("streams not trimmed", of=keys.prefix, error=str(error))
+                continue
+            if taken:
+                log.info("orphaned entries taken off the queue", of=keys.prefix, count=taken)

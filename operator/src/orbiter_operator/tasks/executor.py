@@ -12,7 +12,6 @@ from typing import Any
 import structlog
 
 from orbiter_contracts import LifecycleEventName, WorkerLifecycleEvent, excerpt
-from orbiter_contracts.attempts import Attempt
 from orbiter_contracts.bounds import MAX_STATUS_LINE
 from orbiter_operator.kube.client import AGENT_TASKS, JOBS, ApiError, Kube, RefusedError, too_large
 from orbiter_operator.kube.events import EventPoster
@@ -24,7 +23,7 @@ from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutpu
 from orbiter_operator.tasks.cache import TaskCache, job_of_attempt
 from orbiter_operator.tasks.job import build_job, build_message
 from orbiter_operator.tasks.models import FINAL, TaskStatus
-from orbiter_operator.tasks.observed import Observed, current_attempt
+from orbiter_operator.tasks.observed import Observed, attempt_of, current_attempt
 from orbiter_operator.tasks.plan.actions import (
     DeleteJob,
     DeleteTask,
@@ -111,7 +110,8 @@ class Executor:
                 case DeleteJob():
                     await self._kube.delete(JOBS, key.namespace, action.name)
                 case ForgetSession():
-                    await self._attempts.forget_session(observed.uid)
+                    latest = attempt_of(observed, current_attempt(observed)).keys
+                    await self._attempts.forget_session(observed.uid, latest, observed.keys)
                 case DeleteTask():
                     await self._kube.delete(AGENT_TASKS, key.namespace, key.name, uid=observed.uid)
         if plan.events and observed.unacknowledged:
@@ -130,7 +130,7 @@ class Executor:
 
     async def _start(self, key: Key, observed: Observed, action: StartAttempt) -> bool:
         """Put the entry on the queue and create the Job. Returns whether it was all over before."""
-        attempt = Attempt(str(key), observed.uid, action.attempt)
+        attempt = attempt_of(observed, action.attempt)
         name = job_name(key.name, action.attempt)
         if observed.adopted and action.attempt == 1:
             worker = worker_id(key.namespace, name)
@@ -140,7 +140,10 @@ class Executor:
             record = await self._attempts.read(attempt)
         else:
             prompt = action.prompt
-            if action.anew is not None and not await self._attempts.has_session(observed.uid):
+            before = attempt_of(observed, action.attempt - 1).keys
+            if action.anew is not None and not await self._attempts.has_session(
+                observed.uid, attempt.keys, before
+            ):
                 prompt = action.anew
             try:
                 message = build_message(observed, action.attempt, prompt)
@@ -175,7 +178,7 @@ class Executor:
         raise RefusedError(error.refusal())
 
     async def _publish(self, key: Key, observed: Observed, action: Publish) -> None:
-        attempt = Attempt(str(key), observed.uid, action.attempt)
+        attempt = attempt_of(observed, action.attempt)
         known = self._pending.record(observed.uid, action.attempt)
         if known is None or known.entry is None:
             known = await self._attempts.read(attempt)

@@ -3,7 +3,6 @@
 from typing import Any
 
 from orbiter_contracts import DeveloperWorkerInput, GitWorkspace
-from orbiter_contracts.attempts import Attempt
 from orbiter_operator.kube.client import CONFIG_MAPS, ApiError, Kube
 from orbiter_operator.kube.names import (
     APP_NAME,
@@ -20,7 +19,7 @@ from orbiter_operator.kube.names import (
 )
 from orbiter_operator.pods.template import WorkerDefaults, worker_template
 from orbiter_operator.tasks.models import TaskSpec
-from orbiter_operator.tasks.observed import Observed, message_id, session_of
+from orbiter_operator.tasks.observed import Observed, attempt_of, message_id, session_of
 
 _REFUSED = (403, 404)
 
@@ -49,8 +48,7 @@ def build_job(observed: Observed, attempt: int, entry: str, defaults: WorkerDefa
         TASK_UID: observed.uid,
         ATTEMPT: str(attempt),
     }
-    task = f"{observed.namespace}/{observed.name}"
-    environment = Attempt(task, observed.uid, attempt).environment(
+    environment = attempt_of(observed, attempt).environment(
         worker=worker_id(observed.namespace, name),
         entry=entry,
         session=session_of(observed, attempt),
@@ -87,7 +85,7 @@ def build_message(observed: Observed, attempt: int, prompt: str) -> DeveloperWor
     repository = None
     if git is not None:
         repository = GitWorkspace(url=git.url, ref=git.ref, branch=git.branch, push=git.push)
-    return Attempt(f"{observed.namespace}/{observed.name}", observed.uid, attempt).message(
+    return attempt_of(observed, attempt).message(
         prompt,
         spec.timeout_seconds,
         request=message_id(observed, attempt),

@@ -74,6 +74,8 @@ class TaskStatus(Status):
     job_name: str | None = None
     pod_name: str | None = None
     worker_id: str | None = None
+    input_stream: str | None = None
+    output_stream: str | None = None
     start_time: Time | None = None
     completion_time: Time | None = None
     duration_ms: int | None = None

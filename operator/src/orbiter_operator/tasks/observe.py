@@ -10,8 +10,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from orbiter_contracts.attempts import Attempt
 from orbiter_contracts.bounds import one_line
+from orbiter_contracts.queues import BARE, Keys, KeysOf
 from orbiter_operator.kube.client import JOBS, PODS, ApiError, Kube
 from orbiter_operator.kube.models import Refusal, read_model
 from orbiter_operator.kube.names import ATTEMPT, ENTRY, REQUEST, TASK_UID, Key, job_name, task_name
@@ -28,6 +28,7 @@ from orbiter_operator.tasks.observed import (
     Adopted,
     Dependencies,
     Observed,
+    attempt_of,
     current_attempt,
     message_id,
     stage,
@@ -51,6 +52,7 @@ class Observer:
         capacity: Who runs and who waits.
         kube: The API client.
         defaults: What the installation says about every worker.
+        keys: Which keys a namespace has.
         clock: Monotonic seconds.
     """
 
@@ -63,6 +65,7 @@ class Observer:
         capacity: Capacity,
         kube: Kube,
         defaults: WorkerDefaults,
+        keys: KeysOf = lambda namespace: BARE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -71,6 +74,7 @@ class Observer:
         self._capacity = capacity
         self._kube = kube
         self._defaults = defaults
+        self._keys = keys
         self._clock = clock
         self._position_shown: dict[Key, float] = {}
         self._parsed: dict[Key, tuple[str, tuple[TaskSpec, str | None, TaskStatus]]] = {}
@@ -136,7 +140,8 @@ class Observer:
 
     def _base(self, key: Key, obj: Object) -> Observed:
         meta = obj["metadata"]
-        adopted, ignored = read_adoption(meta, self._defaults.adopt_namespace)
+        keys = self._keys(key.namespace)
+        adopted, ignored = read_adoption(meta, self._defaults.adopt_namespace, keys)
         spec, error, status = self._parse(key, obj)
         base = Observed(
             namespace=key.namespace,
@@ -152,6 +157,7 @@ class Observer:
             dependents_waiting=self._dependents_wait(key),
             adopted=adopted,
             entry_ignored=ignored,
+            keys=keys,
         )
         return base.model_copy(update=self._known_record(key, base))
 
@@ -214,7 +220,7 @@ class Observer:
         base = base.model_copy(update=self._children(key, base.uid))
         job = base.job(attempt)
         if queue_error is None and (job is None or job.over):
-            record = await self._attempts.read(Attempt(str(key), base.uid, attempt))
+            record = await self._attempts.read(attempt_of(base, attempt))
             self._pending.learn(base.uid, attempt, record)
             base = base.model_copy(update={"record": record, "record_attempt": attempt})
         return base
@@ -248,7 +254,9 @@ class Observer:
         return any(obj is not None and phase_of(obj) in ("", "Pending") for obj in dependents)
 
 
-def read_adoption(meta: dict[str, Any], namespace: str) -> tuple[Adopted | None, str | None]:
+def read_adoption(
+    meta: dict[str, Any], namespace: str, keys: Keys = BARE
+) -> tuple[Adopted | None, str | None]:
     """Which queue entry a task was made of, by its annotations; or why they are not believed.
 
     Anybody who may create a task may annotate it so. A name that is the entry's hash, where adopted
@@ -256,13 +264,15 @@ def read_adoption(meta: dict[str, Any], namespace: str) -> tuple[Adopted | None,
 
     Args:
         meta: The task's metadata.
-        namespace: Where entries from outside become tasks; empty when nowhere.
+        namespace: Where entries without a namespace become tasks; empty when nowhere.
+        keys: Those of the task's namespace: with a prefix its own entries become tasks there.
     """
     annotations = meta.get("annotations") or {}
     if ENTRY not in annotations:
         return None, None
     entry, request = str(annotations[ENTRY]), str(annotations.get(REQUEST) or "")
-    ours = meta["namespace"] == namespace and meta["name"] == task_name(entry)
+    here = bool(keys.prefix) or meta["namespace"] == namespace
+    ours = here and meta["name"] == task_name(entry, keys)
     if ours and request and _is_entry_id(entry):
         return Adopted(entry=entry, request_id=request), None
     return None, (

@@ -10,7 +10,9 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from orbiter_contracts import attempts
-from orbiter_contracts.attempts import request_id
+from orbiter_contracts.attempts import Attempt, request_id
+from orbiter_contracts.queues import BARE, Keys
+from orbiter_contracts.stream_names import read_stream_name
 from orbiter_operator.kube.models import Frozen, Refusal
 from orbiter_operator.kube.names import job_name, worker_id
 from orbiter_operator.pods.state import JobState, PodState
@@ -63,7 +65,8 @@ class Observed(Frozen):
     when it was and did not answer. `spec_error` says why the spec could not be read; `spec` is then
     empty. `busy_since` is what the worker said itself (a hint, may be missing). `unacknowledged`
     means that an output of this task has been received and not yet acknowledged. `entry_ignored`
-    says why the task counts as nobody's queue entry although its annotations name one.
+    says why the task counts as nobody's queue entry although its annotations name one. `keys` are
+    those of its namespace: of an attempt that begins now.
     """
 
     namespace: str
@@ -91,6 +94,7 @@ class Observed(Frozen):
     entry_ignored: str | None = None
     taken_by: str | None = None
     unacknowledged: bool = False
+    keys: Keys = BARE
 
     def job(self, attempt: int) -> JobState | None:
         """The Job of one attempt, if it exists."""
@@ -185,16 +189,36 @@ def message_id(observed: Observed, attempt: int) -> str:
     return request_id(observed.uid, attempt)
 
 
+def attempt_of(observed: Observed, number: int) -> Attempt:
+    """One attempt, with the keys it has in Redis: where it has begun, it ends.
+
+    Attempts that have begun before their namespace had keys of its own are under the names without
+    a prefix. Their Jobs say so, and statuses of that time name no streams.
+    """
+    task, job = f"{observed.namespace}/{observed.name}", observed.job(number)
+    keys = observed.keys
+    if job is not None:
+        keys = Keys(job.prefix)
+    elif number and number == observed.status.attempts:
+        name = read_stream_name(observed.status.input_stream or "")
+        keys = name.keys if name else BARE
+    own = keys.namespace in ("", observed.namespace)
+    return Attempt(task, observed.uid, number, keys if own else observed.keys)
+
+
 def identity(observed: Observed, attempt: int) -> dict[str, Any]:
     """The fields of the status that say which attempt it speaks of."""
     pods = observed.pods_of(attempt)
     job = job_name(observed.name, attempt)
     same = observed.status.attempts == attempt
+    keys = attempt_of(observed, attempt).keys
     return {
         "attempts": attempt,
         "request_id": message_id(observed, attempt),
         "job_name": job,
         "worker_id": worker_id(observed.namespace, job),
+        "input_stream": keys.developer_input,
+        "output_stream": keys.developer_output,
         "pod_name": pods[-1].name if pods else observed.status.pod_name if same else None,
         "result": None,
         "input_request": None,

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from redis.exceptions import RedisError
 
 from orbiter_contracts.attempts import Attempt
+from orbiter_contracts.queues import BARE, KeysOf
 from orbiter_operator.kube.client import AGENT_TASKS, ApiError, Kube, RefusedError
 from orbiter_operator.kube.informer import refresh
 from orbiter_operator.kube.names import Key
@@ -43,6 +44,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
         observer: Collects what a decision depends on.
         executor: Carries plans out.
         attempts: Attempts in Redis, for tasks that were deleted.
+        keys: Which keys a namespace has.
         kube: The API client, for a task that turns out to be out of date.
         settled: Takes the outputs that have been dealt with, for their acknowledgement.
         measure: Called with the seconds a pass took and whether it succeeded.
@@ -61,6 +63,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
         observer: Observer,
         executor: Executor,
         attempts: Attempts,
+        keys: KeysOf,
         kube: Kube,
         settled: Callable[[tuple[PendingOutput, ...]], None],
         measure: Callable[[float, bool], None],
@@ -79,6 +82,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
         self._observer = observer
         self._executor = executor
         self._attempts = attempts
+        self._keys = keys
         self._kube = kube
         self._settled = settled
         self._image_patience = image_patience
@@ -163,15 +167,19 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
     async def _withdraw(self, key: Key, obj: dict[str, Any]) -> None:
         uid = obj["metadata"]["uid"]
         status = TaskStatus.model_validate(obj.get("status") or {})
+        own = self._keys(key.namespace)
+        # Where a status names no other streams, attempts may be under the names without a prefix.
+        places = {own} if status.input_stream == own.developer_input else {own, BARE}
         self._pending.forget(key, uid)
         self._observer.forget(key)
         if status.input_request is not None or (obj.get("spec") or {}).get("input"):
-            await self._attempts.forget_session(uid)
+            await self._attempts.forget_session(uid, *places)
         if status.phase in FINAL:
             return
         # The latest attempt the status knows, and one that may have begun since.
         for number in range(max(status.attempts, 1), status.attempts + 2):
-            await self._attempts.withdraw(Attempt(str(key), uid, number))
+            for keys in places:
+                await self._attempts.withdraw(Attempt(str(key), uid, number, keys))
 
 
 _SECONDS = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0)
