@@ -1,7 +1,7 @@
 """What helm makes of the chart: who gets which rights, passwords, doors; and what is refused."""
 
-import base64
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 import yaml
 from support.cluster import Cluster, CommandError, Object
 
+from orbiter_operator.make_secrets import PLAN, WantedSecret
 from orbiter_operator.settings import PREFIX, Settings
 
 pytestmark = pytest.mark.e2e
@@ -27,6 +28,8 @@ RIGHTS = {
 }
 LEASE_RIGHTS = {("coordination.k8s.io", "leases"): {"get", "update", "create"}}
 SECRET_RIGHTS = {("", "secrets"): {"create"}}
+MAKER = "orbiter-make-secrets"
+HOOK = "helm.sh/hook"
 
 
 def render(cluster: Cluster, *settings: str) -> list[Object]:
@@ -58,6 +61,18 @@ def rights(role: Object) -> dict[tuple[str, str], set[str]]:
     return found
 
 
+def plan(items: list[Object]) -> dict[tuple[str, str], WantedSecret]:
+    """The Secrets that the hook's program is told to make."""
+    jobs = [item for item in items if item["kind"] == "Job"]
+    if not jobs:
+        return {}
+    [job] = jobs
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    assert container["command"][-1] == "orbiter_operator.make_secrets"
+    [text] = container["args"]
+    return {(secret.namespace, secret.name): secret for secret in PLAN.validate_json(text)}
+
+
 def environment(items: list[Object]) -> dict[str, Any]:
     [container] = only(items, "Deployment")["spec"]["template"]["spec"]["containers"]
     return {item["name"]: item.get("value", item.get("valueFrom")) for item in container["env"]}
@@ -81,6 +96,10 @@ def test_a_misspelt_value_is_refused_by_helm_too(cluster: Cluster) -> None:
         ("watchNamespaces={team-a}", 'workers.namespaces has "default", which the operator does'),
         ("workers.namespaces={default,1team}", 'workers.namespaces has "1team", and adoption'),
         ("adoption.namespace=elsewhere", 'adoption.namespace is "elsewhere", where no worker can'),
+        (
+            "redis.auth.existingSecret=a,redis.external.existingSecret=b",
+            "redis.auth.existingSecret is for the bundled Redis and redis.external",
+        ),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(
@@ -102,6 +121,7 @@ def test_with_named_namespaces_the_operator_has_no_rights_elsewhere(cluster: Clu
     items = render(cluster, f"watchNamespaces={names}", f"workers.namespaces={names}")
     assert named(items, "ClusterRoleBinding") == set()
     assert named(items, "Role") == {
+        *((place, MAKER) for place in ("orbiter-system", "team-a", "team-b")),
         ("orbiter-system", "orbiter-operator-lease"),
         *((team, "orbiter-operator") for team in ("team-a", "team-b")),
         *((team, "orbiter-operator-secrets") for team in ("team-a", "team-b")),
@@ -119,7 +139,8 @@ def test_the_operator_understands_every_variable_it_is_given(
 ) -> None:
     items = render(cluster, "workers.maxConcurrentJobsByNamespace.team-a=5")
     variables = environment(items)
-    assert {name.removeprefix(PREFIX).lower() for name in variables} <= set(Settings.model_fields)
+    ours = {name for name in variables if name != "REDIS_PASSWORD"}
+    assert {name.removeprefix(PREFIX).lower() for name in ours} <= set(Settings.model_fields)
     for name, value in variables.items():
         if isinstance(value, str):
             monkeypatch.setenv(name, value)
@@ -131,7 +152,7 @@ def test_the_operator_understands_every_variable_it_is_given(
 
 
 def test_every_rule_says_why_it_is_there(cluster: Cluster) -> None:
-    for template in ("_rbac.tpl", "rbac.yaml"):
+    for template in ("_rbac.tpl", "rbac.yaml", "make-secrets.yaml"):
         lines = (CHART / "templates" / template).read_text().splitlines()
         for before, line in itertools.pairwise(lines):
             if line.strip().startswith("- apiGroups:"):
@@ -140,31 +161,26 @@ def test_every_rule_says_why_it_is_there(cluster: Cluster) -> None:
 
 def test_each_namespace_of_workers_gets_what_workers_need(cluster: Cluster) -> None:
     items = render(cluster, "workers.namespaces={team-a,team-b}")
-    for kind, name in (
-        ("Secret", "orbiter-redis"),
-        ("ServiceAccount", "orbiter-worker"),
-        ("NetworkPolicy", "orbiter-worker"),
-    ):
+    for kind, name in (("ServiceAccount", "orbiter-worker"), ("NetworkPolicy", "orbiter-worker")):
         assert {("team-a", name), ("team-b", name)} <= named(items, kind)
-    secret = next(
-        item
-        for item in items
-        if item["kind"] == "Secret" and item["metadata"]["namespace"] == "team-a"
+    told = plan(items)
+    assert set(told["team-a", "orbiter-redis"].texts) == {"developer-url", "chat-url"}
+    assert told["team-b", "orbiter-redis"].texts["chat-url"] == (
+        "redis://chat-team-b:${chat-team-b-password}@orbiter-redis.orbiter-system.svc:6379/0"
     )
-    assert set(secret["data"]) == {"developer-url", "chat-url"}
 
 
 def test_where_nobody_may_manage_users_the_sessions_share_one(cluster: Cluster) -> None:
     items = render(cluster, "redis.users=Static")
-    assert set(only(items, "Secret", "orbiter-redis")["data"]) == {
-        *("developer-url", "po-url", "chat-url")
-    }
-    auth = only(items, "Secret", "orbiter-redis-auth")["data"]
-    users = base64.b64decode(auth["users.acl"]).decode()
+    told = plan(items)
+    assert set(told["default", "orbiter-redis"].texts) == {"developer-url", "po-url", "chat-url"}
+    users = only(items, "ConfigMap", "orbiter-redis")["data"]["users.acl"]
     assert "user po on" in users
     assert "acl|setuser" not in users
-    assert "master-key" not in auth
-    assert not [name for _, name in named(items, "Role") if name.endswith("-secrets")]
+    assert "master-key" not in told["orbiter-system", "orbiter-redis-auth"].passwords
+    assert not [
+        name for _, name in named(items, "Role") if name.endswith("-secrets") and name != MAKER
+    ]
     assert "ORBITER_REDIS_MASTER_KEY" not in str(items)
 
 
@@ -176,6 +192,7 @@ def test_the_operator_may_create_secrets_where_workers_run_and_not_read_one(
         (item["metadata"].get("namespace"), rule)
         for item in items
         if item["kind"] in ("Role", "ClusterRole")
+        if item["metadata"]["name"] != MAKER
         for rule in item["rules"]
         if "secrets" in rule["resources"]
     ]
@@ -185,20 +202,97 @@ def test_the_operator_may_create_secrets_where_workers_run_and_not_read_one(
     ]
 
 
-def test_passwords_are_long_and_each_user_has_its_own(cluster: Cluster) -> None:
+def test_each_user_has_a_password_of_its_own_and_the_chart_has_none(cluster: Cluster) -> None:
     items = render(cluster)
-    secrets = only(items, "Secret", "orbiter-redis-auth")["data"]
-    data = {key: base64.b64decode(value).decode() for key, value in secrets.items()}
-    passwords = [data[f"{user}-password"] for user in ("operator", "developer", "chat-default")]
-    assert len({*passwords, data["master-key"]}) == 4
-    assert min(map(len, passwords)) >= 32
-    assert not any(password in data["users.acl"] for password in passwords)
+    wanted = plan(items)["orbiter-system", "orbiter-redis-auth"]
+    passwords = ("operator-password", "developer-password", "chat-default-password", "master-key")
+    assert wanted.passwords == passwords
+    assert wanted.texts == {}
+    assert named(items, "Secret") == set()
+    rules = only(items, "ConfigMap", "orbiter-redis")["data"]["users.acl"]
+    assert [line.split()[1:4] for line in rules.splitlines()] == [
+        ["default", "off", "resetpass"],
+        ["operator", "on", "PASSWORD"],
+        ["developer", "on", "PASSWORD"],
+        ["chat-default", "on", "PASSWORD"],
+    ]
+
+
+def test_redis_has_the_passwords_of_its_users_and_not_the_master_key(cluster: Cluster) -> None:
+    spec = only(render(cluster), "StatefulSet")["spec"]["template"]["spec"]
+    [volume] = [item for item in spec["volumes"] if item["name"] == "passwords"]
+    sources = [source["secret"] for source in volume["projected"]["sources"]]
+    assert [(source["items"], source["optional"]) for source in sources] == [
+        ([{"key": f"{user}-password", "path": user}], user != "operator")
+        for user in ("operator", "developer", "chat-default")
+    ]
+
+
+def test_two_renders_are_the_same_bytes_and_ask_the_cluster_nothing(cluster: Cluster) -> None:
+    server = ("server.enabled=true", "server.auth=Token", "server.agents.helper.model=m")
+    for settings in ((), server, ("redis.users=Static", "workers.namespaces={team-a,team-b}")):
+        flags = [word for setting in settings for word in ("--set", setting)]
+        words = ("template", "orbiter", str(CHART), "-n", "orbiter-system", *flags)
+        assert cluster.helm(*words) == cluster.helm(*words)
+    for template in (CHART / "templates").iterdir():
+        found = re.search(r"\b(lookup|rand\w+|gen[A-Z]\w+|now|uuidv4)\b(?![':])", actions(template))
+        assert found is None, f"{template.name}: {found}"
+
+
+def actions(template: Path) -> str:
+    """What a template has helm compute, without comments and texts."""
+    found = re.findall(r"\{\{-?(?!\s*/\*)(.*?)-?\}\}", template.read_text(), re.DOTALL)
+    return "\n".join(re.sub(r'"(\\.|[^"\\])*"', '""', action) for action in found)
+
+
+def test_secrets_are_made_before_anything_else_by_who_may_do_nothing_else(cluster: Cluster) -> None:
+    items = [item for item in render(cluster) if item["metadata"]["name"] == MAKER]
+    order = {item["kind"]: int(item["metadata"]["annotations"][f"{HOOK}-weight"]) for item in items}
+    assert order == {
+        **dict.fromkeys(("ServiceAccount", "Role", "RoleBinding", "NetworkPolicy"), -5),
+        "Job": 0,
+    }
+    for item in items:
+        annotations = item["metadata"]["annotations"]
+        assert annotations[HOOK] == "pre-install,pre-upgrade"
+        policies = annotations[f"{HOOK}-delete-policy"]
+        assert policies == "before-hook-creation,hook-succeeded"
+    rules = {item["metadata"]["namespace"]: item["rules"] for item in items if "rules" in item}
+    assert {
+        place: [(r.get("resourceNames"), r["verbs"]) for r in found]
+        for place, found in rules.items()
+    } == {
+        "orbiter-system": [(None, ["create"]), (["orbiter-redis-auth"], ["get", "patch"])],
+        "default": [(None, ["create"]), (["orbiter-redis"], ["get", "patch"])],
+    }
+    policy = only(items, "NetworkPolicy")["spec"]
+    labels = only(items, "Job")["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"] == labels
+    ports = [[port["port"] for port in rule["ports"]] for rule in policy["egress"]]
+    assert ports == [[53, 53], [443, 6443]]
+
+
+def test_passwords_of_ones_own_are_used_and_none_is_made(cluster: Cluster) -> None:
+    items = render(cluster, "redis.auth.existingSecret=mine")
+    assert plan(items) == {}
+    assert not [item for item in items if item["metadata"]["name"] == MAKER]
+    found = environment(items)
+    assert found["REDIS_PASSWORD"] == {"secretKeyRef": {"name": "mine", "key": "operator-password"}}
+    assert found["ORBITER_REDIS_MASTER_KEY"] == {
+        "secretKeyRef": {"name": "mine", "key": "master-key"}
+    }
+    assert "mine" in found["ORBITER_PROTECTED_SECRETS"].split(",")
+    [redis] = only(items, "StatefulSet")["spec"]["template"]["spec"]["containers"]
+    assert redis["env"][0]["valueFrom"]["secretKeyRef"]["name"] == "mine"
 
 
 def test_tokens_go_to_the_operator_alone(cluster: Cluster) -> None:
     items = render(cluster)
     accounts = [item for item in items if item["kind"] == "ServiceAccount"]
-    assert [account["automountServiceAccountToken"] for account in accounts] == [False, False]
+    assert {account["automountServiceAccountToken"] for account in accounts} == {False}
+    assert {account["metadata"]["name"] for account in accounts} == {
+        *("orbiter-operator", "orbiter-worker", MAKER)
+    }
     mounts = {
         item["kind"]: item["spec"]["template"]["spec"]["automountServiceAccountToken"]
         for item in items
@@ -210,7 +304,7 @@ def test_tokens_go_to_the_operator_alone(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("changes", "protected"),
     [
-        ((), ["orbiter-redis-auth", "orbiter-redis-operator"]),
+        ((), ["orbiter-redis-auth"]),
         (("redis.external.existingSecret=mine",), ["mine"]),
     ],
 )
@@ -275,6 +369,7 @@ def test_an_external_redis_replaces_the_bundled_one(cluster: Cluster) -> None:
     items = render(cluster, "redis.external.existingSecret=mine", "redis.external.port=6380")
     assert named(items, "StatefulSet") == set()
     assert named(items, "Secret") == set()
+    assert plan(items) == {}
     assert environment(items)["ORBITER_REDIS_URL"] == {
         "secretKeyRef": {"name": "mine", "key": "url"}
     }

@@ -9,7 +9,7 @@ from support.cluster import Cluster, CommandError, Object
 
 from orbiter.cli.agent.loading import load_agent
 
-from .test_chart_render import CHART, named, only, render, rights
+from .test_chart_render import CHART, named, only, plan, render, rights
 
 pytestmark = pytest.mark.e2e
 
@@ -136,12 +136,12 @@ def test_keys_and_token_come_from_secrets_only(cluster: Cluster) -> None:
         "OPENAI_API_KEY": {"secretKeyRef": {"name": "keys", "key": "openai"}},
         "OPENAI_BASE_URL": "http://models.example.com/v1",
     }
-    assert len(only(items, "Secret", f"{NAME}-token")["data"]["token"]) >= 43
+    assert plan(items)["orbiter-system", f"{NAME}-token"].passwords == ("token",)
 
 
 def test_a_token_of_ones_own_replaces_the_generated_one(cluster: Cluster) -> None:
     items = render(cluster, *TOKEN, "server.token.existingSecret=mine", "server.token.key=t")
-    assert f"{NAME}-token" not in {name for _, name in named(items, "Secret")}
+    assert f"{NAME}-token" not in {name for _, name in plan(items)}
     assert environment(items)["ORBITER_SERVER_TOKEN"] == {
         "secretKeyRef": {"name": "mine", "key": "t"}
     }
@@ -151,7 +151,7 @@ def test_people_are_judged_by_the_cluster_unless_one_token_is_wanted(cluster: Cl
     items = render(cluster, *ON)
     assert {"--auth=kubernetes", "--audience=orbiter-server"} <= set(container(items)["args"])
     assert "ORBITER_SERVER_TOKEN" not in environment(items)
-    assert f"{NAME}-token" not in {name for _, name in named(items, "Secret")}
+    assert f"{NAME}-token" not in {name for _, name in plan(items)}
     reviews = f"orbiter-system-{NAME}-reviews"
     assert rights(only(items, "ClusterRole", reviews)) == {
         ("authentication.k8s.io", "tokenreviews"): {"create"},
@@ -216,7 +216,7 @@ def test_prometheus_is_told_of_its_metrics_and_of_the_token_for_them(cluster: Cl
 
 
 def test_helm_says_how_to_open_the_page(cluster: Cluster) -> None:
-    # a name and a namespace that no release on this cluster has
+    # A name and a namespace that no release on this cluster has.
     words = ("install", "notes", str(CHART), "-n", "chart-notes", "--dry-run=client")
 
     def told(*settings: str) -> str:

@@ -62,8 +62,7 @@ app.kubernetes.io/managed-by: orbiter
 {{- with .Values.redis.external.existingSecret -}}
 {{- $names = append $names . -}}
 {{- else -}}
-{{- $redis := include "orbiter.redis.name" . -}}
-{{- $names = concat $names (list (printf "%s-auth" $redis) (printf "%s-operator" $redis)) -}}
+{{- $names = append $names (include "orbiter.redis.authSecret" .) -}}
 {{- if include "orbiter.redis.tls" $ -}}
 {{- $names = append $names (include "orbiter.redis.tlsSecret" $) -}}
 {{- end -}}
@@ -106,6 +105,9 @@ imagePullSecrets:
 {{- if and .tls.existingSecret .tls.certManager.issuerRef.name -}}
 {{- fail "redis.tls.existingSecret and redis.tls.certManager.issuerRef both say where the certificate comes from: leave one of them out" -}}
 {{- end -}}
+{{- end -}}
+{{- if and .Values.redis.auth.existingSecret .Values.redis.external.existingSecret -}}
+{{- fail "redis.auth.existingSecret is for the bundled Redis and redis.external.existingSecret names another, whose URL has the password: leave redis.auth.existingSecret out" -}}
 {{- end -}}
 {{- with .Values.server -}}
 {{- if and .enabled (not .agents) (not .agentFiles.files) -}}
