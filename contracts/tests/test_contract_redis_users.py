@@ -18,21 +18,29 @@ pytestmark = [
 OURS, THEIRS, BARE = Keys.of_namespace("team-a"), Keys.of_namespace("team-b"), Keys()
 NEARLY = Keys.of_namespace("team-ab")
 WORKER, SESSION, CHAT, PRODUCER = "w:team-a", "s:team-a:alice", "c:team-a", "p:team-a"
+RECORD = OURS.session_record(7)
 ALMIGHTY = "almighty"
 USERS = [WORKER, SESSION, CHAT, PRODUCER]
 OK = "OK"
+
+
+def chat_rules(keys: Keys) -> redis_users.Rules:
+    """What the chat front ends of `team-a` may, with these keys."""
+    records = keys.session_records() if keys.prefix else keys.session_records("team-a")
+    return redis_users.chat_rules(keys, "team-a", records)
 
 
 @pytest.fixture
 def users(tenancy: Tenancy) -> Tenancy:
     """A server with every kind of user, the functions, and one who may do everything."""
     tenancy.administer("FLUSHALL")
-    tenancy.allow(redis_users.worker_user("team-a"), redis_users.worker_rules("team-a"))
+    tenancy.allow(redis_users.worker_user("team-a"), redis_users.worker_rules(OURS))
     tenancy.allow(
-        redis_users.session_user("team-a", "alice"), redis_users.session_rules("team-a", "alice", 7)
+        redis_users.session_user("team-a", "alice"),
+        redis_users.session_rules(OURS, "alice", RECORD),
     )
-    tenancy.allow(redis_users.chat_user("team-a"), redis_users.chat_rules("team-a"))
-    tenancy.allow(redis_users.producer_user("team-a"), redis_users.producer_rules("team-a"))
+    tenancy.allow(redis_users.chat_user("team-a"), chat_rules(OURS))
+    tenancy.allow(redis_users.producer_user("team-a"), redis_users.producer_rules(OURS))
     tenancy.allow(ALMIGHTY, ("~*", "&*", "+@all"))
     tenancy.load()
     return tenancy
@@ -237,7 +245,7 @@ def test_a_function_gives_its_caller_no_right_that_it_has_not(users: Tenancy, us
 
 def test_a_user_that_is_given_its_rules_again_has_nothing_of_before(users: Tenancy) -> None:
     users.administer("ACL", "SETUSER", WORKER, "~*", "&*", "+@all", "(+get ~*)")
-    users.administer("ACL", "SETUSER", WORKER, *redis_users.worker_rules("team-a"))
+    users.administer("ACL", "SETUSER", WORKER, *redis_users.worker_rules(OURS))
     assert not may(users, WORKER, "GET", BARE.developer_input)
     assert not may(users, WORKER, "KEYS", "*")
     assert may(users, WORKER, "FCALL", TAKE.function, 1, OURS.developer_lease("w-1"))
@@ -260,7 +268,7 @@ def test_a_sessions_rights_are_for_exactly_its_own_id_whatever_is_in_it(
     users: Tenancy, worker_id: str, other: str
 ) -> None:
     users.administer(
-        *("ACL", "SETUSER", "s:odd", "reset"), *redis_users.session_rules("team-a", worker_id, 7)
+        *("ACL", "SETUSER", "s:odd", "reset"), *redis_users.session_rules(OURS, worker_id, RECORD)
     )
     try:
         assert may(users, "s:odd", "GET", OURS.po_snapshot(worker_id))
@@ -276,7 +284,7 @@ def test_an_id_that_no_pattern_can_hold_is_refused_in_a_sentence(
     namespace: str, worker_id: str
 ) -> None:
     with pytest.raises(ValueError, match="no Redis pattern"):
-        redis_users.session_rules(namespace, worker_id, 7)
+        redis_users.session_rules(Keys.of_namespace(namespace), worker_id, "a-record")
 
 
 def test_what_is_the_operators_covers_every_kind_of_key_with_and_without_a_namespace(
@@ -288,3 +296,69 @@ def test_what_is_the_operators_covers_every_kind_of_key_with_and_without_a_names
     for key in (OURS.developer_input, BARE.po_state("a"), OURS.attempt_record("u", 1), registry):
         assert may(users, "operator", "GET", key)
     assert not may(users, "operator", "GET", "somebody-elses")
+
+
+SHARED_WORK = [
+    (WORKER, ("XREADGROUP", "GROUP", "g", "w", "STREAMS", BARE.developer_input, ">")),
+    (WORKER, ("XADD", BARE.developer_output, "*", "data", "{}")),
+    (WORKER, ("FCALL", TAKE.function, 1, BARE.developer_lease("w-1"))),
+    (SESSION, ("XREADGROUP", "GROUP", "g", "w", "STREAMS", BARE.po_input("team-a.alice"), ">")),
+    (SESSION, ("SET", "session:user:team-a:7", "x")),
+    (CHAT, ("XADD", BARE.po_input("team-a.alice"), "*", "data", "{}")),
+    (CHAT, ("XREAD", "STREAMS", BARE.po_output("team-a.bob"), "0")),
+    (CHAT, ("SET", "session:user:team-a:9", "x")),
+    (PRODUCER, ("XADD", BARE.developer_input, "*", "data", "{}")),
+    (PRODUCER, ("XREAD", "STREAMS", BARE.developer_output, "0")),
+]
+NOT_OURS = [
+    (WORKER, ("XADD", BARE.developer_input, "*", "data", "{}")),
+    (WORKER, ("XRANGE", BARE.po_input("team-a.alice"), "-", "+")),
+    (WORKER, ("GET", "session:user:team-a:7")),
+    (SESSION, ("XRANGE", BARE.po_input("team-a.bob"), "-", "+")),
+    (SESSION, ("GET", "session:user:7")),
+    (SESSION, ("GET", "session:user:team-b:7")),
+    (CHAT, ("XADD", BARE.po_input("team-b.alice"), "*", "data", "{}")),
+    (CHAT, ("XREAD", "STREAMS", BARE.po_output("team-ab.bob"), "0")),
+    (CHAT, ("HGETALL", BARE.po_state("team-b.alice"))),
+    (CHAT, ("GET", "session:user:7")),
+    (CHAT, ("GET", "session:user:team-b:7")),
+    (PRODUCER, ("XRANGE", BARE.developer_input, "-", "+")),
+    (PRODUCER, ("XADD", BARE.po_input("team-a.alice"), "*", "data", "{}")),
+]
+
+
+@pytest.fixture
+def sharing(users: Tenancy) -> Tenancy:
+    """The same users where namespaces share the keys."""
+    users.allow(WORKER, redis_users.worker_rules(BARE))
+    record = BARE.session_records("team-a") + "7"
+    users.allow(SESSION, redis_users.session_rules(BARE, "team-a.alice", record))
+    users.allow(CHAT, chat_rules(BARE))
+    users.allow(PRODUCER, redis_users.producer_rules(BARE))
+    return users
+
+
+def test_where_namespaces_share_the_keys_everybody_does_its_work_and_no_others(
+    sharing: Tenancy,
+) -> None:
+    for user, command in SHARED_WORK:
+        assert may(sharing, user, *command), (user, command)
+    for user, command in NOT_OURS:
+        assert not may(sharing, user, *command), (user, command)
+        assert may(sharing, ALMIGHTY, *command)
+    for user in USERS:
+        for command in (*ANYWHERE, *commands_on(OURS)):
+            assert not may(sharing, user, *command), (user, command)
+
+
+@pytest.mark.parametrize("user_id", [0, 7, -3, 2**63 - 1, -(2**63)])
+def test_the_short_session_records_are_those_of_one_namespace_alone(
+    users: Tenancy, user_id: int
+) -> None:
+    rules = redis_users.chat_rules(BARE, "team-a", BARE.session_records())
+    users.allow(CHAT, rules)
+    assert may(users, CHAT, "SET", BARE.session_record(user_id), "x")
+    for namespace in ("team-b", "7", "1team", "9-9"):
+        key = f"{BARE.session_records(namespace)}{user_id}"
+        assert not may(users, CHAT, "GET", key)
+        assert may(users, ALMIGHTY, "GET", key)

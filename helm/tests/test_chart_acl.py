@@ -14,10 +14,10 @@ from support.chart_redis import acl_file, passwords_of
 from support.cluster import Cluster
 from support.redis_server import running_server
 
-from orbiter_contracts import queues, scripts
+from orbiter_contracts import queues, redis_users, scripts
+from orbiter_contracts.functions import library
 from orbiter_contracts.lease_scripts import RELEASE, TAKE
 from orbiter_operator.sessions.streams import OBSERVE, registry_key
-from orbiter_operator.sessions.users import user_rules
 from orbiter_operator.streams.reader import LAST_ID
 from orbiter_operator.streams.retention import REPAIR
 from worker_wrapper.queue.lease import LEASE_SECONDS
@@ -62,8 +62,9 @@ def guarded(
         with Redis(port=server.port, username="admin", password="admin") as admin:
             for line in users.splitlines():
                 admin.execute_command("ACL", "SETUSER", *line.split()[1:])
-            rules = user_rules("default.anna", OF_USER)
+            rules = redis_users.session_rules(queues.BARE, "default.anna", OF_USER)
             login("operator").execute_command("ACL", "SETUSER", "po", "on", ">po", *rules)
+            login("operator").function_load(library(), replace=True)
             passwords["po"] = "po"
             yield admin, login
 
@@ -189,9 +190,14 @@ def test_a_worker_takes_the_lease_of_its_name_and_gives_it_back(
     login: Login, user: str, key: str
 ) -> None:
     worker, ours = login(user), ("token", "", 1, "place", "host", LEASE_SECONDS)
-    assert worker.eval(TAKE.text, 1, key, *ours) == []
-    assert worker.eval(TAKE.text, 1, key, "another", *ours[1:]) == ["token", "1", "place", "host"]
-    assert worker.eval(RELEASE.text, 1, key, "token") == 1
+    assert worker.fcall(TAKE.function, 1, key, *ours) == []
+    assert worker.fcall(TAKE.function, 1, key, "another", *ours[1:]) == [
+        "token",
+        "1",
+        "place",
+        "host",
+    ]
+    assert worker.fcall(RELEASE.function, 1, key, "token") == 1
     assert worker.exists(key) == 0
 
 
@@ -204,9 +210,14 @@ def test_a_worker_takes_its_lease_whatever_stands_in_its_place(
 ) -> None:
     (admin, _), worker, ours = guarded, login(user), ("token", "", 1, "place", "host", 12)
     admin.rpush(key, "no lease")
-    assert worker.eval(TAKE.text, 1, key, *ours) == []
+    assert worker.fcall(TAKE.function, 1, key, *ours) == []
     admin.persist(key)
-    assert worker.eval(TAKE.text, 1, key, "another", *ours[1:]) == ["token", "1", "place", "host"]
+    assert worker.fcall(TAKE.function, 1, key, "another", *ours[1:]) == [
+        "token",
+        "1",
+        "place",
+        "host",
+    ]
     assert admin.ttl(key) > 0
 
 

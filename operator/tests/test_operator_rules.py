@@ -176,6 +176,8 @@ def test_a_service_account_that_the_installation_allows_may_have_its_token():
         worker(env=[{"name": "SNAPSHOT_KEY", "value": "worker:po:other.alice:snapshot"}]),
         worker(env=[{"name": "KEY_PREFIX", "value": "{other}:"}]),
         {"agent": {"env": [{"name": "KEY_PREFIX", "value": "{other}:"}]}},
+        worker(env=[{"name": "REDIS_SCRIPTS", "value": "Eval"}]),
+        {"agent": {"env": [{"name": "REDIS_SCRIPTS", "value": "Eval"}]}},
         {"agent": {"env": [{"name": "SESSION_RECORD_PREFIX", "value": "session:user:other:"}]}},
         worker(volumeMounts=[{"name": "tmp", "mountPath": "/x", "subPathExpr": "$(REDIS_URL)"}]),
         template(hostPID=True),

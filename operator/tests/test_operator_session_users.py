@@ -1,9 +1,6 @@
 """Sessions' own Redis users, on a real Redis: what each may do, and how it comes and goes."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from functools import partial
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -19,10 +16,11 @@ from support.running_sessions import running_sessions
 from support.talks import NAMESPACE, Talks
 
 from orbiter_contracts import queues
+from orbiter_contracts.worker_scripts import PIECE, READ_RECORD, TELL
 from orbiter_operator.kube.names import SESSION_SECRETS
-from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.cache import session_key
 from orbiter_operator.sessions.users import SessionUsers
+from orbiter_operator.streams.users import RedisUsers
 
 MASTER_KEY = "an installation's own"
 ALICE, BOB, MALLORY = (
@@ -44,35 +42,14 @@ def users(world) -> SessionUsers:
     return users_of(world)
 
 
-def users_of(world, redis: Redis | None = None, master_key: str = MASTER_KEY) -> SessionUsers:
-    return SessionUsers(
-        redis or world.redis,
-        url=world.server.url,
-        master_key=master_key,
-        shared_secret=("orbiter-redis", "po-url"),
-    )
+def users_of(world, master_key: str = MASTER_KEY) -> SessionUsers:
+    made = RedisUsers(world.redis, url=world.server.url, master_key=master_key)
+    return SessionUsers(made, shared_secret=("orbiter-redis", "po-url"))
 
 
 def login(users: SessionUsers, key, uid: str = "u1") -> Redis:
     url = users.secret(key, uid)["stringData"]["url"]
     return Redis.from_url(url, protocol=2, decode_responses=True)
-
-
-async def lets_in(users: SessionUsers, key) -> bool:
-    with suppress(RedisError):
-        async with login(users, key) as worker:
-            return await worker.ping()
-    return False
-
-
-@asynccontextmanager
-async def running(users: SessionUsers) -> AsyncIterator[None]:
-    """Have the users looked after meanwhile."""
-    task = asyncio.create_task(users.run())
-    try:
-        yield
-    finally:
-        await end({task})
 
 
 @pytest.fixture
@@ -99,12 +76,11 @@ def attacks(worker: str, record: str) -> list[tuple[str | int, ...]]:
     said, heard = queues.po_output(worker), queues.po_input(worker)
     group = queues.PO_GROUP
     return [
-        ("XRANGE", said, "-", "+"),
         ("XRANGE", heard, "-", "+"),
         ("XREADGROUP", "GROUP", group, "thief", "STREAMS", heard, ">"),
         ("XCLAIM", heard, group, "thief", 0, "1-1", "FORCE"),
         ("XPENDING", heard, group),
-        ("XINFO", "STREAM", heard),
+        ("XINFO", "CONSUMERS", heard, group),
         ("XDEL", heard, "1-1"),
         ("XADD", said, "*", "data", "forged"),
         ("XADD", queues.dead_letter(heard), "*", "data", "forged"),
@@ -114,13 +90,12 @@ def attacks(worker: str, record: str) -> list[tuple[str | int, ...]]:
         ("HSET", queues.po_state(worker), "state", "busy"),
         ("LRANGE", queues.po_turns(worker), 0, -1),
         ("RPUSH", queues.po_turns(worker), "{}"),
-        ("HSET", queues.po_hold(worker), "reason", "stopped"),
         ("HSET", queues.po_lease(worker), "token", "mine"),
         ("GET", record),
         ("SET", record, "{}"),
         ("EXPIRE", record, 1),
-        ("EVAL", "return redis.call('GET', KEYS[1])", 1, record),
-        ("EVAL", "return redis.call('XADD', KEYS[1], '*', 'data', '{}')", 1, said),
+        ("FCALL", READ_RECORD.function, 1, record, 100, "session_id"),
+        ("FCALL", PIECE.function, 2, said, queues.po_state(worker), "{}", 10, "now"),
     ]
 
 
@@ -147,6 +122,15 @@ async def test_a_worker_gets_at_nothing_of_another_session_and_at_all_of_its_own
         ("XREADGROUP", "GROUP", queues.OPERATOR_GROUP, "mine", "STREAMS", LIFECYCLE, ">"),
         ("EVAL", "return redis.call('XDEL', KEYS[1], '1-1')", 1, LIFECYCLE),
         ("EVAL", "return redis.call('GET', ARGV[1])", 0, HER_RECORD),
+        ("EVAL", "while true do end", 0),
+        ("EVAL_RO", "return 1", 0),
+        ("EVALSHA", "a" * 40, 0),
+        ("SCRIPT", "LOAD", "return 1"),
+        ("FUNCTION", "LOAD", "REPLACE", "#!lua name=orbiter"),
+        ("FUNCTION", "DELETE", "orbiter"),
+        *(("XINFO", "STREAM", queues.po_input(worker)) for worker in (MINE, HERS)),
+        *(("XRANGE", queues.po_output(worker), "-", "+") for worker in (MINE, HERS)),
+        *(("HSET", queues.po_hold(worker), "reason", "stopped") for worker in (MINE, HERS)),
         ("XRANGE", queues.DEVELOPER_INPUT, "-", "+"),
         ("XADD", queues.DEVELOPER_OUTPUT, "*", "data", "{}"),
         ("UNLINK", queues.po_input(MINE)),
@@ -182,8 +166,8 @@ async def test_a_worker_does_only_what_its_work_needs(mallory, command):
 
 @pytest.mark.integration
 async def test_a_worker_says_something_in_the_stream_that_all_share(world, mallory):
-    text = "return redis.call('XADD', KEYS[2], '*', 'data', '{}')"
-    assert await mallory.eval(text, 2, queues.po_state(MINE), LIFECYCLE)
+    keys = (LIFECYCLE, queues.po_state(MINE))
+    assert await mallory.fcall(TELL.function, 2, *keys, "{}", 1, "", "{}", "{}") == 1
     assert await world.redis.xlen(LIFECYCLE) == 2
 
 
@@ -197,24 +181,6 @@ async def test_a_deleted_sessions_worker_is_cut_off(world, users, mallory):
         await mallory.get(MY_RECORD)
 
 
-@pytest.mark.integration
-async def test_a_redis_that_has_lost_its_users_gets_all_of_them_again(own_redis_server):
-    keys = [session_key("team", f"u{number}") for number in range(1000)]
-    async with Redis.from_url(own_redis_server.url) as redis:
-        users = SessionUsers(
-            redis, url=own_redis_server.url, master_key=MASTER_KEY, shared_secret=("", "")
-        )
-        for key in keys:
-            await users.ensure(key, "u1", f"team.{key.name}", f"session:user:{key.name}")
-        await users.restore()
-        own_redis_server.kill()
-        own_redis_server.start()
-        assert not await lets_in(users, keys[0])
-        async with running(users):
-            for key in (keys[0], keys[-1]):
-                await eventually(partial(lets_in, users, key))
-
-
 def test_passwords_and_secrets_of_two_sessions_and_of_two_installations_differ(world):
     ours, theirs = users_of(world), users_of(world, master_key="another's")
     made = [
@@ -223,7 +189,7 @@ def test_passwords_and_secrets_of_two_sessions_and_of_two_installations_differ(w
         theirs.credentials(ALICE, "u1"),
     ]
     assert len({item.secret for item in made}) == 5
-    assert len({item.password for item in made}) == 5  # also of a session that was made anew
+    assert len({item.url for item in made}) == 5  # also of a session that was made anew
     assert ours.credentials(ALICE, "u1") == users_of(world).credentials(ALICE, "u1")
     assert all(item.secret.startswith(SESSION_SECRETS) for item in made)
 
@@ -252,10 +218,11 @@ async def test_a_session_is_answered_with_a_user_of_its_own(world, talks):
         ]
         source = {item["name"]: item.get("valueFrom") for item in container["env"]}["REDIS_URL"]
         assert {"name": "SESSION_USERS", "value": "Own"} in container["env"]
+        assert {"name": "REDIS_SCRIPTS", "value": "Functions"} in container["env"]
         reference = {"name": secret["metadata"]["name"], "key": "url"}
         assert source == {"secretKeyRef": reference}
         async with Redis.from_url(secret["stringData"]["url"], protocol=2) as worker:
-            assert len(await worker.xrange(queues.po_output("team.alice"))) == 1
+            assert await worker.hget(queues.po_state("team.alice"), "state") == b"ready"
         talks.delete("alice")
 
         async def gone() -> bool:

@@ -156,6 +156,7 @@ def test_a_mistake_is_refused_with_a_sentence(cluster: Cluster, namespace: str, 
     [
         *("REDIS_URL", "WORKER_ID", "TASK_ENTRY_ID", "AGENT_MODEL", "HOME", "PYTHONPATH"),
         *("SESSION_ID", "SNAPSHOT_KEY", "SESSION_RECORD_PREFIX", "SESSION_USERS", "KEY_PREFIX"),
+        "REDIS_SCRIPTS",
     ],
 )
 def test_the_workers_own_variables_cannot_be_set(

@@ -43,11 +43,11 @@ class Tenancy:
         worker_id, url = environ["WORKER_ID"], environ["REDIS_URL"]
         if environ["WORKER_TYPE"] == "po":
             user = redis_users.session_user(self.namespace, worker_id)
-            user_id = int(environ.get("USER_ID", USER_ID))
-            rules = redis_users.session_rules(self.namespace, worker_id, user_id)
+            record = self.keys.session_record(environ.get("USER_ID", USER_ID))
+            rules = redis_users.session_rules(self.keys, worker_id, record)
         else:
             user = redis_users.worker_user(self.namespace)
-            rules = redis_users.worker_rules(self.namespace)
+            rules = redis_users.worker_rules(self.keys)
         self.allow(user, rules, url)
         self.load(url)
         return {

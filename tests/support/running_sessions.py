@@ -29,6 +29,7 @@ from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.client import blocking_client, redis_client
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
+from orbiter_operator.streams.users import RedisUsers
 
 DEFAULTS = WorkerDefaults(
     images={"claude": "worker-claude:1"},
@@ -64,15 +65,17 @@ async def running_sessions(
     )
     metrics = OperatorMetrics()
     redis, reader = redis_client(chosen.redis_url), blocking_client(chosen.redis_url)
+    users = RedisUsers(redis, url=chosen.redis_url, master_key=chosen.redis_master_key)
     async with Kube(Credentials(lambda: kopf.ConnectionInfo(server=api.url))) as kube:
         sessions = Sessions(
             settings=chosen,
             kube=kube,
             redis=redis,
             reader=reader,
+            users=users,
             events=EventPoster(kube, "operator-0"),
             metrics=metrics.sessions,
-            defaults=DEFAULTS,
+            defaults=DEFAULTS._replace(redis_functions=users.managed),
             allowed=lambda: None,
             measure=metrics.reconciled,
             clock=lambda: datetime.now(UTC),
@@ -85,6 +88,7 @@ async def running_sessions(
             "sessions": sessions.informers[0].follow,
             "consumer": consumer.run,
             "acknowledger": consumer.run_acknowledger,
+            "redis users": users.run,
         }
         tasks = {asyncio.create_task(part(), name=name) for name, part in parts.items()}
         try:

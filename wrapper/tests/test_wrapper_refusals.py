@@ -18,6 +18,7 @@ from support.wrapper import FakeClaude, Wrappers
 
 from orbiter_contracts import redis_users
 from orbiter_contracts.lease_scripts import TAKE
+from orbiter_contracts.queues import Keys
 from worker_wrapper.queue.connection import RedisConnection, RedisUnavailableError
 
 pytestmark = [
@@ -26,7 +27,7 @@ pytestmark = [
 ]
 
 USER = redis_users.worker_user("team-a")
-RULES = redis_users.worker_rules("team-a")
+RULES = redis_users.worker_rules(Keys.of_namespace("team-a"))
 
 
 class Pauses:

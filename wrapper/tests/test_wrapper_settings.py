@@ -320,3 +320,10 @@ def test_a_key_outside_the_prefix_is_refused(name: str, value: str) -> None:
 def test_without_a_prefix_a_record_of_a_namespace_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"^TASK_RECORD is .* and KEY_PREFIX is ''"):
         load({**BASE, **TASK, "TASK_RECORD": "{team-a}:agenttask:9f1c:2"})
+
+
+def test_how_scripts_are_run_is_one_of_two_words() -> None:
+    assert load(BASE).redis_scripts is None
+    assert load({**BASE, "REDIS_SCRIPTS": "Functions"}).redis_scripts == "Functions"
+    with pytest.raises(SettingsError, match=r"^REDIS_SCRIPTS is 'Lua': .* Functions or Eval$"):
+        load({**BASE, "REDIS_SCRIPTS": "Lua"})

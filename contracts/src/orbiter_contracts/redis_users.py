@@ -1,8 +1,11 @@
 """The Redis users of a namespace: which keys each may touch, and what it may do with them.
 
-A namespace in braces is literal in a pattern of Redis: braces mean nothing in its globs. What comes
-from outside into a pattern is escaped. The rules are arguments of `ACL SETUSER`, each whole in
-itself: a user that has them has nothing else, whatever it had before.
+The rules take the namespace's `Keys`. A namespace in braces is literal in a pattern of Redis:
+braces mean nothing in its globs. Keys without a prefix are shared by namespaces: there what belongs
+to a session is told apart by its worker id, which begins with the namespace and a dot, and tasks
+are not told apart at all. What comes from outside into a pattern is escaped. The rules are
+arguments of `ACL SETUSER`, each whole in itself: a user that has them has nothing else, whatever it
+had before.
 """
 
 import re
@@ -18,6 +21,8 @@ _GLOB: Final = re.compile(r"[][*?\\^]")
 # Redis splits a selector as a command line is split: at spaces, and quotes hold together.
 _UNUSABLE: Final = re.compile(r"""[\s\x00"']""")
 _NOTHING: Final = ("resetkeys", "resetchannels", "clearselectors", "-@all")
+_LONGEST_NUMBER: Final = 20
+"""Characters of a user id: 64 bits with a sign."""
 # What a client says to begin with. TRACKING could be told of every key that anybody changes.
 _CONNECTION: Final = (
     *("+@connection", "-@dangerous", "-select"),
@@ -59,45 +64,29 @@ def operator_patterns() -> tuple[str, ...]:
     return tuple(f"{prefix}{kind}{_ANY}" for prefix in (f"{{{_ANY}}}:", "") for kind in beginnings)
 
 
-def worker_patterns(namespace: str) -> tuple[str, ...]:
+def worker_patterns(keys: Keys) -> tuple[str, ...]:
     """Patterns of the keys of a namespace's developer workers."""
-    keys = Keys.of_namespace(namespace)
     streams = (keys.developer_input, keys.developer_output, dead_letter(keys.developer_input))
     tasks = (keys.attempt_record(_ANY, _ANY), keys.task_snapshot(_ANY))
     return (*streams, keys.developer_lease(_ANY), *tasks, keys.lifecycle)
 
 
-def session_patterns(namespace: str, worker_id: str, user_id: int) -> tuple[str, ...]:
+def session_patterns(keys: Keys, worker_id: str, record: str) -> tuple[str, ...]:
     """Patterns of the keys of one PO worker: exactly its own, and its user's record.
 
     Raises:
-        ValueError: The id has a white space, a quote or a NUL, which no pattern can have.
+        ValueError: An id has a white space, a quote or a NUL, which no pattern can have.
     """
-    keys, worker = Keys.of_namespace(namespace), literal(worker_id)
-    return (*keys.po_keys(worker), keys.session_record(user_id), keys.lifecycle)
+    return (*keys.po_keys(literal(worker_id)), literal(record), keys.lifecycle)
 
 
-def chat_patterns(namespace: str) -> tuple[str, ...]:
-    """Patterns of the keys of a namespace's chat front ends."""
-    keys = Keys.of_namespace(namespace)
-    streams = (keys.po_input(_ANY), keys.po_output(_ANY), keys.po_state(_ANY))
-    return (*streams, keys.session_record(_ANY))
-
-
-def producer_patterns(namespace: str) -> tuple[str, ...]:
-    """Patterns of the keys of who hands in a namespace's tasks."""
-    keys = Keys.of_namespace(namespace)
-    return keys.developer_input, keys.developer_output
-
-
-def worker_rules(namespace: str) -> Rules:
+def worker_rules(keys: Keys) -> Rules:
     """What a namespace's developer workers may: take, answer and checkpoint."""
-    keys = Keys.of_namespace(namespace)
     record, leases = keys.attempt_record(_ANY, _ANY), keys.developer_lease(_ANY)
     answers = (keys.developer_output, dead_letter(keys.developer_input), keys.lifecycle)
     return (
         *_NOTHING,
-        *_keys(worker_patterns(namespace)),
+        *_keys(worker_patterns(keys)),
         *(*_CONNECTION, *_CONSUME, *_FUNCTIONS, "+exists"),
         _also(_LEASE, (record, leases)),
         _also(("+hexists",), (record,)),
@@ -106,46 +95,56 @@ def worker_rules(namespace: str) -> Rules:
     )
 
 
-def session_rules(namespace: str, worker_id: str, user_id: int) -> Rules:
+def session_rules(keys: Keys, worker_id: str, record: str) -> Rules:
     """What one PO worker may: take, answer and snapshot.
+
+    Args:
+        keys: The keys of the session's namespace.
+        worker_id: The session's worker id.
+        record: Key of its user's session record.
 
     Raises:
         ValueError: See `session_patterns`.
     """
-    keys, worker = Keys.of_namespace(namespace), literal(worker_id)
+    worker, own_record = literal(worker_id), literal(record)
     state, turns, lease = keys.po_state(worker), keys.po_turns(worker), keys.po_lease(worker)
     snapshot, input_stream = keys.po_snapshot(worker), keys.po_input(worker)
     answers = (keys.po_output(worker), dead_letter(input_stream), keys.lifecycle)
     hashes = ("+hget", "+hgetall", "+hset", "+hsetnx", "+hdel", "+hincrbyfloat")
     return (
         *_NOTHING,
-        *_keys(session_patterns(namespace, worker_id, user_id)),
+        *_keys(session_patterns(keys, worker_id, record)),
         *(*_CONNECTION, *_FUNCTIONS, "+exists"),
         _also(_CONSUME, (input_stream,)),
         _also(_LEASE, (lease,)),
         _also(hashes, (state,)),
         _also(("+rpush", "+ltrim", "+lrange"), (turns,)),
         _also(("+get", "+set"), (snapshot,)),
-        _also(_RECORD, (keys.session_record(user_id),)),
+        _also(_RECORD, (own_record,)),
         _also(("+xadd",), answers),
     )
 
 
-def chat_rules(namespace: str) -> Rules:
-    """What a namespace's chat front ends may: send, read answers and state, keep records."""
-    keys = Keys.of_namespace(namespace)
-    told = (keys.po_output(_ANY), keys.po_state(_ANY))
+def chat_rules(keys: Keys, namespace: str, records: str) -> Rules:
+    """What a namespace's chat front ends may: send, read answers and state, keep records.
+
+    Args:
+        keys: The namespace's keys.
+        namespace: Its name.
+        records: How the keys of its users' session records begin.
+    """
+    own = _ANY if keys.prefix else f"{namespace}.{_ANY}"
+    told = (keys.po_output(own), keys.po_state(own))
     return (
         *(*_NOTHING, *_CONNECTION, "+@transaction"),
-        _also(("+xadd",), (keys.po_input(_ANY),)),
+        _also(("+xadd",), (keys.po_input(own),)),
         _also((*_READ, "+hgetall", "+hget", "+hmget"), told, reads=True),
-        _also((*_RECORD, "+exists", "+hgetall"), (keys.session_record(_ANY),)),
+        _also((*_RECORD, "+exists", "+hgetall"), _records(records)),
     )
 
 
-def producer_rules(namespace: str) -> Rules:
+def producer_rules(keys: Keys) -> Rules:
     """What who hands in a namespace's tasks may: XADD them, and read what came of them."""
-    keys = Keys.of_namespace(namespace)
     return (
         *(*_NOTHING, *_CONNECTION, "+@transaction"),
         _also(("+xadd",), (keys.developer_input,)),
@@ -173,3 +172,13 @@ def _keys(patterns: Iterable[str], *, reads: bool = False) -> Rules:
 def _also(commands: Rules, patterns: Iterable[str], *, reads: bool = False) -> str:
     """A selector: these commands with these keys, beside all else."""
     return f"({' '.join(('-@all', *commands, *_keys(patterns, reads=reads)))})"
+
+
+def _records(records: str) -> tuple[str, ...]:
+    """Patterns of the session records that begin so, and of no other namespace's.
+
+    Behind `session:user:` stand users of one namespace as numbers, and the names of all others.
+    """
+    if records != BARE.session_records():
+        return (f"{records}{_ANY}",)
+    return tuple(f"{records}[0-9-]{'[0-9]' * more}" for more in range(_LONGEST_NUMBER))

@@ -36,6 +36,7 @@ from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
+from orbiter_operator.streams.users import RedisUsers
 from orbiter_operator.tasks.cache import KIND as TASK
 from orbiter_operator.tasks.cache import TaskCache, TaskResync
 from orbiter_operator.tasks.capacity import Capacity
@@ -96,6 +97,8 @@ class Operator:
         self.store = TaskCache(self.queue.add)
         self.capacity = Capacity(settings.job_limit)
         pending, attempts = PendingOutputs(), Attempts(redis)
+        defaults = WorkerDefaults.of(settings)
+        self.users = RedisUsers(redis, url=settings.redis_url, master_key=settings.redis_master_key)
         # Events of Jobs and Pods are many; what is urgent of them the workers tell by the queue.
         throttle = Throttle(UNHURRIED_SECONDS)
         events = EventPoster(kube, settings.identity)
@@ -104,9 +107,10 @@ class Operator:
             kube=kube,
             redis=redis,
             reader=reader,
+            users=self.users,
             events=events,
             metrics=metrics.sessions,
-            defaults=_worker_defaults(settings),
+            defaults=defaults,
             allowed=leader.check,
             measure=self._measured,
             clock=_now,
@@ -127,7 +131,7 @@ class Operator:
             attempts=attempts,
             capacity=self.capacity,
             kube=kube,
-            defaults=_worker_defaults(settings),
+            defaults=defaults,
         )
         executor = Executor(
             kube=kube,
@@ -135,7 +139,7 @@ class Operator:
             store=self.store,
             pending=pending,
             events=events,
-            defaults=_worker_defaults(settings),
+            defaults=defaults,
             allowed=leader.check,
             started=throttle.expect,
             changed=metrics.tasks.changed,
@@ -217,6 +221,8 @@ class Operator:
             **self.sessions.parts(),
             **every(WORKERS, "reconcile", partial(self.queue.work, self._reconcile)),
         }
+        if self.users.managed:
+            parts["redis users"] = self.users.run
         if self._settings.adopt_namespace:
             parts["intake"] = self._intake.run
         await self._supervisor.run(parts)
@@ -271,26 +277,6 @@ class Operator:
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-def _worker_defaults(settings: Settings) -> WorkerDefaults:
-    return WorkerDefaults(
-        images=settings.worker_images,
-        pull_policy=settings.worker_image_pull_policy,
-        redis_secret=settings.redis_secret_name,
-        redis_ca_key=settings.redis_ca_key,
-        service_account=settings.worker_service_account,
-        resources=settings.worker_resources,
-        grace_seconds=settings.termination_grace_seconds,
-        job_ttl_seconds=settings.job_ttl_seconds,
-        adopt_namespace=settings.adopt_namespace,
-        protected_secrets=settings.protected_secrets,
-        allowed_service_accounts=settings.allowed_service_accounts,
-        template_fields=settings.pod_template_fields,
-        priority_classes=settings.priority_classes,
-        runtime_classes=settings.runtime_classes,
-        tolerations=settings.tolerations,
-    )
 
 
 def _tune_gc() -> None:

@@ -23,6 +23,7 @@ from worker_wrapper.variables import (
     AgentType,
     AtLeastOne,
     RedisUrl,
+    Scripts,
     Words,
     default_workspace,
 )
@@ -102,6 +103,7 @@ class Settings(BaseSettings):
         pattern=rf"^{PREFIX_PATTERN}$",
         description="a namespace in braces and a colon, like {team-a}:",
     )
+    redis_scripts: Scripts | None = Field(None, description="Functions or Eval")
     agent_type: AgentType = Field("claude", description=f"one of {', '.join(known_agents())}")
     agent_model: str | None = None
     agent_max_turns: AtLeastOne | None = Field(None, description=_COUNT)
@@ -182,12 +184,8 @@ class Settings(BaseSettings):
                 )
         if self.worker_type == "po":
             return self
-        details = {
-            "TASK_RECORD": self.task_record,
-            "TASK_NAME": self.task_name,
-            "TASK_ATTEMPT": self.task_attempt,
-        }
-        given = [name for name, value in details.items() if value is not None]
+        details = ("TASK_RECORD", "TASK_NAME", "TASK_ATTEMPT")
+        given = [name for name in details if getattr(self, name.lower()) is not None]
         missing = [name for name in details if name not in given]
         if given and self.task_entry_id is None:
             missing.insert(0, "TASK_ENTRY_ID")

@@ -5,7 +5,7 @@ what is wrong with a Redis URL is said by the contracts, the same in every progr
 """
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import NoDecode
@@ -42,3 +42,4 @@ AtLeastOne = Annotated[int, Field(ge=1)]
 AboveZero = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 RedisUrl = Annotated[str, AfterValidator(_redis_url)]
 AgentType = Annotated[str, AfterValidator(_agent_type)]
+Scripts = Literal["Functions", "Eval"]

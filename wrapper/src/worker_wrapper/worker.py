@@ -157,8 +157,9 @@ def _routing(settings: Settings) -> dict[str, str]:
 
 
 def _connection(settings: Settings, log: Log, shutdown: Shutdown) -> RedisConnection:
-    """Who has a prefix has an operator too, who makes its user and its functions in time."""
-    waits = (lambda: not shutdown.requested.is_set()) if settings.key_prefix else None
+    """Who calls functions has an operator, who makes its user and loads them in time."""
+    scripts = settings.redis_scripts or ("Functions" if settings.key_prefix else "Eval")
+    waits = (lambda: not shutdown.requested.is_set()) if scripts == "Functions" else None
     return RedisConnection(settings.redis_url, log, waits=waits)
 
 

@@ -18,6 +18,7 @@ from orbiter_operator.pods.git_containers import (
     git_volumes,
 )
 from orbiter_operator.pods.overlay import merge
+from orbiter_operator.settings import Settings
 
 Object = dict[str, Any]
 DEVELOPER_KEY = "developer-url"
@@ -40,7 +41,7 @@ _ANTHROPIC = (
 _OPENAI = ("OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL")
 IDENTITY = (
     *("REDIS_URL", "WORKER_ID", "WORKER_TYPE", "USER_ID", "SESSION_ID", "SNAPSHOT_KEY"),
-    *("SESSION_RECORD_PREFIX", "SESSION_USERS", "KEY_PREFIX"),
+    *("SESSION_RECORD_PREFIX", "SESSION_USERS", "KEY_PREFIX", "REDIS_SCRIPTS"),
     *("TASK_ENTRY_ID", "TASK_RECORD", "TASK_NAME", "TASK_ATTEMPT"),
     HANDOVER_DIR,
 )
@@ -72,6 +73,29 @@ class WorkerDefaults(NamedTuple):
     priority_classes: tuple[str, ...] = ()
     runtime_classes: tuple[str, ...] = ()
     tolerations: tuple[Object, ...] = ()
+    redis_functions: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings) -> "WorkerDefaults":
+        """What these settings say."""
+        return cls(
+            images=settings.worker_images,
+            pull_policy=settings.worker_image_pull_policy,
+            redis_secret=settings.redis_secret_name,
+            redis_ca_key=settings.redis_ca_key,
+            service_account=settings.worker_service_account,
+            resources=settings.worker_resources,
+            grace_seconds=settings.termination_grace_seconds,
+            job_ttl_seconds=settings.job_ttl_seconds,
+            adopt_namespace=settings.adopt_namespace,
+            protected_secrets=settings.protected_secrets,
+            allowed_service_accounts=settings.allowed_service_accounts,
+            template_fields=settings.pod_template_fields,
+            priority_classes=settings.priority_classes,
+            runtime_classes=settings.runtime_classes,
+            tolerations=settings.tolerations,
+            redis_functions=bool(settings.redis_master_key),
+        )
 
     @property
     def own_secrets(self) -> tuple[str, ...]:
@@ -111,6 +135,8 @@ def worker_template(
     merged["spec"]["restartPolicy"] = restart
     grace = str(merged["spec"].get("terminationGracePeriodSeconds", defaults.grace_seconds))
     told = environment | {"TERMINATION_GRACE_SECONDS": grace} | git_environment(workspace)
+    if defaults.redis_functions:
+        told["REDIS_SCRIPTS"] = "Functions"  # their users may not send any
     identity: list[Object] = [{"name": name, "value": value} for name, value in told.items()]
     # Last, because a variable may contain those before it: `$(REDIS_URL)` in another's value.
     secret, key = redis_secret or (defaults.redis_secret, DEVELOPER_KEY)

@@ -43,6 +43,7 @@ from orbiter_operator.sessions.users import SessionUsers
 from orbiter_operator.sessions.wake import Waker
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.client import RETRIED
+from orbiter_operator.streams.users import RedisUsers
 
 log = structlog.get_logger(__name__)
 _TIDY_RETRY_SECONDS = 2.0
@@ -174,6 +175,7 @@ class Sessions:
         kube: The API client.
         redis: A client for short commands.
         reader: A client for blocking reads.
+        users: The users that the operator makes in Redis.
         events: Posts Kubernetes Events.
         metrics: Where sessions are counted.
         defaults: What is the same for all workers.
@@ -190,6 +192,7 @@ class Sessions:
         kube: Kube,
         redis: Redis,
         reader: Redis,
+        users: RedisUsers,
         events: EventPoster,
         metrics: SessionMetrics,
         defaults: WorkerDefaults,
@@ -203,24 +206,19 @@ class Sessions:
         self._metrics = metrics
         registry = registry_key(settings.lease_namespace, settings.lease_name)
         queues = SessionQueues(redis, registry)
-        self._users = SessionUsers(
-            redis,
-            url=settings.redis_url,
-            master_key=settings.redis_master_key,
-            shared_secret=(defaults.redis_secret, PO_KEY),
-        )
+        session_users = SessionUsers(users, shared_secret=(defaults.redis_secret, PO_KEY))
         self.waker: Waker[Key] = Waker(redis=redis, reader=reader, woken=self._message)
         self._observer = SessionObserver(
             store=self.store,
             queues=queues,
-            users=self._users,
+            users=session_users,
             defaults=defaults,
             queue_address=settings.redis_address,
         )
         executor = SessionExecutor(
             kube=kube,
             store=self.store,
-            users=self._users,
+            users=session_users,
             events=events,
             metrics=metrics,
             defaults=defaults,
@@ -231,7 +229,7 @@ class Sessions:
             queue=self.queue,
             store=self.store,
             queues=queues,
-            users=self._users,
+            users=session_users,
             observer=self._observer,
             executor=executor,
             waker=self.waker,
@@ -267,7 +265,6 @@ class Sessions:
             "session pods": pods.follow,
             "waker": self.waker.run,
             "session resync": self._resync.run,
-            **({"session users": self._users.run} if self._users.managed else {}),
             **every(WORKERS, "session", partial(self.queue.work, self._reconcile)),
         }
 

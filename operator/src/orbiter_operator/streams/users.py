@@ -1,0 +1,247 @@
+"""The Redis users that the operator makes, and the functions that they call.
+
+A password follows from the installation's master key and the user's name, so nothing has to be read
+back: a Redis that has come back without its users gets them again, and so does the one that takes
+over after a fail-over, since users are not replicated. Which Redis it is, its run_id tells. The
+functions are loaded first: a user that finds its way in finds what it calls, too.
+
+What a user may do is said by `orbiter_contracts.redis_users` alone.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, cast
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
+
+from orbiter_contracts.functions import library
+from orbiter_contracts.queues import Keys
+from orbiter_contracts.redis_users import (
+    Rules,
+    chat_rules,
+    chat_user,
+    producer_rules,
+    producer_user,
+    worker_rules,
+    worker_user,
+)
+from orbiter_operator.kube.client import RefusedError
+from orbiter_operator.kube.models import Refusal
+
+log = structlog.get_logger(__name__)
+_CHECK_SECONDS = 2.0
+_AT_ONCE = 500
+_MAY_NOT = (
+    "Redis does not let the operator make the user {user} ({error}); give the operator's user "
+    "+acl|setuser, +acl|deluser, +function|load and +info, or leave ORBITER_REDIS_MASTER_KEY out"
+)
+
+
+class _Wanted(NamedTuple):
+    rules: Rules
+    uid: str
+
+
+class RedisUsers:
+    """The managed users of one Redis.
+
+    Args:
+        redis: A client for short commands, whose user may manage users and load functions.
+        url: The operator's own URL of that Redis.
+        master_key: What the passwords follow from. Empty: nothing is done here, because the
+            users are made by somebody else.
+    """
+
+    def __init__(self, redis: Redis, *, url: str, master_key: str) -> None:
+        self._redis = redis
+        self._execute: Callable[..., Awaitable[object]] = cast("Any", redis).execute_command
+        self._url = url
+        self._master_key = master_key.encode()
+        self._wanted: dict[str, _Wanted] = {}
+        self._run_id = self._loaded = ""
+        self._changing = asyncio.Lock()
+
+    @property
+    def managed(self) -> bool:
+        """Whether the operator makes users at all."""
+        return bool(self._master_key)
+
+    def url(self, user: str, *, uid: str = "") -> str:
+        """The operator's URL with this user and its password.
+
+        Args:
+            user: The user's name.
+            uid: Of the object it is made for: one that is made anew gets another password.
+
+        Raises:
+            ValueError: Users are not managed, so nobody here knows a password.
+        """
+        parts = urlsplit(self._url)
+        login = f"{quote(user, safe='')}:{self.password(user, uid=uid)}"
+        where = parts.netloc.rpartition("@")[2]
+        return urlunsplit(parts._replace(netloc=f"{login}@{where}"))
+
+    def password(self, user: str, *, uid: str = "") -> str:
+        """The password in `url`."""
+        return self.derived(f"password {user} {uid}")
+
+    def derived(self, text: str) -> str:
+        """What follows from the master key and a text: another key or text gives another.
+
+        Raises:
+            ValueError: There is no master key.
+        """
+        if not self._master_key:
+            raise ValueError("without ORBITER_REDIS_MASTER_KEY the operator knows no passwords")
+        return hmac.new(self._master_key, text.encode(), hashlib.sha256).hexdigest()
+
+    async def want(self, user: str, rules: Rules, *, uid: str = "") -> None:
+        """Let a user in, with these rights and no others; now, and after each loss of Redis.
+
+        Args:
+            user: The user's name.
+            rules: Its rights (`orbiter_contracts.redis_users`).
+            uid: See `url`.
+
+        Raises:
+            RedisError: Redis did not answer.
+            RefusedError: Redis does not let the operator manage users.
+        """
+        wanted = _Wanted(rules, uid)
+        if not self.managed or self._wanted.get(user) == wanted:
+            return
+        try:
+            async with self._changing:
+                if not self._run_id:
+                    await self._restore()
+                await self._execute(*self._set_user(user, wanted))
+                self._wanted[user] = wanted
+        except ReadOnlyError:
+            raise  # the primary is another one by now
+        except ResponseError as error:
+            message = _MAY_NOT.format(user=user, error=error)
+            raise RefusedError(
+                Refusal(status=403, reason="UserNotMade", message=message)
+            ) from error
+
+    async def remove(self, user: str) -> None:
+        """Let a user in no more; whoever is connected in its name is cut off.
+
+        Raises:
+            RedisError: Redis did not answer.
+        """
+        if self.managed:
+            async with self._changing:
+                self._wanted.pop(user, None)
+                await self._execute("ACL", "DELUSER", user)
+
+    async def run(self) -> None:
+        """Give a Redis that has lost its functions and users all of them again, for ever."""
+        while self.managed:
+            try:
+                await self.restore()
+            except (RedisError, OSError) as error:
+                log.info("users not compared", error=f"{type(error).__name__}: {error}")
+            await asyncio.sleep(_CHECK_SECONDS)
+
+    async def restore(self) -> None:
+        """Load the functions and make all users anew if this is not the Redis of last time.
+
+        Raises:
+            RedisError: Redis did not answer, or does not let the operator do that.
+        """
+        if self.managed:
+            async with self._changing:
+                await self._restore()
+
+    async def _restore(self) -> None:
+        run_id = str((await self._redis.info("server"))["run_id"])
+        if run_id != self._loaded:
+            await self._load(run_id)
+        if run_id == self._run_id:
+            return
+        began, wanted = time.monotonic(), list(self._wanted.items())
+        for start in range(0, len(wanted), _AT_ONCE):
+            async with self._redis.pipeline(transaction=False) as pipeline:
+                for item in wanted[start : start + _AT_ONCE]:
+                    pipeline.execute_command(*self._set_user(*item))
+                await pipeline.execute()
+        self._run_id = run_id
+        log.info("users restored", users=len(wanted), seconds=time.monotonic() - began)
+
+    async def _load(self, run_id: str) -> None:
+        try:
+            await self._execute("FUNCTION", "LOAD", "REPLACE", library())
+        except OutOfMemoryError as error:
+            # One that is full has them from before, or will have room for them later.
+            log.warning("functions not loaded", error=str(error))
+        else:
+            self._loaded = run_id
+
+    def _set_user(self, user: str, wanted: _Wanted) -> tuple[str, ...]:
+        digest = hashlib.sha256(self.password(user, uid=wanted.uid).encode()).hexdigest()
+        return ("ACL", "SETUSER", user, "reset", "on", f"#{digest}", *wanted.rules)
+
+
+class NamespaceURLs(NamedTuple):
+    """How those who share a user within a namespace get into Redis."""
+
+    developer: str
+    chat: str
+    producer: str
+
+
+class NamespaceUsers:
+    """The users that a namespace has beside those of its sessions.
+
+    Args:
+        users: The managed users.
+        keys: Says which keys a namespace has.
+        records: Says how the keys of a namespace's session records begin.
+    """
+
+    def __init__(
+        self, users: RedisUsers, *, keys: Callable[[str], Keys], records: Callable[[str], str]
+    ) -> None:
+        self._users = users
+        self._keys = keys
+        self._records = records
+
+    @property
+    def managed(self) -> bool:
+        """Whether namespaces have users of their own."""
+        return self._users.managed
+
+    async def admit(self, namespace: str) -> NamespaceURLs:
+        """Let a namespace's developer workers, chat front ends and producers in.
+
+        Raises:
+            RedisError: Redis did not answer.
+            RefusedError: Redis does not let the operator manage users.
+            ValueError: Users are not managed.
+        """
+        keys = self._keys(namespace)
+        rules = {
+            worker_user(namespace): worker_rules(keys),
+            chat_user(namespace): chat_rules(keys, namespace, self._records(namespace)),
+            producer_user(namespace): producer_rules(keys),
+        }
+        urls = NamespaceURLs(*map(self._users.url, rules))
+        for user, allowed in rules.items():
+            await self._users.want(user, allowed)
+        return urls
+
+    async def dismiss(self, namespace: str) -> None:
+        """Let them in no more; whoever is connected is cut off.
+
+        Raises:
+            RedisError: Redis did not answer.
+        """
+        for user in (worker_user, chat_user, producer_user):
+            await self._users.remove(user(namespace))
