@@ -22,12 +22,14 @@ from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.kopf_codec import Followed
 from orbiter_operator.kube.leader_election import Leader, LeaseLostError
 from orbiter_operator.kube.names import SELECTOR, Key
+from orbiter_operator.namespaces.reconcile import Namespaces
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.runtime.health import Health
 from orbiter_operator.runtime.metrics import Metrics
 from orbiter_operator.runtime.reconciler import WORKERS, WorkQueue
 from orbiter_operator.runtime.supervisor import UNHURRIED_SECONDS, Part, Supervisor, Throttle, every
 from orbiter_operator.sessions.cache import KIND as SESSION
+from orbiter_operator.sessions.deployment import records_of
 from orbiter_operator.sessions.metrics import GAUGES as SESSION_GAUGES
 from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.reconcile import Sessions
@@ -36,7 +38,7 @@ from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
-from orbiter_operator.streams.users import RedisUsers
+from orbiter_operator.streams.users import NamespaceUsers, RedisUsers
 from orbiter_operator.tasks.cache import KIND as TASK
 from orbiter_operator.tasks.cache import TaskCache, TaskResync
 from orbiter_operator.tasks.capacity import Capacity
@@ -185,6 +187,15 @@ class Operator:
             every=settings.resync_seconds,
             dead=metrics.dead_letter,
         )
+        self._namespaces = Namespaces(
+            settings=settings,
+            kube=kube,
+            users=NamespaceUsers(
+                self.users, keys=settings.keys, records=partial(records_of, defaults=defaults)
+            ),
+            allowed=leader.check,
+            measure=self._measured,
+        )
         self._watches = WatchState(AGENT_TASKS.plural, PO_SESSIONS.plural)
         self._supervisor = Supervisor(fatal=(LeaseLostError, kopf.LoginError))
         self._metrics = metrics
@@ -219,6 +230,7 @@ class Operator:
             "stream repair": self._resync.repair_streams,
             "kopf": partial(self._follow_own_kinds, take_signals),
             **self.sessions.parts(),
+            **self._namespaces.parts(),
             **every(WORKERS, "reconcile", partial(self.queue.work, self._reconcile)),
         }
         if self.users.managed:
@@ -239,6 +251,7 @@ class Operator:
     def _connected(self) -> None:
         self.queue.retry_now()
         self.sessions.queue.retry_now()
+        self._namespaces.queue.retry_now()
 
     def _measured(self, seconds: float, ok: bool) -> None:
         self._last_pass = time.monotonic()
