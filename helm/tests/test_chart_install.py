@@ -58,11 +58,6 @@ def passwords(cluster: Cluster) -> dict[str, str]:
     return {key: base64.b64decode(value).decode() for key, value in found.items()}
 
 
-def urls(cluster: Cluster) -> dict[str, str]:
-    found: Object = cluster.get("secret", "orbiter-redis", WORK)["data"]
-    return {key: base64.b64decode(value).decode() for key, value in found.items()}
-
-
 def left_over(cluster: Cluster, namespace: str) -> set[str]:
     label = f"app.kubernetes.io/instance={RELEASE}"
     text = cluster.kubectl("-n", namespace, "get", KINDS, "-l", label, "-o", "name")
@@ -86,14 +81,11 @@ def test_all_pods_meet_the_restricted_standard(cluster: Cluster, namespaces: Non
             cluster.apply(pod, "--dry-run=server", namespace=HOME)
 
 
-def test_redis_runs_and_knows_the_workers_passwords(cluster: Cluster, installed: None) -> None:
+def test_redis_runs_and_its_operator_has_the_password_that_was_made(
+    cluster: Cluster, installed: None
+) -> None:
     assert redis_cli(cluster, "ping") == "PONG"
-    address = f"@{NAME}-redis.{HOME}.svc:6379/0"
-    given, made = urls(cluster), passwords(cluster)
-    assert given == {
-        "developer-url": f"redis://developer:{made['developer-password']}{address}",
-        "chat-url": f"redis://chat-{WORK}:{made[f'chat-{WORK}-password']}{address}",
-    }
+    assert set(passwords(cluster)) == {"operator-password", "master-key"}
 
 
 def test_nothing_is_left_of_who_made_the_secrets(cluster: Cluster, installed: None) -> None:
@@ -104,11 +96,11 @@ def test_nothing_is_left_of_who_made_the_secrets(cluster: Cluster, installed: No
 
 
 def test_an_upgrade_keeps_passwords_and_the_queue(cluster: Cluster, installed: None) -> None:
-    before = urls(cluster), passwords(cluster)
+    before = passwords(cluster)
     entry = redis_cli(cluster, "xadd", "worker:developer:input", "*", "data", "{}")
     changed = ("--set", "redis.maxMemory=100mb", "--wait", "--timeout", "100s")
     cluster.helm("upgrade", RELEASE, str(CHART), *VALUES, *changed)
-    assert (urls(cluster), passwords(cluster)) == before
+    assert passwords(cluster) == before
     configured = cluster.get("configmap", f"{NAME}-redis", HOME)["data"]["redis.conf"]
     assert "maxmemory 100mb" in configured
     cluster.wait_for("pod", POD, _is_ready, namespace=HOME)
@@ -132,6 +124,8 @@ def test_the_queue_survives_a_killed_pod(cluster: Cluster, installed: None) -> N
         ("patch", "agenttasks.orbiter.dev/status", WORK, True),
         ("patch", "agenttasks.orbiter.dev", WORK, False),
         ("get", "secrets", WORK, False),
+        ("patch", "secrets", WORK, False),
+        ("patch", "secrets/orbiter-chat", WORK, True),
         ("list", "secrets", HOME, False),
         ("create", "jobs.batch", "default", False),
         ("delete", "pods", WORK, False),
@@ -178,7 +172,7 @@ def test_uninstalling_leaves_the_volume_the_passwords_and_the_definitions_only(
     cluster.wait_until_gone("pod", POD, namespace=HOME)
     kept = {f"persistentvolumeclaim/data-{POD}", f"secret/{NAME}-redis-auth"}
     assert left_over(cluster, HOME) == kept
-    assert left_over(cluster, WORK) == {"secret/orbiter-redis"}
+    assert left_over(cluster, WORK) == set()
     label = f"app.kubernetes.io/instance={RELEASE}"
     assert cluster.kubectl("get", CLUSTER_KINDS, "-l", label, "-o", "name") == ""
     assert cluster.get("crd", "agenttasks.orbiter.dev")["spec"]["group"] == "orbiter.dev"

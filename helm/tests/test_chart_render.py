@@ -1,6 +1,7 @@
 """What helm makes of the chart: who gets which rights, passwords, doors; and what is refused."""
 
 import itertools
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,9 @@ RIGHTS = {
     ("", "events"): {"create"},
 }
 LEASE_RIGHTS = {("coordination.k8s.io", "leases"): {"get", "update", "create"}}
-SECRET_RIGHTS = {("", "secrets"): {"create"}}
+SECRET_RIGHTS = {("", "secrets"): {"create", "patch"}, ("", "serviceaccounts"): {"get"}}
+OURS = ["orbiter-redis", "orbiter-chat", "orbiter-producer"]
+SELECTS = "workers.namespaceSelector.matchLabels.team=yes"
 MAKER = "orbiter-make-secrets"
 HOOK = "helm.sh/hook"
 
@@ -96,6 +99,9 @@ def test_a_misspelt_value_is_refused_by_helm_too(cluster: Cluster) -> None:
         ("watchNamespaces={team-a}", 'workers.namespaces has "default", which the operator does'),
         ("workers.namespaces={default,1team}", 'workers.namespaces has "1team", and adoption'),
         ("adoption.namespace=elsewhere", 'adoption.namespace is "elsewhere", where no worker can'),
+        (f"{SELECTS},redis.users=Static", "nobody would make the Secrets of a namespace that gets"),
+        (f"{SELECTS},watchNamespaces={{default}}", "gets the label would not be watched"),
+        ("workers.namespaces=null", "workers"),
         (
             "redis.auth.existingSecret=a,redis.external.existingSecret=b",
             "redis.auth.existingSecret is for the bundled Redis and redis.external",
@@ -121,7 +127,7 @@ def test_with_named_namespaces_the_operator_has_no_rights_elsewhere(cluster: Clu
     items = render(cluster, f"watchNamespaces={names}", f"workers.namespaces={names}")
     assert named(items, "ClusterRoleBinding") == set()
     assert named(items, "Role") == {
-        *((place, MAKER) for place in ("orbiter-system", "team-a", "team-b")),
+        ("orbiter-system", MAKER),
         ("orbiter-system", "orbiter-operator-lease"),
         *((team, "orbiter-operator") for team in ("team-a", "team-b")),
         *((team, "orbiter-operator-secrets") for team in ("team-a", "team-b")),
@@ -163,50 +169,55 @@ def test_each_namespace_of_workers_gets_what_workers_need(cluster: Cluster) -> N
     items = render(cluster, "workers.namespaces={team-a,team-b}")
     for kind, name in (("ServiceAccount", "orbiter-worker"), ("NetworkPolicy", "orbiter-worker")):
         assert {("team-a", name), ("team-b", name)} <= named(items, kind)
-    told = plan(items)
-    assert set(told["team-a", "orbiter-redis"].texts) == {"developer-url", "chat-url"}
-    assert told["team-b", "orbiter-redis"].texts["chat-url"] == (
-        "redis://chat-team-b:${chat-team-b-password}@orbiter-redis.orbiter-system.svc:6379/0"
-    )
+    assert environment(items)["ORBITER_WORKER_NAMESPACES"] == "team-a,team-b"
 
 
 def test_where_nobody_may_manage_users_the_sessions_share_one(cluster: Cluster) -> None:
     items = render(cluster, "redis.users=Static")
     told = plan(items)
-    assert set(told["default", "orbiter-redis"].texts) == {"developer-url", "po-url", "chat-url"}
+    shared = told["default", "orbiter-redis"].texts
+    assert set(shared) == {"developer-url", "po-url", "chat-url"}
+    assert shared["chat-url"] == (
+        "redis://chat-default:${chat-default-password}@orbiter-redis.orbiter-system.svc:6379/0"
+    )
+    passwords = ("operator", "developer", "po", "chat-default")
+    assert told["orbiter-system", "orbiter-redis-auth"].passwords == tuple(
+        f"{user}-password" for user in passwords
+    )
+    assert ("default", MAKER) in named(items, "Role")
+    assert "ORBITER_WORKER_NAMESPACES" not in environment(items)
     users = only(items, "ConfigMap", "orbiter-redis")["data"]["users.acl"]
     assert "user po on" in users
     assert "acl|setuser" not in users
-    assert "master-key" not in told["orbiter-system", "orbiter-redis-auth"].passwords
     assert not [
         name for _, name in named(items, "Role") if name.endswith("-secrets") and name != MAKER
     ]
     assert "ORBITER_REDIS_MASTER_KEY" not in str(items)
 
 
-def test_the_operator_may_create_secrets_where_workers_run_and_not_read_one(
+def test_the_operator_may_make_secrets_where_workers_run_and_change_three_of_them(
     cluster: Cluster,
 ) -> None:
     items = render(cluster, "workers.namespaces={team-a,team-b}")
     rules = [
-        (item["metadata"].get("namespace"), rule)
+        (item["metadata"].get("namespace"), rule.get("resourceNames"), rule["verbs"])
         for item in items
         if item["kind"] in ("Role", "ClusterRole")
         if item["metadata"]["name"] != MAKER
         for rule in item["rules"]
         if "secrets" in rule["resources"]
     ]
-    assert [(namespace, rule["verbs"]) for namespace, rule in rules] == [
-        ("team-a", ["create"]),
-        ("team-b", ["create"]),
+    assert rules == [
+        (namespace, *what)
+        for namespace in ("team-a", "team-b")
+        for what in ((None, ["create"]), (OURS, ["patch"]))
     ]
 
 
-def test_each_user_has_a_password_of_its_own_and_the_chart_has_none(cluster: Cluster) -> None:
+def test_the_operator_makes_the_users_and_the_chart_has_no_password(cluster: Cluster) -> None:
     items = render(cluster)
     wanted = plan(items)["orbiter-system", "orbiter-redis-auth"]
-    passwords = ("operator-password", "developer-password", "chat-default-password", "master-key")
-    assert wanted.passwords == passwords
+    assert wanted.passwords == ("operator-password", "master-key")
     assert wanted.texts == {}
     assert named(items, "Secret") == set()
     rules = only(items, "ConfigMap", "orbiter-redis")["data"]["users.acl"]
@@ -230,7 +241,8 @@ def test_redis_has_the_passwords_of_its_users_and_not_the_master_key(cluster: Cl
 
 def test_two_renders_are_the_same_bytes_and_ask_the_cluster_nothing(cluster: Cluster) -> None:
     server = ("server.enabled=true", "server.auth=Token", "server.agents.helper.model=m")
-    for settings in ((), server, ("redis.users=Static", "workers.namespaces={team-a,team-b}")):
+    static = ("redis.users=Static", "workers.namespaces={team-a,team-b}")
+    for settings in ((), server, static, (SELECTS,)):
         flags = [word for setting in settings for word in ("--set", setting)]
         words = ("template", "orbiter", str(CHART), "-n", "orbiter-system", *flags)
         assert cluster.helm(*words) == cluster.helm(*words)
@@ -263,7 +275,6 @@ def test_secrets_are_made_before_anything_else_by_who_may_do_nothing_else(cluste
         for place, found in rules.items()
     } == {
         "orbiter-system": [(None, ["create"]), (["orbiter-redis-auth"], ["get", "patch"])],
-        "default": [(None, ["create"]), (["orbiter-redis"], ["get", "patch"])],
     }
     policy = only(items, "NetworkPolicy")["spec"]
     labels = only(items, "Job")["spec"]["template"]["metadata"]["labels"]
@@ -312,7 +323,7 @@ def test_no_worker_may_have_a_secret_of_the_installation(
     cluster: Cluster, changes: tuple[str, ...], protected: list[str]
 ) -> None:
     told = environment(render(cluster, *changes))["ORBITER_PROTECTED_SECRETS"]
-    ours = ["sh.helm.release.v1.orbiter.*", "orbiter-session-*"]
+    ours = ["sh.helm.release.v1.orbiter.*", "orbiter-session-*", *OURS[1:]]
     assert told == ",".join([*ours, *protected])
 
 
@@ -395,3 +406,66 @@ def test_metrics_can_be_announced_to_prometheus(cluster: Cluster) -> None:
     assert only(items, "ServiceMonitor")["spec"]["endpoints"] == [
         {"port": "metrics", "interval": "30s"}
     ]
+
+
+def test_a_label_makes_a_namespace_one_of_the_workers(cluster: Cluster) -> None:
+    items = render(cluster, SELECTS, "networkPolicy.egressByNamespace.team-x[0].ports[0].port=22")
+    assert environment(items)["ORBITER_NAMESPACE_SELECTOR"] == "team=yes"
+    spec = only(items, "Deployment")["spec"]["template"]["spec"]
+    [container] = spec["containers"]
+    mount = {"name": "namespace", "mountPath": "/etc/orbiter/namespace", "readOnly": True}
+    assert mount in container["volumeMounts"]
+    files = only(items, "ConfigMap", "orbiter-operator-namespace")["data"]
+    assert set(files) == {"namespace.json", "namespace-team-x.json"}
+    ours, theirs = (json.loads(files[name]) for name in sorted(files, reverse=True))
+    listed = [
+        only([i for i in items if i["metadata"].get("namespace") == "default"], kind)
+        for kind in ("ServiceAccount", "NetworkPolicy")
+    ]
+    for made, of_list in zip(ours, listed, strict=True):
+        assert "namespace" not in made["metadata"]
+        assert {**made, "metadata": {}} == {**of_list, "metadata": {}}
+        assert made["metadata"]["name"] == of_list["metadata"]["name"]
+    more = [rule for rule in theirs[1]["spec"]["egress"] if rule not in ours[1]["spec"]["egress"]]
+    assert more == [{"ports": [{"port": 22}]}]
+
+
+def test_where_the_label_counts_redis_and_the_policy_know_it(cluster: Cluster) -> None:
+    items = render(cluster, SELECTS)
+    peers = only(items, "NetworkPolicy", "orbiter-redis")["spec"]["ingress"][0]["from"]
+    assert {"matchLabels": {"team": "yes"}} in [peer.get("namespaceSelector") for peer in peers]
+    bindings = [i for i in items if i["kind"] == "ValidatingAdmissionPolicyBinding"]
+    selected = [binding["spec"]["matchResources"]["namespaceSelector"] for binding in bindings]
+    assert selected[1] == {"matchLabels": {"team": "yes"}}
+    # A list of no namespaces is none, and not one that selects all.
+    items = render(cluster, SELECTS, "workers.namespaces=null", "adoption.namespace=team-b")
+    bindings = [i for i in items if i["kind"] == "ValidatingAdmissionPolicyBinding"]
+    assert [b["metadata"]["name"] for b in bindings] == [
+        "orbiter-system-orbiter-pod-template-labelled"
+    ]
+    peers = only(items, "NetworkPolicy", "orbiter-redis")["spec"]["ingress"][0]["from"]
+    assert len(peers) == 2
+    assert environment(items)["ORBITER_ADOPT_NAMESPACE"] == "team-b"
+
+
+def test_only_with_the_label_the_operator_has_rights_in_all_namespaces(cluster: Cluster) -> None:
+    name = "orbiter-system-orbiter-operator-namespaces"
+    assert name not in {found for _, found in named(render(cluster), "ClusterRole")}
+    role = only(render(cluster, SELECTS), "ClusterRole", name)
+    assert rights(role) == {
+        ("", "namespaces"): {"list", "watch"},
+        ("", "secrets"): {"create", "patch"},
+        ("", "serviceaccounts"): {"list", "create", "patch", "delete"},
+        ("networking.k8s.io", "networkpolicies"): {"list", "create", "patch", "delete"},
+    }
+    bound = {
+        rule["resources"][0]: rule["resourceNames"]
+        for rule in role["rules"]
+        if {"patch", "delete"} & set(rule["verbs"])
+    }
+    assert bound == {
+        "secrets": OURS,
+        "serviceaccounts": ["orbiter-worker"],
+        "networkpolicies": ["orbiter-worker"],
+    }
+    assert all("resourceNames" in r for r in role["rules"] if "patch" in r["verbs"])

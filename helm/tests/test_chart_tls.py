@@ -61,7 +61,7 @@ def test_redis_talks_tls_only(cluster: Cluster, settings: tuple[str, ...], secre
 
 
 def test_all_parts_have_a_url_with_tls_and_the_ca_beside_it(cluster: Cluster) -> None:
-    items = render(cluster, *GIVEN)
+    items = render(cluster, *GIVEN, "redis.users=Static")
     told = plan(items)["default", "orbiter-redis"].texts
     assert told["ca.crt"] == "PEM"
     for url in (environment(items)["ORBITER_REDIS_URL"], told["developer-url"]):
@@ -74,7 +74,7 @@ def test_all_parts_have_a_url_with_tls_and_the_ca_beside_it(cluster: Cluster) ->
 
 
 def test_a_ca_that_nobody_gives_is_taken_from_the_certificates_secret(cluster: Cluster) -> None:
-    items = render(cluster, *GIVEN[:2])
+    items = render(cluster, *GIVEN[:2], "redis.users=Static")
     told = plan(items)["default", "orbiter-redis"]
     assert told.files == {"ca.crt": Path("/etc/orbiter/redis/ca.crt")}
     source = {"secretName": "redis-certificate", "items": [{"key": "ca.crt", "path": "ca.crt"}]}

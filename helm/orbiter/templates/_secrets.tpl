@@ -6,23 +6,23 @@ of them are given.
 {{- $plan := list -}}
 {{- $home := .Release.Namespace -}}
 {{- if not (or .Values.redis.external.existingSecret .Values.redis.auth.existingSecret) -}}
-{{- $passwords := list -}}
+{{- $static := eq .Values.redis.users "Static" -}}
+{{- $passwords := list "operator-password" "master-key" -}}
+{{- if $static -}}
+{{- $passwords = list -}}
 {{- range include "orbiter.redis.users" . | fromJsonArray -}}
 {{- $passwords = append $passwords (printf "%s-password" .) -}}
 {{- end -}}
-{{- if eq .Values.redis.users "Managed" -}}
-{{- $passwords = append $passwords "master-key" -}}
 {{- end -}}
 {{- $labels := include "orbiter.labels" (dict "root" . "component" "redis") | fromYaml -}}
 {{- $plan = append $plan (dict "namespace" $home "name" (include "orbiter.redis.authSecret" .) "labels" $labels "passwords" $passwords) -}}
 {{- $labels = include "orbiter.labels" (dict "root" . "component" "worker") | fromYaml -}}
 {{- $scheme := include "orbiter.redis.scheme" . -}}
 {{- $inside := include "orbiter.redis.inside" . -}}
-{{- range .Values.workers.namespaces -}}
+{{- /* Where the operator makes users it makes the Secrets with their URLs, too. */ -}}
+{{- range $static | ternary .Values.workers.namespaces list -}}
 {{- $texts := dict "developer-url" (printf "%s://developer:${developer-password}@%s" $scheme $inside) -}}
-{{- if eq $.Values.redis.users "Static" -}}
 {{- $_ := set $texts "po-url" (printf "%s://po:${po-password}@%s" $scheme $inside) -}}
-{{- end -}}
 {{- /* Front ends are no pods of ours: the CA's certificate is beside their URL. */ -}}
 {{- $_ := set $texts "chat-url" (printf "%s://chat-%s:${chat-%s-password}@%s" $scheme . . (include "orbiter.redis.address" $)) -}}
 {{- $secret := dict "namespace" . "name" $.Values.workers.redisSecretName "labels" $labels "texts" $texts -}}
