@@ -261,6 +261,17 @@ async def test_a_label_that_went_while_no_operator_looked_is_noticed(tenants: Te
     assert tenants.named("networkpolicies", LABELLED) == set()
 
 
+async def test_a_namespace_that_is_deleted_takes_its_users_with_it(tenants: Tenants) -> None:
+    await tenants.settle()
+    url = tenants.url(LABELLED, "orbiter-redis")
+    found = tenants.api.get("namespaces", "", LABELLED)
+    assert found is not None
+    found["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    tenants.api.put("namespaces", found)
+    await tenants.settle()
+    assert not await tenants.lets_in(url)
+
+
 async def test_another_installations_objects_are_left_alone(tenants: Tenants) -> None:
     await tenants.settle()
     tenants.namespace(LABELLED)
@@ -302,6 +313,14 @@ async def test_what_the_api_server_refuses_is_tried_again(tenants: Tenants) -> N
     tenants.api.before = before
     await tenants.settle()
     assert tenants.seconds == [False, False]
+
+
+async def test_an_object_that_makes_no_sense_is_tried_again_and_ends_nothing(
+    tenants: Tenants,
+) -> None:
+    tenants.write({"kind": "ServiceAccount"})
+    await tenants.settle()
+    assert sorted(tenants.seconds) == [False, True]
 
 
 async def test_a_replica_that_lost_the_lease_changes_nothing(tenants: Tenants) -> None:

@@ -10,7 +10,7 @@ stay, because half a task is of no use to anybody, and an agent must never be wi
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from orbiter_operator.kube.client import (
     ApiError,
     Kube,
     RefusedError,
+    Resource,
 )
 from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.names import APP_NAME, MANAGED_BY, MANAGER, WORKER_APP
@@ -64,14 +65,14 @@ class LabelledNamespaces:
     def __contains__(self, name: str) -> bool:
         return name in self._seen
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
         return iter(list(self._seen))
 
     def put(self, obj: Object) -> None:
-        """A namespace has the label; one that is being deleted needs nothing any more."""
+        """A namespace has the label; one that is being deleted is as if it had lost it."""
         meta = obj["metadata"]
         if meta.get("deletionTimestamp"):
-            self._seen.pop(meta["name"], None)
+            self.remove(obj)
             return
         known = self._seen.get(meta["name"])
         self._seen[meta["name"]] = (meta["uid"], int(meta["resourceVersion"]))
@@ -156,20 +157,26 @@ class Namespaces:
     async def reconcile(self, name: str) -> bool:
         """Reconcile one namespace; returns whether it is done for now."""
         began = time.perf_counter()
+        self._allowed()
         try:
-            self._allowed()
             if name in self._settings.worker_namespaces or name in self.labelled:
                 await self._admit(name)
             else:
                 await self._dismiss(name)
+            problem = ""
         except _PASSING as error:
+            problem = f"{type(error).__name__}: {error}"
+        except Exception:
+            # A bug must not end the operator, nor the other namespaces: this one is tried again.
+            log.exception("reconcile failed", namespace=name)
+            problem = "bug"
+        if problem:
             backoff = self.queue.failed(name)
-            log.warning("will try again", namespace=name, seconds=backoff, error=str(error))
-            self._measure(time.perf_counter() - began, False)
-            return False
-        self.queue.succeeded(name)
-        self._measure(time.perf_counter() - began, True)
-        return True
+            log.warning("will try again", namespace=name, seconds=backoff, error=problem)
+        else:
+            self.queue.succeeded(name)
+        self._measure(time.perf_counter() - began, not problem)
+        return not problem
 
     async def _admit(self, name: str) -> None:
         urls = await self._users.admit(name)
@@ -197,7 +204,7 @@ class Namespaces:
             await self._kube.delete(NETWORK_POLICIES, name, policy)
         log.info("namespace is no tenant any more", namespace=name)
 
-    async def _named(self, resource: Any, name: str) -> list[str]:
+    async def _named(self, resource: Resource, name: str) -> list[str]:
         found, _ = await self._kube.list(resource, name, selector=self._ours)
         return [obj["metadata"]["name"] for obj in found]
 
