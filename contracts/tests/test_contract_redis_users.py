@@ -77,6 +77,8 @@ def test_a_user_may_do_its_work(users: Tenancy, user: str, command: tuple[object
 
 
 NOT_THEIRS = [
+    (WORKER, ("XGROUP", "CREATE", OURS.developer_input, "g", "0")),
+    (SESSION, ("XGROUP", "CREATE", OURS.po_input("alice"), "g", "0")),
     (WORKER, ("XADD", OURS.developer_input, "*", "data", "{}")),
     (WORKER, ("SET", OURS.attempt_record("9f1c", 1), "x")),
     (WORKER, ("SET", OURS.developer_output, "x")),
@@ -140,6 +142,8 @@ ANYWHERE: list[tuple[object, ...]] = [
     ("FUNCTION", "LOAD", "REPLACE", "#!lua name=orbiter\n"),
     ("FUNCTION", "LIST"),
     ("FUNCTION", "FLUSH"),
+    ("FUNCTION", "DELETE", "orbiter"),
+    ("FUNCTION", "RESTORE", "x"),
     ("FUNCTION", "DUMP"),
     ("CONFIG", "GET", "*"),
     ("CONFIG", "SET", "maxmemory", "1"),
@@ -362,3 +366,16 @@ def test_the_short_session_records_are_those_of_one_namespace_alone(
         key = f"{BARE.session_records(namespace)}{user_id}"
         assert not may(users, CHAT, "GET", key)
         assert may(users, ALMIGHTY, "GET", key)
+
+
+@pytest.mark.parametrize("keys", [OURS, BARE], ids=["own", "shared"])
+def test_no_rule_lets_anybody_send_a_program_or_make_a_group(namespace: str, keys: Keys) -> None:
+    rules = (
+        *(redis_users.worker_rules(keys), redis_users.producer_rules(keys), chat_rules(keys)),
+        redis_users.session_rules(keys, f"{namespace}.alice", RECORD),
+    )
+    given = {word for one in rules for rule in one for word in rule.strip("()").split()}
+    categories = {word for word in given if word.startswith("+@")}
+    assert categories == {"+@connection", "+@transaction"}
+    refused = ("+eval", "+script", "+function", "+xgroup|create", "+xgroup|setid", "+xsetid")
+    assert not [word for word in given if word.startswith(refused) or word in ("+xgroup", "+acl")]

@@ -128,8 +128,8 @@ def test_the_operator_mends_a_stream_whose_ids_somebody_has_used_up(
 
 
 def test_a_conversation_has_its_streams_and_its_record(login: Login) -> None:
-    worker = login("po")
-    worker.xgroup_create(PO_INPUT, queues.PO_GROUP, id="0", mkstream=True)
+    operator, worker = login("operator"), login("po")
+    operator.xgroup_create(PO_INPUT, queues.PO_GROUP, id="0", mkstream=True)
     assert worker.xreadgroup(queues.PO_GROUP, "w", {PO_INPUT: ">"}, block=1) == []
     worker.set(OF_USER, "{}", ex=queues.SESSION_TTL_SECONDS)
     assert worker.get(OF_USER) == "{}"
@@ -150,7 +150,7 @@ def test_a_conversation_has_its_state_its_turns_and_its_snapshot(login: Login) -
 
 def test_a_chat_front_end_speaks_to_a_session_and_hears_it(login: Login) -> None:
     chat, worker = login(CHAT), login("po")
-    worker.xgroup_create(PO_INPUT, queues.PO_GROUP, id="0", mkstream=True)
+    login("operator").xgroup_create(PO_INPUT, queues.PO_GROUP, id="0", mkstream=True)
     assert chat.xadd(PO_INPUT, {"data": "{}"})
     assert worker.xreadgroup(queues.PO_GROUP, "w", {PO_INPUT: ">"})
     worker.xadd(PO_OUTPUT, {"data": "{}"})

@@ -289,10 +289,6 @@ async def test_without_a_selector_nobody_looks_at_namespaces(tenants: Tenants) -
     assert ("list", "namespaces") not in tenants.api.requests
 
 
-async def test_where_users_are_made_by_others_it_does_nothing(tenants: Tenants) -> None:
-    assert tenants.made(redis_master_key="").parts() == {}
-
-
 async def test_a_namespace_that_gets_the_label_is_ready_at_once(tenants: Tenants) -> None:
     parts = {name: part() for name, part in tenants.operator.parts().items()}
     async with _running(parts):

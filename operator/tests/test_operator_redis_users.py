@@ -8,8 +8,10 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, RedisError
 from support.eventually import eventually
+from support.redis_server import RedisServer
 
 from orbiter_contracts.functions import FUNCTIONS
 from orbiter_contracts.lease_scripts import TAKE
@@ -18,6 +20,7 @@ from orbiter_contracts.redis_users import producer_rules, session_rules
 from orbiter_contracts.scripts import LIBRARY
 from orbiter_operator.kube.client import RefusedError
 from orbiter_operator.runtime.supervisor import end
+from orbiter_operator.streams.client import redis_client
 from orbiter_operator.streams.users import NamespaceUsers, RedisUsers
 
 pytestmark = pytest.mark.integration
@@ -89,12 +92,27 @@ async def test_a_redis_that_has_lost_everything_gets_all_of_it_again(
     assert await functions(redis) == len(FUNCTIONS)
 
 
+async def test_who_takes_over_after_a_fail_over_has_the_functions_and_gets_the_users(replicated):
+    redis = redis_client(replicated.url)
+    users = RedisUsers(redis, url=replicated.url, master_key=MASTER_KEY)
+    async with running(users):
+        await users.want("p:team", RULES)
+        watch = await replicated.fail_over()
+        primary = replicated.primary
+        url = f"redis://p%3Ateam:{users.password('p:team')}@127.0.0.1:{primary.port}/0"
+        await eventually(partial(lets_in, url))
+        watch.say("the user is let in")
+        async with client_of(primary.url) as admin:
+            assert await functions(admin) == len(FUNCTIONS)
+    await redis.aclose()
+
+
 async def test_a_removed_user_is_cut_off_and_does_not_come_back(own_redis_server, redis, users):
     await users.want("p:team", RULES)
     async with client_of(users.url("p:team")) as producer:
         assert await producer.xadd(BARE.developer_input, {"data": "{}"})
         await users.remove("p:team")
-        with pytest.raises(RedisError, match=r"(?i)closed|username-password"):
+        with pytest.raises(RedisError, match=r"(?i)closed|reset|username-password"):
             await producer.xlen(BARE.developer_output)
     own_redis_server.kill()
     own_redis_server.start()
@@ -204,3 +222,92 @@ async def test_a_namespace_is_let_in_and_out_again(redis, users, keys):
         assert await worker.fcall(TAKE.function, 1, lease, "t", "", "1", "p", "h", 12) == []
     await namespaces.dismiss("team-a")
     assert not any([await lets_in(url) for url in urls])
+
+
+def of_generation(redis: Redis, server: RedisServer, generation: int) -> RedisUsers:
+    return RedisUsers(redis, url=server.url, master_key=MASTER_KEY, generation=generation)
+
+
+async def test_a_new_password_opens_beside_the_old_one_until_nobody_has_that(
+    own_redis_server, redis
+):
+    old, new, next_one = (of_generation(redis, own_redis_server, number) for number in (1, 2, 3))
+    urls = [users.url("p:team") for users in (old, new, next_one)]
+    await old.want("p:team", RULES)
+    assert [await lets_in(url) for url in urls] == [True, False, False]
+    async with client_of(urls[0]) as early, client_of(urls[1]) as late:
+        assert await early.ping()
+        await new.want("p:team", RULES, before=True)
+        assert [await lets_in(url) for url in urls] == [True, True, False]
+        assert await early.ping()  # on the connection it has
+        assert await late.ping()
+        await new.want("p:team", RULES)
+        assert [await lets_in(url) for url in urls] == [False, True, False]
+        with pytest.raises(RedisError, match=r"(?i)closed|reset|username-password"):
+            await early.ping()
+        with suppress(RedisConnectionError):
+            await late.ping()
+        assert await late.ping()  # on a new one
+    await next_one.want("p:team", RULES, before=True)
+    assert [await lets_in(url) for url in urls] == [False, True, True]
+
+
+async def test_both_passwords_open_a_redis_that_has_lost_its_users(own_redis_server, redis):
+    old, new = (of_generation(redis, own_redis_server, number) for number in (1, 2))
+    await new.want("p:team", RULES, before=True)
+    own_redis_server.kill()
+    own_redis_server.start()
+    await redis.connection_pool.disconnect()
+    await new.restore()
+    assert await lets_in(old.url("p:team"))
+    assert await lets_in(new.url("p:team"))
+
+
+async def test_in_the_first_generation_nobody_is_cut_off(redis, users):
+    await users.want("p:team", RULES)
+    async with client_of(users.url("p:team")) as producer:
+        assert await producer.ping()
+        await users.want("p:team", producer_rules(Keys.of_namespace("team")))
+        assert await producer.ping()
+    assert "cmdstat_client|kill" not in await redis.info("commandstats")
+
+
+async def test_an_operator_that_has_begun_anew_ends_what_an_old_password_has_opened(
+    own_redis_server, redis
+):
+    old, new = (of_generation(redis, own_redis_server, number) for number in (1, 2))
+    await old.want("p:team", RULES)
+    async with client_of(old.url("p:team")) as stolen:
+        assert await stolen.ping()
+        await new.want("p:team", RULES)
+        with pytest.raises(RedisError, match=r"(?i)closed|reset|username-password"):
+            await stolen.ping()
+
+
+PROGRAM = """#!lua name=orbiter
+redis.register_function('orbiter_endless', function() while true do end end)"""
+PROGRAMS = [
+    ("EVAL", "return 1", 0),
+    ("EVAL_RO", "return 1", 0),
+    ("EVALSHA", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", 0),
+    ("EVALSHA_RO", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", 0),
+    ("SCRIPT", "LOAD", "return 1"),
+    ("SCRIPT", "FLUSH"),
+    ("FUNCTION", "LOAD", "REPLACE", PROGRAM),
+    ("FUNCTION", "DELETE", "orbiter"),
+]
+
+
+@pytest.mark.parametrize("keys", [BARE, Keys.of_namespace("team-a")], ids=["shared", "own"])
+async def test_nobody_but_the_operator_makes_redis_run_a_program(redis, users, keys):
+    namespaces = NamespaceUsers(users, keys=lambda _: keys, records=keys.session_records)
+    session = "s:team-a:alice"
+    await users.want(session, session_rules(keys, "team-a.alice", keys.session_record(1)))
+    for url in (*await namespaces.admit("team-a"), users.url(session)):
+        async with client_of(url) as client:
+            for command in (*PROGRAMS, ("EVAL", "while true do end", 0)):
+                with pytest.raises(NoPermissionError):
+                    await client.execute_command(*command)
+    await redis.script_load("return 1")
+    for command in PROGRAMS:  # what the operator's user may
+        assert await redis.execute_command(*command)

@@ -1,9 +1,11 @@
 """Sessions' own Redis users, on a real Redis: what each may do, and how it comes and goes."""
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 from redis.exceptions import (
     AuthenticationError,
@@ -119,6 +121,7 @@ async def test_a_worker_gets_at_nothing_of_another_session_and_at_all_of_its_own
         ("XRANGE", LIFECYCLE, "-", "+"),
         ("XDEL", LIFECYCLE, "1-1"),
         ("XGROUP", "CREATE", LIFECYCLE, "mine", "0"),
+        ("XGROUP", "CREATE", queues.po_input(MINE), "mine", "0"),
         ("XREADGROUP", "GROUP", queues.OPERATOR_GROUP, "mine", "STREAMS", LIFECYCLE, ">"),
         ("EVAL", "return redis.call('XDEL', KEYS[1], '1-1')", 1, LIFECYCLE),
         ("EVAL", "return redis.call('GET', ARGV[1])", 0, HER_RECORD),
@@ -175,7 +178,7 @@ async def test_a_worker_says_something_in_the_stream_that_all_share(world, mallo
 async def test_a_deleted_sessions_worker_is_cut_off(world, users, mallory):
     assert await mallory.get(MY_RECORD) == "{}"
     await users.remove(MALLORY)
-    with pytest.raises(RedisError, match=r"(?i)closed|username-password"):
+    with pytest.raises(RedisError, match=r"(?i)closed|reset|username-password"):
         await mallory.get(MY_RECORD)
     with pytest.raises(AuthenticationError):
         await mallory.get(MY_RECORD)
@@ -232,6 +235,23 @@ async def test_a_session_is_answered_with_a_user_of_its_own(world, talks):
 
 
 @pytest.mark.integration
+async def test_a_worker_which_may_make_no_group_finds_its_own(world, talks):
+    found = []
+
+    def look(change: str, plural: str, obj) -> None:
+        if (change, plural) == ("ADDED", "deployments"):
+            with BlockingRedis.from_url(world.server.url, decode_responses=True) as client:
+                found.extend(client.xinfo_groups(queues.po_input("team.alice")))
+
+    world.api.listeners.append(look)
+    talks.apply("alice")
+    async with running_sessions(world.api, world.server, redis_master_key=MASTER_KEY):
+        await talks.send("alice")
+        assert await talks.answered("alice") == ["re: hello"]
+    assert [group["name"] for group in found] == [queues.PO_GROUP]
+
+
+@pytest.mark.integration
 async def test_a_secret_that_somebody_has_deleted_is_made_again(world, talks):
     talks.apply("alice", idle={"scaleToZeroAfterSeconds": 900})
     async with running_sessions(world.api, world.server, redis_master_key=MASTER_KEY):
@@ -261,3 +281,36 @@ async def test_a_redis_that_lets_nobody_manage_users_is_said_in_the_status(world
         told = talks.condition("alice", "Available")["message"]
         assert "+acl|setuser" in told
     await world.redis.acl_deluser("limited")
+
+
+@pytest.mark.integration
+async def test_passwords_are_changed_while_a_turn_is_under_way_and_it_is_answered(world, talks):
+    async def may_come_in(url: str) -> bool:
+        async with Redis.from_url(url, protocol=2) as client:
+            with suppress(RedisError):
+                return await client.ping()
+        return False
+
+    def urls() -> list[str]:
+        return [item["stringData"]["url"] for item in world.api.objects["secrets"].values()]
+
+    settings = {"redis_master_key": MASTER_KEY}
+    talks.apply("alice", idle={"scaleToZeroAfterSeconds": 900})
+    async with running_sessions(world.api, world.server, **settings):
+        await talks.send("alice")
+        assert await talks.answered("alice") == ["re: hello"]
+        await talks.send("alice", "sleep=1")
+        await talks.until_in_turn("alice")
+    [old] = urls()
+    async with running_sessions(world.api, world.server, redis_password_generation=2, **settings):
+
+        async def retired() -> bool:
+            return not await may_come_in(old)
+
+        await eventually(retired, seconds=20.0)
+        assert len(await talks.answers("alice")) == 2  # so the turn under way had ended before
+        [new] = {*urls()} - {old}
+        assert await may_come_in(new)
+        await talks.send("alice")
+        assert len(await talks.answered("alice", 3)) == 3
+    assert max(world.sessions.runs.values()) == 1

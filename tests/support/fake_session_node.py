@@ -155,7 +155,7 @@ class FakeSessionNode:
                         }
                     ],
                 },
-                "spec": {"nodeName": ""},
+                "spec": {"nodeName": "", "containers": template["spec"]["containers"]},
                 "status": {"phase": "Pending"},
             },
         )

@@ -6,16 +6,18 @@ wrappers get the prefix, and of Redis what the operator would give them.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote
 
 import pytest
 from redis import Redis as BlockingRedis
+from redis.exceptions import ResponseError
 from support.redis_server import PATIENT, RedisServer
 
 from orbiter_contracts import redis_users
 from orbiter_contracts.functions import library
-from orbiter_contracts.queues import Keys
+from orbiter_contracts.queues import DEVELOPER_GROUP, PO_GROUP, Keys
 
 NAMESPACES: Final = ["", "team-a"]
 PASSWORD: Final = "their-own-word"
@@ -45,9 +47,11 @@ class Tenancy:
             user = redis_users.session_user(self.namespace, worker_id)
             record = self.keys.session_record(environ.get("USER_ID", USER_ID))
             rules = redis_users.session_rules(self.keys, worker_id, record)
+            self.join(self.keys.po_input(worker_id), PO_GROUP, url)
         else:
             user = redis_users.worker_user(self.namespace)
             rules = redis_users.worker_rules(self.keys)
+            self.join(self.keys.developer_input, DEVELOPER_GROUP, url)
         self.allow(user, rules, url)
         self.load(url)
         return {
@@ -60,6 +64,11 @@ class Tenancy:
     def allow(self, user: str, rules: tuple[str, ...], url: str = "") -> None:
         """Give a user these rights."""
         self.administer("ACL", "SETUSER", user, "reset", "on", f">{PASSWORD}", *rules, url=url)
+
+    def join(self, stream: str, group: str, url: str = "") -> None:
+        """Make a group on a stream, where it is missing."""
+        with suppress(ResponseError):
+            self.administer("XGROUP", "CREATE", stream, group, "0", "MKSTREAM", url=url)
 
     def load(self, url: str = "") -> None:
         """Load the library of functions."""

@@ -65,7 +65,12 @@ async def running_sessions(
     )
     metrics = OperatorMetrics()
     redis, reader = redis_client(chosen.redis_url), blocking_client(chosen.redis_url)
-    users = RedisUsers(redis, url=chosen.redis_url, master_key=chosen.redis_master_key)
+    users = RedisUsers(
+        redis,
+        url=chosen.redis_url,
+        master_key=chosen.redis_master_key,
+        generation=chosen.redis_password_generation,
+    )
     async with Kube(Credentials(lambda: kopf.ConnectionInfo(server=api.url))) as kube:
         sessions = Sessions(
             settings=chosen,

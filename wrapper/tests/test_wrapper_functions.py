@@ -5,13 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 from redis.asyncio import Redis
+from support.eventually import eventually
 from support.namespaced import PASSWORD, Tenancy, url_of
 from support.queues import Queues
 from support.redis_server import RedisServer
-from support.wrapper import FakeClaude, Wrappers
+from support.wrapper import FakeClaude, WrapperProcess, Wrappers
 
 from orbiter_contracts import redis_users
-from orbiter_contracts.queues import BARE
+from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, PO_GROUP
 
 pytestmark = pytest.mark.integration
 DEVELOPER = redis_users.worker_user("team-a")
@@ -40,12 +41,18 @@ def theirs(operator: Tenancy, user: str) -> dict[str, str]:
     return {"REDIS_SCRIPTS": "Functions", "REDIS_URL": url_of(user, operator.server.url)}
 
 
+def told(wrapper: WrapperProcess) -> str:
+    """What it waited for last."""
+    return next((line["missing"] for line in reversed(wrapper.log) if "missing" in line), "")
+
+
 async def test_without_eval_a_task_and_a_conversation_are_answered(
     wrappers: Wrappers, queues: Queues, redis: Redis, operator: Tenancy
 ) -> None:
     for user, rules in RULES.items():
         operator.allow(user, rules)
     operator.load()
+    operator.join(BARE.po_input("po-1"), PO_GROUP)
     await redis.config_resetstat()
     wrapper = wrappers.start(**await queues.bound_task(), **theirs(operator, DEVELOPER))
     assert await wrapper.exit_code() == 0
@@ -69,6 +76,40 @@ async def test_what_is_missing_is_waited_for(
     waits = await wrapper.logged("redis_waits")
     assert "the function orbiter_take_lease of the library orbiter" in waits["missing"]
     operator.load()
+    await eventually(lambda: "the group" in told(wrapper))
+    assert f"the group {DEVELOPER_GROUP} of {BARE.developer_input}" in told(wrapper)
+    operator.join(BARE.developer_input, DEVELOPER_GROUP)
     assert await wrapper.exit_code() == 0
     assert (await queues.output()).status == "success"
     assert PASSWORD not in wrapper.output
+
+
+async def test_a_password_is_changed_in_the_middle_of_a_turn_and_it_is_answered_once(
+    wrappers: Wrappers, queues: Queues, operator: Tenancy, fake_claude: FakeClaude
+) -> None:
+    operator.allow(SESSION, RULES[SESSION])
+    operator.load()
+    operator.join(BARE.po_input("po-1"), PO_GROUP)
+    fake_claude.hold()
+    wrapper = wrappers.start("po-1", WORKER_TYPE="po", USER_ID="7", **theirs(operator, SESSION))
+    await queues.message("hello")
+    await eventually(lambda: fake_claude.turns)
+    operator.administer("ACL", "SETUSER", SESSION, ">another")
+    assert operator.administer("CLIENT", "KILL", "USER", SESSION) >= 1
+    fake_claude.release()
+    assert len(await queues.answers(1)) == 1
+    assert len(fake_claude.turns) == 1
+    # Too early: this worker has no other password.
+    fake_claude.hold()
+    await queues.message("hello again")
+    await eventually(lambda: len(fake_claude.turns) == 2)
+    operator.administer("ACL", "SETUSER", SESSION, f"<{PASSWORD}")
+    operator.administer("CLIENT", "KILL", "USER", SESSION)
+    fake_claude.release()
+    await eventually(lambda: f"the user {SESSION} with our password" in told(wrapper))
+    assert len(await queues.answers(1)) == 1
+    operator.allow(SESSION, RULES[SESSION])
+    assert len(await queues.answers(2)) == 2
+    assert len(fake_claude.turns) == 2
+    wrapper.send(signal.SIGTERM)
+    assert await wrapper.exit_code() == 0

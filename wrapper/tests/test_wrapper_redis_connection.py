@@ -18,8 +18,8 @@ from worker_wrapper.queue.connection import (
     RedisConnection,
     RedisUnavailableError,
     delay_after,
-    explain,
 )
+from worker_wrapper.queue.refusals import explain
 
 pytestmark = pytest.mark.integration
 

@@ -30,7 +30,7 @@ _CONNECTION: Final = (
 )
 _CONSUME: Final = (
     *("+xreadgroup", "+xack", "+xdel", "+xclaim", "+xpending", "+xrange", "+xinfo|consumers"),
-    *("+xgroup|create", "+xgroup|delconsumer"),
+    "+xgroup|delconsumer",
 )
 _FUNCTIONS: Final = ("+fcall",)
 _LEASE: Final = ("+type", "+ttl", "+expire", "+hget", "+hset")

@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import kopf
-import structlog
 from redis.asyncio import Redis
 
 from orbiter_operator.handlers import WatchState, run_kopf
@@ -46,7 +45,6 @@ from orbiter_operator.tasks.executor import Executor
 from orbiter_operator.tasks.observe import Observer
 from orbiter_operator.tasks.reconcile import TaskMetrics, TaskReconciler
 
-log = structlog.get_logger(__name__)
 _STUCK_SECONDS = 120.0
 GAUGES = {
     "orbiter_leader": "1 when this replica is the active one",
@@ -100,7 +98,12 @@ class Operator:
         self.capacity = Capacity(settings.job_limit)
         pending, attempts = PendingOutputs(), Attempts(redis)
         defaults = WorkerDefaults.of(settings)
-        self.users = RedisUsers(redis, url=settings.redis_url, master_key=settings.redis_master_key)
+        self.users = RedisUsers(
+            redis,
+            url=settings.redis_url,
+            master_key=settings.redis_master_key,
+            generation=settings.redis_password_generation,
+        )
         # Events of Jobs and Pods are many; what is urgent of them the workers tell by the queue.
         throttle = Throttle(UNHURRIED_SECONDS)
         events = EventPoster(kube, settings.identity)
@@ -187,12 +190,11 @@ class Operator:
             every=settings.resync_seconds,
             dead=metrics.dead_letter,
         )
+        records = partial(records_of, defaults=defaults)
         self._namespaces = Namespaces(
             settings=settings,
             kube=kube,
-            users=NamespaceUsers(
-                self.users, keys=settings.keys, records=partial(records_of, defaults=defaults)
-            ),
+            users=NamespaceUsers(self.users, keys=settings.keys, records=records),
             allowed=leader.check,
             measure=self._measured,
         )
@@ -230,11 +232,10 @@ class Operator:
             "stream repair": self._resync.repair_streams,
             "kopf": partial(self._follow_own_kinds, take_signals),
             **self.sessions.parts(),
-            **self._namespaces.parts(),
             **every(WORKERS, "reconcile", partial(self.queue.work, self._reconcile)),
         }
         if self.users.managed:
-            parts["redis users"] = self.users.run
+            parts |= {"redis users": self.users.run, **self._namespaces.parts()}
         if self._settings.adopt_namespace:
             parts["intake"] = self._intake.run
         await self._supervisor.run(parts)

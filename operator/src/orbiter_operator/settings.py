@@ -53,6 +53,12 @@ class Settings(BaseSettings):
         description="What the passwords of the sessions' own Redis users follow from; the "
         "operator's user has to manage users. Empty: all sessions share the user of po-url",
     )
+    redis_password_generation: int = Field(
+        1,
+        ge=1,
+        description="One more makes all those passwords new; the ones before open until no worker "
+        "has them",
+    )
     key_prefixes: bool = Field(
         False,
         description="Whether each namespace but ORBITER_ADOPT_NAMESPACE has keys of its own in "
@@ -233,6 +239,11 @@ class Settings(BaseSettings):
         if not self.key_prefixes or namespace == self.adopt_namespace:
             return BARE
         return Keys.of_namespace(namespace)
+
+    def session_records(self, namespace: str) -> str:
+        """How the keys of session records of `namespace` begin."""
+        shared = self.keys(namespace) == BARE and namespace != self.adopt_namespace
+        return self.keys(namespace).session_records(namespace if shared else "")
 
     def job_limit(self, namespace: str) -> int:
         """How many Jobs may run at the same time in `namespace`."""

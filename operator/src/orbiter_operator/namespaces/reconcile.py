@@ -130,9 +130,7 @@ class Namespaces:
         )
 
     def parts(self) -> dict[str, Part]:
-        """What runs side by side; nothing where the operator makes no users."""
-        if not self._users.managed:
-            return {}
+        """What runs side by side where the operator makes users."""
         parts: dict[str, Part] = {
             "namespaces": self._resync,
             **every(WORKERS_AT_ONCE, "namespace", lambda: self.queue.work(self.reconcile)),

@@ -39,8 +39,9 @@ class PodState(Frozen):
 
     `waiting_*`, `exit_*`: of the worker's container or of another one that holds it up; `exit_*`
     also of the run before the present one. `ran_since` is when a container began that has ended.
-    `owner` is the uid of the AgentTask or POSession, `job` that of the attempt's Job. Times are
-    those of the kubelet, in seconds.
+    `owner` is the uid of the AgentTask or POSession, `job` that of the attempt's Job,
+    `redis_secret` the Secret that its worker's Redis URL is of. Times are those of the kubelet, in
+    seconds.
     """
 
     name: str
@@ -53,6 +54,7 @@ class PodState(Frozen):
     message: str = ""
     deleted_at: datetime | None = None
     node: str = ""
+    redis_secret: str = ""
     unschedulable: str | None = None
     disruption: str = ""
     image: str = ""
@@ -135,8 +137,18 @@ def pod_state(obj: dict[str, Any], *, owner: str, attempt: int = 0, job: str = "
         message=status.get("message", ""),
         deleted_at=parse_time(meta.get("deletionTimestamp")),
         node=(obj.get("spec") or {}).get("nodeName", ""),
+        redis_secret=_redis_secret(obj.get("spec") or {}),
         **found,
     )
+
+
+def _redis_secret(spec: dict[str, Any]) -> str:
+    for container in spec.get("containers") or ():
+        for item in container.get("env") or () if container["name"] == WORKER else ():
+            if item["name"] == "REDIS_URL":
+                source = item.get("valueFrom") or {}
+                return str((source.get("secretKeyRef") or {}).get("name", ""))
+    return ""
 
 
 def _containers(status: dict[str, Any]) -> list[dict[str, Any]]:

@@ -98,7 +98,8 @@ class SessionExecutor:
             return
         record = f"{records_of(key.namespace, self._defaults)}{observed.spec.user_id}"
         if observed.queue is not None:
-            await self._users.ensure(key, observed.uid, observed.worker_id, record)
+            before = self._has_old_secret(key, observed)
+            await self._users.ensure(key, observed.uid, observed.worker_id, record, before=before)
         # What somebody has deleted, a pod that is made meanwhile waits for.
         missed = any(pod.waiting_reason in CONFIG_PROBLEMS for pod in observed.pods)
         if not missed and not any(isinstance(action, Apply) for action in plan.actions):
@@ -111,6 +112,14 @@ class SessionExecutor:
                 raise
             if error.status != 409:
                 raise RefusedError(error.refusal()) from error
+
+    def _has_old_secret(self, key: Key, observed: ObservedSession) -> bool:
+        """Whether a pod has, or may yet be made with, a Secret that is no longer the session's."""
+        secret, _ = self._users.secret_key(key, observed.uid)
+        deployment = observed.deployment
+        if deployment and deployment.replicas and deployment.template != observed.template:
+            return True
+        return any(pod.redis_secret not in ("", secret) and not pod.over for pod in observed.pods)
 
     async def _scale(self, key: Key, replicas: int) -> None:
         self._allowed()

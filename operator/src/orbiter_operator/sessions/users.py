@@ -80,7 +80,14 @@ class SessionUsers:
         }
 
     async def ensure(
-        self, key: Key, uid: str, worker_id: str, record: str, *, keys: Keys = BARE
+        self,
+        key: Key,
+        uid: str,
+        worker_id: str,
+        record: str,
+        *,
+        keys: Keys = BARE,
+        before: bool = False,
     ) -> None:
         """Let the session's worker in, unless that was done before.
 
@@ -90,6 +97,7 @@ class SessionUsers:
             worker_id: Its worker id.
             record: Key of its user's session record.
             keys: The keys of its namespace.
+            before: Whether a worker of it may still have the password of the generation before.
 
         Raises:
             RedisError: Redis did not answer.
@@ -97,7 +105,8 @@ class SessionUsers:
         """
         if self.managed:
             user = session_user(key.namespace, key.name)
-            await self._users.want(user, session_rules(keys, worker_id, record), uid=uid)
+            rules = session_rules(keys, worker_id, record)
+            await self._users.want(user, rules, uid=uid, before=before)
 
     async def remove(self, key: Key) -> None:
         """Let a deleted session's worker in no more; whoever is connected in its name is cut off.

@@ -1,9 +1,10 @@
 """The Redis users that the operator makes, and the functions that they call.
 
-A password follows from the installation's master key and the user's name, so nothing has to be read
-back: a Redis that has come back without its users gets them again, and so does the one that takes
-over after a fail-over, since users are not replicated. Which Redis it is, its run_id tells. The
-functions are loaded first: a user that finds its way in finds what it calls, too.
+A password follows from the installation's master key, the user's name and the generation of all
+passwords, so nothing has to be read back: a Redis that has come back without its users gets them
+again, and so does the one that takes over after a fail-over, since users are not replicated. Which
+Redis it is, its run_id tells. The functions are loaded first: a user that finds its way in finds
+what it calls, too. A new generation's password opens beside the one before, until nobody has that.
 
 What a user may do is said by `orbiter_contracts.redis_users` alone.
 """
@@ -18,7 +19,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import structlog
 from redis.asyncio import Redis
-from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
+from redis.exceptions import NoPermissionError, ReadOnlyError, RedisError, ResponseError
 
 from orbiter_contracts.functions import library
 from orbiter_contracts.queues import Keys
@@ -39,13 +40,15 @@ _CHECK_SECONDS = 2.0
 _AT_ONCE = 500
 _MAY_NOT = (
     "Redis does not let the operator make the user {user} ({error}); give the operator's user "
-    "+acl|setuser, +acl|deluser, +function|load and +info, or leave ORBITER_REDIS_MASTER_KEY out"
+    "+acl|setuser, +acl|deluser, +client|kill, +function|load and +info, or leave "
+    "ORBITER_REDIS_MASTER_KEY out"
 )
 
 
 class _Wanted(NamedTuple):
     rules: Rules
     uid: str
+    before: bool
 
 
 class RedisUsers:
@@ -56,15 +59,17 @@ class RedisUsers:
         url: The operator's own URL of that Redis.
         master_key: What the passwords follow from. Empty: nothing is done here, because the
             users are made by somebody else.
+        generation: Of all passwords; the next one makes all of them new.
     """
 
-    def __init__(self, redis: Redis, *, url: str, master_key: str) -> None:
+    def __init__(self, redis: Redis, *, url: str, master_key: str, generation: int = 1) -> None:
         self._redis = redis
         self._execute: Callable[..., Awaitable[object]] = cast("Any", redis).execute_command
         self._url = url
         self._master_key = master_key.encode()
+        self._generation = generation
         self._wanted: dict[str, _Wanted] = {}
-        self._run_id = self._loaded = ""
+        self._run_id = self._loaded = self._told = ""
         self._changing = asyncio.Lock()
 
     @property
@@ -91,36 +96,49 @@ class RedisUsers:
         """The password in `url`."""
         return self.derived(f"password {user} {uid}")
 
-    def derived(self, text: str) -> str:
-        """What follows from the master key and a text: another key or text gives another.
+    def derived(self, text: str, *, before: bool = False) -> str:
+        """What follows from the master key, a text and the generation: others give another.
+
+        Args:
+            text: What it is for.
+            before: What followed in the generation before.
 
         Raises:
             ValueError: There is no master key.
         """
         if not self._master_key:
             raise ValueError("without ORBITER_REDIS_MASTER_KEY the operator knows no passwords")
-        return hmac.new(self._master_key, text.encode(), hashlib.sha256).hexdigest()
+        generation = self._generation - before
+        told = f"{text} {generation}" if generation > 1 else text
+        return hmac.new(self._master_key, told.encode(), hashlib.sha256).hexdigest()
 
-    async def want(self, user: str, rules: Rules, *, uid: str = "") -> None:
+    async def want(self, user: str, rules: Rules, *, uid: str = "", before: bool = False) -> None:
         """Let a user in, with these rights and no others; now, and after each loss of Redis.
 
         Args:
             user: The user's name.
             rules: Its rights (`orbiter_contracts.redis_users`).
             uid: See `url`.
+            before: Whether the password of the generation before opens, too, because somebody may
+                have no other yet. Once nobody has, who is connected is cut off: whoever has the
+                present one connects again.
 
         Raises:
             RedisError: Redis did not answer.
             RefusedError: Redis does not let the operator manage users.
         """
-        wanted = _Wanted(rules, uid)
-        if not self.managed or self._wanted.get(user) == wanted:
+        wanted = _Wanted(rules, uid, before and self._generation > 1)
+        known = self._wanted.get(user)
+        if not self.managed or known == wanted:
             return
+        ends = self._generation > 1 and not before and (known is None or known.before)
         try:
             async with self._changing:
                 if not self._run_id:
                     await self._restore()
                 await self._execute(*self._set_user(user, wanted))
+                if ends:
+                    await self._execute("CLIENT", "KILL", "USER", user)
                 self._wanted[user] = wanted
         except ReadOnlyError:
             raise  # the primary is another one by now
@@ -178,15 +196,21 @@ class RedisUsers:
     async def _load(self, run_id: str) -> None:
         try:
             await self._execute("FUNCTION", "LOAD", "REPLACE", library())
-        except OutOfMemoryError as error:
-            # One that is full has them from before, or will have room for them later.
-            log.warning("functions not loaded", error=str(error))
+        except (NoPermissionError, ReadOnlyError):
+            raise
+        except ResponseError as error:
+            # One that is full, or waits for its replicas, may have them from before: users go in.
+            if str(error) != self._told:
+                log.warning("functions not loaded", error=str(error))
+            self._told = str(error)
         else:
-            self._loaded = run_id
+            self._loaded, self._told = run_id, ""
 
     def _set_user(self, user: str, wanted: _Wanted) -> tuple[str, ...]:
-        digest = hashlib.sha256(self.password(user, uid=wanted.uid).encode()).hexdigest()
-        return ("ACL", "SETUSER", user, "reset", "on", f"#{digest}", *wanted.rules)
+        word = f"password {user} {wanted.uid}"
+        words = {self.derived(word, before=before) for before in (False, wanted.before)}
+        digests = (f"#{hashlib.sha256(one.encode()).hexdigest()}" for one in words)
+        return ("ACL", "SETUSER", user, "reset", "on", *digests, *wanted.rules)
 
 
 class NamespaceURLs(NamedTuple):
@@ -218,8 +242,13 @@ class NamespaceUsers:
         """Whether namespaces have users of their own."""
         return self._users.managed
 
-    async def admit(self, namespace: str) -> NamespaceURLs:
+    async def admit(self, namespace: str, *, before: bool = True) -> NamespaceURLs:
         """Let a namespace's developer workers, chat front ends and producers in.
+
+        Args:
+            namespace: The namespace.
+            before: Whether the passwords of the generation before open, too; see
+                `RedisUsers.want`. Who else has them than workers, only people know.
 
         Raises:
             RedisError: Redis did not answer.
@@ -234,7 +263,7 @@ class NamespaceUsers:
         }
         urls = NamespaceURLs(*map(self._users.url, rules))
         for user, allowed in rules.items():
-            await self._users.want(user, allowed)
+            await self._users.want(user, allowed, before=before)
         return urls
 
     async def dismiss(self, namespace: str) -> None:

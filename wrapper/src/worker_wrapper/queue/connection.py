@@ -14,8 +14,6 @@ from typing import Any, Final
 
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import (
-    AuthenticationError,
-    BusyLoadingError,
     ClusterDownError,
     NoPermissionError,
     OutOfMemoryError,
@@ -30,7 +28,7 @@ from orbiter_contracts.redis_connection import connection_to
 from orbiter_contracts.redis_url import read_redis_url
 from orbiter_contracts.scripts import Script
 from worker_wrapper.logging import Log
-from worker_wrapper.queue.refusals import missing
+from worker_wrapper.queue.refusals import explain, missing
 from worker_wrapper.queue.replies import BoundedParser
 
 TRIES: Final = 5
@@ -57,26 +55,6 @@ _TROUBLE: Final = (OSError, EOFError, TimeoutError, RedisConnectionError, RedisT
 
 class RedisUnavailableError(Exception):
     """Redis cannot be used; the text says which, why and what to do."""
-
-
-def explain(error: Exception) -> str:
-    """Say in words what an error of Redis means for the person who runs this worker."""
-    text = str(error) or type(error).__name__
-    match error:
-        case ReadOnlyError():
-            return f"it is a read-only replica, REDIS_URL must name the primary ({text})"
-        case BusyLoadingError():
-            return f"it is still loading its data ({text})"
-        case AuthenticationError():
-            return f"it refused the user or password in REDIS_URL ({text})"
-        case NoPermissionError():
-            return f"the user in REDIS_URL may not do that, see the server's ACL ({text})"
-        case OutOfMemoryError():
-            return f"it is out of memory, see its maxmemory ({text})"
-        case TimeoutError() | RedisTimeoutError():
-            return "it does not answer in time"
-        case _:
-            return text
 
 
 def delay_after(failures: int, luck: float) -> float:
@@ -171,6 +149,7 @@ class RedisConnection:
         generation: int | None = None,
         tries: int = TRIES,
         decode: bool = True,
+        needed: bool = True,
     ) -> Any:
         """Run one command.
 
@@ -180,6 +159,8 @@ class RedisConnection:
             generation: Send it on this connection only; on a newer one the reply is None.
             tries: After how many failures in a row to give up; `TRIES` are more behind Sentinels.
             decode: Whether the reply is text.
+            needed: Whether there is no way without it: the right to anything else is not waited
+                for.
 
         Returns:
             The reply as RESP2 has it, with text instead of bytes unless told otherwise; what is in
@@ -188,6 +169,7 @@ class RedisConnection:
         Raises:
             RedisUnavailableError: So many tries failed, or the user may not do this; with `waits`
                 and all tries, only once that says no.
+            NoPermissionError: The user may not do this, and it is not needed.
             ResponseError: Redis answered with an error that trying again does not mend.
         """
         failures = refusals = 0
@@ -197,13 +179,13 @@ class RedisConnection:
             try:
                 return await self._once(command, block_seconds, generation, decode)
             except (*_TROUBLE, ResponseError) as error:
+                if isinstance(error, NoPermissionError) and not needed:
+                    raise
                 lacking = missing(error, command, self._user) if self._waits else None
-                if self._waits and lacking:
-                    if tries >= TRIES and self._waits():
-                        refusals += 1
-                        await self._sleep(self._told_of(lacking, refusals))
-                        continue
-                    raise RedisUnavailableError(f"Redis at {self.where} lacks {lacking}") from error
+                if lacking:
+                    refusals += 1
+                    await self.wait_for(lacking, refusals, error, patient=tries >= TRIES)
+                    continue
                 if isinstance(error, NoPermissionError):
                     text = f"Redis at {self.where}: {explain(error)}"
                     raise RedisUnavailableError(text) from error
@@ -226,13 +208,27 @@ class RedisConnection:
                 )
             await self._sleep(delay)
 
-    def _told_of(self, lacking: str, refusals: int) -> float:
-        """Say what we wait for; return how long to wait before the next try."""
+    async def wait_for(
+        self, lacking: str, refusals: int, error: Exception, *, patient: bool = True
+    ) -> None:
+        """Say what Redis lacks, and wait a moment before the next try.
+
+        Args:
+            lacking: What is missing.
+            refusals: How often in a row.
+            error: What Redis answered.
+            patient: Whether there is time to wait.
+
+        Raises:
+            RedisUnavailableError: Nobody makes it, or nobody may wait for it any more.
+        """
+        if not (patient and self._waits and self._waits()):
+            raise RedisUnavailableError(f"Redis at {self.where} lacks {lacking}") from error
         delay = delay_after(min(refusals, _UNTIL_GRANTED), self._luck())
         self._log.warning(
             "redis_waits", redis=self.where, missing=lacking, delay_seconds=round(delay, 2)
         )
-        return delay
+        await self._sleep(delay)
 
     async def close(self) -> None:
         """Close the connection; the next call opens one again."""

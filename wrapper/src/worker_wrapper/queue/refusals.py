@@ -1,4 +1,4 @@
-"""What Redis does not let us do yet, in words: the user, the right or the function that is missing.
+"""What Redis says, in words: what is wrong, or which user, right or function is missing yet.
 
 Where an operator makes the users and loads the functions, a worker may be there before it is, or
 before a Redis that was restarted has its users again. connection.py waits for what is named here.
@@ -6,13 +6,41 @@ before a Redis that was restarted has its users again. connection.py waits for w
 
 from typing import Final
 
-from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+)
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from orbiter_contracts.scripts import LIBRARY
 
 _FUNCTION_MISSING: Final = "Function not found"
 _REFUSED_INSIDE: Final = ("ACL failure in script", "The user executing the script can't")
 """What a function hears that calls what its caller may not: of Redis 7.2 and later, and of 7.0."""
+
+
+def explain(error: Exception) -> str:
+    """Say in words what an error of Redis means for the person who runs this worker."""
+    text = str(error) or type(error).__name__
+    match error:
+        case ReadOnlyError():
+            return f"it is a read-only replica, REDIS_URL must name the primary ({text})"
+        case BusyLoadingError():
+            return f"it is still loading its data ({text})"
+        case AuthenticationError():
+            return f"it refused the user or password in REDIS_URL ({text})"
+        case NoPermissionError():
+            return f"the user in REDIS_URL may not do that, see the server's ACL ({text})"
+        case OutOfMemoryError():
+            return f"it is out of memory, see its maxmemory ({text})"
+        case TimeoutError() | RedisTimeoutError():
+            return "it does not answer in time"
+        case _:
+            return text
 
 
 def missing(error: Exception, command: tuple[str | int | bytes, ...], user: str) -> str | None:

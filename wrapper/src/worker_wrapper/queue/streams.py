@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from redis.exceptions import ResponseError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from orbiter_contracts import InvalidMessageError, decode
 from orbiter_contracts.bounds import MAX_ENTRY_BYTES
@@ -84,12 +84,26 @@ class InputStream:
         self._own_pending = True
 
     async def join(self) -> None:
-        """Create the group, at the stream's beginning, unless it exists."""
-        try:
-            await self.redis.call("XGROUP", "CREATE", self.key, self.group, "0", "MKSTREAM")
-        except ResponseError as error:
-            if not str(error).startswith("BUSYGROUP"):
-                raise
+        """Create the group, at the stream's beginning, unless it exists.
+
+        Where an operator makes users, they may not create any: it makes the groups, too.
+        """
+        create = ("XGROUP", "CREATE", self.key, self.group, "0", "MKSTREAM")
+        refusals = 0
+        while True:
+            try:
+                await self.redis.call(*create, needed=False)
+            except NoPermissionError as error:
+                if await self._exists():
+                    return
+                refusals += 1
+                await self.redis.wait_for(f"the group {self.group} of {self.key}", refusals, error)
+            except ResponseError as error:
+                if not str(error).startswith("BUSYGROUP"):
+                    raise
+                return
+            else:
+                return
 
     async def next(self) -> Entry | None:
         """The next entry for us, or None when none came within BLOCK_SECONDS.
@@ -158,6 +172,15 @@ class InputStream:
                 await self.redis.call(
                     *("XGROUP", "DELCONSUMER", self.key, self.group, self.consumer), tries=2
                 )
+
+    async def _exists(self) -> bool:
+        try:
+            await self.redis.call("XPENDING", self.key, self.group)
+        except ResponseError as error:
+            if not str(error).startswith("NOGROUP"):
+                raise
+            return False
+        return True
 
     async def _own(self) -> Entry | None:
         if self._lost_touch():
