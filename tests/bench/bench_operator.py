@@ -45,6 +45,8 @@ SMALL = {"requests": {"cpu": "5m", "memory": "32Mi"}}
 """So that every task of a bench fits on a small node at once."""
 GATE = {"schedulingGates": [{"name": "orbiter.dev/bench"}]}
 CONCURRENCY = 16
+REFERENCE_PASSES = 400
+"""About 10 ms on a fast machine."""
 
 
 def task(name: str, **template: Any) -> Object:
@@ -275,14 +277,25 @@ class Bench:
         }
 
     async def cost(self, count: int, rounds: int = 3) -> Object:
-        """API writes and CPU of the operator per plain task: of several rounds the median."""
+        """API writes and CPU of the operator per plain task: of several rounds the median.
+
+        A machine that is shared computes faster at one time than at another, and beside many pods
+        slower than alone. So the same piece of Python runs beside each round, now and then, and
+        its CPU time is said too: the ratio of both is what can be compared.
+        """
         found = []
         for _ in range(rounds):
             found.append(await self._cost(count))
             await self.empty()
-        cpu = [one["operator_cpu_ms_per_task"] for one in found]
+        cpu, reference = (
+            [one[name] for one in found]
+            for name in ("operator_cpu_ms_per_task", "reference_cpu_ms")
+        )
         middle = sorted(found, key=lambda one: float(one["operator_cpu_ms_per_task"]))[rounds // 2]
-        return middle | {"operator_cpu_ms_per_task_of_rounds": cpu}
+        return middle | {
+            "operator_cpu_ms_per_task_of_rounds": cpu,
+            "reference_cpu_ms_of_rounds": reference,
+        }
 
     async def _cost(self, count: int) -> Object:
         before = self.metrics()
@@ -291,6 +304,7 @@ class Bench:
         async with (
             watching(self.kube, AGENT_TASKS, completed) as done,
             watching(self.kube, JOBS, finished) as jobs,
+            reference_cpu() as reference,
         ):
             for name in sorted(names):
                 await self.kube.create(AGENT_TASKS, NAMESPACE, task(name, containers=container))
@@ -308,6 +322,7 @@ class Bench:
             "api_writes_per_task": round(sum(writes.values()) / count, 2),
             "writes": {key: round(value / count, 2) for key, value in writes.items() if value},
             "operator_cpu_ms_per_task": round(cpu / count * 1000, 2),
+            "reference_cpu_ms": round(statistics.mean(reference), 2),
         }
 
     async def at_rest(self, count: int, seconds: float) -> Object:
@@ -372,6 +387,27 @@ PEERS = {
 }
 
 
+@asynccontextmanager
+async def reference_cpu() -> AsyncIterator[list[float]]:
+    """Measure the same small piece of work twice a second; the list has its CPU ms each time."""
+    found: list[float] = []
+    text = json.dumps(task("reference", containers=[{"name": "worker", "resources": SMALL}]))
+
+    async def go_on() -> None:
+        while True:
+            began = time.process_time()
+            for _ in range(REFERENCE_PASSES):
+                json.dumps(json.loads(text), sort_keys=True)
+            found.append((time.process_time() - began) * 1000)
+            await asyncio.sleep(0.5)
+
+    running = asyncio.create_task(go_on())
+    try:
+        yield found
+    finally:
+        running.cancel()
+
+
 def flat(found: Object, prefix: str = "") -> dict[str, Any]:
     """One level of names, joined by dots."""
     rows: dict[str, Any] = {}
@@ -404,6 +440,8 @@ async def measure(arguments: argparse.Namespace) -> Object:
         ):
             if arguments.only and name not in arguments.only:
                 continue
+            if name == "burst" and not bench.template:
+                await bench.single(1)  # bare Jobs are like a task's
             await bench.empty()
             began = time.perf_counter()
             result[name] = await step()

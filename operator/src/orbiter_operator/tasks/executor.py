@@ -33,7 +33,8 @@ from orbiter_operator.tasks.plan.actions import (
     Publish,
     StartAttempt,
 )
-from orbiter_operator.tasks.plan.status import smallest, too_large_event, without_result
+from orbiter_operator.tasks.plan.events import too_large_event
+from orbiter_operator.tasks.plan.status import smallest, without_result
 
 log = structlog.get_logger(__name__)
 Object = dict[str, Any]

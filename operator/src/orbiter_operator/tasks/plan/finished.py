@@ -14,7 +14,7 @@ from orbiter_operator.tasks.plan.actions import (
     left,
     leftovers,
 )
-from orbiter_operator.tasks.plan.status import end_event
+from orbiter_operator.tasks.plan.events import end_event
 
 _FOR_DEPENDENTS_SECONDS = 60.0
 

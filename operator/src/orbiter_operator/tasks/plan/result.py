@@ -10,11 +10,11 @@ from orbiter_contracts import DeveloperWorkerOutput
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.outcome import Outcome, outcome
 from orbiter_contracts.usage import total_usage
-from orbiter_operator.kube.models import Event
 from orbiter_operator.tasks.models import InputRequest
 from orbiter_operator.tasks.observed import Observed, failures_before, identity, slot_after
 from orbiter_operator.tasks.plan.actions import STOPPED_BY_US, Plan, leftovers
-from orbiter_operator.tasks.plan.status import RETRYING, end_event, readable, write
+from orbiter_operator.tasks.plan.events import attempt_failed_event, end_event
+from orbiter_operator.tasks.plan.status import RETRYING, readable, write
 
 _SKEW = timedelta(minutes=5)
 """How far a node's clock may be ahead of ours."""
@@ -101,13 +101,8 @@ def _retry(
         detail=why.detail,
         **fields,
     )
-    event = Event(
-        kind="Warning",
-        reason="AttemptFailed",
-        message=f"attempt {attempt}: {why.reason}: {why.message}",
-        attempt=attempt,
-    )
-    return Plan(status=status, events=(event,), slot=slot_after(observed, now), requeue_after=wait)
+    events = (attempt_failed_event(why, attempt),)
+    return Plan(status=status, events=events, slot=slot_after(observed, now), requeue_after=wait)
 
 
 def _ask(

@@ -29,13 +29,12 @@ from orbiter_operator.tasks.plan.actions import (
     left,
     leftovers,
 )
+from orbiter_operator.tasks.plan.events import end_event, waiting_events
 from orbiter_operator.tasks.plan.status import (
-    end_event,
     give_up,
     pending_status,
     readable,
     substitute,
-    waiting_events,
     write,
 )
 
@@ -140,7 +139,7 @@ def _on_its_way(
         # Said already; a line in `kubectl get -w` only to add the pod's name would look the same.
         return Plan(slot="take", requeue_after=requeue_after)
     status = pending_status(observed, now, attempt, why)
-    events = waiting_events(observed, why.reason, why.message, attempt) if why else ()
+    events = waiting_events(observed.status, why.reason, why.message, attempt) if why else ()
     return Plan(status=status, events=events, slot="take", requeue_after=requeue_after)
 
 

@@ -1,4 +1,4 @@
-"""How it is told where a task stands: its status, Events, the output for a worker that has none.
+"""How it is told where a task stands: its status, the output for a worker that has none.
 
 Pure; part of `plan`. Conditions, always present, each with a reason:
 
@@ -15,17 +15,17 @@ from orbiter_contracts import DeveloperWorkerOutput
 from orbiter_contracts.attempts import request_id
 from orbiter_contracts.bounds import MAX_ID_CHARACTERS, MAX_STATUS_LINE, one_line, shortened
 from orbiter_contracts.outcome import CRASHED, Result
-from orbiter_operator.kube.models import Condition, ConditionStatus, Event
+from orbiter_operator.kube.models import Condition, ConditionStatus
 from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.reasons import Explanation
 from orbiter_operator.tasks.models import FINAL, Phase, TaskStatus
 from orbiter_operator.tasks.observed import Observed, identity
 from orbiter_operator.tasks.plan.actions import Plan
+from orbiter_operator.tasks.plan.events import end_event
 
 DETAIL = 1024
 RETRYING = "Retrying"
 _NEVER_RAN = ("JobRejected", "ImagePullFailed", "WorkerMisconfigured", "WorkerNameInUse")
-_ORDINARY = ("ConcurrencyLimit", "WaitingForDependencies", "Suspended", "Starting")
 
 
 def write(
@@ -168,28 +168,6 @@ def give_up(observed: Observed, now: datetime, phase: Phase, reason: str, messag
     return Plan(status=status, events=(end_event(status),), slot="leave")
 
 
-def end_event(status: TaskStatus) -> Event:
-    """The Event that tells how a task ended, or that it asks something."""
-    good = status.phase in ("Completed", "InputRequired")
-    took = f" after {status.duration}" if status.duration else ""
-    reason = f"{status.reason}: " if not good and status.reason != status.phase else ""
-    return Event(
-        kind="Normal" if good or status.phase == "Cancelled" else "Warning",
-        reason=status.phase or "",
-        message=f"{status.phase}{took}: {reason}{status.message}",
-        attempt=status.attempts,
-    )
-
-
-def waiting_events(
-    observed: Observed, reason: str, message: str, attempt: int
-) -> tuple[Event, ...]:
-    """The Event of something that keeps a task from starting, unless it was told before."""
-    if observed.status.reason == reason or reason in _ORDINARY:
-        return ()
-    return (Event(kind="Warning", reason=reason, message=message, attempt=attempt),)
-
-
 def without_result(status: TaskStatus, why: str) -> TaskStatus:
     """The status with as little of the worker's own words as it takes to say how it ended.
 
@@ -222,12 +200,6 @@ def smallest(status: TaskStatus, now: datetime) -> TaskStatus:
         observed_generation=status.observed_generation,
         completion_time=status.completion_time or now,
     )
-
-
-def too_large_event(status: TaskStatus) -> Event:
-    """The Event of a status for which the object has no room at all."""
-    text = f"its status cannot be stored, the object is too large: {status.message}"
-    return Event(kind="Warning", reason="StatusTooLarge", message=text, attempt=status.attempts)
 
 
 def _why(holds: bool, reason: str, message: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Literal
 
 from orbiter_contracts.bounds import one_line
-from orbiter_operator.kube.models import REFUSED_RETRY_SECONDS, Event, Refusal
+from orbiter_operator.kube.models import REFUSED_RETRY_SECONDS, Refusal
 from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.reasons import NO_POD_AFTER, Explanation
 from orbiter_operator.tasks.observed import (
@@ -25,13 +25,13 @@ from orbiter_operator.tasks.plan.actions import (
     StartAttempt,
     leftovers,
 )
+from orbiter_operator.tasks.plan.events import entry_ignored_events, waiting_events
 from orbiter_operator.tasks.plan.status import (
     asked_something,
     dependencies_met,
     give_up,
     pending_status,
     substitute,
-    waiting_events,
     write,
 )
 
@@ -75,17 +75,10 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
         # A task that has shown a phase before is left alone: if all goes well, Running is its next
         # line, and if not, `running` says what is wrong.
         status=None if observed.status.phase else pending_status(observed, now, attempt, None),
-        events=_entry_ignored(observed, attempt),
+        events=entry_ignored_events(observed.entry_ignored, attempt),
         slot="take",
         requeue_after=NO_POD_AFTER.total_seconds(),
     )
-
-
-def _entry_ignored(observed: Observed, attempt: int) -> tuple[Event, ...]:
-    if attempt > 1 or not observed.entry_ignored:
-        return ()
-    text = observed.entry_ignored
-    return (Event(kind="Warning", reason="EntryIgnored", message=text, attempt=attempt),)
 
 
 def _start(attempt: int, prompt: str, spoken: Continuation | None) -> StartAttempt:
@@ -186,7 +179,7 @@ def _wait(
     status = write(
         observed, now, "Pending", reason, message, admitted=False, started=False, detail=message
     )
-    events = waiting_events(observed, reason, message, observed.status.attempts)
+    events = waiting_events(observed.status, reason, message, observed.status.attempts)
     return Plan(status=status, events=events, slot=slot, requeue_after=requeue_after)
 
 

@@ -1,0 +1,48 @@
+"""The text of every Event about a task. Pure; part of `plan`."""
+
+from orbiter_contracts.outcome import Outcome
+from orbiter_operator.kube.models import Event
+from orbiter_operator.tasks.models import TaskStatus
+
+_ORDINARY = ("ConcurrencyLimit", "WaitingForDependencies", "Suspended", "Starting")
+
+
+def waiting_events(
+    status: TaskStatus, reason: str, message: str, attempt: int
+) -> tuple[Event, ...]:
+    """The Event of something that keeps a task from starting, unless it was told before."""
+    if status.reason == reason or reason in _ORDINARY:
+        return ()
+    return (Event(kind="Warning", reason=reason, message=message, attempt=attempt),)
+
+
+def entry_ignored_events(text: str | None, attempt: int) -> tuple[Event, ...]:
+    """The Event of a queue entry that the task names and that is not its own."""
+    if attempt > 1 or not text:
+        return ()
+    return (Event(kind="Warning", reason="EntryIgnored", message=text, attempt=attempt),)
+
+
+def attempt_failed_event(why: Outcome, attempt: int) -> Event:
+    """The Event of a failed attempt that another one follows."""
+    message = f"attempt {attempt}: {why.reason}: {why.message}"
+    return Event(kind="Warning", reason="AttemptFailed", message=message, attempt=attempt)
+
+
+def end_event(status: TaskStatus) -> Event:
+    """The Event that tells how a task ended, or that it asks something."""
+    good = status.phase in ("Completed", "InputRequired")
+    took = f" after {status.duration}" if status.duration else ""
+    reason = f"{status.reason}: " if not good and status.reason != status.phase else ""
+    return Event(
+        kind="Normal" if good or status.phase == "Cancelled" else "Warning",
+        reason=status.phase or "",
+        message=f"{status.phase}{took}: {reason}{status.message}",
+        attempt=status.attempts,
+    )
+
+
+def too_large_event(status: TaskStatus) -> Event:
+    """The Event of a status for which the object has no room at all."""
+    text = f"its status cannot be stored, the object is too large: {status.message}"
+    return Event(kind="Warning", reason="StatusTooLarge", message=text, attempt=status.attempts)
