@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbiter_contracts.redis_url import ClusterError, RedisUrlError, read_redis_url
+from orbiter_contracts.redis_url import ClusterError, RedisUrlError, read_redis_url, with_login
 
 SENTINELS = "redis+sentinel://user:data-word@one:26379,two,[::1]:26380/mymaster/3"
 
@@ -101,3 +101,18 @@ def test_a_password_is_in_nothing_that_is_shown(word: str) -> None:
 
     assert read.shown == "redis+sentinel://one:26379,two:26379/mymaster/0"
     assert "-word" not in repr(read)
+
+
+@pytest.mark.parametrize(
+    ("url", "rest"),
+    [
+        ("redis://operator:pw@redis:6379/2", "@redis:6379/2"),
+        ("redis://redis:6379", "@redis:6379"),
+        ("rediss://:pw@redis:6379/0?ssl_ca_certs=/ca.crt", "@redis:6379/0?ssl_ca_certs=/ca.crt"),
+        ("redis+sentinel://o:pw@a:26379,b:26379/main/0", "@a:26379,b:26379/main/0"),
+    ],
+)
+def test_another_user_takes_the_place_of_the_one_before(url: str, rest: str) -> None:
+    made = with_login(url, "w:team-a", "p@ss/word")
+    assert made == f"{url.partition('//')[0]}//w%3Ateam-a:p%40ss%2Fword{rest}"
+    assert read_redis_url(made).server

@@ -274,7 +274,6 @@ def test_a_worker_cannot_create_work_by_a_script_either(login: Login) -> None:
         "SCAN 0",
         "CONFIG GET *",
         "ACL LIST",
-        "CLIENT LIST",
         "SELECT 1",
         "MONITOR",
     ],
@@ -282,6 +281,15 @@ def test_a_worker_cannot_create_work_by_a_script_either(login: Login) -> None:
 def test_nobody_can_look_around_or_break_things(login: Login, user: str, command: str) -> None:
     with pytest.raises(NoPermissionError):
         login(user).execute_command(*command.split())
+
+
+def test_the_operator_alone_sees_connections_and_ends_them(login: Login) -> None:
+    for user in ("developer", "po", CHAT):
+        for command in ("CLIENT LIST", "CLIENT KILL USER po"):
+            with pytest.raises(NoPermissionError):
+                login(user).execute_command(*command.split())
+    assert "po" in {client["user"] for client in login("operator").client_list()}
+    assert login("operator").client_kill_filter(user="po") > 0
 
 
 def test_without_a_password_nothing_works(guarded: tuple["Redis[str]", Login]) -> None:

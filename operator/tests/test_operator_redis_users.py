@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from urllib.parse import unquote, urlsplit
 
@@ -10,6 +10,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, RedisError
+from structlog.testing import capture_logs
 from support.eventually import eventually
 from support.redis_server import RedisServer
 
@@ -311,3 +312,43 @@ async def test_nobody_but_the_operator_makes_redis_run_a_program(redis, users, k
     await redis.script_load("return 1")
     for command in PROGRAMS:  # what the operator's user may
         assert await redis.execute_command(*command)
+
+
+async def test_who_opens_too_many_connections_loses_the_newest(redis, users):
+    await users.want("s:team:alice", RULES, most=3)
+    await users.want("s:team:bob", RULES, most=3)
+    url = users.url("s:team:alice")
+    async with AsyncExitStack() as stack:
+        greedy = [await stack.enter_async_context(client_of(url)) for _ in range(6)]
+        for client in greedy:
+            await client.ping()
+        modest = await stack.enter_async_context(client_of(users.url("s:team:bob")))
+        assert await modest.ping()
+        with capture_logs() as logs:
+            await users.limit()
+        told = [line for line in logs if line["event"] == "connections ended"]
+        assert [(line["user"], line["opened"], line["ended"]) for line in told] == [
+            ("s:team:alice", 6, 3)
+        ]
+        left = [item["user"] for item in await redis.client_list()]
+        assert left.count("s:team:alice") == 3
+        for client in (*greedy[:3], modest):
+            assert await client.ping()
+        with capture_logs() as logs:
+            await users.limit()
+        assert logs == []
+        assert await redis.ping()  # of the operator itself, which has no limit
+
+
+async def test_connections_are_looked_at_again_and_again(redis, users):
+    await users.want("s:team:alice", RULES, most=1)
+    url = users.url("s:team:alice")
+
+    async def one() -> bool:
+        return [item["user"] for item in await redis.client_list()].count("s:team:alice") == 1
+
+    async with AsyncExitStack() as stack, running(users):
+        for _ in range(3):
+            client = await stack.enter_async_context(client_of(url))
+            await client.ping()
+        await eventually(one)

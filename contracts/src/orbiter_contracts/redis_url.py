@@ -102,6 +102,19 @@ def hello_fields(reply: object) -> dict[str, object]:
     return {str(name): value for name, value in zip(texts[::2], texts[1::2], strict=False)}
 
 
+def with_login(url: str, user: str, password: str) -> str:
+    """The same URL for another user.
+
+    Args:
+        url: A URL that `read_redis_url` reads.
+        user: The user's name.
+        password: Its password.
+    """
+    parts = urlsplit(url)
+    login = f"{quote(user, safe='')}:{quote(password, safe='')}"
+    return urlunsplit(parts._replace(netloc=f"{login}@{parts.netloc.rpartition('@')[2]}"))
+
+
 def _behind_sentinels(scheme: str, rest: str) -> RedisUrl:
     """Read what follows the scheme. By hand: urllib knows one host, and that may have no comma."""
     place, _, query = rest.partition("?")

@@ -50,7 +50,7 @@ Sessions have users of their own, which the operator makes; with `redis.users: S
 {{- $scripts := "+eval +evalsha +script|load +script|exists +fcall" -}}
 {{- $common := printf "-@all %s %s %s" $connection $consume $scripts -}}
 user default off resetpass sanitize-payload resetchannels ~* +@all
-user operator on PASSWORD resetchannels ~worker:* ~agenttask:* {{ $common }} +xadd +xread +xlen +xtrim +xrevrange +rename +time +exists +expire +hget +hmget +hgetall +hset +hexists +hdel +client|unblock {{ if $managed }}+acl|setuser +acl|deluser +client|kill +function|load +info {{ end }}(+unlink ~worker:po:*)
+user operator on PASSWORD resetchannels ~worker:* ~agenttask:* {{ $common }} +xadd +xread +xlen +xtrim +xrevrange +rename +time +exists +expire +hget +hmget +hgetall +hset +hexists +hdel +client|unblock {{ if $managed }}+acl|setuser +acl|deluser +function|load +client|kill +client|list +info {{ end }}(+unlink ~worker:po:*)
 user developer on PASSWORD resetchannels ~worker:developer:* ~worker:lifecycle ~agenttask:* {{ $common }} +exists +expire +type +ttl +get +set +hget +hset +hexists (+xadd ~worker:developer:output ~worker:developer:*:dead ~worker:lifecycle)
 {{- if not $managed }}
 user po on PASSWORD resetchannels ~worker:po:* ~worker:lifecycle ~session:* {{ $common }} +exists +expire +type +ttl +get +hget +hmget +hgetall +hset +hsetnx +hdel +hincrbyfloat +rpush +ltrim +lrange (+set ~worker:po:*:snapshot ~session:*) (+xadd ~worker:po:*:output ~worker:po:*:dead ~worker:lifecycle)

@@ -240,11 +240,6 @@ class Settings(BaseSettings):
             return BARE
         return Keys.of_namespace(namespace)
 
-    def session_records(self, namespace: str) -> str:
-        """How the keys of session records of `namespace` begin."""
-        shared = self.keys(namespace) == BARE and namespace != self.adopt_namespace
-        return self.keys(namespace).session_records(namespace if shared else "")
-
     def job_limit(self, namespace: str) -> int:
         """How many Jobs may run at the same time in `namespace`."""
         return self.max_concurrent_jobs_by_namespace.get(namespace, self.max_concurrent_jobs)

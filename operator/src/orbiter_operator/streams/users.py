@@ -12,35 +12,37 @@ What a user may do is said by `orbiter_contracts.redis_users` alone.
 import asyncio
 import hashlib
 import hmac
+import re
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, NamedTuple, cast
-from urllib.parse import quote, urlsplit, urlunsplit
 
 import structlog
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ReadOnlyError, RedisError, ResponseError
 
+from orbiter_contracts import redis_users
 from orbiter_contracts.functions import library
 from orbiter_contracts.queues import Keys
-from orbiter_contracts.redis_users import (
-    Rules,
-    chat_rules,
-    chat_user,
-    producer_rules,
-    producer_user,
-    worker_rules,
-    worker_user,
-)
+from orbiter_contracts.redis_url import with_login
+from orbiter_contracts.redis_users import Rules
 from orbiter_operator.kube.client import RefusedError
 from orbiter_operator.kube.models import Refusal
 
 log = structlog.get_logger(__name__)
+_OF_ONE = 16
+"""Connections of one worker, which has two and now and then some of a process before it."""
+_OF_MANY = 1024
+"""Of all workers, front ends or producers of a namespace."""
+_SHARED = (redis_users.worker_user, redis_users.chat_user, redis_users.producer_user)
+_CLIENT = re.compile(r"^id=(\d+) .* user=(\S+)", re.MULTILINE)
 _CHECK_SECONDS = 2.0
 _AT_ONCE = 500
 _MAY_NOT = (
     "Redis does not let the operator make the user {user} ({error}); give the operator's user "
-    "+acl|setuser, +acl|deluser, +client|kill, +function|load and +info, or leave "
+    "+acl|setuser, +acl|deluser, +client|kill, +client|list, +function|load and +info, or leave "
     "ORBITER_REDIS_MASTER_KEY out"
 )
 
@@ -49,6 +51,7 @@ class _Wanted(NamedTuple):
     rules: Rules
     uid: str
     before: bool
+    most: int
 
 
 class RedisUsers:
@@ -69,7 +72,8 @@ class RedisUsers:
         self._master_key = master_key.encode()
         self._generation = generation
         self._wanted: dict[str, _Wanted] = {}
-        self._run_id = self._loaded = self._told = ""
+        self._run_id = self._loaded = ""
+        self._told: set[str] = set()
         self._changing = asyncio.Lock()
 
     @property
@@ -87,21 +91,14 @@ class RedisUsers:
         Raises:
             ValueError: Users are not managed, so nobody here knows a password.
         """
-        parts = urlsplit(self._url)
-        login = f"{quote(user, safe='')}:{self.password(user, uid=uid)}"
-        where = parts.netloc.rpartition("@")[2]
-        return urlunsplit(parts._replace(netloc=f"{login}@{where}"))
+        return with_login(self._url, user, self.password(user, uid=uid))
 
     def password(self, user: str, *, uid: str = "") -> str:
         """The password in `url`."""
         return self.derived(f"password {user} {uid}")
 
     def derived(self, text: str, *, before: bool = False) -> str:
-        """What follows from the master key, a text and the generation: others give another.
-
-        Args:
-            text: What it is for.
-            before: What followed in the generation before.
+        """What follows from the master key, a text and the generation (or the one `before`).
 
         Raises:
             ValueError: There is no master key.
@@ -112,7 +109,9 @@ class RedisUsers:
         told = f"{text} {generation}" if generation > 1 else text
         return hmac.new(self._master_key, told.encode(), hashlib.sha256).hexdigest()
 
-    async def want(self, user: str, rules: Rules, *, uid: str = "", before: bool = False) -> None:
+    async def want(
+        self, user: str, rules: Rules, *, uid: str = "", before: bool = False, most: int = _OF_ONE
+    ) -> None:
         """Let a user in, with these rights and no others; now, and after each loss of Redis.
 
         Args:
@@ -122,16 +121,19 @@ class RedisUsers:
             before: Whether the password of the generation before opens, too, because somebody may
                 have no other yet. Once nobody has, who is connected is cut off: whoever has the
                 present one connects again.
+            most: How many connections it may have; the newest of more are ended.
 
         Raises:
             RedisError: Redis did not answer.
             RefusedError: Redis does not let the operator manage users.
         """
-        wanted = _Wanted(rules, uid, before and self._generation > 1)
+        wanted = _Wanted(rules, uid, before and self._generation > 1, most)
         known = self._wanted.get(user)
         if not self.managed or known == wanted:
             return
-        ends = self._generation > 1 and not before and (known is None or known.before)
+        late = 2 if before else 1
+        # Of what an operator before this one has let in nothing is known.
+        ends = known.before and not before if known else self._generation > late
         try:
             async with self._changing:
                 if not self._run_id:
@@ -143,10 +145,8 @@ class RedisUsers:
         except ReadOnlyError:
             raise  # the primary is another one by now
         except ResponseError as error:
-            message = _MAY_NOT.format(user=user, error=error)
-            raise RefusedError(
-                Refusal(status=403, reason="UserNotMade", message=message)
-            ) from error
+            text = _MAY_NOT.format(user=user, error=error)
+            raise RefusedError(Refusal(status=403, reason="UserNotMade", message=text)) from error
 
     async def remove(self, user: str) -> None:
         """Let a user in no more; whoever is connected in its name is cut off.
@@ -164,8 +164,9 @@ class RedisUsers:
         while self.managed:
             try:
                 await self.restore()
+                await self.limit()
             except (RedisError, OSError) as error:
-                log.info("users not compared", error=f"{type(error).__name__}: {error}")
+                self._tell("users not compared", error)
             await asyncio.sleep(_CHECK_SECONDS)
 
     async def restore(self) -> None:
@@ -177,6 +178,23 @@ class RedisUsers:
         if self.managed:
             async with self._changing:
                 await self._restore()
+
+    async def limit(self) -> None:
+        """End the newest connections of who has more than it may: none takes the others' places.
+
+        Raises:
+            RedisError: Redis did not answer, or does not let the operator do that.
+        """
+        opened = defaultdict[str, list[int]](list)
+        for number, user in _CLIENT.findall(str(await self._execute("CLIENT", "LIST"))):
+            opened[user].append(int(number))
+        for user, numbers in opened.items():
+            wanted = self._wanted.get(user)
+            beyond = sorted(numbers)[wanted.most :] if wanted else ()
+            for number in beyond:
+                await self._execute("CLIENT", "KILL", "ID", number)
+            if wanted and beyond:
+                log.warning("connections ended", user=user, opened=len(numbers), ended=len(beyond))
 
     async def _restore(self) -> None:
         run_id = str((await self._redis.info("server"))["run_id"])
@@ -191,6 +209,7 @@ class RedisUsers:
                     pipeline.execute_command(*self._set_user(*item))
                 await pipeline.execute()
         self._run_id = run_id
+        self._told.clear()
         log.info("users restored", users=len(wanted), seconds=time.monotonic() - began)
 
     async def _load(self, run_id: str) -> None:
@@ -200,11 +219,16 @@ class RedisUsers:
             raise
         except ResponseError as error:
             # One that is full, or waits for its replicas, may have them from before: users go in.
-            if str(error) != self._told:
-                log.warning("functions not loaded", error=str(error))
-            self._told = str(error)
+            self._tell("functions not loaded", error)
         else:
-            self._loaded, self._told = run_id, ""
+            self._loaded = run_id
+
+    def _tell(self, what: str, error: Exception) -> None:
+        """Say what does not work; once of a Redis, because it is tried again and again."""
+        text = f"{type(error).__name__}: {error}"
+        if text not in self._told:
+            log.warning(what, error=text)
+        self._told.add(text)
 
     def _set_user(self, user: str, wanted: _Wanted) -> tuple[str, ...]:
         word = f"password {user} {wanted.uid}"
@@ -256,14 +280,13 @@ class NamespaceUsers:
             ValueError: Users are not managed.
         """
         keys = self._keys(namespace)
-        rules = {
-            worker_user(namespace): worker_rules(keys),
-            chat_user(namespace): chat_rules(keys, namespace, self._records(namespace)),
-            producer_user(namespace): producer_rules(keys),
-        }
-        urls = NamespaceURLs(*map(self._users.url, rules))
-        for user, allowed in rules.items():
-            await self._users.want(user, allowed, before=before)
+        keys, records = self._keys(namespace), self._records(namespace)
+        worker, chat, producer = (user(namespace) for user in _SHARED)
+        urls = NamespaceURLs(*map(self._users.url, (worker, chat, producer)))
+        want = partial(self._users.want, before=before, most=_OF_MANY)
+        await want(worker, redis_users.worker_rules(keys))
+        await want(chat, redis_users.chat_rules(keys, namespace, records))
+        await want(producer, redis_users.producer_rules(keys))
         return urls
 
     async def dismiss(self, namespace: str) -> None:
@@ -272,5 +295,5 @@ class NamespaceUsers:
         Raises:
             RedisError: Redis did not answer.
         """
-        for user in (worker_user, chat_user, producer_user):
+        for user in _SHARED:
             await self._users.remove(user(namespace))

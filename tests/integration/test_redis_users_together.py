@@ -1,0 +1,145 @@
+"""The operator's users and real workers together: neither a restart nor a password costs a turn."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import AuthenticationError
+from support.eventually import eventually
+from support.queues import Queues
+from support.redis_server import PATIENT, RedisServer
+from support.wrapper import FakeClaude, WrapperProcess, Wrappers
+
+from orbiter_contracts.queues import BARE, PO_GROUP
+from orbiter_operator.runtime.supervisor import end
+from orbiter_operator.sessions.cache import session_key
+from orbiter_operator.sessions.users import SessionUsers
+from orbiter_operator.streams.users import NamespaceUsers, RedisUsers
+
+pytestmark = pytest.mark.integration
+KEY, UID, WORKER, RECORD = session_key("team", "po-1"), "u1", "po-1", BARE.session_record(7)
+
+
+class Operators:
+    """Operators of one Redis, each of a generation of passwords."""
+
+    def __init__(self, redis: Redis, server: RedisServer) -> None:
+        self.redis = redis
+        self._server = server
+
+    def users(self, generation: int = 1) -> RedisUsers:
+        """The users that such an operator makes."""
+        url = self._server.url
+        return RedisUsers(self.redis, url=url, master_key="a key", generation=generation)
+
+    @staticmethod
+    async def let_in(users: RedisUsers, *, before: bool = False) -> str:
+        """Let the session's worker in; return its Secret's URL."""
+        sessions = SessionUsers(users, shared_secret=("", ""))
+        await sessions.ensure(KEY, UID, WORKER, RECORD, before=before)
+        return str(sessions.secret(KEY, UID)["stringData"]["url"])
+
+
+@pytest.fixture
+async def operators(own_redis_server: RedisServer) -> AsyncIterator[Operators]:
+    url = own_redis_server.url
+    async with Redis.from_url(url, decode_responses=True, protocol=2, **PATIENT) as redis:
+        await redis.xgroup_create(BARE.po_input(WORKER), PO_GROUP, "0", mkstream=True)
+        yield Operators(redis, own_redis_server)
+
+
+@pytest.fixture
+def workers(
+    tmp_path: Path, own_redis_server: RedisServer, fake_claude: FakeClaude
+) -> Iterator[Wrappers]:
+    workers = Wrappers(tmp_path, own_redis_server.url, fake_claude)
+    yield workers
+    workers.end()
+
+
+@asynccontextmanager
+async def looked_after(users: RedisUsers) -> AsyncIterator[None]:
+    """Have the users looked after meanwhile."""
+    task = asyncio.create_task(users.run())
+    try:
+        yield
+    finally:
+        await end({task})
+
+
+def start(workers: Wrappers, url: str) -> WrapperProcess:
+    """Start the session's worker as its pod would."""
+    own = {"USER_ID": "7", "SESSION_USERS": "Own", "REDIS_SCRIPTS": "Functions"}
+    return workers.start(WORKER, WORKER_TYPE="po", REDIS_URL=url, **own)
+
+
+async def test_a_turn_outlives_a_redis_that_comes_back_without_its_users(
+    operators: Operators,
+    own_redis_server: RedisServer,
+    workers: Wrappers,
+    fake_claude: FakeClaude,
+) -> None:
+    queues, users = Queues(operators.redis), operators.users()
+    url = await operators.let_in(users)
+    fake_claude.hold()
+    worker = start(workers, url)
+    await queues.message("hello")
+    await eventually(lambda: fake_claude.turns)
+    own_redis_server.kill()
+    own_redis_server.start()
+    fake_claude.release()
+    assert "the user s:team:po-1" in (await worker.logged("redis_waits"))["missing"]
+    async with looked_after(users):
+        assert len(await queues.answers(1)) == 1
+    assert len(fake_claude.turns) == 1
+
+
+async def test_a_new_generation_of_passwords_loses_no_turn(
+    operators: Operators, workers: Wrappers, fake_claude: FakeClaude
+) -> None:
+    queues = Queues(operators.redis)
+    old_url = await operators.let_in(operators.users())
+    fake_claude.hold()
+    worker = start(workers, old_url)
+    await queues.message("one")
+    await eventually(lambda: fake_claude.turns)
+
+    users = operators.users(generation=2)
+    async with looked_after(users):
+        url = await operators.let_in(users, before=True)
+        fake_claude.release()
+        assert len(await queues.answers(1)) == 1
+        await queues.message("two")  # before its pod is replaced
+        assert len(await queues.answers(2)) == 2
+        worker.send(signal.SIGTERM)
+        assert await worker.exit_code() == 0
+
+        fake_claude.hold()
+        start(workers, url)
+        await queues.message("three")
+        await eventually(lambda: len(fake_claude.turns) == 3)
+        assert await operators.let_in(users) == url
+        async with Redis.from_url(old_url, protocol=2) as thief:
+            with pytest.raises(AuthenticationError):
+                await thief.ping()
+        fake_claude.release()
+        assert len(await queues.answers(3)) == 3
+    assert len(fake_claude.turns) == 3
+
+
+async def test_a_developers_task_is_done_with_the_url_of_its_namespace(
+    operators: Operators, workers: Wrappers
+) -> None:
+    queues = Queues(operators.redis)
+    namespaces = NamespaceUsers(
+        operators.users(), keys=lambda _: BARE, records=BARE.session_records
+    )
+    urls = await namespaces.admit("team")
+    task = await queues.bound_task()
+    worker = workers.start(REDIS_SCRIPTS="Functions", **task, REDIS_URL=urls.developer)
+    assert await worker.exit_code() == 0
+    assert (await queues.output()).status == "success"
