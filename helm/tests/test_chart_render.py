@@ -117,7 +117,9 @@ def test_settings_that_contradict_each_other_are_refused(
 
 def test_the_operator_has_exactly_the_rights_it_uses(cluster: Cluster) -> None:
     items = render(cluster)
-    assert rights(only(items, "ClusterRole", "orbiter-system-orbiter-operator")) == RIGHTS
+    assert rights(only(items, "Role", "orbiter-operator")) == RIGHTS
+    assert named(items, "ClusterRoleBinding") == set()
+    assert environment(items)["ORBITER_WATCH_NAMESPACES"] == "default"
     assert rights(only(items, "Role", "orbiter-operator-lease")) == LEASE_RIGHTS
     assert rights(only(items, "Role", "orbiter-operator-secrets")) == SECRET_RIGHTS
 
@@ -451,7 +453,10 @@ def test_where_the_label_counts_redis_and_the_policy_know_it(cluster: Cluster) -
 def test_only_with_the_label_the_operator_has_rights_in_all_namespaces(cluster: Cluster) -> None:
     name = "orbiter-system-orbiter-operator-namespaces"
     assert name not in {found for _, found in named(render(cluster), "ClusterRole")}
-    role = only(render(cluster, SELECTS), "ClusterRole", name)
+    items = render(cluster, SELECTS)
+    assert rights(only(items, "ClusterRole", "orbiter-system-orbiter-operator")) == RIGHTS
+    assert environment(items)["ORBITER_WATCH_NAMESPACES"] == ""
+    role = only(items, "ClusterRole", name)
     assert rights(role) == {
         ("", "namespaces"): {"list", "watch"},
         ("", "secrets"): {"create", "patch"},

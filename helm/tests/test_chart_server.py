@@ -69,8 +69,8 @@ def test_settings_that_cannot_work_are_refused(
 
 def test_the_server_may_look_at_tasks_and_sessions_and_at_nothing_else(cluster: Cluster) -> None:
     items = render(cluster, *ON)
-    assert rights(only(items, "ClusterRole", "orbiter-system-orbiter-server")) == RIGHTS
-    assert "--namespace=*" in container(items)["args"]
+    assert rights(only(items, "Role", NAME)) == RIGHTS
+    assert "--namespace=default" in container(items)["args"]
     assert pod(items)["automountServiceAccountToken"]
     assert not only(items, "ServiceAccount", NAME)["automountServiceAccountToken"]
 
@@ -85,6 +85,12 @@ def test_it_looks_where_the_operator_does(cluster: Cluster) -> None:
         name == "orbiter-system-orbiter-server" for _, name in named(items, "ClusterRole")
     )
     assert "--namespace=team-a,team-b" in container(items)["args"]
+
+
+def test_where_any_namespace_may_be_labelled_it_looks_everywhere(cluster: Cluster) -> None:
+    items = render(cluster, *ON, "workers.namespaceSelector.matchLabels.team=yes")
+    assert rights(only(items, "ClusterRole", "orbiter-system-orbiter-server")) == RIGHTS
+    assert "--namespace=*" in container(items)["args"]
 
 
 def test_every_rule_of_the_server_says_why_it_is_there(cluster: Cluster) -> None:

@@ -55,6 +55,12 @@ told no namespace in their metadata. Arguments: root, namespace (empty: any), la
 {{- join "," $terms -}}
 {{- end }}
 
+{{/* Namespaces that the operator watches, as a JSON list; an empty one: all, since any may get the label. */}}
+{{- define "orbiter.watched" -}}
+{{- $listed := ternary list .Values.workers.namespaces (ne (include "orbiter.namespaceSelector" .) "") -}}
+{{- .Values.watchNamespaces | default $listed | toJson -}}
+{{- end }}
+
 {{/* The files in which the operator finds these objects. */}}
 {{- define "orbiter.namespace.files" -}}
 {{- $labels := include "orbiter.selectorLabels" (dict "root" . "component" "worker") -}}
