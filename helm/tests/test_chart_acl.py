@@ -1,6 +1,5 @@
 """The chart's Redis users on a real Redis: each can do its work and nothing else."""
 
-import base64
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
 from redis.retry import Retry
+from support.chart_redis import acl_file, passwords_of
 from support.cluster import Cluster
 from support.redis_server import running_server
 
@@ -39,17 +39,18 @@ def guarded(
     cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple["Redis[str]", Login]]:
     """A Redis with the chart's users and one of ours: our client, and a way to log in as theirs."""
-    template = "templates/secrets.yaml"
+    template = "templates/redis.yaml"
     namespaces = "workers.namespaces={default,team-b}"
     text = cluster.helm(
         *("template", "orbiter", str(CHART), "--show-only", template, "--set", namespaces)
     )
-    secret = next(item for item in yaml.safe_load_all(text) if "users.acl" in item["data"])
-    data = {key: base64.b64decode(value).decode() for key, value in secret["data"].items()}
+    items = list(yaml.safe_load_all(text))
+    passwords = passwords_of(items)
+    users = acl_file(items, tmp_path_factory.mktemp("users"), passwords)
     with running_server(tmp_path_factory.mktemp("acl")) as server, contextlib.ExitStack() as open_:
 
         def login(user: str) -> "Redis[str]":
-            password = data[f"{user}-password"]
+            password = passwords[user]
             client = Redis(
                 port=server.port, username=user, password=password, decode_responses=True
             )
@@ -59,12 +60,12 @@ def guarded(
         with Redis(port=server.port) as default:
             default.execute_command("ACL", "SETUSER", "admin", "on", ">admin", "+@all", "~*")
         with Redis(port=server.port, username="admin", password="admin") as admin:
-            for line in data["users.acl"].splitlines():
+            for line in users.splitlines():
                 admin.execute_command("ACL", "SETUSER", *line.split()[1:])
             rules = redis_users.session_rules(queues.BARE, "default.anna", OF_USER)
             login("operator").execute_command("ACL", "SETUSER", "po", "on", ">po", *rules)
             login("operator").function_load(library(), replace=True)
-            data["po-password"] = "po"
+            passwords["po"] = "po"
             yield admin, login
 
 

@@ -1,7 +1,6 @@
 """What the bundled Redis has answered survives its kill, with the chart's own configuration."""
 
 import asyncio
-import base64
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from redis.backoff import ConstantBackoff
 from redis.exceptions import AuthenticationError, BusyLoadingError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.retry import Retry
+from support.chart_redis import acl_file, passwords_of
 from support.cluster import Cluster
 from support.redis_server import RedisServer
 
@@ -50,15 +50,16 @@ def running(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
 def test_queue_entries_written_by_scripts_and_transactions_survive_a_kill(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    data = next(s["data"] for s in rendered(cluster, "secrets") if "users.acl" in s["data"])
-    users = base64.b64decode(data["users.acl"]).decode()
-    password = base64.b64decode(data["operator-password"]).decode()
-    conf = next(o["data"]["redis.conf"] for o in rendered(cluster, "redis") if "data" in o)
-    (tmp_path / "users.acl").write_text(users)
+    items = rendered(cluster, "redis")
+    passwords = passwords_of(items)
+    password = passwords["operator"]
+    (tmp_path / "acl").mkdir()
+    (tmp_path / "users.acl").write_text(acl_file(items, tmp_path / "acl", passwords))
+    conf = next(o["data"]["redis.conf"] for o in items if "data" in o)
     socket = tmp_path / "socket"
     (tmp_path / "redis.conf").write_text(
         conf.replace("dir /data", f"dir {tmp_path}")
-        .replace("/etc/redis/users.acl", str(tmp_path / "users.acl"))
+        .replace("/run/redis/users.acl", str(tmp_path / "users.acl"))
         .replace("port 6379", f"port 0\nunixsocket {socket}")
     )
 

@@ -53,13 +53,9 @@ def redis_cli(cluster: Cluster, *command: str) -> str:
     return cluster.kubectl("-n", HOME, *words).strip()
 
 
-def urls(cluster: Cluster) -> dict[str, str]:
-    found: Object = {}
-    for name, namespace in ((f"{NAME}-redis-operator", HOME), ("orbiter-redis", WORK)):
-        found |= cluster.get("secret", name, namespace)["data"]
-    return {
-        key: base64.b64decode(value).decode() for key, value in found.items() if key.endswith("url")
-    }
+def passwords(cluster: Cluster) -> dict[str, str]:
+    found: Object = cluster.get("secret", f"{NAME}-redis-auth", HOME)["data"]
+    return {key: base64.b64decode(value).decode() for key, value in found.items()}
 
 
 def left_over(cluster: Cluster, namespace: str) -> set[str]:
@@ -76,7 +72,7 @@ def test_the_api_server_takes_every_object(cluster: Cluster, namespaces: None) -
 def test_all_pods_meet_the_restricted_standard(cluster: Cluster, namespaces: None) -> None:
     text = cluster.helm("template", RELEASE, str(CHART), *WITH_SERVER)
     for item in yaml.safe_load_all(text):
-        if item and item["kind"] in ("Deployment", "StatefulSet"):
+        if item and item["kind"] in ("Deployment", "StatefulSet", "Job"):
             spec = item["spec"]["template"]["spec"] | {"serviceAccountName": "default"}
             # A claim's volume is mounted by the StatefulSet's controller.
             if item["kind"] == "StatefulSet":
@@ -85,22 +81,26 @@ def test_all_pods_meet_the_restricted_standard(cluster: Cluster, namespaces: Non
             cluster.apply(pod, "--dry-run=server", namespace=HOME)
 
 
-def test_redis_runs_and_knows_the_workers_passwords(cluster: Cluster, installed: None) -> None:
+def test_redis_runs_and_its_operator_has_the_password_that_was_made(
+    cluster: Cluster, installed: None
+) -> None:
     assert redis_cli(cluster, "ping") == "PONG"
-    address = f"@{NAME}-redis.{HOME}.svc:6379/0"
-    given = urls(cluster)
-    assert {url.rpartition("@")[0].split(":")[1] for url in given.values()} == {
-        *("//operator", "//developer", f"//chat-{WORK}")
-    }
-    assert all(url.endswith(address) for url in given.values())
+    assert set(passwords(cluster)) == {"operator-password", "master-key"}
+
+
+def test_nothing_is_left_of_who_made_the_secrets(cluster: Cluster, installed: None) -> None:
+    for namespace in (HOME, WORK):
+        kinds = "jobs,pods,serviceaccounts,roles,rolebindings,networkpolicies"
+        names = cluster.kubectl("-n", namespace, "get", kinds, "-o", "name")
+        assert "make-secrets" not in names
 
 
 def test_an_upgrade_keeps_passwords_and_the_queue(cluster: Cluster, installed: None) -> None:
-    before = urls(cluster)
+    before = passwords(cluster)
     entry = redis_cli(cluster, "xadd", "worker:developer:input", "*", "data", "{}")
     changed = ("--set", "redis.maxMemory=100mb", "--wait", "--timeout", "100s")
     cluster.helm("upgrade", RELEASE, str(CHART), *VALUES, *changed)
-    assert urls(cluster) == before
+    assert passwords(cluster) == before
     configured = cluster.get("configmap", f"{NAME}-redis", HOME)["data"]["redis.conf"]
     assert "maxmemory 100mb" in configured
     cluster.wait_for("pod", POD, _is_ready, namespace=HOME)
@@ -124,6 +124,8 @@ def test_the_queue_survives_a_killed_pod(cluster: Cluster, installed: None) -> N
         ("patch", "agenttasks.orbiter.dev/status", WORK, True),
         ("patch", "agenttasks.orbiter.dev", WORK, False),
         ("get", "secrets", WORK, False),
+        ("patch", "secrets", WORK, False),
+        ("patch", "secrets/orbiter-chat", WORK, True),
         ("list", "secrets", HOME, False),
         ("create", "jobs.batch", "default", False),
         ("delete", "pods", WORK, False),
@@ -162,13 +164,14 @@ def test_who_may_edit_a_namespace_may_create_tasks(
     assert can_i("create") == may
 
 
-def test_uninstalling_leaves_the_volume_and_the_definitions_only(
+def test_uninstalling_leaves_the_volume_the_passwords_and_the_definitions_only(
     cluster: Cluster, installed: None
 ) -> None:
     assert len(left_over(cluster, HOME)) > 8
     cluster.helm("uninstall", RELEASE, "-n", HOME, "--wait", "--timeout", "100s")
     cluster.wait_until_gone("pod", POD, namespace=HOME)
-    assert left_over(cluster, HOME) == {f"persistentvolumeclaim/data-{POD}"}
+    kept = {f"persistentvolumeclaim/data-{POD}", f"secret/{NAME}-redis-auth"}
+    assert left_over(cluster, HOME) == kept
     assert left_over(cluster, WORK) == set()
     label = f"app.kubernetes.io/instance={RELEASE}"
     assert cluster.kubectl("get", CLUSTER_KINDS, "-l", label, "-o", "name") == ""

@@ -1,7 +1,8 @@
 """What helm makes of the chart: who gets which rights, passwords, doors; and what is refused."""
 
-import base64
 import itertools
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import yaml
 from support.cluster import Cluster, CommandError, Object
 
+from orbiter_operator.make_secrets import PLAN, WantedSecret
 from orbiter_operator.settings import PREFIX, Settings
 
 pytestmark = pytest.mark.e2e
@@ -26,7 +28,11 @@ RIGHTS = {
     ("", "events"): {"create"},
 }
 LEASE_RIGHTS = {("coordination.k8s.io", "leases"): {"get", "update", "create"}}
-SECRET_RIGHTS = {("", "secrets"): {"create"}}
+SECRET_RIGHTS = {("", "secrets"): {"create", "patch"}, ("", "serviceaccounts"): {"get"}}
+OURS = ["orbiter-redis", "orbiter-chat", "orbiter-producer"]
+SELECTS = "workers.namespaceSelector.matchLabels.team=yes"
+MAKER = "orbiter-make-secrets"
+HOOK = "helm.sh/hook"
 
 
 def render(cluster: Cluster, *settings: str) -> list[Object]:
@@ -58,6 +64,18 @@ def rights(role: Object) -> dict[tuple[str, str], set[str]]:
     return found
 
 
+def plan(items: list[Object]) -> dict[tuple[str, str], WantedSecret]:
+    """The Secrets that the hook's program is told to make."""
+    jobs = [item for item in items if item["kind"] == "Job"]
+    if not jobs:
+        return {}
+    [job] = jobs
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    assert container["command"][-1] == "orbiter_operator.make_secrets"
+    [text] = container["args"]
+    return {(secret.namespace, secret.name): secret for secret in PLAN.validate_json(text)}
+
+
 def environment(items: list[Object]) -> dict[str, Any]:
     [container] = only(items, "Deployment")["spec"]["template"]["spec"]["containers"]
     return {item["name"]: item.get("value", item.get("valueFrom")) for item in container["env"]}
@@ -81,6 +99,13 @@ def test_a_misspelt_value_is_refused_by_helm_too(cluster: Cluster) -> None:
         ("watchNamespaces={team-a}", 'workers.namespaces has "default", which the operator does'),
         ("workers.namespaces={default,1team}", 'workers.namespaces has "1team", and adoption'),
         ("adoption.namespace=elsewhere", 'adoption.namespace is "elsewhere", where no worker can'),
+        (f"{SELECTS},redis.users=Static", "nobody would make the Secrets of a namespace that gets"),
+        (f"{SELECTS},watchNamespaces={{default}}", "gets the label would not be watched"),
+        ("workers.namespaces=null", "workers"),
+        (
+            "redis.auth.existingSecret=a,redis.external.existingSecret=b",
+            "redis.auth.existingSecret is for the bundled Redis and redis.external",
+        ),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(
@@ -92,7 +117,9 @@ def test_settings_that_contradict_each_other_are_refused(
 
 def test_the_operator_has_exactly_the_rights_it_uses(cluster: Cluster) -> None:
     items = render(cluster)
-    assert rights(only(items, "ClusterRole", "orbiter-system-orbiter-operator")) == RIGHTS
+    assert rights(only(items, "Role", "orbiter-operator")) == RIGHTS
+    assert named(items, "ClusterRoleBinding") == set()
+    assert environment(items)["ORBITER_WATCH_NAMESPACES"] == "default"
     assert rights(only(items, "Role", "orbiter-operator-lease")) == LEASE_RIGHTS
     assert rights(only(items, "Role", "orbiter-operator-secrets")) == SECRET_RIGHTS
 
@@ -102,6 +129,7 @@ def test_with_named_namespaces_the_operator_has_no_rights_elsewhere(cluster: Clu
     items = render(cluster, f"watchNamespaces={names}", f"workers.namespaces={names}")
     assert named(items, "ClusterRoleBinding") == set()
     assert named(items, "Role") == {
+        ("orbiter-system", MAKER),
         ("orbiter-system", "orbiter-operator-lease"),
         *((team, "orbiter-operator") for team in ("team-a", "team-b")),
         *((team, "orbiter-operator-secrets") for team in ("team-a", "team-b")),
@@ -119,7 +147,8 @@ def test_the_operator_understands_every_variable_it_is_given(
 ) -> None:
     items = render(cluster, "workers.maxConcurrentJobsByNamespace.team-a=5")
     variables = environment(items)
-    assert {name.removeprefix(PREFIX).lower() for name in variables} <= set(Settings.model_fields)
+    ours = {name for name in variables if name != "REDIS_PASSWORD"}
+    assert {name.removeprefix(PREFIX).lower() for name in ours} <= set(Settings.model_fields)
     for name, value in variables.items():
         if isinstance(value, str):
             monkeypatch.setenv(name, value)
@@ -131,7 +160,7 @@ def test_the_operator_understands_every_variable_it_is_given(
 
 
 def test_every_rule_says_why_it_is_there(cluster: Cluster) -> None:
-    for template in ("_rbac.tpl", "rbac.yaml"):
+    for template in ("_rbac.tpl", "rbac.yaml", "make-secrets.yaml"):
         lines = (CHART / "templates" / template).read_text().splitlines()
         for before, line in itertools.pairwise(lines):
             if line.strip().startswith("- apiGroups:"):
@@ -140,65 +169,143 @@ def test_every_rule_says_why_it_is_there(cluster: Cluster) -> None:
 
 def test_each_namespace_of_workers_gets_what_workers_need(cluster: Cluster) -> None:
     items = render(cluster, "workers.namespaces={team-a,team-b}")
-    for kind, name in (
-        ("Secret", "orbiter-redis"),
-        ("ServiceAccount", "orbiter-worker"),
-        ("NetworkPolicy", "orbiter-worker"),
-    ):
+    for kind, name in (("ServiceAccount", "orbiter-worker"), ("NetworkPolicy", "orbiter-worker")):
         assert {("team-a", name), ("team-b", name)} <= named(items, kind)
-    secret = next(
-        item
-        for item in items
-        if item["kind"] == "Secret" and item["metadata"]["namespace"] == "team-a"
-    )
-    assert set(secret["data"]) == {"developer-url", "chat-url"}
+    assert environment(items)["ORBITER_WORKER_NAMESPACES"] == "team-a,team-b"
 
 
 def test_where_nobody_may_manage_users_the_sessions_share_one(cluster: Cluster) -> None:
     items = render(cluster, "redis.users=Static")
-    assert set(only(items, "Secret", "orbiter-redis")["data"]) == {
-        *("developer-url", "po-url", "chat-url")
-    }
-    auth = only(items, "Secret", "orbiter-redis-auth")["data"]
-    users = base64.b64decode(auth["users.acl"]).decode()
+    told = plan(items)
+    shared = told["default", "orbiter-redis"].texts
+    assert set(shared) == {"developer-url", "po-url", "chat-url"}
+    assert shared["chat-url"] == (
+        "redis://chat-default:${chat-default-password}@orbiter-redis.orbiter-system.svc:6379/0"
+    )
+    passwords = ("operator", "developer", "po", "chat-default")
+    assert told["orbiter-system", "orbiter-redis-auth"].passwords == tuple(
+        f"{user}-password" for user in passwords
+    )
+    assert ("default", MAKER) in named(items, "Role")
+    assert "ORBITER_WORKER_NAMESPACES" not in environment(items)
+    users = only(items, "ConfigMap", "orbiter-redis")["data"]["users.acl"]
     assert "user po on" in users
     assert "acl|setuser" not in users
-    assert "master-key" not in auth
-    assert not [name for _, name in named(items, "Role") if name.endswith("-secrets")]
+    assert not [
+        name for _, name in named(items, "Role") if name.endswith("-secrets") and name != MAKER
+    ]
     assert "ORBITER_REDIS_MASTER_KEY" not in str(items)
 
 
-def test_the_operator_may_create_secrets_where_workers_run_and_not_read_one(
+def test_the_operator_may_make_secrets_where_workers_run_and_change_three_of_them(
     cluster: Cluster,
 ) -> None:
     items = render(cluster, "workers.namespaces={team-a,team-b}")
     rules = [
-        (item["metadata"].get("namespace"), rule)
+        (item["metadata"].get("namespace"), rule.get("resourceNames"), rule["verbs"])
         for item in items
         if item["kind"] in ("Role", "ClusterRole")
+        if item["metadata"]["name"] != MAKER
         for rule in item["rules"]
         if "secrets" in rule["resources"]
     ]
-    assert [(namespace, rule["verbs"]) for namespace, rule in rules] == [
-        ("team-a", ["create"]),
-        ("team-b", ["create"]),
+    assert rules == [
+        (namespace, *what)
+        for namespace in ("team-a", "team-b")
+        for what in ((None, ["create"]), (OURS, ["patch"]))
     ]
 
 
-def test_passwords_are_long_and_each_user_has_its_own(cluster: Cluster) -> None:
+def test_the_operator_makes_the_users_and_the_chart_has_no_password(cluster: Cluster) -> None:
     items = render(cluster)
-    secrets = only(items, "Secret", "orbiter-redis-auth")["data"]
-    data = {key: base64.b64decode(value).decode() for key, value in secrets.items()}
-    passwords = [data[f"{user}-password"] for user in ("operator", "developer", "chat-default")]
-    assert len({*passwords, data["master-key"]}) == 4
-    assert min(map(len, passwords)) >= 32
-    assert not any(password in data["users.acl"] for password in passwords)
+    wanted = plan(items)["orbiter-system", "orbiter-redis-auth"]
+    assert wanted.passwords == ("operator-password", "master-key")
+    assert wanted.texts == {}
+    assert named(items, "Secret") == set()
+    rules = only(items, "ConfigMap", "orbiter-redis")["data"]["users.acl"]
+    assert [line.split()[1:4] for line in rules.splitlines()] == [
+        ["default", "off", "resetpass"],
+        ["operator", "on", "PASSWORD"],
+        ["developer", "on", "PASSWORD"],
+        ["chat-default", "on", "PASSWORD"],
+    ]
+
+
+def test_redis_has_the_passwords_of_its_users_and_not_the_master_key(cluster: Cluster) -> None:
+    spec = only(render(cluster), "StatefulSet")["spec"]["template"]["spec"]
+    [volume] = [item for item in spec["volumes"] if item["name"] == "passwords"]
+    sources = [source["secret"] for source in volume["projected"]["sources"]]
+    assert [(source["items"], source["optional"]) for source in sources] == [
+        ([{"key": f"{user}-password", "path": user}], user != "operator")
+        for user in ("operator", "developer", "chat-default")
+    ]
+
+
+def test_two_renders_are_the_same_bytes_and_ask_the_cluster_nothing(cluster: Cluster) -> None:
+    server = ("server.enabled=true", "server.auth=Token", "server.agents.helper.model=m")
+    static = ("redis.users=Static", "workers.namespaces={team-a,team-b}")
+    for settings in ((), server, static, (SELECTS,)):
+        flags = [word for setting in settings for word in ("--set", setting)]
+        words = ("template", "orbiter", str(CHART), "-n", "orbiter-system", *flags)
+        assert cluster.helm(*words) == cluster.helm(*words)
+    for template in (CHART / "templates").iterdir():
+        found = re.search(r"\b(lookup|rand\w+|gen[A-Z]\w+|now|uuidv4)\b(?![':])", actions(template))
+        assert found is None, f"{template.name}: {found}"
+
+
+def actions(template: Path) -> str:
+    """What a template has helm compute, without comments and texts."""
+    found = re.findall(r"\{\{-?(?!\s*/\*)(.*?)-?\}\}", template.read_text(), re.DOTALL)
+    return "\n".join(re.sub(r'"(\\.|[^"\\])*"', '""', action) for action in found)
+
+
+def test_secrets_are_made_before_anything_else_by_who_may_do_nothing_else(cluster: Cluster) -> None:
+    items = [item for item in render(cluster) if item["metadata"]["name"] == MAKER]
+    order = {item["kind"]: int(item["metadata"]["annotations"][f"{HOOK}-weight"]) for item in items}
+    assert order == {
+        **dict.fromkeys(("ServiceAccount", "Role", "RoleBinding", "NetworkPolicy"), -5),
+        "Job": 0,
+    }
+    for item in items:
+        annotations = item["metadata"]["annotations"]
+        assert annotations[HOOK] == "pre-install,pre-upgrade"
+        policies = annotations[f"{HOOK}-delete-policy"]
+        assert policies == "before-hook-creation,hook-succeeded"
+    rules = {item["metadata"]["namespace"]: item["rules"] for item in items if "rules" in item}
+    assert {
+        place: [(r.get("resourceNames"), r["verbs"]) for r in found]
+        for place, found in rules.items()
+    } == {
+        "orbiter-system": [(None, ["create"]), (["orbiter-redis-auth"], ["get", "patch"])],
+    }
+    policy = only(items, "NetworkPolicy")["spec"]
+    labels = only(items, "Job")["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"] == labels
+    ports = [[port["port"] for port in rule["ports"]] for rule in policy["egress"]]
+    assert ports == [[53, 53], [443, 6443]]
+
+
+def test_passwords_of_ones_own_are_used_and_none_is_made(cluster: Cluster) -> None:
+    items = render(cluster, "redis.auth.existingSecret=mine")
+    assert plan(items) == {}
+    assert not [item for item in items if item["metadata"]["name"] == MAKER]
+    found = environment(items)
+    assert found["REDIS_PASSWORD"] == {"secretKeyRef": {"name": "mine", "key": "operator-password"}}
+    assert found["ORBITER_REDIS_MASTER_KEY"] == {
+        "secretKeyRef": {"name": "mine", "key": "master-key"}
+    }
+    assert "mine" in found["ORBITER_PROTECTED_SECRETS"].split(",")
+    [redis] = only(items, "StatefulSet")["spec"]["template"]["spec"]["containers"]
+    assert redis["env"][0]["valueFrom"]["secretKeyRef"]["name"] == "mine"
 
 
 def test_tokens_go_to_the_operator_alone(cluster: Cluster) -> None:
     items = render(cluster)
     accounts = [item for item in items if item["kind"] == "ServiceAccount"]
-    assert [account["automountServiceAccountToken"] for account in accounts] == [False, False]
+    assert {account["automountServiceAccountToken"] for account in accounts} == {False}
+    assert {account["metadata"]["name"] for account in accounts} == {
+        *("orbiter-operator", "orbiter-worker", MAKER)
+    }
     mounts = {
         item["kind"]: item["spec"]["template"]["spec"]["automountServiceAccountToken"]
         for item in items
@@ -210,7 +317,7 @@ def test_tokens_go_to_the_operator_alone(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("changes", "protected"),
     [
-        ((), ["orbiter-redis-auth", "orbiter-redis-operator"]),
+        ((), ["orbiter-redis-auth"]),
         (("redis.external.existingSecret=mine",), ["mine"]),
     ],
 )
@@ -218,7 +325,7 @@ def test_no_worker_may_have_a_secret_of_the_installation(
     cluster: Cluster, changes: tuple[str, ...], protected: list[str]
 ) -> None:
     told = environment(render(cluster, *changes))["ORBITER_PROTECTED_SECRETS"]
-    ours = ["sh.helm.release.v1.orbiter.*", "orbiter-session-*"]
+    ours = ["sh.helm.release.v1.orbiter.*", "orbiter-session-*", *OURS[1:]]
     assert told == ",".join([*ours, *protected])
 
 
@@ -275,6 +382,7 @@ def test_an_external_redis_replaces_the_bundled_one(cluster: Cluster) -> None:
     items = render(cluster, "redis.external.existingSecret=mine", "redis.external.port=6380")
     assert named(items, "StatefulSet") == set()
     assert named(items, "Secret") == set()
+    assert plan(items) == {}
     assert environment(items)["ORBITER_REDIS_URL"] == {
         "secretKeyRef": {"name": "mine", "key": "url"}
     }
@@ -300,3 +408,69 @@ def test_metrics_can_be_announced_to_prometheus(cluster: Cluster) -> None:
     assert only(items, "ServiceMonitor")["spec"]["endpoints"] == [
         {"port": "metrics", "interval": "30s"}
     ]
+
+
+def test_a_label_makes_a_namespace_one_of_the_workers(cluster: Cluster) -> None:
+    items = render(cluster, SELECTS, "networkPolicy.egressByNamespace.team-x[0].ports[0].port=22")
+    assert environment(items)["ORBITER_NAMESPACE_SELECTOR"] == "team=yes"
+    spec = only(items, "Deployment")["spec"]["template"]["spec"]
+    [container] = spec["containers"]
+    mount = {"name": "namespace", "mountPath": "/etc/orbiter/namespace", "readOnly": True}
+    assert mount in container["volumeMounts"]
+    files = only(items, "ConfigMap", "orbiter-operator-namespace")["data"]
+    assert set(files) == {"namespace.json", "namespace-team-x.json"}
+    ours, theirs = (json.loads(files[name]) for name in sorted(files, reverse=True))
+    listed = [
+        only([i for i in items if i["metadata"].get("namespace") == "default"], kind)
+        for kind in ("ServiceAccount", "NetworkPolicy")
+    ]
+    for made, of_list in zip(ours, listed, strict=True):
+        assert "namespace" not in made["metadata"]
+        assert {**made, "metadata": {}} == {**of_list, "metadata": {}}
+        assert made["metadata"]["name"] == of_list["metadata"]["name"]
+    more = [rule for rule in theirs[1]["spec"]["egress"] if rule not in ours[1]["spec"]["egress"]]
+    assert more == [{"ports": [{"port": 22}]}]
+
+
+def test_where_the_label_counts_redis_and_the_policy_know_it(cluster: Cluster) -> None:
+    items = render(cluster, SELECTS)
+    peers = only(items, "NetworkPolicy", "orbiter-redis")["spec"]["ingress"][0]["from"]
+    assert {"matchLabels": {"team": "yes"}} in [peer.get("namespaceSelector") for peer in peers]
+    bindings = [i for i in items if i["kind"] == "ValidatingAdmissionPolicyBinding"]
+    selected = [binding["spec"]["matchResources"]["namespaceSelector"] for binding in bindings]
+    assert selected[1] == {"matchLabels": {"team": "yes"}}
+    # A list of no namespaces is none, and not one that selects all.
+    items = render(cluster, SELECTS, "workers.namespaces=null", "adoption.namespace=team-b")
+    bindings = [i for i in items if i["kind"] == "ValidatingAdmissionPolicyBinding"]
+    assert [b["metadata"]["name"] for b in bindings] == [
+        "orbiter-system-orbiter-pod-template-labelled"
+    ]
+    peers = only(items, "NetworkPolicy", "orbiter-redis")["spec"]["ingress"][0]["from"]
+    assert len(peers) == 2
+    assert environment(items)["ORBITER_ADOPT_NAMESPACE"] == "team-b"
+
+
+def test_only_with_the_label_the_operator_has_rights_in_all_namespaces(cluster: Cluster) -> None:
+    name = "orbiter-system-orbiter-operator-namespaces"
+    assert name not in {found for _, found in named(render(cluster), "ClusterRole")}
+    items = render(cluster, SELECTS)
+    assert rights(only(items, "ClusterRole", "orbiter-system-orbiter-operator")) == RIGHTS
+    assert environment(items)["ORBITER_WATCH_NAMESPACES"] == ""
+    role = only(items, "ClusterRole", name)
+    assert rights(role) == {
+        ("", "namespaces"): {"list", "watch"},
+        ("", "secrets"): {"create", "patch"},
+        ("", "serviceaccounts"): {"list", "create", "patch", "delete"},
+        ("networking.k8s.io", "networkpolicies"): {"list", "create", "patch", "delete"},
+    }
+    bound = {
+        rule["resources"][0]: rule["resourceNames"]
+        for rule in role["rules"]
+        if {"patch", "delete"} & set(rule["verbs"])
+    }
+    assert bound == {
+        "secrets": OURS,
+        "serviceaccounts": ["orbiter-worker"],
+        "networkpolicies": ["orbiter-worker"],
+    }
+    assert all("resourceNames" in r for r in role["rules"] if "patch" in r["verbs"])

@@ -9,7 +9,7 @@ from support.cluster import Cluster, CommandError, Object
 
 from orbiter.cli.agent.loading import load_agent
 
-from .test_chart_render import CHART, named, only, render, rights
+from .test_chart_render import CHART, named, only, plan, render, rights
 
 pytestmark = pytest.mark.e2e
 
@@ -69,8 +69,8 @@ def test_settings_that_cannot_work_are_refused(
 
 def test_the_server_may_look_at_tasks_and_sessions_and_at_nothing_else(cluster: Cluster) -> None:
     items = render(cluster, *ON)
-    assert rights(only(items, "ClusterRole", "orbiter-system-orbiter-server")) == RIGHTS
-    assert "--namespace=*" in container(items)["args"]
+    assert rights(only(items, "Role", NAME)) == RIGHTS
+    assert "--namespace=default" in container(items)["args"]
     assert pod(items)["automountServiceAccountToken"]
     assert not only(items, "ServiceAccount", NAME)["automountServiceAccountToken"]
 
@@ -85,6 +85,12 @@ def test_it_looks_where_the_operator_does(cluster: Cluster) -> None:
         name == "orbiter-system-orbiter-server" for _, name in named(items, "ClusterRole")
     )
     assert "--namespace=team-a,team-b" in container(items)["args"]
+
+
+def test_where_any_namespace_may_be_labelled_it_looks_everywhere(cluster: Cluster) -> None:
+    items = render(cluster, *ON, "workers.namespaceSelector.matchLabels.team=yes")
+    assert rights(only(items, "ClusterRole", "orbiter-system-orbiter-server")) == RIGHTS
+    assert "--namespace=*" in container(items)["args"]
 
 
 def test_every_rule_of_the_server_says_why_it_is_there(cluster: Cluster) -> None:
@@ -136,12 +142,12 @@ def test_keys_and_token_come_from_secrets_only(cluster: Cluster) -> None:
         "OPENAI_API_KEY": {"secretKeyRef": {"name": "keys", "key": "openai"}},
         "OPENAI_BASE_URL": "http://models.example.com/v1",
     }
-    assert len(only(items, "Secret", f"{NAME}-token")["data"]["token"]) >= 43
+    assert plan(items)["orbiter-system", f"{NAME}-token"].passwords == ("token",)
 
 
 def test_a_token_of_ones_own_replaces_the_generated_one(cluster: Cluster) -> None:
     items = render(cluster, *TOKEN, "server.token.existingSecret=mine", "server.token.key=t")
-    assert f"{NAME}-token" not in {name for _, name in named(items, "Secret")}
+    assert f"{NAME}-token" not in {name for _, name in plan(items)}
     assert environment(items)["ORBITER_SERVER_TOKEN"] == {
         "secretKeyRef": {"name": "mine", "key": "t"}
     }
@@ -151,7 +157,7 @@ def test_people_are_judged_by_the_cluster_unless_one_token_is_wanted(cluster: Cl
     items = render(cluster, *ON)
     assert {"--auth=kubernetes", "--audience=orbiter-server"} <= set(container(items)["args"])
     assert "ORBITER_SERVER_TOKEN" not in environment(items)
-    assert f"{NAME}-token" not in {name for _, name in named(items, "Secret")}
+    assert f"{NAME}-token" not in {name for _, name in plan(items)}
     reviews = f"orbiter-system-{NAME}-reviews"
     assert rights(only(items, "ClusterRole", reviews)) == {
         ("authentication.k8s.io", "tokenreviews"): {"create"},
@@ -216,7 +222,7 @@ def test_prometheus_is_told_of_its_metrics_and_of_the_token_for_them(cluster: Cl
 
 
 def test_helm_says_how_to_open_the_page(cluster: Cluster) -> None:
-    # a name and a namespace that no release on this cluster has
+    # A name and a namespace that no release on this cluster has.
     words = ("install", "notes", str(CHART), "-n", "chart-notes", "--dry-run=client")
 
     def told(*settings: str) -> str:

@@ -1,12 +1,13 @@
 """What helm makes of TLS: one certificate, `rediss://` and the CA for all parts, and HTTPS."""
 
-import base64
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
 from support.cluster import Cluster, CommandError, Object
+
+from .test_chart_render import environment, plan
 
 pytestmark = pytest.mark.e2e
 
@@ -36,11 +37,6 @@ def pod(items: list[Object], kind: str, name: str) -> Object:
     return spec
 
 
-def data(items: list[Object], name: str) -> dict[str, str]:
-    secret = only(items, "Secret", name)["data"]
-    return {key: base64.b64decode(value).decode() for key, value in secret.items()}
-
-
 def volume(spec: Object, name: str) -> Object:
     [found] = [item for item in spec["volumes"] if item["name"] == name]
     secret: Object = found["secret"]
@@ -65,30 +61,40 @@ def test_redis_talks_tls_only(cluster: Cluster, settings: tuple[str, ...], secre
 
 
 def test_all_parts_have_a_url_with_tls_and_the_ca_beside_it(cluster: Cluster) -> None:
-    items = render(cluster, *GIVEN)
-    operator, workers = data(items, "orbiter-redis-operator"), data(items, "orbiter-redis")
-    assert operator["ca.crt"] == workers["ca.crt"] == "PEM"
-    for url in (operator["url"], workers["developer-url"]):
+    items = render(cluster, *GIVEN, "redis.users=Static")
+    told = plan(items)["default", "orbiter-redis"].texts
+    assert told["ca.crt"] == "PEM"
+    for url in (environment(items)["ORBITER_REDIS_URL"], told["developer-url"]):
         parts = urlsplit(url)
         assert (parts.scheme, parts.hostname) == ("rediss", "orbiter-redis.orbiter-system.svc")
         assert parts.query == "ssl_ca_certs=/etc/orbiter/redis/ca.crt"
     # Of a front end the chart knows neither the files nor which options its library takes.
-    assert (urlsplit(workers["chat-url"]).scheme, urlsplit(workers["chat-url"]).query) == (
-        "rediss",
-        "",
-    )
+    chat = urlsplit(told["chat-url"])
+    assert (chat.scheme, chat.query) == ("rediss", "")
+
+
+def test_a_ca_that_nobody_gives_is_taken_from_the_certificates_secret(cluster: Cluster) -> None:
+    items = render(cluster, *GIVEN[:2], "redis.users=Static")
+    told = plan(items)["default", "orbiter-redis"]
+    assert told.files == {"ca.crt": Path("/etc/orbiter/redis/ca.crt")}
+    source = {"secretName": "redis-certificate", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
+    assert volume(pod(items, "Deployment", "orbiter-operator"), "redis-ca") == source
+    job = pod(items, "Job", "orbiter-make-secrets")
+    assert volume(job, "redis-ca") == source | {"optional": True}
+    [container] = job["containers"]
+    assert container["volumeMounts"][0]["mountPath"] == "/etc/orbiter/redis"
 
 
 def test_the_operator_finds_the_ca_and_gives_workers_theirs(cluster: Cluster) -> None:
-    spec = pod(render(cluster, *GIVEN), "Deployment", "orbiter-operator")
+    items = render(cluster, *GIVEN)
+    spec = pod(items, "Deployment", "orbiter-operator")
     [container] = spec["containers"]
     variables = {item["name"]: item.get("value") for item in container["env"]}
     assert variables["ORBITER_REDIS_CA_KEY"] == "ca.crt"
     assert "redis-certificate" in str(variables["ORBITER_PROTECTED_SECRETS"]).split(",")
-    assert volume(spec, "redis-ca") == {
-        "secretName": "orbiter-redis-operator",
-        "items": [{"key": "ca.crt", "path": "ca.crt"}],
-    }
+    [ca] = [item for item in spec["volumes"] if item["name"] == "redis-ca"]
+    assert ca["configMap"] == {"name": "orbiter-redis-ca"}
+    assert only(items, "ConfigMap", "orbiter-redis-ca")["data"] == {"ca.crt": "PEM"}
     mount = {"name": "redis-ca", "mountPath": "/etc/orbiter/redis", "readOnly": True}
     assert mount in container["volumeMounts"]
 
@@ -115,10 +121,6 @@ def test_without_tls_nothing_of_it_is_there(cluster: Cluster) -> None:
         (("redis.tls.enabled=true", CA), "redis.tls.enabled without a certificate: name a Secret"),
         ((*ISSUED, "redis.tls.existingSecret=mine"), "both say where the certificate comes from"),
         ((*GIVEN, "redis.external.existingSecret=mine"), "say TLS in its URL, rediss://"),
-        (
-            ("redis.tls.enabled=true", "redis.tls.existingSecret=not-there"),
-            "the Secret not-there has no ca.crt here: add --set-file redis.tls.ca=ca.crt",
-        ),
     ],
 )
 def test_tls_that_cannot_work_is_refused_with_what_to_do(

@@ -58,6 +58,8 @@ def test_a_misspelt_value_is_refused(path: str) -> None:
         ("operator.logLevel", "verbose"),
         ("workers.namespaces", []),
         ("workers.namespaces", ["Team_A"]),
+        ("workers.namespaceSelector", {"matchLabels": {"team": "not a label"}}),
+        ("workers.namespaceSelector", {"matchExpressions": []}),
         ("workers.maxConcurrentJobs", 0),
         ("workers.allowedServiceAccountNames", ["a,b"]),
         ("workers.podTemplate.allow", ["volumes"]),

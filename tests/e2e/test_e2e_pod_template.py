@@ -160,7 +160,7 @@ def test_our_own_secrets_are_refused_in_the_fields_of_the_spec_too(world: World)
     told = tried(world, agent_task("thief", agent=agent))
     assert "spec.agent.env[A].valueFrom.secretKeyRef.name is 'orbiter-redis-auth', a Secret" in told
     git = {"url": "https://git.example.com/r.git"}
-    for secret in ("sh.helm.release.v1.orbiter.v1", "orbiter-redis-operator"):
+    for secret in ("sh.helm.release.v1.orbiter.v1", "orbiter-redis-auth"):
         workspace = {"git": git | {"credentialsSecretRef": {"name": secret}}}
         told = tried(world, agent_task("thief", workspace=workspace))
         assert f"spec.workspace.git.credentialsSecretRef.name is '{secret}'" in told

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from urllib.parse import urlsplit
 
 from support.world import NAMESPACE, SYSTEM, World, task
 
@@ -18,9 +19,14 @@ KEY = "sk-scripted-key"
 
 
 def redis_passwords(world: World) -> list[str]:
-    """Every password of the bundled Redis."""
+    """Every password of the bundled Redis, and what those of workers follow from."""
     data = world.cluster.get("secret", "orbiter-redis-auth", SYSTEM)["data"]
-    return [base64.b64decode(v).decode() for k, v in data.items() if k.endswith("-password")]
+    found = [base64.b64decode(value).decode() for value in data.values()]
+    for name in ("orbiter-redis", "orbiter-chat", "orbiter-producer"):
+        data = world.cluster.get("secret", name, NAMESPACE)["data"]
+        urls = [base64.b64decode(v).decode() for k, v in data.items() if k.endswith("-url")]
+        found += [str(urlsplit(url).password) for url in urls]
+    return found
 
 
 def test_the_agent_sees_its_own_key_and_nothing_else(world: World) -> None:

@@ -10,6 +10,7 @@ answered. `encode` says how objects are written, for what JSON of this process c
 
 import asyncio
 import json
+from base64 import b64encode
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
@@ -36,6 +37,8 @@ _KINDS = {
     "secrets": ("v1", "Secret"),
     "leases": ("coordination.k8s.io/v1", "Lease"),
     "namespaces": ("v1", "Namespace"),
+    "serviceaccounts": ("v1", "ServiceAccount"),
+    "networkpolicies": ("networking.k8s.io/v1", "NetworkPolicy"),
     "customresourcedefinitions": ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
 }
 
@@ -235,6 +238,9 @@ class FakeApi:
                 body["metadata"]["namespace"] = namespace
                 self.put(plural, body)
                 return self._answer(self.get(plural, namespace, body["metadata"]["name"]))
+        if request.content_type == "application/apply-patch+yaml":
+            assert body is not None
+            return self._apply(plural, namespace, name, body)
         if old is None:
             return _status(404, "NotFound", f'{plural} "{name}" not found')
         match request.method:
@@ -261,6 +267,19 @@ class FakeApi:
                 self.remove(plural, namespace, name)
                 return web.json_response({"kind": "Status", "status": "Success"})
         return _status(405, "MethodNotAllowed", request.method)
+
+    def _apply(self, plural: str, namespace: str, name: str, body: Object) -> web.Response:
+        """Server-side apply by one manager, who owns every field there is."""
+        if "data" in body or "stringData" in body:
+            texts = body.pop("stringData", {})
+            encoded = {key: b64encode(text.encode()).decode() for key, text in texts.items()}
+            body["data"] = (body.get("data") or {}) | encoded
+        if self.get(plural, namespace, name) is None:
+            body["metadata"]["namespace"] = namespace
+            self.put(plural, body)
+        else:
+            self.patch(plural, namespace, name, body)
+        return self._answer(self.get(plural, namespace, name))
 
     def _list(self, plural: str, namespace: str, selector: str) -> web.Response:
         items = [
@@ -301,8 +320,11 @@ class FakeApi:
                 for version, change, kind, obj in self.history[position:]:
                     since = version
                     place = obj["metadata"].get("namespace", "")
-                    if kind == plural and namespace in ("", place) and _selected(obj, selector):
-                        await response.write(self._line(change, obj))
+                    if kind == plural and namespace in ("", place):
+                        # What has lost the label is gone for who asks by it.
+                        told = change if _selected(obj, selector) else "DELETED"
+                        if told == change or change == "MODIFIED":
+                            await response.write(self._line(told, obj))
                 await wake.wait()
         except (ConnectionResetError, asyncio.CancelledError):
             pass

@@ -84,8 +84,7 @@ def session(kubectl: FakeKubectl, server: RedisServer) -> FakeKubectl:
 
 def secret(server: RedisServer, host: str = "orbiter-redis.orbiter-system.svc:6379") -> Any:
     url = server.url.replace(f"127.0.0.1:{server.port}", host)
-    data = {"chat-url": url, "developer-url": "redis://developer:x@somewhere"}
-    return an_object("Secret", "orbiter-redis", data=data)
+    return an_object("Secret", "orbiter-chat", data={"chat-url": url})
 
 
 def echo(worker: StubWorker, message: POWorkerInput) -> None:

@@ -150,13 +150,13 @@ def worker_id(name: str) -> str:
 @contextmanager
 def front_end(world: World) -> Iterator["Redis"]:
     """A Redis client with the rights of a chat front end."""
-    secret = world.cluster.get("secret", "orbiter-redis", NAMESPACE)
+    secret = world.cluster.get("secret", "orbiter-chat", NAMESPACE)
     url = urllib.parse.urlsplit(base64.b64decode(secret["data"]["chat-url"]).decode())
     with world.forward("service/orbiter-redis", 6379) as port:
         client = Redis(
             host="127.0.0.1",
             port=port,
-            username=url.username,
+            username=urllib.parse.unquote(url.username or ""),
             password=url.password,
             decode_responses=True,
             **PATIENT,

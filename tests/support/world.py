@@ -8,7 +8,6 @@ import base64
 import json
 import subprocess
 import time
-import urllib.parse
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -205,14 +204,14 @@ class World:
     @contextmanager
     def redis(self, *, text: bool = True) -> Iterator["Redis"]:
         """A Redis client with the operator's rights; without `text` it reads bytes."""
-        secret = self.cluster.get("secret", "orbiter-redis-operator", SYSTEM)
-        url = urllib.parse.urlsplit(base64.b64decode(secret["data"]["url"]).decode())
+        secret = self.cluster.get("secret", "orbiter-redis-auth", SYSTEM)
+        password = base64.b64decode(secret["data"]["operator-password"]).decode()
         with self.forward("service/orbiter-redis", 6379) as port:
             client = Redis(
                 host="127.0.0.1",
                 port=port,
-                username=url.username,
-                password=url.password,
+                username="operator",
+                password=password,
                 decode_responses=text,
                 **PATIENT,
             )

@@ -52,18 +52,18 @@ app.kubernetes.io/managed-by: orbiter
 {{/* Where adopted messages become AgentTasks; empty: nowhere. */}}
 {{- define "orbiter.adoption.namespace" -}}
 {{- if .Values.adoption.enabled -}}
-{{- .Values.adoption.namespace | default (first .Values.workers.namespaces) -}}
+{{- .Values.adoption.namespace | default (first (.Values.workers.namespaces | default list)) | default "" -}}
 {{- end -}}
 {{- end }}
 
 {{/* Secrets in the release's namespace that no worker may have, the rendered chart's among them. */}}
 {{- define "orbiter.protectedSecrets" -}}
 {{- $names := list (printf "sh.helm.release.v1.%s.*" .Release.Name) "orbiter-session-*" -}}
+{{- $names = concat $names (include "orbiter.namespace.secrets" . | splitList ",") -}}
 {{- with .Values.redis.external.existingSecret -}}
 {{- $names = append $names . -}}
 {{- else -}}
-{{- $redis := include "orbiter.redis.name" . -}}
-{{- $names = concat $names (list (printf "%s-auth" $redis) (printf "%s-operator" $redis)) -}}
+{{- $names = append $names (include "orbiter.redis.authSecret" .) -}}
 {{- if include "orbiter.redis.tls" $ -}}
 {{- $names = append $names (include "orbiter.redis.tlsSecret" $) -}}
 {{- end -}}
@@ -107,6 +107,9 @@ imagePullSecrets:
 {{- fail "redis.tls.existingSecret and redis.tls.certManager.issuerRef both say where the certificate comes from: leave one of them out" -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.redis.auth.existingSecret .Values.redis.external.existingSecret -}}
+{{- fail "redis.auth.existingSecret is for the bundled Redis and redis.external.existingSecret names another, whose URL has the password: leave redis.auth.existingSecret out" -}}
+{{- end -}}
 {{- with .Values.server -}}
 {{- if and .enabled (not .agents) (not .agentFiles.files) -}}
 {{- fail "server.enabled without an agent: describe one in server.agents, or name files in server.agentFiles" -}}
@@ -115,8 +118,15 @@ imagePullSecrets:
 {{- fail "server.agentFiles.files are keys of a ConfigMap: name it in server.agentFiles.configMap" -}}
 {{- end -}}
 {{- end -}}
+{{- $selector := include "orbiter.namespaceSelector" . -}}
+{{- if and $selector (eq .Values.redis.users "Static") -}}
+{{- fail "workers.namespaceSelector with redis.users=Static: nobody would make the Secrets of a namespace that gets the label; leave redis.users at Managed, or list the namespaces in workers.namespaces" -}}
+{{- end -}}
+{{- if and $selector .Values.watchNamespaces -}}
+{{- fail "workers.namespaceSelector and watchNamespaces: a namespace that gets the label would not be watched; leave watchNamespaces empty, or list the namespaces in workers.namespaces" -}}
+{{- end -}}
 {{- range $namespace := keys .Values.networkPolicy.egressByNamespace | sortAlpha -}}
-{{- if not (has $namespace $.Values.workers.namespaces) -}}
+{{- if not (or $selector (has $namespace $.Values.workers.namespaces)) -}}
 {{- fail (printf "networkPolicy.egressByNamespace has %q, where no worker can run: add it to workers.namespaces" $namespace) -}}
 {{- end -}}
 {{- end -}}
@@ -127,7 +137,7 @@ imagePullSecrets:
 {{- end -}}
 {{- end -}}
 {{- with include "orbiter.adoption.namespace" . -}}
-{{- if not (has . $.Values.workers.namespaces) -}}
+{{- if not (or $selector (has . $.Values.workers.namespaces)) -}}
 {{- fail (printf "adoption.namespace is %q, where no worker can run: add it to workers.namespaces" .) -}}
 {{- end -}}
 {{- end -}}

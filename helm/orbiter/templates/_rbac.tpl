@@ -34,3 +34,43 @@
   resources: [events]
   verbs: [create]
 {{- end }}
+
+{{/* What the operator does with Secrets where workers run, when it makes Redis' users. */}}
+{{- define "orbiter.operator.secretRules" -}}
+# A Secret for each session, with its worker's Redis URL. A create cannot be bound to a name.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create]
+# The URLs of the namespace's workers, front ends and producers. Who patches is answered with the whole
+# object, so these three it can read; no others.
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: [{{ .Values.workers.redisSecretName }}, {{ include "orbiter.namespace.secrets" . | replace "," ", " }}]
+  verbs: [patch]
+{{- end }}
+
+{{/* What it does to make a namespace with the label ready, and to take all of it away again. */}}
+{{- define "orbiter.operator.namespaceRules" -}}
+# Which namespaces have the label.
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [list, watch]
+# The workers' ServiceAccount. A create cannot be bound to a name; the list is of what is left to remove.
+- apiGroups: [""]
+  resources: [serviceaccounts]
+  verbs: [list, create]
+# The same, by its name.
+- apiGroups: [""]
+  resources: [serviceaccounts]
+  resourceNames: [{{ .Values.workers.serviceAccountName }}]
+  verbs: [patch, delete]
+# The workers' NetworkPolicy.
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [list, create]
+# The same, by its name.
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  resourceNames: [{{ .Values.workers.serviceAccountName }}]
+  verbs: [patch, delete]
+{{- end }}

@@ -1,5 +1,34 @@
+{{/* The Secret with Redis' passwords, and with the master key of those that the operator makes. */}}
+{{- define "orbiter.redis.authSecret" -}}
+{{- .Values.redis.auth.existingSecret | default (printf "%s-auth" (include "orbiter.redis.name" .)) -}}
+{{- end }}
+
+{{/* The users that the bundled Redis begins with, each with the key NAME-password in that Secret. */}}
+{{- define "orbiter.redis.users" -}}
+{{- $users := list "operator" "developer" -}}
+{{- if eq .Values.redis.users "Static" -}}
+{{- $users = append $users "po" -}}
+{{- end -}}
+{{- range .Values.workers.namespaces -}}
+{{- $users = append $users (printf "chat-%s" .) -}}
+{{- end -}}
+{{- toJson $users -}}
+{{- end }}
+
+{{/* Its host and database in URLs; `inside` adds where pods of ours find the CA's certificate. */}}
+{{- define "orbiter.redis.address" -}}
+{{ include "orbiter.redis.name" . }}.{{ .Release.Namespace }}.svc:6379/0
+{{- end }}
+{{- define "orbiter.redis.inside" -}}
+{{ include "orbiter.redis.address" . }}{{ if include "orbiter.redis.tls" . }}?ssl_ca_certs=/etc/orbiter/redis/ca.crt{{ end }}
+{{- end }}
+{{- define "orbiter.redis.scheme" -}}
+{{ eq (include "orbiter.redis.tls" .) "true" | ternary "rediss" "redis" }}
+{{- end }}
+
 {{/*
-The Redis users, one line each as in an ACL file; the password is given as its SHA-256.
+The Redis users, one line each as in an ACL file. PASSWORD stands for the SHA-256 of a password; Redis'
+container puts it in at its start, and leaves out who has none.
 
 Nobody can be `default`: it is off. It keeps its rights all the same, because Redis replays its
 append-only file in that user's name, and leaves out (with a line in its log) whatever transaction it
@@ -14,24 +43,23 @@ Sessions have users of their own, which the operator makes; with `redis.users: S
 `+@connection -@dangerous` is PING, HELLO, CLIENT SETINFO and the like, without CLIENT KILL and LIST.
 */}}
 {{- define "orbiter.redis.acl" -}}
-{{- $hashes := .hashes -}}
-{{- $values := .root.Values -}}
+{{- $values := .Values -}}
 {{- $managed := eq $values.redis.users "Managed" -}}
 {{- $connection := "+@connection -@dangerous -select -client|tracking +@transaction" -}}
 {{- $consume := "+xreadgroup +xack +xdel +xclaim +xpending +xrange +xinfo +xgroup|create +xgroup|delconsumer" -}}
 {{- $scripts := "+eval +evalsha +script|load +script|exists +fcall" -}}
 {{- $common := printf "-@all %s %s %s" $connection $consume $scripts -}}
 user default off resetpass sanitize-payload resetchannels ~* +@all
-user operator on #{{ $hashes.operator }} resetchannels ~worker:* ~agenttask:* {{ $common }} +xadd +xread +xlen +xtrim +xrevrange +rename +time +exists +expire +hget +hmget +hgetall +hset +hexists +hdel +client|unblock {{ if $managed }}+acl|setuser +acl|deluser +function|load +client|kill +client|list +info {{ end }}(+unlink ~worker:po:*)
-user developer on #{{ $hashes.developer }} resetchannels ~worker:developer:* ~worker:lifecycle ~agenttask:* {{ $common }} +exists +expire +type +ttl +get +set +hget +hset +hexists (+xadd ~worker:developer:output ~worker:developer:*:dead ~worker:lifecycle)
+user operator on PASSWORD resetchannels ~worker:* ~agenttask:* {{ $common }} +xadd +xread +xlen +xtrim +xrevrange +rename +time +exists +expire +hget +hmget +hgetall +hset +hexists +hdel +client|unblock {{ if $managed }}+acl|setuser +acl|deluser +function|load +client|kill +client|list +info {{ end }}(+unlink ~worker:po:*)
+user developer on PASSWORD resetchannels ~worker:developer:* ~worker:lifecycle ~agenttask:* {{ $common }} +exists +expire +type +ttl +get +set +hget +hset +hexists (+xadd ~worker:developer:output ~worker:developer:*:dead ~worker:lifecycle)
 {{- if not $managed }}
-user po on #{{ $hashes.po }} resetchannels ~worker:po:* ~worker:lifecycle ~session:* {{ $common }} +exists +expire +type +ttl +get +hget +hmget +hgetall +hset +hsetnx +hdel +hincrbyfloat +rpush +ltrim +lrange (+set ~worker:po:*:snapshot ~session:*) (+xadd ~worker:po:*:output ~worker:po:*:dead ~worker:lifecycle)
+user po on PASSWORD resetchannels ~worker:po:* ~worker:lifecycle ~session:* {{ $common }} +exists +expire +type +ttl +get +hget +hmget +hgetall +hset +hsetnx +hdel +hincrbyfloat +rpush +ltrim +lrange (+set ~worker:po:*:snapshot ~session:*) (+xadd ~worker:po:*:output ~worker:po:*:dead ~worker:lifecycle)
 {{- end }}
 {{- range $namespace := $values.workers.namespaces }}
 {{- $user := printf "chat-%s" $namespace }}
 {{- $po := printf "worker:po:%s.*" $namespace }}
-{{- $record := eq $namespace (include "orbiter.adoption.namespace" $.root) | ternary "[0-9-]*" (printf "%s:*" $namespace) }}
-user {{ $user }} on #{{ get $hashes $user }} resetchannels ~session:user:{{ $record }} -@all {{ $connection }} +exists +expire +get +set +hgetall (+xadd ~{{ $po }}:input) (+xread +xrange +xrevrange +xlen +hgetall +hget +hmget %R~{{ $po }}:output %R~{{ $po }}:state)
+{{- $record := eq $namespace (include "orbiter.adoption.namespace" $) | ternary "[0-9-]*" (printf "%s:*" $namespace) }}
+user {{ $user }} on PASSWORD resetchannels ~session:user:{{ $record }} -@all {{ $connection }} +exists +expire +get +set +hgetall (+xadd ~{{ $po }}:input) (+xread +xrange +xrevrange +xlen +hgetall +hget +hmget %R~{{ $po }}:output %R~{{ $po }}:state)
 {{- end }}
 {{- end }}
 
@@ -43,18 +71,6 @@ user {{ $user }} on #{{ get $hashes $user }} resetchannels ~session:user:{{ $rec
 {{/* The Secret with its certificate and key: yours, or the one that cert-manager writes. */}}
 {{- define "orbiter.redis.tlsSecret" -}}
 {{- .Values.redis.tls.existingSecret | default (printf "%s-tls" (include "orbiter.redis.name" .)) -}}
-{{- end }}
-
-{{/* The CA's certificate, for the namespaces of workers too: given, or read from that Secret. */}}
-{{- define "orbiter.redis.ca" -}}
-{{- include "orbiter.validate" . -}}
-{{- $secret := include "orbiter.redis.tlsSecret" . -}}
-{{- $made := (lookup "v1" "Secret" .Release.Namespace $secret).data | default dict -}}
-{{- $ca := .Values.redis.tls.ca | default (get $made "ca.crt" | b64dec) -}}
-{{- if not $ca -}}
-{{- fail (printf "redis.tls.enabled, and nobody knows the CA yet, since the Secret %s has no ca.crt here: add --set-file redis.tls.ca=ca.crt" $secret) -}}
-{{- end -}}
-{{- $ca -}}
 {{- end }}
 
 {{/* Key of the CA's certificate, beside the URLs in each Secret that has some; empty: there is none. */}}
@@ -79,7 +95,7 @@ tls-auth-clients no
 port 6379
 {{- end }}
 dir /data
-aclfile /etc/redis/users.acl
+aclfile /run/redis/users.acl
 # The append-only file alone is the durable copy. What was answered is on the disk, also when the
 # node dies; with everysec that would cost the last second.
 appendonly yes
@@ -99,6 +115,24 @@ maxmemory-clients 30%
 # not idle; what else our programs leave open they open again.
 timeout 120
 maxclients 40000
+{{- end }}
+
+{{/*
+How Redis' container begins: passwords are in a Secret and rights in the ConfigMap, so that an upgrade
+can change rights; the file that has both is in memory.
+*/}}
+{{- define "orbiter.redis.start" -}}
+set -eu
+umask 077
+while read -r word name state password rules; do
+  if [ "$password" = PASSWORD ]; then
+    [ -s "/etc/redis-passwords/$name" ] || continue
+    hash=$(sha256sum < "/etc/redis-passwords/$name")
+    password="#${hash%% *}"
+  fi
+  printf '%s\n' "$word $name $state $password $rules"
+done < /etc/redis/users.acl > /run/redis/users.acl
+exec redis-server /etc/redis/redis.conf
 {{- end }}
 
 {{/* PONG and nothing else: while Redis still reads its file it answers LOADING. */}}

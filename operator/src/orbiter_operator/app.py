@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import kopf
-import structlog
 from redis.asyncio import Redis
 
 from orbiter_operator.handlers import WatchState, run_kopf
@@ -22,12 +21,14 @@ from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.kopf_codec import Followed
 from orbiter_operator.kube.leader_election import Leader, LeaseLostError
 from orbiter_operator.kube.names import SELECTOR, Key
+from orbiter_operator.namespaces.reconcile import Namespaces
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.runtime.health import Health
 from orbiter_operator.runtime.metrics import OPERATOR_GAUGES, Metrics
 from orbiter_operator.runtime.reconciler import WORKERS, WorkQueue
 from orbiter_operator.runtime.supervisor import UNHURRIED_SECONDS, Part, Supervisor, Throttle, every
 from orbiter_operator.sessions.cache import KIND as SESSION
+from orbiter_operator.sessions.deployment import records_of
 from orbiter_operator.sessions.metrics import GAUGES as SESSION_GAUGES
 from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.reconcile import Sessions
@@ -37,7 +38,7 @@ from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
 from orbiter_operator.streams.tenants import Tenants
-from orbiter_operator.streams.users import RedisUsers
+from orbiter_operator.streams.users import NamespaceUsers, RedisUsers
 from orbiter_operator.tasks.cache import KIND as TASK
 from orbiter_operator.tasks.cache import TaskCache, TaskResync
 from orbiter_operator.tasks.capacity import Capacity
@@ -45,7 +46,6 @@ from orbiter_operator.tasks.executor import Executor
 from orbiter_operator.tasks.observe import Observer
 from orbiter_operator.tasks.reconcile import TaskMetrics, TaskReconciler
 
-log = structlog.get_logger(__name__)
 _STUCK_SECONDS = 120.0
 GAUGES = OPERATOR_GAUGES | SESSION_GAUGES
 _now = partial(datetime.now, UTC)
@@ -189,6 +189,14 @@ class Operator:
             every=settings.resync_seconds,
             dead=metrics.dead_letter,
         )
+        records = partial(records_of, defaults=defaults)
+        self._namespaces = Namespaces(
+            settings=settings,
+            kube=kube,
+            users=NamespaceUsers(self.users, keys=settings.keys, records=records),
+            allowed=leader.check,
+            measure=self._measured,
+        )
         self._watches = WatchState(AGENT_TASKS.plural, PO_SESSIONS.plural)
         self._supervisor = Supervisor(fatal=(LeaseLostError, kopf.LoginError))
         self._metrics = metrics
@@ -226,7 +234,7 @@ class Operator:
             **every(WORKERS, "reconcile", partial(self.queue.work, self._reconcile)),
         }
         if self.users.managed:
-            parts["redis users"] = self.users.run
+            parts |= {"redis users": self.users.run, **self._namespaces.parts()}
         if self._settings.adopt_namespace or self._settings.key_prefixes:
             parts["intake"] = self._intake.run
         await self._supervisor.run(parts)
@@ -243,6 +251,7 @@ class Operator:
     def _connected(self) -> None:
         self.queue.retry_now()
         self.sessions.queue.retry_now()
+        self._namespaces.queue.retry_now()
 
     def _measured(self, seconds: float, ok: bool) -> None:
         self._last_pass = time.monotonic()

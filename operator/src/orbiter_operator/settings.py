@@ -91,6 +91,25 @@ class Settings(BaseSettings):
             "/etc/orbiter/redis/ca.crt; empty mounts none"
         ),
     )
+    redis_ca_file: str = Field(
+        "/etc/orbiter/redis/ca.crt",
+        description="Where the operator finds that certificate, for the namespaces' Secrets",
+    )
+    worker_namespaces: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Namespaces that the chart has made ready for workers; the operator, when it "
+        "manages users, puts the Secrets with their URLs there; commas between",
+    )
+    namespace_selector: str = Field(
+        "",
+        description="Label selector of further such namespaces, which the operator makes ready "
+        "as a whole, for instance team=yes; empty: none",
+    )
+    namespace_objects: str = Field(
+        "/etc/orbiter/namespace",
+        description="Directory with the objects of such a namespace: namespace.json, and "
+        "namespace-NAME.json for one that has its own",
+    )
     worker_service_account: str = Field(
         "orbiter-worker", description="ServiceAccount of workers (no token is mounted)"
     )
@@ -166,7 +185,7 @@ class Settings(BaseSettings):
     )
 
     @field_validator(
-        *("watch_namespaces", "allowed_service_accounts", "protected_secrets"),
+        *("watch_namespaces", "worker_namespaces", "allowed_service_accounts", "protected_secrets"),
         *("pod_template_fields", "priority_classes", "runtime_classes"),
         mode="before",
     )

@@ -109,20 +109,37 @@ def test_a_way_to_redis_that_is_missing_is_explained(
     assert result.exit_code == 6
     assert "service/orbiter-redis in namespace orbiter-system failed" in result.stderr
     assert "unable to forward: pod is Pending; give a URL with --redis-url" in result.stderr
+    session.delete("Secret", "orbiter-chat")
     old = an_object(
         "Secret", "orbiter-redis", data={"developer-url": "redis://developer:x@somewhere"}
     )
     session.has(old)
     assert "has no key chat-url: the chart is older" in run("chat", "alice", stdin="x").stderr
     session.delete("Secret", "orbiter-redis")
-    assert "there is no Secret orbiter-redis in namespace" in run("chat", "alice", stdin="x").stderr
+    assert "there is no Secret orbiter-chat in namespace" in run("chat", "alice", stdin="x").stderr
+
+
+def test_where_the_operator_makes_no_users_the_url_is_beside_the_workers(
+    session: FakeKubectl, server: RedisServer
+) -> None:
+    session.delete("Secret", "orbiter-chat")
+    shared = secret(server)
+    shared["metadata"]["name"] = "orbiter-redis"
+    shared["data"]["developer-url"] = "redis://developer:x@somewhere"
+    session.has(shared)
+    worker = StubWorker(server.url)
+    worker.answers(echo)
+    try:
+        assert run("chat", "alice", "--once", "hi").stdout == "you said hi\n"
+    finally:
+        worker.end()
 
 
 def test_sentinels_inside_of_the_cluster_are_refused_with_what_to_do_instead(
     session: FakeKubectl,
 ) -> None:
     url = "redis+sentinel://chat:secret@redis.databases.svc:26379,two:26379/mymaster/0"
-    session.has(an_object("Secret", "orbiter-redis", data={"chat-url": url}))
+    session.has(an_object("Secret", "orbiter-chat", data={"chat-url": url}))
     result = run("chat", "alice", "--once", "hi")
     assert result.exit_code == 6
     said = " ".join(result.stderr.split())
@@ -153,7 +170,7 @@ def test_tls_through_a_port_forward_asks_for_the_name_of_the_service(
         (session.home / "redis-port").write_text(str(server.port))
         url = f"rediss://:secret@{IN_CLUSTER}:6379/0"
         data = {"chat-url": url, "ca.crt": certificates.ca.read_text()}
-        session.has(an_object("Secret", "orbiter-redis", data=data))
+        session.has(an_object("Secret", "orbiter-chat", data=data))
         worker = StubWorker(f"{server.url}&ssl_check_hostname=False")
         worker.answers(echo)
         try:

@@ -9,7 +9,6 @@ Measured on one machine: 0.36 ms of CPU a request here, 0.88 with `kubernetes.ai
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -21,6 +20,8 @@ from orbiter_operator.runtime.supervisor import Throttle
 
 Object = dict[str, Any]
 MERGE_PATCH = "application/merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+_APPLY = {"fieldManager": "orbiter", "force": "true"}
 _CONNECTIONS = 64
 
 
@@ -43,6 +44,9 @@ DEPLOYMENTS = Resource("/apis/apps/v1", "deployments")
 JOBS = Resource("/apis/batch/v1", "jobs")
 PODS = Resource("/api/v1", "pods")
 EVENTS = Resource("/api/v1", "events")
+NAMESPACES = Resource("/api/v1", "namespaces")
+SERVICE_ACCOUNTS = Resource("/api/v1", "serviceaccounts")
+NETWORK_POLICIES = Resource("/apis/networking.k8s.io/v1", "networkpolicies")
 SECRETS = Resource("/api/v1", "secrets")
 CONFIG_MAPS = Resource("/api/v1", "configmaps")
 LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
@@ -93,12 +97,7 @@ class Kube:
         self._session = aiohttp.ClientSession(connector=connector, timeout=self._timeout)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._session is not None:
             await self._session.close()
 
@@ -132,6 +131,11 @@ class Kube:
         path = resource.path(namespace, name)
         return await self._call("PATCH", "patch", resource, path, body=body)
 
+    async def apply(self, resource: Resource, namespace: str, body: Object) -> Object:
+        """Server-side apply: make the object, or give its fields these values; returns it."""
+        path = resource.path(namespace, body["metadata"]["name"])
+        return await self._call("PATCH", "patch", resource, path, params=_APPLY, body=body)
+
     async def patch_status(
         self, resource: Resource, namespace: str, name: str, body: Object
     ) -> Object:
@@ -144,14 +148,8 @@ class Kube:
     ) -> bool:
         """Delete an object and, in the background, its children.
 
-        Args:
-            resource: Its kind.
-            namespace: Its namespace.
-            name: Its name.
-            uid: Delete only this very object, not a successor of the same name.
-
-        Returns:
-            Whether there was such an object.
+        With `uid` only this very object, not a successor of the same name. Returns whether there
+        was such an object.
         """
         body: Object = {"propagationPolicy": "Background"}
         if uid:
@@ -240,7 +238,8 @@ class Kube:
         data = None
         if body is not None:
             data = _json(body)
-            headers["Content-Type"] = MERGE_PATCH if method == "PATCH" else "application/json"
+            kind = APPLY_PATCH if params is _APPLY else MERGE_PATCH
+            headers["Content-Type"] = kind if method == "PATCH" else "application/json"
         return await self._session.request(
             method,
             self._credentials.server + path,

@@ -21,8 +21,10 @@ from orbiter_contracts.redis_url import ClusterError, RedisUrl, RedisUrlError, r
 if TYPE_CHECKING:
     from redis import Redis
 
-SECRET: Final = "orbiter-redis"  # noqa: S105 - the name of one
-"""The chart's `workers.redisSecretName`, in each namespace that has sessions."""
+SECRET: Final = "orbiter-chat"  # noqa: S105 - the name of one
+"""The front ends' own Secret, which the operator puts into each namespace that has sessions."""
+SHARED_SECRET: Final = "orbiter-redis"  # noqa: S105 - the name of one
+"""Where their URL is if the operator makes no users: the chart's `workers.redisSecretName`."""
 CHAT_KEY: Final = "chat-url"
 _IN_CLUSTER: Final = re.compile(r"(?P<service>[^.]+)\.(?P<namespace>[^.]+)\.svc(\..+)?")
 _PORT: Final = re.compile(r"^Forwarding from 127\.0\.0\.1:(\d+) ")
@@ -142,29 +144,37 @@ def chat_access(kubectl: Kubectl) -> tuple[str, str | None]:
     Raises:
         CommandError: The Secret, its key, or the right to read it is missing.
     """
+    namespace = kubectl.namespace()
+    for secret in (SECRET, SHARED_SECRET):
+        url, other, ca = _read(kubectl, secret)
+        if url:
+            return _decoded(url), _decoded(ca) or None
+        if other:
+            raise CommandError(
+                f"Secret {secret} in namespace {namespace} has no key {CHAT_KEY}: the chart is"
+                f" older than this command; upgrade it, or {_OTHERWISE}",
+                ExitCode.UNREACHABLE,
+            )
+    raise CommandError(
+        f"there is no Secret {SECRET} in namespace {namespace}: is it in the chart's"
+        f" workers.namespaces, or has it the label of workers.namespaceSelector? Or {_OTHERWISE}",
+        ExitCode.UNREACHABLE,
+    )
+
+
+def _read(kubectl: Kubectl, secret: str) -> tuple[str, str, str]:
+    """The URL, the workers' one and the certificate of a Secret, encoded; empty when not there."""
     keys = (CHAT_KEY, "developer-url", r"ca\.crt")
     try:
         printed = kubectl.run(
-            *("get", "secret", SECRET, "--ignore-not-found"),
+            *("get", "secret", secret, "--ignore-not-found"),
             *("-o", "jsonpath=" + "{'|'}".join(f"{{.data.{key}}}" for key in keys)),
         )
     except CommandError as error:
         raise CommandError(f"{error}; {_OTHERWISE}", ExitCode.UNREACHABLE) from None
-    place = f"Secret {SECRET} in namespace {kubectl.namespace()}"
-    encoded, _, others = printed.strip().partition("|")
+    url, _, others = printed.strip().partition("|")
     other, _, ca = others.partition("|")
-    if encoded:
-        return _decoded(encoded), _decoded(ca) or None
-    if other:
-        raise CommandError(
-            f"{place} has no key {CHAT_KEY}: the chart is older than this command; upgrade it, or"
-            f" {_OTHERWISE}",
-            ExitCode.UNREACHABLE,
-        )
-    raise CommandError(
-        f"there is no {place}: is the namespace in the chart's workers.namespaces? Or {_OTHERWISE}",
-        ExitCode.UNREACHABLE,
-    )
+    return url, other, ca
 
 
 def _decoded(text: str) -> str:

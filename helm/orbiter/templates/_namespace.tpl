@@ -1,0 +1,74 @@
+{{/*
+What a namespace of workers has, as a YAML list: the chart applies it in workers.namespaces, and the
+operator, which also makes the Secrets, in each that workers.namespaceSelector selects. The latter are
+told no namespace in their metadata. Arguments: root, namespace (empty: any), labels.
+*/}}
+{{- define "orbiter.namespace.objects" -}}
+{{- $values := .root.Values -}}
+- apiVersion: v1
+  kind: ServiceAccount
+  metadata:
+    name: {{ $values.workers.serviceAccountName }}
+    {{- with .namespace }}
+    namespace: {{ . }}
+    {{- end }}
+    labels: {{- .labels | nindent 6 }}
+  # Agents run arbitrary commands: they get no identity at the API server.
+  automountServiceAccountToken: false
+  {{- with include "orbiter.pullSecrets" .root }}
+  {{- . | nindent 2 }}
+  {{- end }}
+{{- if $values.networkPolicy.enabled }}
+- apiVersion: networking.k8s.io/v1
+  kind: NetworkPolicy
+  metadata:
+    name: {{ $values.workers.serviceAccountName }}
+    {{- with .namespace }}
+    namespace: {{ . }}
+    {{- end }}
+    labels: {{- .labels | nindent 6 }}
+  spec:
+    podSelector:
+      matchLabels: {{- include "orbiter.worker.podLabels" .root | nindent 8 }}
+    policyTypes: [Ingress, Egress]
+    # Nobody calls a worker.
+    ingress: []
+    egress:
+      {{- include "orbiter.egress.dns" .root | nindent 6 }}
+      {{- include "orbiter.egress.redis" .root | nindent 6 }}
+      {{- with include "orbiter.egress.agents" .root | trim }}
+      {{- . | nindent 6 }}
+      {{- end }}
+      {{- with get $values.networkPolicy.egressByNamespace .egressOf }}
+      {{- include "orbiter.egress.rules" (dict "root" $.root "rules" .) | nindent 6 }}
+      {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The labels by which a namespace becomes one of workers, as k=v,k=v; empty: none does. */}}
+{{- define "orbiter.namespaceSelector" -}}
+{{- $labels := .Values.workers.namespaceSelector.matchLabels | default dict -}}
+{{- $terms := list -}}
+{{- range $key := keys $labels | sortAlpha -}}
+{{- $terms = append $terms (printf "%s=%s" $key (get $labels $key)) -}}
+{{- end -}}
+{{- join "," $terms -}}
+{{- end }}
+
+{{/* Namespaces that the operator watches, as a JSON list; an empty one: all, since any may get the label. */}}
+{{- define "orbiter.watched" -}}
+{{- $listed := ternary list .Values.workers.namespaces (ne (include "orbiter.namespaceSelector" .) "") -}}
+{{- .Values.watchNamespaces | default $listed | toJson -}}
+{{- end }}
+
+{{/* The files in which the operator finds these objects. */}}
+{{- define "orbiter.namespace.files" -}}
+{{- $labels := include "orbiter.selectorLabels" (dict "root" . "component" "worker") -}}
+namespace.json: {{ include "orbiter.namespace.objects" (dict "root" . "labels" $labels "egressOf" "") | fromYamlArray | toJson | quote }}
+{{- range $namespace := keys .Values.networkPolicy.egressByNamespace | sortAlpha }}
+namespace-{{ $namespace }}.json: {{ include "orbiter.namespace.objects" (dict "root" $ "labels" $labels "egressOf" $namespace) | fromYamlArray | toJson | quote }}
+{{- end }}
+{{- end }}
+
+{{/* Secrets that the operator puts there for front ends and producers, beside workers.redisSecretName. */}}
+{{- define "orbiter.namespace.secrets" -}}orbiter-chat,orbiter-producer{{- end }}

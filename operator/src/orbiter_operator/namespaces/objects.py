@@ -1,0 +1,124 @@
+"""What a namespace of workers consists of: the chart's objects, and the Secrets with Redis' URLs.
+
+The chart writes its objects, which are the same for all namespaces, into files: `namespace.json`,
+and `namespace-NAME.json` for a namespace that has its own. So they are said once, in the chart,
+whether the chart applies them (a namespace that its values list) or the operator (one with the
+label).
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from orbiter_operator.kube.client import NETWORK_POLICIES, SECRETS, SERVICE_ACCOUNTS, Resource
+from orbiter_operator.kube.names import APP_NAME, MANAGED_BY, MANAGER, OWN_LABELS, WORKER_APP
+from orbiter_operator.pods.template import DEVELOPER_KEY
+from orbiter_operator.streams.users import NamespaceURLs
+
+Object = dict[str, Any]
+CHAT_SECRET: Final = "orbiter-chat"  # noqa: S105 - the name of one
+"""Secret with the URL of a namespace's chat front ends, which no worker's pod mounts."""
+PRODUCER_SECRET: Final = "orbiter-producer"  # noqa: S105 - the name of one
+"""The same for who hands in tasks by themselves."""
+OPERATOR: Final = f"{OWN_LABELS}operator"
+OPERATOR_NAMESPACE: Final = f"{OWN_LABELS}operator-namespace"
+"""Labels of what an operator has applied: its Lease's name and namespace."""
+# In this order: there is no worker before its policies, which go when the last one has gone.
+_KINDS = {"NetworkPolicy": NETWORK_POLICIES, "ServiceAccount": SERVICE_ACCOUNTS}
+_CA_OPTION = "ssl_ca_certs"
+
+
+class NamespaceFiles:
+    """The chart's objects of a namespace, as they are in the files now.
+
+    Args:
+        directory: Where the files are.
+        labels: Further labels of each object.
+    """
+
+    def __init__(self, directory: Path, labels: dict[str, str]) -> None:
+        self._directory = directory
+        self._labels = labels
+
+    def objects(self, namespace: str) -> list[tuple[Resource, Object]]:
+        """The objects of one namespace, policies first.
+
+        Raises:
+            OSError: There is no such file.
+            ValueError: It is none of the chart's.
+        """
+        path = self._directory / f"namespace-{namespace}.json"
+        if not path.exists():
+            path = self._directory / "namespace.json"
+        found = json.loads(path.read_bytes())
+        kinds = [obj["kind"] for obj in found]
+        if not set(kinds) <= set(_KINDS):
+            unknown = ", ".join(sorted(set(kinds) - set(_KINDS)))
+            raise ValueError(f"{path} has {unknown}; only {' and '.join(_KINDS)} are for it")
+        order = list(_KINDS)
+        return [
+            (_KINDS[obj["kind"]], self._placed(obj, namespace))
+            for obj in sorted(found, key=lambda obj: order.index(obj["kind"]))
+        ]
+
+    def _placed(self, obj: Object, namespace: str) -> Object:
+        meta = obj["metadata"]
+        labels = (meta.get("labels") or {}) | self._labels
+        return obj | {"metadata": meta | {"namespace": namespace, "labels": labels}}
+
+
+class SecretNames(NamedTuple):
+    """How the Secrets of a namespace are called, and where the CA's certificate is in them."""
+
+    developer: str
+    ca_key: str = ""
+    chat: str = CHAT_SECRET
+    producer: str = PRODUCER_SECRET
+
+
+def secrets(
+    namespace: str, urls: NamespaceURLs, names: SecretNames, *, ca: str, owner: Object
+) -> list[tuple[Resource, Object]]:
+    """The Secrets with a namespace's URLs, each of whose readers is another.
+
+    Args:
+        namespace: The namespace.
+        urls: The URLs of its users.
+        names: How the Secrets are called.
+        ca: The certificate of Redis' CA; empty when there is none.
+        owner: The workers' ServiceAccount there, with which they go.
+    """
+    given = (
+        (names.developer, DEVELOPER_KEY, urls.developer),
+        # Where a front end keeps the certificate is its own affair.
+        (names.chat, "chat-url", _without_ca(urls.chat)),
+        (names.producer, "producer-url", _without_ca(urls.producer)),
+    )
+    beside = {names.ca_key: ca} if names.ca_key and ca else {}
+    meta = owner["metadata"]
+    reference = {"apiVersion": "v1", "kind": "ServiceAccount", "name": meta["name"]}
+    return [
+        (
+            SECRETS,
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {
+                    "name": name,
+                    "namespace": namespace,
+                    "labels": {MANAGED_BY: MANAGER, APP_NAME: WORKER_APP},
+                    "ownerReferences": [reference | {"uid": meta["uid"]}],
+                },
+                "type": "Opaque",
+                "stringData": {key: url} | beside,
+            },
+        )
+        for name, key, url in given
+    ]
+
+
+def _without_ca(url: str) -> str:
+    parts = urlsplit(url)
+    kept = [option for option in parse_qsl(parts.query) if option[0] != _CA_OPTION]
+    return urlunsplit(parts._replace(query=urlencode(kept)))

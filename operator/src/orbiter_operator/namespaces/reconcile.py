@@ -1,0 +1,228 @@
+"""Keeps each namespace in which tasks may run as it has to be, and tidies up a former one.
+
+A namespace is a tenant because the chart lists it, and then it has the chart's objects and gets the
+Secrets with Redis' URLs from here; or because it has the label, and then all comes from here.
+
+When the label goes, nothing new begins: the workers' ServiceAccount goes, and with it the Secrets.
+What runs ends by itself: as long as an agent is at work, its Redis user and its NetworkPolicies
+stay, because half a task is of no use to anybody, and an agent must never be without policies.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import structlog
+from redis.exceptions import RedisError
+
+from orbiter_operator.kube.client import (
+    NAMESPACES,
+    NETWORK_POLICIES,
+    PODS,
+    SERVICE_ACCOUNTS,
+    TRANSPORT_ERRORS,
+    ApiError,
+    Kube,
+    RefusedError,
+    Resource,
+)
+from orbiter_operator.kube.informer import Informer
+from orbiter_operator.kube.names import APP_NAME, MANAGED_BY, MANAGER, WORKER_APP
+from orbiter_operator.namespaces.objects import (
+    OPERATOR,
+    OPERATOR_NAMESPACE,
+    NamespaceFiles,
+    SecretNames,
+    secrets,
+)
+from orbiter_operator.runtime.reconciler import WorkQueue
+from orbiter_operator.runtime.supervisor import Part, every
+from orbiter_operator.settings import Settings
+from orbiter_operator.streams.users import NamespaceUsers
+
+log = structlog.get_logger(__name__)
+Object = dict[str, Any]
+WORKERS_AT_ONCE = 4
+LEAVING_SECONDS = 5.0
+"""After how long is looked again whether the last worker of a former tenant has ended."""
+_WORKERS = f"{MANAGED_BY}={MANAGER},{APP_NAME}={WORKER_APP}"
+_PASSING = (ApiError, RefusedError, RedisError, OSError, ValueError, *TRANSPORT_ERRORS)
+
+
+class LabelledNamespaces:
+    """The namespaces that have the label now, as an informer tells it.
+
+    Args:
+        enqueue: Called with the name of each that comes or goes.
+    """
+
+    def __init__(self, enqueue: Callable[[str], None]) -> None:
+        self._enqueue = enqueue
+        self._seen: dict[str, tuple[str, int]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._seen
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._seen))
+
+    def put(self, obj: Object) -> None:
+        """A namespace has the label; one that is being deleted is as if it had lost it."""
+        meta = obj["metadata"]
+        if meta.get("deletionTimestamp"):
+            self.remove(obj)
+            return
+        known = self._seen.get(meta["name"])
+        self._seen[meta["name"]] = (meta["uid"], int(meta["resourceVersion"]))
+        if known is None or known[0] != meta["uid"]:
+            self._enqueue(meta["name"])
+
+    def remove(self, obj: Object) -> None:
+        """It has it no more, or is gone."""
+        name = obj["metadata"]["name"]
+        if self._seen.pop(name, None):
+            self._enqueue(name)
+
+    def missing_from(self, listed: set[str], version: int) -> list[Object]:
+        """Those held here that a list taken at `version` does not have."""
+        return [
+            {"metadata": {"name": name, "uid": uid}}
+            for name, (uid, seen) in self._seen.items()
+            if uid not in listed and seen <= version
+        ]
+
+
+class Namespaces:
+    """The namespaces' side of the active operator.
+
+    Args:
+        settings: What the environment says.
+        kube: The API client.
+        users: Lets a namespace's users into Redis.
+        allowed: Raises unless this replica is the active one.
+        measure: Called with the seconds a pass took and whether it succeeded.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        kube: Kube,
+        users: NamespaceUsers,
+        allowed: Callable[[], None],
+        measure: Callable[[float, bool], None],
+    ) -> None:
+        self._settings = settings
+        self._kube = kube
+        self._users = users
+        self._allowed = allowed
+        self._measure = measure
+        ours = {OPERATOR: settings.lease_name, OPERATOR_NAMESPACE: settings.lease_namespace}
+        self._files = NamespaceFiles(Path(settings.namespace_objects), ours | {MANAGED_BY: MANAGER})
+        self._ours = ",".join(f"{key}={value}" for key, value in ours.items())
+        self._names = SecretNames(settings.redis_secret_name, settings.redis_ca_key)
+        self.queue: WorkQueue[str] = WorkQueue(time.monotonic)
+        self.labelled = LabelledNamespaces(self.queue.add)
+        self._informer = Informer(
+            kube, NAMESPACES, self.labelled, namespaces=(), selector=settings.namespace_selector
+        )
+
+    def parts(self) -> dict[str, Part]:
+        """What runs side by side where the operator makes users."""
+        parts: dict[str, Part] = {
+            "namespaces": self._resync,
+            **every(WORKERS_AT_ONCE, "namespace", lambda: self.queue.work(self.reconcile)),
+        }
+        if self._settings.namespace_selector:
+            parts["labels of namespaces"] = self._informer.follow
+        return parts
+
+    async def compare(self) -> None:
+        """Have every namespace reconciled that is or was a tenant.
+
+        Raises:
+            ApiError: The API server refused.
+        """
+        names = set(self._settings.worker_namespaces)
+        if self._settings.namespace_selector:
+            await self._informer.compare()
+            names |= set(self.labelled) | await self._applied()
+        for name in sorted(names):
+            self.queue.add(name)
+
+    async def reconcile(self, name: str) -> bool:
+        """Reconcile one namespace; returns whether it is done for now."""
+        began = time.perf_counter()
+        self._allowed()
+        try:
+            if name in self._settings.worker_namespaces or name in self.labelled:
+                await self._admit(name)
+            else:
+                await self._dismiss(name)
+            problem = ""
+        except _PASSING as error:
+            problem = f"{type(error).__name__}: {error}"
+        except Exception:
+            # A bug must not end the operator, nor the other namespaces: this one is tried again.
+            log.exception("reconcile failed", namespace=name)
+            problem = "bug"
+        if problem:
+            backoff = self.queue.failed(name)
+            log.warning("will try again", namespace=name, seconds=backoff, error=problem)
+        else:
+            self.queue.succeeded(name)
+        self._measure(time.perf_counter() - began, not problem)
+        return not problem
+
+    async def _admit(self, name: str) -> None:
+        urls = await self._users.admit(name)
+        account = self._settings.worker_service_account
+        if name in self._settings.worker_namespaces:
+            owner = await self._kube.get(SERVICE_ACCOUNTS, name, account)
+        else:
+            for resource, obj in self._files.objects(name):
+                applied = await self._kube.apply(resource, name, obj)
+            owner = applied
+        ca = Path(self._settings.redis_ca_file).read_text() if self._names.ca_key else ""
+        for resource, obj in secrets(name, urls, self._names, ca=ca, owner=owner):
+            await self._kube.apply(resource, name, obj)
+
+    async def _dismiss(self, name: str) -> None:
+        accounts = await self._named(SERVICE_ACCOUNTS, name)
+        for account in accounts:
+            await self._kube.delete(SERVICE_ACCOUNTS, name, account)
+        pods, _ = await self._kube.list(PODS, name, selector=_WORKERS)
+        if any(map(_runs, pods)):
+            self.queue.requeue_at(name, time.monotonic() + LEAVING_SECONDS)
+            return
+        await self._users.dismiss(name)
+        for policy in await self._named(NETWORK_POLICIES, name):
+            await self._kube.delete(NETWORK_POLICIES, name, policy)
+        log.info("namespace is no tenant any more", namespace=name)
+
+    async def _named(self, resource: Resource, name: str) -> list[str]:
+        found, _ = await self._kube.list(resource, name, selector=self._ours)
+        return [obj["metadata"]["name"] for obj in found]
+
+    async def _applied(self) -> set[str]:
+        """Namespaces in which this operator, or the one before it, has applied something."""
+        found: list[Object] = []
+        for resource in (SERVICE_ACCOUNTS, NETWORK_POLICIES):
+            found += (await self._kube.list(resource, selector=self._ours))[0]
+        return {obj["metadata"]["namespace"] for obj in found}
+
+    async def _resync(self) -> None:
+        while True:
+            await self.compare()
+            await asyncio.sleep(self._settings.resync_seconds)
+
+
+def _runs(pod: Object) -> bool:
+    """Whether something of a tenant's is at work in a pod: one that only waits has no rights."""
+    status = pod.get("status") or {}
+    began = status.get("initContainerStatuses") or ()
+    return status.get("phase") == "Running" or any(
+        "running" in (container.get("state") or {}) for container in began
+    )

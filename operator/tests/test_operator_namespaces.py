@@ -1,0 +1,344 @@
+"""Namespaces in which tasks may run: what they get, from whom, and what goes with their label."""
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+from support.eventually import eventually
+from support.fake_api import FakeApi, Object, RefusedRequestError
+from support.redis_server import RedisServer
+
+from orbiter_contracts.queues import BARE
+from orbiter_operator.kube.client import Kube
+from orbiter_operator.kube.leader_election import LeaseLostError
+from orbiter_operator.namespaces.reconcile import Namespaces
+from orbiter_operator.runtime.supervisor import run_concurrently
+from orbiter_operator.settings import Settings
+from orbiter_operator.streams.users import NamespaceUsers, RedisUsers
+
+pytestmark = pytest.mark.integration
+
+LISTED, LABELLED = "team-a", "team-b"
+LABEL = {"orbiter.dev/tenant": "true"}
+POLICY = {
+    "apiVersion": "networking.k8s.io/v1",
+    "kind": "NetworkPolicy",
+    "metadata": {"name": "orbiter-worker", "labels": {"app.kubernetes.io/managed-by": "Helm"}},
+    "spec": {"podSelector": {}},
+}
+ACCOUNT = {
+    "apiVersion": "v1",
+    "kind": "ServiceAccount",
+    "metadata": {"name": "orbiter-worker"},
+    "automountServiceAccountToken": False,
+}
+WORKER = {"app.kubernetes.io/managed-by": "orbiter", "app.kubernetes.io/name": "agent-worker"}
+SECRETS = {"orbiter-redis": "developer-url", "orbiter-chat": "chat-url"}
+SECRETS |= {"orbiter-producer": "producer-url"}
+
+
+class Tenants:
+    """A fake cluster, a real Redis, and the part of the operator between them."""
+
+    def __init__(self, api: FakeApi, kube: Kube, server: RedisServer, directory: Path) -> None:
+        self.api = api
+        self.kube = kube
+        self.server = server
+        self.directory = directory
+        self.redis: Redis = Redis.from_url(server.url, decode_responses=True)
+        self.seconds: list[bool] = []
+        self.write(ACCOUNT, POLICY)
+        self.operator = self.made()
+
+    def made(self, **settings: Any) -> Namespaces:
+        """The part as it is after a start."""
+        given = Settings(
+            **{
+                "redis_url": self.server.url,
+                "redis_master_key": "master",
+                "worker_namespaces": (LISTED,),
+                "namespace_selector": "orbiter.dev/tenant=true",
+                "namespace_objects": str(self.directory),
+                "lease_namespace": "orbiter-system",
+            }
+            | settings
+        )
+        users = RedisUsers(self.redis, url=given.redis_url, master_key=given.redis_master_key)
+        self.users = NamespaceUsers(users, keys=given.keys, records=BARE.session_records)
+        return Namespaces(
+            settings=given,
+            kube=self.kube,
+            users=self.users,
+            allowed=lambda: None,
+            measure=lambda seconds, ok: self.seconds.append(ok),
+        )
+
+    def write(self, *objects: Object, name: str = "namespace.json") -> None:
+        (self.directory / name).write_text(json.dumps(objects))
+
+    def namespace(self, name: str, **labels: str) -> None:
+        known = self.api.get("namespaces", "", name) or {"metadata": {}}
+        same = {"uid": known["metadata"]["uid"]} if known["metadata"] else {}
+        self.api.put("namespaces", {"metadata": {"name": name, "labels": labels, **same}})
+
+    def pod(self, namespace: str, **status: Any) -> None:
+        meta = {"name": "worker", "namespace": namespace, "labels": WORKER}
+        self.api.put("pods", {"metadata": meta, "status": status})
+
+    def named(self, plural: str, namespace: str) -> set[str]:
+        return {name for place, name in self.api.objects[plural] if place == namespace}
+
+    def url(self, namespace: str, secret: str) -> str:
+        found = self.api.get("secrets", namespace, secret)
+        assert found is not None
+        return base64.b64decode(found["data"][SECRETS[secret]]).decode()
+
+    async def lets_in(self, url: str) -> bool:
+        client: Redis = Redis.from_url(url)
+        try:
+            return bool(await client.ping())
+        except RedisError:
+            return False
+        finally:
+            await client.aclose()
+
+    async def settle(self) -> None:
+        """Reconcile what a comparison finds, and what comes of that."""
+        await self.operator.compare()
+        while len(self.operator.queue):
+            name = self.operator.queue._ready.popleft()
+            self.operator.queue._queued.discard(name)
+            await self.operator.reconcile(name)
+
+
+@pytest.fixture
+async def tenants(
+    api: FakeApi, kube: Kube, own_redis_server: RedisServer, tmp_path: Path
+) -> AsyncIterator[Tenants]:
+    made = Tenants(api, kube, own_redis_server, tmp_path)
+    made.namespace(LISTED)
+    made.api.put("serviceaccounts", {"metadata": {"name": "orbiter-worker", "namespace": LISTED}})
+    made.namespace(LABELLED, **LABEL)
+    made.namespace("nobodys")
+    yield made
+    await made.redis.aclose()
+
+
+async def test_each_kind_of_user_finds_its_url_in_a_secret_of_its_own(tenants: Tenants) -> None:
+    await tenants.settle()
+    for namespace in (LISTED, LABELLED):
+        assert tenants.named("secrets", namespace) == set(SECRETS)
+        urls = [tenants.url(namespace, secret) for secret in SECRETS]
+        for user, url in zip("wcp", urls, strict=True):
+            assert f"//{user}%3A{namespace}:" in url
+            assert await tenants.lets_in(url)
+    assert tenants.named("secrets", "nobodys") == set()
+
+
+async def test_a_listed_namespace_has_the_charts_objects_and_a_labelled_one_the_operators(
+    tenants: Tenants,
+) -> None:
+    await tenants.settle()
+    assert tenants.named("networkpolicies", LISTED) == set()
+    policy = tenants.api.get("networkpolicies", LABELLED, "orbiter-worker")
+    assert policy is not None
+    assert policy["spec"] == POLICY["spec"]
+    assert policy["metadata"]["labels"] == {
+        "app.kubernetes.io/managed-by": "orbiter",
+        "orbiter.dev/operator": "orbiter-operator",
+        "orbiter.dev/operator-namespace": "orbiter-system",
+    }
+    account = tenants.api.get("serviceaccounts", LABELLED, "orbiter-worker")
+    assert account is not None
+    assert account["automountServiceAccountToken"] is False
+
+
+async def test_there_is_no_service_account_before_the_policies(tenants: Tenants) -> None:
+    await tenants.settle()
+    made = [
+        plural
+        for _, _, plural, obj in tenants.api.history
+        if obj["metadata"].get("namespace") == LABELLED
+    ]
+    assert made == ["networkpolicies", "serviceaccounts", *["secrets"] * 3]
+
+
+async def test_the_secrets_go_with_the_service_account(tenants: Tenants) -> None:
+    await tenants.settle()
+    for namespace in (LISTED, LABELLED):
+        account = tenants.api.get("serviceaccounts", namespace, "orbiter-worker")
+        secret = tenants.api.get("secrets", namespace, "orbiter-chat")
+        assert account is not None
+        assert secret is not None
+        [owner] = secret["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"]) == ("ServiceAccount", account["metadata"]["uid"])
+
+
+async def test_a_namespace_may_have_objects_of_its_own(tenants: Tenants) -> None:
+    wider = POLICY | {"spec": {"podSelector": {}, "egress": [{}]}}
+    tenants.write(ACCOUNT, wider, name=f"namespace-{LABELLED}.json")
+    await tenants.settle()
+    policy = tenants.api.get("networkpolicies", LABELLED, "orbiter-worker")
+    assert policy is not None
+    assert policy["spec"]["egress"] == [{}]
+
+
+async def test_other_kinds_of_objects_are_refused(tenants: Tenants) -> None:
+    tenants.write(ACCOUNT, {"kind": "RoleBinding", "metadata": {"name": "x"}})
+    await tenants.settle()
+    assert tenants.named("serviceaccounts", LABELLED) == set()
+    assert sorted(tenants.seconds) == [False, True]
+
+
+async def test_the_ca_stands_beside_the_urls_and_in_none_of_a_front_ends_options(
+    tenants: Tenants, tmp_path: Path
+) -> None:
+    (tmp_path / "ca.crt").write_text("PEM")
+    url = f"{tenants.server.url}?ssl_ca_certs=/etc/orbiter/redis/ca.crt&timeout=5"
+    tenants.operator = tenants.made(
+        redis_url=url.replace("redis://", "rediss://"),
+        redis_ca_key="ca.crt",
+        redis_ca_file=str(tmp_path / "ca.crt"),
+    )
+    await tenants.settle()
+    for secret in SECRETS:
+        found = tenants.api.get("secrets", LISTED, secret)
+        assert found is not None
+        assert base64.b64decode(found["data"]["ca.crt"]) == b"PEM"
+    assert tenants.url(LISTED, "orbiter-redis").endswith(
+        "?ssl_ca_certs=/etc/orbiter/redis/ca.crt&timeout=5"
+    )
+    assert tenants.url(LISTED, "orbiter-chat").endswith("?timeout=5")
+
+
+async def test_when_the_label_goes_everything_goes(tenants: Tenants) -> None:
+    await tenants.settle()
+    urls = [tenants.url(LABELLED, secret) for secret in SECRETS]
+    tenants.namespace(LABELLED)
+    await tenants.settle()
+    assert tenants.named("serviceaccounts", LABELLED) == set()
+    assert tenants.named("networkpolicies", LABELLED) == set()
+    assert not any([await tenants.lets_in(url) for url in urls])
+    assert await tenants.lets_in(tenants.url(LISTED, "orbiter-redis"))
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"phase": "Running"},
+        {"phase": "Pending", "initContainerStatuses": [{"state": {"running": {}}}]},
+    ],
+)
+async def test_an_agent_at_work_keeps_its_policies_and_its_user_and_nothing_new_begins(
+    tenants: Tenants, status: Object
+) -> None:
+    await tenants.settle()
+    url = tenants.url(LABELLED, "orbiter-redis")
+    tenants.pod(LABELLED, **status)
+    tenants.namespace(LABELLED)
+    await tenants.settle()
+    assert tenants.named("serviceaccounts", LABELLED) == set()
+    assert tenants.named("networkpolicies", LABELLED) == {"orbiter-worker"}
+    assert await tenants.lets_in(url)
+    tenants.pod(LABELLED, phase="Succeeded")
+    await tenants.settle()
+    assert tenants.named("networkpolicies", LABELLED) == set()
+    assert not await tenants.lets_in(url)
+
+
+async def test_a_label_that_went_while_no_operator_looked_is_noticed(tenants: Tenants) -> None:
+    await tenants.settle()
+    tenants.namespace(LABELLED)
+    tenants.operator = tenants.made()
+    await tenants.settle()
+    assert tenants.named("networkpolicies", LABELLED) == set()
+
+
+async def test_a_namespace_that_is_deleted_takes_its_users_with_it(tenants: Tenants) -> None:
+    await tenants.settle()
+    url = tenants.url(LABELLED, "orbiter-redis")
+    found = tenants.api.get("namespaces", "", LABELLED)
+    assert found is not None
+    found["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    tenants.api.put("namespaces", found)
+    await tenants.settle()
+    assert not await tenants.lets_in(url)
+
+
+async def test_another_installations_objects_are_left_alone(tenants: Tenants) -> None:
+    await tenants.settle()
+    tenants.namespace(LABELLED)
+    tenants.operator = tenants.made(lease_namespace="elsewhere")
+    await tenants.settle()
+    assert tenants.named("networkpolicies", LABELLED) == {"orbiter-worker"}
+
+
+async def test_without_a_selector_nobody_looks_at_namespaces(tenants: Tenants) -> None:
+    tenants.operator = tenants.made(namespace_selector="")
+    await tenants.settle()
+    assert tenants.named("secrets", LABELLED) == set()
+    assert tenants.named("secrets", LISTED) == set(SECRETS)
+    assert "labels of namespaces" not in tenants.operator.parts()
+    assert ("list", "namespaces") not in tenants.api.requests
+
+
+async def test_a_namespace_that_gets_the_label_is_ready_at_once(tenants: Tenants) -> None:
+    parts = {name: part() for name, part in tenants.operator.parts().items()}
+    async with _running(parts):
+        await eventually(lambda: tenants.named("secrets", LABELLED) == set(SECRETS))
+        tenants.namespace("new", **LABEL)
+        await eventually(lambda: tenants.named("secrets", "new") == set(SECRETS))
+        tenants.namespace("new")
+        await eventually(lambda: tenants.named("networkpolicies", "new") == set())
+        tenants.namespace("new", **LABEL)
+        await eventually(lambda: tenants.named("networkpolicies", "new") == {"orbiter-worker"})
+
+
+async def test_what_the_api_server_refuses_is_tried_again(tenants: Tenants) -> None:
+    async def before(verb: str, plural: str, body: Object | None) -> None:
+        if plural == "secrets":
+            raise RefusedRequestError(403, "Forbidden", "no")
+
+    tenants.api.before = before
+    await tenants.settle()
+    assert tenants.seconds == [False, False]
+
+
+async def test_an_object_that_makes_no_sense_is_tried_again_and_ends_nothing(
+    tenants: Tenants,
+) -> None:
+    tenants.write({"kind": "ServiceAccount"})
+    await tenants.settle()
+    assert sorted(tenants.seconds) == [False, True]
+
+
+async def test_a_replica_that_lost_the_lease_changes_nothing(tenants: Tenants) -> None:
+    def lost() -> None:
+        raise LeaseLostError("another one is active")
+
+    tenants.operator._allowed = lost
+    with pytest.raises(LeaseLostError):
+        await tenants.settle()
+    assert tenants.named("secrets", LISTED) == set()
+
+
+class _running:  # noqa: N801 - used like a function
+    """Runs parts until the block ends."""
+
+    def __init__(self, parts: dict[str, Any]) -> None:
+        self._parts = parts
+
+    async def __aenter__(self) -> None:
+        self._task = asyncio.create_task(run_concurrently(self._parts))
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task

@@ -1,0 +1,74 @@
+"""A label makes a namespace one of the workers', and takes it away again."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.world import SYSTEM, World, busy, echo_task, task
+
+from .conftest import DOORS, credentials
+
+CHART = Path(__file__).resolve().parents[2] / "helm" / "orbiter"
+NAME = "e2e-labelled"
+LABEL = "orbiter.dev/e2e"
+SECRETS = {"orbiter-redis", "orbiter-chat", "orbiter-producer"}
+ACCOUNT = POLICY = "orbiter-worker"
+
+
+@pytest.fixture(scope="module")
+def selecting(world: World) -> Iterator[str]:
+    """An installation that looks for the label, and a namespace without it."""
+    values = {
+        "watchNamespaces": [],
+        "workers.namespaceSelector": {"matchLabels": {LABEL: "yes"}},
+        f"networkPolicy.egressByNamespace.{NAME}": DOORS["default"],
+    }
+    flags = (
+        word
+        for name, value in values.items()
+        for word in ("--set-json", f"{name}={json.dumps(value)}")
+    )
+    timeout = ("--wait", "--timeout", "120s")
+    words = ("upgrade", "orbiter", str(CHART), "-n", SYSTEM, "--reuse-values", "--skip-crds")
+    world.cluster.helm(*words, *flags, *timeout)
+    try:
+        with world.cluster.namespace(NAME):
+            credentials(world, NAME)
+            yield NAME
+    finally:
+        world.cluster.helm("rollback", "orbiter", "-n", SYSTEM, *timeout)
+
+
+def label(world: World, value: str) -> None:
+    world.kubectl("label", "namespace", NAME, f"{LABEL}{value}", "--overwrite")
+
+
+def has(world: World, kind: str, *names: str) -> bool:
+    return all(world.cluster.find(kind, name, NAME) for name in names)
+
+
+def test_nothing_begins_without_the_label_and_what_runs_ends_when_it_goes(
+    world: World, selecting: str
+) -> None:
+    assert not has(world, "serviceaccount", ACCOUNT)
+    label(world, "=yes")
+    world.until("its Secrets", lambda: has(world, "secret", *SECRETS))
+    assert has(world, "networkpolicy", POLICY)
+    world.apply(echo_task("early", namespace=NAME))
+    world.wait("early", "Completed", namespace=NAME)
+
+    prompt = f"[[bash: timeout 20 {busy(71)}; true]]\n[[result]]"
+    world.apply(task("under-way", prompt, namespace=NAME))
+    world.wait("under-way", "Running", namespace=NAME)
+    label(world, "-")
+    world.until("no ServiceAccount", lambda: not has(world, "serviceaccount", ACCOUNT))
+    assert has(world, "networkpolicy", POLICY)
+    world.apply(echo_task("late", namespace=NAME))
+    assert world.wait("under-way", namespace=NAME)["phase"] == "Completed"
+    world.until("no policy", lambda: not has(world, "networkpolicy", POLICY))
+    world.until("no Secret", lambda: not any(has(world, "secret", name) for name in SECRETS))
+    assert world.status("late", NAME)["phase"] == "Pending"
+
+    label(world, "=yes")
+    world.wait("late", "Completed", namespace=NAME)
