@@ -229,6 +229,21 @@ def test_null_in_the_users_template_removes_ours():
     assert "fsGroup" not in pod_spec(podTemplate=template)["securityContext"]
 
 
+@pytest.mark.parametrize(
+    "resources", [None, {"limits": None}, {"limits": {"memory": None}}, {"requests": {"cpu": "1"}}]
+)
+def test_null_in_the_users_template_does_not_remove_a_limit(resources):
+    defaults = DEFAULTS._replace(
+        resources={"requests": {"memory": "256Mi"}, "limits": {"memory": "2Gi"}}
+    )
+    worker = {"name": "worker", "resources": resources}
+    task = spec(podTemplate={"spec": {"containers": [worker]}})
+    job = build_job(observed(spec=task), 1, "7-0", defaults)
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["limits"] == {"memory": "2Gi"}
+    assert container["resources"]["requests"]["memory"] == "256Mi"
+
+
 def test_building_a_job_changes_neither_the_spec_nor_the_defaults():
     before = spec(podTemplate={"spec": {"containers": [{"name": "worker", "env": []}]}})
     copy = before.model_copy(deep=True)

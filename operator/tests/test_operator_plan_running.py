@@ -46,6 +46,22 @@ def test_a_worker_that_says_it_is_busy_makes_the_task_running_before_its_pod_doe
     assert decide(task).status.phase == "Running"
 
 
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"waiting_reason": "ImagePullBackOff", "waiting_since": NOW},
+        {"waiting_reason": "CreateContainerConfigError", "waiting_since": NOW},
+        {"unschedulable": "no node has so much memory"},
+    ],
+)
+def test_who_cannot_have_begun_is_not_busy_whatever_is_said(state):
+    task = observed(jobs=(job(),), pods=(pod(**state),), busy_since=NOW, **record())
+    status = decide(task, after=60).status
+    assert (status.phase, status.condition("Started").status) != ("Running", "True")
+    honest = observed(jobs=(job(),), pods=(pod(**state),), **record())
+    assert status == decide(honest, after=60).status
+
+
 def test_nothing_new_changes_nothing():
     assert decide(running()).status == running().status
 

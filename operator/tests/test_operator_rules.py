@@ -191,6 +191,37 @@ def test_what_would_read_the_workers_password_is_refused(fields):
     assert any(word in sentence for word in ("leave", "choose another name", "use another kind"))
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "GLIBC_TUNABLES", "GCONV_PATH"),
+        *("OPENSSL_CONF", "OPENSSL_MODULES", "SSLKEYLOGFILE"),
+    ],
+)
+def test_a_variable_by_which_the_worker_would_run_others_code_is_refused(name):
+    given = [{"name": name, "value": "/workspace/x"}]
+    said = why(**worker(env=given))
+    where = "spec.podTemplate.spec.containers[worker].env"
+    assert said == f"{where} is {name!r}, by which the worker would run what is not its own; " + (
+        "set it in the agent's commands"
+    )
+    assert (why(agent={"env": given}) or "").startswith(f"spec.agent.env is {name!r}, by which")
+
+
+@pytest.mark.parametrize("name", ["GIT_AUTHOR_NAME", "PYTHONPATH", "NODE_OPTIONS", "LDFLAGS"])
+def test_a_variable_that_only_the_agents_programs_heed_is_its_own(name):
+    assert why(agent={"env": [{"name": name, "value": "x"}]}) is None
+
+
+@pytest.mark.parametrize(("seconds", "taken"), [(0, True), (3600, True), (3601, False), (-1, False)])
+def test_a_worker_has_an_hour_to_end(seconds, taken):
+    said = why(**template(terminationGracePeriodSeconds=seconds))
+    assert (said is None) is taken
+    if not taken:
+        where = "spec.podTemplate.spec.terminationGracePeriodSeconds"
+        assert said == f"{where} is {seconds}, not from 0 to 3600; write fewer seconds"
+
+
 def test_no_variable_can_contain_the_password():
     env = [
         {"name": "REDIS_URL", "value": "first"},

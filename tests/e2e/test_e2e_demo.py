@@ -5,9 +5,8 @@ import importlib
 from types import ModuleType
 
 import pytest
+from support.installation import ROOT, SERVERS, install_servers
 from support.world import World
-
-from .conftest import ROOT, SERVERS, install_servers
 
 
 @pytest.fixture

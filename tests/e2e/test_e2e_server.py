@@ -17,11 +17,10 @@ import httpx
 import pytest
 from support.chromium import Browser, Page, browser
 from support.cluster import CommandError
+from support.installation import MODEL_URL, ROOT, SERVERS
 from support.session_world import SessionWorld, clear_sessions, front_end
 from support.shell_page import ShellPage
 from support.world import NAMESPACE, World, task
-
-from .conftest import MODEL_URL, ROOT, SERVERS
 
 __all__ = ["browser"]
 

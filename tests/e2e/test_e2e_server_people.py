@@ -13,11 +13,11 @@ import httpx
 import pytest
 from support.cluster import CommandError
 from support.eventually import eventually
+from support.installation import MODEL_URL, SERVERS
 from support.world import World, task
 
 from orbiter.server._internal.reviews import YES_SECONDS
 
-from .conftest import MODEL_URL, SERVERS
 from .test_e2e_server import LOCAL, Reader, free_port
 
 HOME = RELEASE = "e2e-people"

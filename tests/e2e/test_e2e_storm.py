@@ -11,6 +11,7 @@ import pytest
 from redis import Redis
 from support.cluster import CommandError, Object
 from support.hostile import KINDS, Hostile, doubles_of_session, overlay, thieves_of_entry
+from support.installation import clear
 from support.malformed import SESSION, STREAMS, Malformed, malformed
 from support.session_world import SessionWorld, worker_id
 from support.storm import (
@@ -29,8 +30,6 @@ from support.world import NAMESPACE, STRANGERS, SYSTEM, World, task
 
 from orbiter_contracts import DeveloperWorkerInput, encode
 from orbiter_contracts.queues import DEVELOPER_INPUT, LIFECYCLE, OPERATOR_GROUP, po_input, po_keys
-
-from .conftest import clear
 
 RUN = uuid.uuid4().hex[:4]
 TASKS = [f"storm-{n:02d}" for n in range(30)]

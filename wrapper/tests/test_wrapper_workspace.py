@@ -476,6 +476,11 @@ async def test_an_ssh_key_is_used_and_only_that(task: Task, origin: Path, tmp_pa
         ("Password for 'https://example.org/team/app.git': ", "pa ss'word"),
         ("Password for 'https://robot@evil.org': ", None),
         ("Password for 'https://example.org:8443': ", None),
+        ("Password for 'https://robot@Example.ORG:443': ", "pa ss'word"),
+        ("Password for 'http://robot@example.org': ", None),
+        ("Password for 'https://robot@example.org@evil.org': ", None),
+        ("Password for 'https://evil.org#@example.org': ", None),
+        ("Password for 'https://example.org:x': ", None),
         ("Enter passphrase for key '/key': ", None),
         ("", None),
     ],
@@ -483,14 +488,33 @@ async def test_an_ssh_key_is_used_and_only_that(task: Task, origin: Path, tmp_pa
 def test_only_questions_about_our_host_are_answered(
     secret: Path, question: str, expected: str | None
 ) -> None:
-    assert answer(question, secret, "example.org") == expected
+    assert answer(question, secret, "https://example.org/team/app.git") == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "question", "told"),
+    [
+        ("http://h:8080/r.git", "Password for 'http://git@h:8080': ", True),
+        ("http://h/r.git", "Password for 'http://git@h:80': ", True),
+        ("http://[fd00::1]:80/r.git", "Password for 'http://git@[fd00::1]': ", True),
+        ("http://h/r.git", "Password for 'https://git@h': ", False),
+        ("http://h:443/r.git", "Password for 'https://git@h': ", False),
+        ("no url", "Password for 'no url': ", False),
+    ],
+)
+def test_our_host_is_a_scheme_a_name_and_a_port(
+    tmp_path: Path, url: str, question: str, told: bool
+) -> None:
+    (tmp_path / "token").write_text("t0ken")
+
+    assert answer(question, tmp_path, url) == ("t0ken" if told else None)
 
 
 def test_a_token_needs_no_username(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t0ken\n")
 
-    assert answer("Username for 'https://h': ", tmp_path, "h") == "git"
-    assert answer("Password for 'https://git@h': ", tmp_path, "h") == "t0ken"
+    assert answer("Username for 'https://h': ", tmp_path, "https://h/r.git") == "git"
+    assert answer("Password for 'https://git@h': ", tmp_path, "https://h/r.git") == "t0ken"
 
 
 @pytest.mark.parametrize(
@@ -546,6 +570,16 @@ def test_a_listing_of_refs_is_understood() -> None:
     remote = read_remote("ref: refs/heads/main\tHEAD\naa\tHEAD\naa\trefs/heads/main\n")
 
     assert remote == Remote({"HEAD": "aa", "refs/heads/main": "aa"}, "refs/heads/main")
+
+
+@pytest.mark.parametrize(
+    "ref",
+    ["refs/heads/main:refs/heads/-x", "refs/heads/-x", "refs/heads/a..b", "refs/tags/v1", "+main"],
+)
+def test_a_default_branch_that_git_does_not_allow_is_none(ref: str) -> None:
+    remote = read_remote(f"ref: {ref}\tHEAD\naa\tHEAD\n")
+
+    assert choose_start(GitWorkspace(url=URL), remote) == Start("HEAD", None)
 
 
 def test_a_remote_head_that_is_on_no_branch_is_a_commit() -> None:

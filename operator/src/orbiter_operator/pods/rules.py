@@ -23,6 +23,10 @@ _SHOWN = 200
 _OVERLAY = "spec.podTemplate"
 _HOST = ("hostPID", "shareProcessNamespace")
 _COMMANDS = ("command", "args", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+LONGEST_GRACE_SECONDS = 3600
+"""A worker that was told to end has done so by then; until it has, its slot and its node are taken."""
+_LOADERS = ("LD_*", "GLIBC_TUNABLES", "GCONV_PATH", "OPENSSL_*", "SSLKEYLOGFILE")
+"""Variables by which a program is given code, or told to write down its secrets, as it starts."""
 _TOKENS = ("serviceAccountToken", "podCertificate")
 _ALWAYS_LISTS = ("containers", "volumes")
 
@@ -147,9 +151,12 @@ def _worker(agent: Agent, pod: Object) -> Iterator[str]:
         if pod.get(field):
             why = "other containers would see the worker's processes; leave it out"
             yield _sentence(f"{_OVERLAY}.spec.{field}", pod[field], why)
+    grace = pod.get("terminationGracePeriodSeconds")
+    if isinstance(grace, int) and not 0 <= grace <= LONGEST_GRACE_SECONDS:
+        where = f"{_OVERLAY}.spec.terminationGracePeriodSeconds"
+        yield _sentence(where, grace, f"not from 0 to {LONGEST_GRACE_SECONDS}; write fewer seconds")
     for item in agent.env:
-        if item.get("name") in IDENTITY:
-            yield _sentence("spec.agent.env", item["name"], "set by Orbiter; choose another name")
+        yield from _variable(item.get("name"), "spec.agent.env")
     worker = next(item for item in pod["containers"] if item["name"] == WORKER)
     where = f"{_OVERLAY}.spec.containers[{WORKER}]"
     for field in _COMMANDS:
@@ -157,13 +164,21 @@ def _worker(agent: Agent, pod: Object) -> Iterator[str]:
             why = "what the worker's container runs is not the spec's to choose; leave it out"
             yield _sentence(f"{where}.{field}", worker[field], why)
     for item in worker.get("env") or ():
-        if item["name"] in IDENTITY:
-            yield _sentence(f"{where}.env", item["name"], "set by Orbiter; choose another name")
+        yield from _variable(item["name"], f"{where}.env")
     for item in worker.get("volumeMounts") or ():
         if "REDIS_URL" in str(item.get("subPathExpr")):
             why = "which would show the worker's password; leave REDIS_URL out"
             path = f"{where}.volumeMounts[{item['mountPath']}].subPathExpr"
             yield _sentence(path, item["subPathExpr"], why)
+
+
+def _variable(name: object, where: str) -> Iterator[str]:
+    """Why the worker, which has the queue's password, may not have a variable."""
+    if name in IDENTITY:
+        yield _sentence(where, name, "set by Orbiter; choose another name")
+    if is_one_of(name, _LOADERS):
+        why = "by which the worker would run what is not its own; set it in the agent's commands"
+        yield _sentence(where, name, why)
 
 
 def _secrets_in(pod: Object, defaults: WorkerDefaults) -> Iterator[str]:

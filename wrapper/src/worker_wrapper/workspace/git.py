@@ -14,14 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from worker_wrapper.process.command import Command, Outcome
 from worker_wrapper.process.environment import common_environment
 from worker_wrapper.process.run import CannotStartError, run
 from worker_wrapper.shutdown import StopTurn
 from worker_wrapper.workspace import askpass
-from worker_wrapper.workspace.askpass import CREDENTIALS_DIR, HOST
+from worker_wrapper.workspace.askpass import CREDENTIALS_DIR, URL
 from worker_wrapper.workspace.repository import ssh_host
 
 _OUTPUT_BYTES = 1024 * 1024
@@ -150,7 +149,7 @@ class Git:
             yield {
                 "GIT_ASKPASS": str(script),
                 CREDENTIALS_DIR: str(directory),
-                HOST: urlsplit(url).netloc,
+                URL: url,
             }
         finally:
             shutil.rmtree(helpers, ignore_errors=True)

@@ -54,11 +54,17 @@ def read_remote(listing: str) -> Remote:
     for line in listing.splitlines():
         value, _, name = line.partition("\t")
         if value.startswith("ref: ") and name == "HEAD":
-            default = value.removeprefix("ref: ")
+            default = _branch_of(value.removeprefix("ref: "))
         else:
             refs[name] = value
     # An empty repository names a default branch that does not exist.
     return Remote(refs, default if "HEAD" in refs else None)
+
+
+def _branch_of(ref: str) -> str | None:
+    """The full name of a branch, if it is one that git allows: a server can say anything."""
+    name = ref.removeprefix(_HEADS)
+    return ref if name != ref and not _NO_REF.search(name) else None
 
 
 def patterns(git: GitWorkspace) -> list[str]:

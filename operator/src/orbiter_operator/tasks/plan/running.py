@@ -102,6 +102,14 @@ def _queue_away(observed: Observed, now: datetime, stop: tuple[DeleteJob, ...]) 
     return Plan(actions=stop if cancelled else (), status=status, slot="take")
 
 
+def _may_be_busy(pod: PodState) -> bool:
+    """Whether a worker may have said that it is busy: not one whose container cannot begin.
+
+    Who says so may be anybody that writes to the workers' stream.
+    """
+    return pod.unschedulable is None and (not pod.waiting_reason or pod.exit_code is not None)
+
+
 def _on_its_way(
     observed: Observed,
     now: datetime,
@@ -111,7 +119,8 @@ def _on_its_way(
     image_patience: timedelta,
 ) -> Plan:
     pod = pods[-1] if pods else None
-    since = observed.busy_since or (pod.began if pod else None)
+    since = observed.busy_since if pod is None or _may_be_busy(pod) else None
+    since = since or (pod.began if pod else None)
     if since is not None:
         since = min(since, now)  # a worker's word, and its clock may be anything
         status = write(

@@ -1,0 +1,89 @@
+"""Orbiter on the cluster as the tests on it need it: the chart's values, and clean namespaces."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from support.cluster import Cluster
+from support.world import CROWDED, NAMESPACE, STRANGERS, World
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVERS = "orbiter-test"
+MODEL_URL = f"http://model-server.{SERVERS}.svc"
+OURS = (NAMESPACE, CROWDED, STRANGERS)
+WATCHED = ("default", *OURS)
+SETTINGS = (
+    f"watchNamespaces={{{','.join(WATCHED)}}}",
+    "workers.imagePullTimeoutSeconds=8",
+    "workers.terminationGracePeriodSeconds=20",
+    f"workers.maxConcurrentJobsByNamespace.{CROWDED}=5",
+    f"adoption.namespace={NAMESPACE}",
+    # A test has the API server refuse a Job for it.
+    "workers.podTemplate.allow={spec.containers[worker].imagePullPolicy}",
+)
+
+
+def door(server: str) -> dict[str, object]:
+    """An egress rule for one of the servers, and no other pod beside it."""
+    namespace = {"matchLabels": {"kubernetes.io/metadata.name": SERVERS}}
+    pods = {"matchLabels": {"app.kubernetes.io/name": server}}
+    return {
+        "ports": [{"port": 8080, "protocol": "TCP"}],
+        "to": [{"namespaceSelector": namespace, "podSelector": pods}],
+    }
+
+
+DOORS = {name: [door("model-server"), door("git-server")] for name in WATCHED}
+
+
+@contextmanager
+def installed(cluster: Cluster) -> Iterator[World]:
+    """Orbiter installed with the tests' settings, the servers it talks to, and empty namespaces."""
+    command = [sys.executable, str(ROOT / "cluster" / "install.py"), "install"]
+    for name in WATCHED:
+        command += ["--namespace", name]
+    for setting in SETTINGS:
+        command += ["--set", setting]
+    command += ["--set-json", f"networkPolicy.egressByNamespace={json.dumps(DOORS)}"]
+    subprocess.run(command, check=True)
+    world = World(cluster)
+    install_servers("model-server", "git-server")
+    for namespace in OURS:
+        credentials(world, namespace)
+        clear(world, namespace)
+    yield world
+    for namespace in OURS:
+        clear(world, namespace)
+
+
+def install_servers(*names: str) -> None:
+    """The servers as their manifests say, whatever a demo has told them before."""
+    subprocess.run([sys.executable, str(ROOT / "cluster" / "servers.py"), *names], check=True)
+
+
+def credentials(world: World, namespace: str) -> None:
+    """The agent's key for the scripted model, which takes any."""
+    world.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "claude-credentials", "namespace": namespace},
+            "stringData": {
+                "ANTHROPIC_API_KEY": "sk-scripted-key",
+                "ANTHROPIC_BASE_URL": MODEL_URL,
+            },
+        }
+    )
+
+
+def clear(world: World, namespace: str) -> None:
+    """Delete all tasks and sessions and wait until their pods are gone too."""
+    world.kubectl("-n", namespace, "delete", "agenttasks,posessions", "--all", "--wait=true")
+    workers = "app.kubernetes.io/managed-by=orbiter"
+    world.until(
+        f"no worker pods in {namespace}",
+        lambda: not world.cluster.list_all("pods", namespace, workers),
+    )
