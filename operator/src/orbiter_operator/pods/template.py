@@ -195,7 +195,7 @@ def lay_over(
 
 
 def _bounded(given: Any, default: Object) -> Any:
-    """Resources with every default that is missing: a null chooses none, but does not mean "any"."""
+    """Resources with every default that is missing: a null means none of them."""
     if given is not None and not isinstance(given, dict):
         return given  # for the API server to refuse
     given = given or {}
