@@ -136,7 +136,9 @@ def test_the_operator_may_do_its_work_and_nothing_else(
 ) -> None:
     account = f"system:serviceaccount:{HOME}:{NAME}-operator"
     resource, _, sub = kind.partition("/")
-    words = ("auth", "can-i", verb, resource, *([f"--subresource={sub}"] if sub else []))
+    by_name = resource == "secrets" or not sub
+    what = (kind,) if by_name else (resource, f"--subresource={sub}")
+    words = ("auth", "can-i", verb, *what)
     try:
         said = cluster.kubectl("-n", namespace, *words, "--as", account)
     except CommandError:

@@ -8,7 +8,7 @@ from support.fake_api import RefusedRequestError
 from support.queues import open_groups
 
 from orbiter_contracts import DeveloperWorkerInput, encode
-from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT
+from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, DEVELOPER_INPUT, Keys
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.streams import intake as dispatching
 from orbiter_operator.streams.client import blocking_client, redis_client
@@ -100,3 +100,78 @@ def _tasks(api):
 )
 def test_reading_after_the_id_before_an_entry_begins_with_it(entry, before):
     assert id_before(entry) == before
+
+
+TEAM, OTHER = Keys.of_namespace("team"), Keys.of_namespace("other")
+
+
+@pytest.fixture
+async def two_namespaces(redis_server, redis, kube, monkeypatch):
+    """The intake of two namespaces with keys of their own; `slots` are the free ones of each."""
+    monkeypatch.setattr(dispatching, "_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(dispatching, "_FULL_SECONDS", 0.05)
+    client, reader = redis_client(redis_server.url), blocking_client(redis_server.url)
+    slots = {"team": 100, "other": 100}
+    made = Intake(
+        redis=client,
+        reader=reader,
+        kube=kube,
+        tenants=Tenants(Keys.of_namespace, ("team", "other")),
+        namespace="",
+        agent={"type": "claude"},
+        free_slots=slots.__getitem__,
+        allowed=lambda: None,
+        dead=lambda stream: None,
+    )
+    part = asyncio.create_task(made.run())
+    yield slots
+    await end([part])
+    await client.aclose()
+    await reader.aclose()
+
+
+async def put(redis, keys, *names):
+    for name in names:
+        message = DeveloperWorkerInput(task_id=name, prompt="ok")
+        await redis.xadd(keys.developer_input, encode(message))
+
+
+async def test_a_namespace_whose_quota_is_used_up_delays_no_other(api, redis, two_namespaces):
+    raised = asyncio.Event()
+
+    async def refuse(verb, plural, body):
+        ours = plural == "agenttasks" and verb == "create"
+        if ours and body["metadata"]["namespace"] == "other" and not raised.is_set():
+            raise RefusedRequestError(403, "Forbidden", "exceeded quota: tasks")
+
+    api.before = refuse
+    await put(redis, OTHER, "waits", "waits too")
+    await put(redis, TEAM, "first")
+    await eventually(lambda: adopted(api) == {"first"})
+    await put(redis, TEAM, "second")
+    await eventually(lambda: adopted(api) == {"first", "second"})
+    raised.set()
+    await eventually(lambda: adopted(api) == {"first", "second", "waits", "waits too"})
+
+
+async def test_a_namespace_without_a_slot_delays_no_other_and_keeps_its_entries(
+    api, redis, two_namespaces
+):
+    two_namespaces |= {"other": 0, "team": 1}
+    await put(redis, OTHER, "waits")
+    await put(redis, TEAM, "ours")
+    await eventually(lambda: adopted(api) == {"ours"})
+    groups = await redis.xinfo_groups(OTHER.developer_input)
+    assert groups[0]["last-delivered-id"] == "0-0"
+    two_namespaces["other"] = 5
+    await put(redis, OTHER, *(f"more {number}" for number in range(4)))
+    await eventually(lambda: len(adopted(api)) == 6)
+
+
+async def test_without_a_namespace_to_adopt_in_the_shared_entries_are_left_alone(
+    api, redis, two_namespaces
+):
+    await put(redis, BARE, "foreign")
+    await put(redis, TEAM, "ours")
+    await eventually(lambda: adopted(api) == {"ours"})
+    assert not await redis.xinfo_groups(BARE.developer_input)

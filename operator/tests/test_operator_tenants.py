@@ -18,6 +18,7 @@ from orbiter_contracts.attempts import request_id
 from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, OPERATOR_GROUP, Keys, dead_letter
 from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.supervisor import end
+from orbiter_operator.streams import outputs
 from orbiter_operator.streams.client import blocking_client, redis_client
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
@@ -168,6 +169,22 @@ async def test_a_namespace_that_is_new_is_read_within_a_second(redis, reading):
     await eventually(lambda: len(bench.pending.of(TASK)) == 1, seconds=1)
     await redis.xadd(TEAM.developer_output, encode(output(), **BOUND))
     await eventually(lambda: len(bench.pending.of(TASK)) == 2, seconds=1)
+
+
+@pytest.mark.integration
+async def test_more_namespaces_than_one_read_has_room_for_are_read_by_another(
+    redis, reading, monkeypatch
+):
+    monkeypatch.setattr(outputs, "READ_AT_ONCE", 2)
+    tenants = tenants_of("team")
+    bench = await reading(tenants)
+    for namespace in ("other", "third", "fourth"):
+        tenants.see(namespace)
+        routed = {"agenttask": f"{namespace}/fix", "attempt": "1"}
+        await redis.xadd(Keys.of_namespace(namespace).developer_output, encode(output(), **routed))
+        await eventually(lambda name=namespace: bench.pending.of(Key(name, "fix")))
+    await redis.xadd(TEAM.developer_output, encode(output(), **BOUND))
+    await eventually(lambda: bench.pending.of(TASK))
 
 
 @pytest.mark.integration

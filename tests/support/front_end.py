@@ -13,7 +13,7 @@ from support.fake_kubectl import FakeKubectl, a_session, an_object
 from support.redis_server import PATIENT, RedisServer, running_server
 
 from orbiter_contracts import POWorkerInput, POWorkerOutput, decode, encode
-from orbiter_contracts.queues import po_input, po_output, po_state
+from orbiter_contracts.queues import BARE, Keys
 
 PASSWORD = "p@ss:word/with?marks"
 Reply = Callable[["StubWorker", POWorkerInput], object]
@@ -21,6 +21,8 @@ Reply = Callable[["StubWorker", POWorkerInput], object]
 
 class StubWorker:
     """Reads a session's messages in a thread and answers as the test says."""
+
+    under: Keys = BARE
 
     def __init__(self, url: str) -> None:
         self.redis = Redis.from_url(url, decode_responses=True, protocol=2, **PATIENT)
@@ -34,7 +36,7 @@ class StubWorker:
         def work() -> None:
             after = "0"
             while not self._end.is_set():
-                replies = self.redis.xread({po_input("po-1"): after}, block=20)
+                replies = self.redis.xread({self.under.po_input("po-1"): after}, block=20)
                 for entry, fields in replies[0][1] if replies else ():
                     after = entry
                     self.heard.append(decode(POWorkerInput, fields))
@@ -47,11 +49,11 @@ class StubWorker:
         """Put an output on the stream."""
         fields = {"user_id": message.user_id, "session_id": "s-1", **fields}
         output = POWorkerOutput(request_id=message.request_id, text=text, **fields)
-        self.redis.xadd(po_output("po-1"), encode(output))
+        self.redis.xadd(self.under.po_output("po-1"), encode(output))
 
     def stands(self, **fields: str) -> None:
         """Say where the worker stands."""
-        self.redis.hset(po_state("po-1"), mapping=fields)
+        self.redis.hset(self.under.po_state("po-1"), mapping=fields)
 
     def end(self) -> None:
         self._end.set()

@@ -14,9 +14,12 @@ from typer.testing import CliRunner, Result
 from orbiter.cli.kubectl.conversation import Answer
 from orbiter.cli.kubectl.main import app
 from orbiter_contracts import POWorkerInput, POWorkerOutput, decode
-from orbiter_contracts.queues import po_input, po_output
+from orbiter_contracts.queues import Keys, po_input, po_output
 
 __all__ = ["kubectl", "server", "session", "worker"]
+
+
+TEAM = Keys.of_namespace("default")
 
 
 def run(*words: str, stdin: str = "") -> Result:
@@ -120,6 +123,40 @@ def test_an_answer_that_does_not_come_in_time_is_given_up_with_what_is_known(
     assert "(waking… (SecretMissing: no Secret x));" in result.stderr
     [(_, fields)] = worker.redis.xrange(po_input("po-1"))
     assert decode(POWorkerInput, fields).timeout == 1
+
+
+def in_a_namespace() -> dict[str, Any]:
+    """A session that is under the keys of its namespace."""
+    streams = {"inputStream": TEAM.po_input("po-1"), "outputStream": TEAM.po_output("po-1")}
+    return a_session(phase="Ready", **streams)
+
+
+@integration
+def test_the_streams_and_the_state_are_where_the_status_says(
+    session: FakeKubectl, worker: StubWorker
+) -> None:
+    session.has(in_a_namespace())
+    worker.under = TEAM
+    worker.stands(state="busy", request_id="another")
+    result = run("chat", "alice", "--once", "hi", "--timeout", "1")
+    assert "busy with another message" in result.stderr
+    worker.answers(echo)
+    assert run("chat", "alice", "--once", "hi").stdout == "you said hi\n"
+
+
+@integration
+def test_a_session_that_moves_meanwhile_is_followed(
+    session: FakeKubectl, worker: StubWorker
+) -> None:
+    def move(worker: StubWorker, message: POWorkerInput) -> None:
+        worker.says(message, "Hel", is_final=False, sequence=0)
+        worker.redis.rename(worker.under.po_output("po-1"), TEAM.po_output("po-1"))
+        worker.under = TEAM
+        session.has(in_a_namespace())
+        worker.says(message, "Hello", sequence=1)
+
+    worker.answers(move)
+    assert run("chat", "alice", "--once", "hi").stdout == "Hello\n"
 
 
 @integration

@@ -22,7 +22,8 @@ from orbiter_contracts import (
     decode,
     encode,
 )
-from orbiter_contracts.queues import BARE, Keys
+from orbiter_contracts.queues import BARE
+from orbiter_contracts.stream_names import read_stream_name
 
 _BEGINNING = "0-0"
 
@@ -34,12 +35,20 @@ class Conversation:
     answer to what it sends and none from before.
     """
 
-    def __init__(self, forward: RedisForward, session: Session, keys: Keys = BARE) -> None:
+    def __init__(self, forward: RedisForward, session: Session) -> None:
         self._forward = forward
-        self._keys = keys
-        self._session = session
+        self.follow(session)
         newest = self._ask("XREVRANGE", session.output_stream, "+", "-", "COUNT", 1)
         self._after = newest[0][0] if newest else _BEGINNING
+
+    def follow(self, session: Session) -> None:
+        """Go on in the streams that the session's status names now.
+
+        A session that has moved has taken its streams along: what was read of them is known.
+        """
+        self._session = session
+        name = read_stream_name(session.output_stream)
+        self._keys = name.keys if name else BARE
 
     def send(self, prompt: str, timeout: int | None = None) -> str:
         """Put a message on the session's input stream.

@@ -94,8 +94,10 @@ class Turns:
                 check_at = self.progress.elapsed + (_CHECK_BUSY_SECONDS if busy else _CHECK_SECONDS)
 
     def refresh(self) -> None:
-        """Read the session's object anew."""
+        """Read the session's object anew, and go on where it is."""
         self.session = find_session(self.kubectl, f"pos/{self.session.name}")
+        if self.session.output_stream:
+            self.conversation.follow(self.session)
 
     def _doing(self, request: str) -> str:
         state = self.conversation.state()
