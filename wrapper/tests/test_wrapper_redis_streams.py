@@ -9,7 +9,7 @@ from support.wrapper import connected
 
 from orbiter_contracts.bounds import MAX_ENTRY_BYTES
 from worker_wrapper.queue import streams
-from worker_wrapper.queue.connection import RedisConnection
+from worker_wrapper.queue.connection import RedisConnection, RedisUnavailableError
 from worker_wrapper.queue.streams import Entry, InputStream
 
 pytestmark = pytest.mark.integration
@@ -47,6 +47,24 @@ async def test_a_group_begins_at_the_streams_beginning(
     stream = InputStream(connection, "in", "group", "me")
     await stream.join()
     assert await stream.next() == Entry(entry, {"data": "early"})
+
+
+async def test_who_may_make_no_group_joins_the_one_that_is_there(
+    redis: Redis, redis_server: RedisServer
+) -> None:
+    rules = ("reset", "on", ">x", "~*", "+@all", "-xgroup|create")
+    await redis.execute_command("ACL", "SETUSER", "limited", *rules)
+    try:
+        async with connected(redis_server.url.replace("//", "//limited:x@")) as connection:
+            stream = InputStream(connection, "in", "group", "me")
+            with pytest.raises(RedisUnavailableError, match="lacks the group group of in"):
+                await stream.join()
+            await redis.xgroup_create("in", "group", "0", mkstream=True)
+            await stream.join()
+            entry = await add(redis)
+            assert (await stream.next() or Entry("", {})).id == entry
+    finally:
+        await redis.acl_deluser("limited")
 
 
 async def test_an_entry_that_comes_ends_the_waiting(stream: InputStream, redis: Redis) -> None:
