@@ -17,7 +17,7 @@ from support.redis_server import RedisServer
 
 from orbiter_contracts.queues import BARE
 from orbiter_operator.kube.client import Kube
-from orbiter_operator.kube.leader_election import LeaseLostError
+from orbiter_operator.kube.leader_election import NotLeadingError
 from orbiter_operator.namespaces.reconcile import Namespaces
 from orbiter_operator.runtime.supervisor import run_concurrently
 from orbiter_operator.settings import Settings
@@ -319,14 +319,19 @@ async def test_an_object_that_makes_no_sense_is_tried_again_and_ends_nothing(
     assert sorted(tenants.seconds) == [False, True]
 
 
-async def test_a_replica_that_lost_the_lease_changes_nothing(tenants: Tenants) -> None:
+async def test_a_replica_that_does_not_hold_the_lease_changes_nothing_and_tries_again(
+    tenants: Tenants,
+) -> None:
     def lost() -> None:
-        raise LeaseLostError("another one is active")
+        raise NotLeadingError("it could not be renewed")
 
-    tenants.operator._allowed = lost
-    with pytest.raises(LeaseLostError):
-        await tenants.settle()
+    allowed, tenants.operator._allowed = tenants.operator._allowed, lost
+    await tenants.settle()
     assert tenants.named("secrets", LISTED) == set()
+    assert tenants.seconds == [False, False]
+    tenants.operator._allowed = allowed
+    await tenants.settle()
+    assert tenants.named("secrets", LISTED) == set(SECRETS)
 
 
 class _running:  # noqa: N801 - used like a function

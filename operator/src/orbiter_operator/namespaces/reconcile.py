@@ -15,15 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from redis.exceptions import RedisError
 
 from orbiter_operator.kube.client import (
     NAMESPACES,
     NETWORK_POLICIES,
     PODS,
     SERVICE_ACCOUNTS,
-    TRANSPORT_ERRORS,
-    ApiError,
     Kube,
     RefusedError,
     Resource,
@@ -40,6 +37,7 @@ from orbiter_operator.namespaces.objects import (
 from orbiter_operator.runtime.reconciler import WorkQueue
 from orbiter_operator.runtime.supervisor import Part, every
 from orbiter_operator.settings import Settings
+from orbiter_operator.streams.client import RETRIED
 from orbiter_operator.streams.users import NamespaceUsers
 
 log = structlog.get_logger(__name__)
@@ -48,7 +46,7 @@ WORKERS_AT_ONCE = 4
 LEAVING_SECONDS = 5.0
 """After how long is looked again whether the last worker of a former tenant has ended."""
 _WORKERS = f"{MANAGED_BY}={MANAGER},{APP_NAME}={WORKER_APP}"
-_PASSING = (ApiError, RefusedError, RedisError, OSError, ValueError, *TRANSPORT_ERRORS)
+_PASSING = (*RETRIED, RefusedError, OSError, ValueError)
 
 
 class LabelledNamespaces:
@@ -155,8 +153,8 @@ class Namespaces:
     async def reconcile(self, name: str) -> bool:
         """Reconcile one namespace; returns whether it is done for now."""
         began = time.perf_counter()
-        self._allowed()
         try:
+            self._allowed()
             if name in self._settings.worker_namespaces or name in self.labelled:
                 await self._admit(name)
             else:
