@@ -24,7 +24,7 @@ _OVERLAY = "spec.podTemplate"
 _HOST = ("hostPID", "shareProcessNamespace")
 _COMMANDS = ("command", "args", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 LONGEST_GRACE_SECONDS = 3600
-"""A worker that was told to end has done so by then; until it has, its slot and its node are taken."""
+"""A worker that was told to end has done so by then; until it has, it takes its slot and node."""
 _LOADERS = ("LD_*", "GLIBC_TUNABLES", "GCONV_PATH", "OPENSSL_*", "SSLKEYLOGFILE")
 """Variables by which a program is given code, or told to write down its secrets, as it starts."""
 _TOKENS = ("serviceAccountToken", "podCertificate")

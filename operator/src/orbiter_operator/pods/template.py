@@ -169,7 +169,7 @@ def lay_over(
 
 
 def _bounded(given: Any, default: Object) -> Any:
-    """Resources with every default that is missing: a null chooses none, but does not mean "any"."""
+    """Resources with every default that is missing: a null does not mean that there is no limit."""
     if given is not None and not isinstance(given, dict):
         return given  # for the API server to refuse
     given = given or {}
