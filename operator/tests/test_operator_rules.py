@@ -213,7 +213,9 @@ def test_a_variable_that_only_the_agents_programs_heed_is_its_own(name):
     assert why(agent={"env": [{"name": name, "value": "x"}]}) is None
 
 
-@pytest.mark.parametrize(("seconds", "taken"), [(0, True), (3600, True), (3601, False), (-1, False)])
+@pytest.mark.parametrize(
+    ("seconds", "taken"), [(0, True), (3600, True), (3601, False), (-1, False)]
+)
 def test_a_worker_has_an_hour_to_end(seconds, taken):
     said = why(**template(terminationGracePeriodSeconds=seconds))
     assert (said is None) is taken

@@ -1,0 +1,1 @@
+"""What an attacker could try against others and the platform, one row an attempt."""

@@ -1,0 +1,282 @@
+"""Where the attacks happen: A and B on the cluster, each attacker's own means, and the controls'.
+
+B's tenant has a kubeconfig of its own, B's agents run what they are told in a shell of theirs, and
+who speaks to Redis does so with the URL that a Secret of B gives. Controls have the same without
+the guard: cluster-admin, a privileged pod, a copy of A's keys on a Redis without rules.
+"""
+
+import json
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from redis import Redis
+from redis.exceptions import RedisError
+from support.cluster import Cluster, CommandError
+from support.redis_server import PATIENT, RedisServer
+from support.world import NAMESPACE, STRANGERS, SYSTEM, World
+
+from attacks.shells import Shell
+from attacks.table import Refused
+from orbiter_contracts.queues import Keys, dead_letter
+
+A, B = NAMESPACE, STRANGERS
+PRODUCER = "attacks-producer"
+"""A producer's user of ours, while the installation makes none."""
+PRODUCER_PASSWORD = "only-for-tests"
+_LISTENS_SECONDS = 2.0
+OPERATOR = "app.kubernetes.io/component=operator"
+Names = dict[str, str]
+
+
+class Field:
+    """What attackers have, and what their controls have.
+
+    Attributes:
+        world: The cluster, as its administrator sees it.
+        tenant: The cluster, as B's tenant sees it.
+        names: Of keys of A and B, for lines of redis-cli.
+        places: Names of objects, and addresses, for manifests, kubectl's words and scripts.
+        user: The user of A's session.
+        own_user: The user of B's session.
+        urls: Redis URLs that B's Secrets give, by who has them.
+        shells: Shells of B's agents, by where they run; and that of the controls.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        tenant: Cluster,
+        *,
+        names: Names,
+        places: Names,
+        users: tuple[int, int],
+        urls: Mapping[str, str],
+        port: int,
+        copy: "CopiedRedis",
+        shells: Mapping[str, Shell],
+        free: Shell,
+    ) -> None:
+        self.world = world
+        self.admin = world.cluster
+        self.tenant = tenant
+        self.names = names
+        self.places = places
+        self.user, self.own_user = users
+        self.urls = urls
+        self.shells = shells
+        self.free = free
+        self._port = port
+        self._copy = copy
+
+    def redis(self, user: str, *command: str | bytes) -> Any:
+        """Run a command on the cluster's Redis as one of B's users.
+
+        Raises:
+            Refused: Redis said no.
+        """
+        with self.client(user) as client:
+            return said_by(client, command)
+
+    def client(self, user: str) -> "Redis[bytes]":
+        """The cluster's Redis with the URL of one of B's users, over a port of this machine."""
+        url = urlsplit(self.urls[user])
+        login = {
+            "username": unquote(url.username or ""),
+            "password": unquote(url.password or ""),
+        }
+        return Redis(host="127.0.0.1", port=self._port, protocol=2, **login, **PATIENT)
+
+    def redis_copy(self, *command: str | bytes) -> Any:
+        """The same where nobody has rules: on a copy of these keys, made anew for each command."""
+        with self._copy.client() as client:
+            return said_by(client, command)
+
+    def announce(self, user: str, size: int) -> None:
+        """Begin a request of so many bytes as one of B's users.
+
+        Raises:
+            Refused: Redis hung up.
+        """
+        url = urlsplit(self.urls[user])
+        login = f"AUTH {unquote(url.username or '')} {unquote(url.password or '')}\r\n"
+        announced(self._port, login, size)
+
+    def announce_copy(self, size: int) -> None:
+        """The same to a Redis without limits of ours."""
+        announced(self._copy.port, "PING\r\n", size)
+
+    def kubectl(self, *words: str, stdin: str | None = None) -> str:
+        """Run kubectl as B's tenant.
+
+        Raises:
+            Refused: The API server said no.
+        """
+        try:
+            return self.tenant.kubectl(*words, stdin=stdin)
+        except CommandError as error:
+            raise Refused(str(error)) from None
+
+    def run(self, where: str, script: str) -> str:
+        """Run a script in the shell of an agent of B.
+
+        Raises:
+            Refused: Its exit code was not 0; the text is what it printed.
+        """
+        return self.shells[where].run(script)
+
+
+def said_by(client: "Redis[bytes]", command: tuple[str | bytes, ...]) -> Any:
+    """Run a command.
+
+    Raises:
+        Refused: Redis said no.
+    """
+    try:
+        return client.execute_command(*command)
+    except RedisError as error:
+        raise Refused(str(error)) from None
+
+
+def announced(port: int, first: str, size: int) -> None:
+    """Say that a text of this size follows, and listen whether Redis minds.
+
+    Raises:
+        Refused: It does.
+    """
+    with socket.create_connection(("127.0.0.1", port), timeout=_LISTENS_SECONDS) as connection:
+        connection.sendall(f"{first}*2\r\n$4\r\nECHO\r\n${size}\r\n".encode())
+        said = b""
+        with suppress(TimeoutError):
+            while said.count(b"\n") < 2:
+                data = connection.recv(1000)
+                said += data
+                if not data:
+                    break
+    if b"-" in said:
+        raise Refused(said.decode())
+
+
+def keys_of(world: World, namespace: str) -> Keys:
+    """The keys of a namespace, as the operator of this installation names them."""
+    (operator,) = world.cluster.list_all("deployments", SYSTEM, OPERATOR)
+    (container,) = operator["spec"]["template"]["spec"]["containers"]
+    env = {item["name"]: item.get("value", "") for item in container["env"]}
+    apart = env.get("ORBITER_KEY_PREFIXES", "").lower() in ("true", "1")
+    if apart and namespace != env.get("ORBITER_ADOPT_NAMESPACE"):
+        return Keys.of_namespace(namespace)
+    return Keys()
+
+
+def names_of(world: World, task: str, session: str, own_session: str) -> Names:
+    """Names of A's keys as `$name` of an attack's line, and of B's as `$own_name`."""
+    keys, own = keys_of(world, A), keys_of(world, B)
+    found = world.cluster.get("agenttask", task, A)
+    uid, worker = found["metadata"]["uid"], f"{A}.{session}"
+    (pod,) = world.pods(task, A)
+    env = {
+        item["name"]: item.get("value", "")
+        for container in pod["spec"]["containers"]
+        for item in container.get("env", ())
+    }
+    user = world.cluster.get("posession", session, A)["spec"]["userId"]
+    talk = _talk(keys, worker, "") | _talk(own, f"{B}.{own_session}", "own_")
+    return talk | {
+        "input": keys.developer_input,
+        "output": keys.developer_output,
+        "lifecycle": keys.lifecycle,
+        "record": keys.attempt_record(uid, 1),
+        "task_snapshot": keys.task_snapshot(uid),
+        "lease": keys.developer_lease(env["WORKER_ID"], env["TASK_ENTRY_ID"]),
+        "registry": keys.session_registry(SYSTEM, "orbiter-operator"),
+        "user_record": keys.session_record(user),
+        "own_producer_input": Keys.of_namespace(B).developer_input,
+    }
+
+
+def _talk(keys: Keys, worker: str, prefix: str) -> Names:
+    """The keys of one session."""
+    return {
+        f"{prefix}po_input": keys.po_input(worker),
+        f"{prefix}po_output": keys.po_output(worker),
+        f"{prefix}po_snapshot": keys.po_snapshot(worker),
+        f"{prefix}po_state": keys.po_state(worker),
+        f"{prefix}po_turns": keys.po_turns(worker),
+        f"{prefix}po_hold": keys.po_hold(worker),
+        f"{prefix}po_lease": keys.po_lease(worker),
+        f"{prefix}po_dead": dead_letter(keys.po_input(worker)),
+    }
+
+
+class CopiedRedis:
+    """A Redis of this machine that has the same keys, and rules for nobody.
+
+    Args:
+        server: The server; its database is made anew for each client.
+        source: A client of the cluster's Redis that may read all of these keys.
+        names: The keys.
+    """
+
+    def __init__(self, server: RedisServer, source: "Redis[bytes]", names: Names) -> None:
+        self._server = server
+        self._kept = {key: source.dump(key) for key in names.values()}
+        self._groups = {
+            names["input"]: "developer-workers",
+            names["po_input"]: "po-worker",
+            names["own_producer_input"]: "g",
+        }
+
+    @property
+    def port(self) -> int:
+        """Where the server listens."""
+        return self._server.port
+
+    def client(self) -> "Redis[bytes]":
+        """A client on a fresh copy."""
+        client: Redis[bytes] = Redis.from_url(self._server.url, protocol=2, **PATIENT)
+        client.flushall()
+        for key, dumped in self._kept.items():
+            if dumped is not None:
+                client.restore(key, 0, dumped)
+        for stream, group in self._groups.items():
+            with suppress(RedisError):  # it is there already
+                client.xgroup_create(stream, group, id="0", mkstream=True)
+        client.execute_command("ACL", "SETUSER", "operator", "on", "nopass", "~*", "+@all")
+        return client
+
+
+def tenants_role() -> list[dict[str, Any]]:
+    """All rights on our resources and on Secrets in B, for a ServiceAccount of B; nothing else."""
+    name = "attacks-tenant"
+    meta = {"name": name, "namespace": B}
+    rbac = "rbac.authorization.k8s.io"
+    rules = [
+        {"apiGroups": ["orbiter.dev"], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]},
+    ]
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta},
+        {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": meta, "rules": rules},
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "RoleBinding",
+            "metadata": meta,
+            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": B}],
+        },
+    ]
+
+
+def kubeconfig_with(text: str, token: str) -> str:
+    """A kubeconfig for the same cluster with another identity.
+
+    Args:
+        text: What `kubectl config view --raw --minify -o json` prints.
+        token: Of the other identity.
+    """
+    config = json.loads(text)
+    for user in config["users"]:
+        user["user"] = {"token": token}
+    return json.dumps(config)
