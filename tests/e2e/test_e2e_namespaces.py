@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.installation import DOORS, credentials
 from support.world import SYSTEM, World, busy, echo_task, task
-
-from .conftest import DOORS, credentials
 
 CHART = Path(__file__).resolve().parents[2] / "helm" / "orbiter"
 NAME = "e2e-labelled"

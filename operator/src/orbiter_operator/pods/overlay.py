@@ -65,3 +65,19 @@ def _merge_lists(base: list[Any], over: list[Any], key: str) -> list[Any]:
         else:
             merged[place] = merge(merged[place], item)
     return merged
+
+
+def with_defaults(given: Any, default: dict[str, Any]) -> Any:
+    """Resources with every default that is missing: a null means none of them."""
+    if given is not None and not isinstance(given, dict):
+        return given  # for the API server to refuse
+    given = given or {}
+    whole = {
+        kind: {**values, **(given.get(kind) or {})} if _is_object(given.get(kind)) else given[kind]
+        for kind, values in default.items()
+    }
+    return {**given, **whole}
+
+
+def _is_object(value: Any) -> bool:
+    return value is None or isinstance(value, dict)

@@ -17,7 +17,7 @@ from orbiter_operator.pods.git_containers import (
     git_environment,
     git_volumes,
 )
-from orbiter_operator.pods.overlay import merge
+from orbiter_operator.pods.overlay import merge, with_defaults
 from orbiter_operator.settings import Settings
 
 Object = dict[str, Any]
@@ -190,24 +190,8 @@ def lay_over(
     merged: Object = merge(base, overlay)
     for container in merged["spec"].get("containers") or ():
         if container["name"] == WORKER:
-            container["resources"] = _bounded(container.get("resources"), defaults.resources)
+            container["resources"] = with_defaults(container.get("resources"), defaults.resources)
     return merged
-
-
-def _bounded(given: Any, default: Object) -> Any:
-    """Resources with every default that is missing: a null means none of them."""
-    if given is not None and not isinstance(given, dict):
-        return given  # for the API server to refuse
-    given = given or {}
-    whole = {
-        kind: {**values, **(given.get(kind) or {})} if _is_object(given.get(kind)) else given[kind]
-        for kind, values in default.items()
-    }
-    return {**given, **whole}
-
-
-def _is_object(value: Any) -> bool:
-    return value is None or isinstance(value, dict)
 
 
 def _identified(agent: Agent, container: Object, identity: list[Object]) -> list[Object]:

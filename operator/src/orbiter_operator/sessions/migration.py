@@ -13,7 +13,7 @@ import structlog
 from redis.asyncio import Redis
 
 from orbiter_contracts.dead_letters import ADD_DEAD_LETTER
-from orbiter_contracts.queues import BARE, Keys
+from orbiter_contracts.queues import BARE, Keys, dead_letter
 from orbiter_contracts.stream_names import read_stream_name
 from orbiter_operator.pods.state import PodState
 from orbiter_operator.sessions.models import DeploymentState
@@ -24,6 +24,7 @@ _AT_ONCE = 100
 
 MOVE = (
     ADD_DEAD_LETTER
+    + f"local dead = '{dead_letter('')}'"
     + """
 local function used(stream)
   local flat = redis.pcall('XINFO', 'STREAM', stream)
@@ -39,7 +40,7 @@ local function append(old, new)
     return 0
   end
   for _, entry in ipairs(entries) do
-    if #entry[2] > 4000 then add_dead_letter(new .. ':dead', entry[2], 'it has too many fields')
+    if #entry[2] > 4000 then add_dead_letter(new .. dead, entry[2], 'it has too many fields')
     else redis.call('XADD', new, '*', unpack(entry[2])) end
     redis.call('XDEL', old, entry[1])
   end
