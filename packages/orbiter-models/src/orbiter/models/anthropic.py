@@ -5,28 +5,15 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from orbiter.config import ModelConfig
+from orbiter.models._internal.anthropic_wire import FINISH, chunk_of, to_wire
 from orbiter.models._internal.counter import Counter
 from orbiter.models._internal.sdk import Clock, SdkClient
 from orbiter.models.provider import ModelProvider, model_registry
-from orbiter.models.types import FinishReason, ModelResponse, StreamChunk, ToolCallDelta
-from orbiter.types import (
-    AssistantMessage,
-    Message,
-    SystemMessage,
-    ToolCall,
-    ToolResult,
-)
+from orbiter.models.types import FinishReason, ModelResponse, StreamChunk
+from orbiter.types import Message, ToolCall
 
 # the API wants a number; every Claude can write this much
 _DEFAULT_MAX_TOKENS = 4096
-
-_FINISH: dict[str | None, FinishReason] = {
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refusal",
-    "pause_turn": "incomplete",
-}
 
 
 class AnthropicProvider(ModelProvider):
@@ -77,7 +64,7 @@ class AnthropicProvider(ModelProvider):
                 if block.type == "tool_use"
             ],
             usage=Counter().add(answer.usage).usage,
-            finish_reason=_FINISH.get(answer.stop_reason, "stop"),
+            finish_reason=FINISH.get(answer.stop_reason, "stop"),
             reasoning_content="".join(b.thinking for b in blocks if b.type == "thinking"),
         )
 
@@ -101,12 +88,12 @@ class AnthropicProvider(ModelProvider):
                 if event.type == "message_start":
                     yield StreamChunk(usage=counter.add(event.message.usage).increment())
                 elif event.type == "message_delta":
-                    reason = _FINISH.get(event.delta.stop_reason, "stop")
+                    reason = FINISH.get(event.delta.stop_reason, "stop")
                     usage = counter.add(event.usage).increment()
                     yield StreamChunk(finish_reason=reason, usage=usage)
                 elif event.type == "message_stop":
                     ended = True
-                elif (chunk := _chunk(event)) is not None:
+                elif (chunk := chunk_of(event)) is not None:
                     yield chunk
         if not ended and reason in (None, "stop", "tool_calls"):
             yield StreamChunk(finish_reason="incomplete")
@@ -122,7 +109,7 @@ class AnthropicProvider(ModelProvider):
         temperature: float | None,
         max_tokens: int | None,
     ) -> dict[str, Any]:
-        system, wire = _to_wire(messages)
+        system, wire = to_wire(messages)
         request: dict[str, Any] = {
             "model": self.model,
             "messages": wire,
@@ -146,77 +133,3 @@ class AnthropicProvider(ModelProvider):
 
 
 model_registry.register("anthropic", AnthropicProvider)
-
-
-def _to_wire(messages: list[Message]) -> tuple[str, list[dict[str, Any]]]:
-    """Write a conversation as the API takes it.
-
-    Returns:
-        The system prompt, and messages whose roles alternate, beginning with the user's.
-    """
-    system: list[str] = []
-    wire: list[dict[str, Any]] = []
-    for message in messages:
-        if isinstance(message, SystemMessage):
-            system.append(message.content)
-            continue
-        role = "assistant" if isinstance(message, AssistantMessage) else "user"
-        blocks = _blocks(message)
-        if wire and wire[-1]["role"] == role:
-            wire[-1]["content"].extend(blocks)
-        elif blocks:
-            wire.append({"role": role, "content": blocks})
-    if wire and wire[0]["role"] == "assistant":
-        wire.insert(0, {"role": "user", "content": [_text("(The conversation goes on.)")]})
-    return "\n\n".join(system), wire
-
-
-def _blocks(message: Message) -> list[dict[str, Any]]:
-    if isinstance(message, ToolResult):
-        block: dict[str, Any] = {
-            "type": "tool_result",
-            "tool_use_id": message.tool_call_id,
-            "content": message.content if message.error is None else message.error,
-        }
-        return [block if message.error is None else block | {"is_error": True}]
-    # the API refuses empty text
-    blocks = [_text(message.content)] if message.content else []
-    if isinstance(message, AssistantMessage):
-        blocks += [
-            {
-                "type": "tool_use",
-                "id": call.id,
-                "name": call.name,
-                "input": _object(call.arguments),
-            }
-            for call in message.tool_calls
-        ]
-    return blocks
-
-
-def _text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
-
-
-def _object(arguments: str) -> dict[str, Any]:
-    """Read arguments for the API, which takes nothing but objects; others are shown as text."""
-    try:
-        value = json.loads(arguments or "{}")
-    except ValueError:
-        value = None
-    return value if isinstance(value, dict) else {"invalid": arguments}
-
-
-def _chunk(event: Any) -> StreamChunk | None:
-    if event.type == "content_block_start" and event.content_block.type == "tool_use":
-        block = event.content_block
-        piece = ToolCallDelta(index=event.index, id=block.id, name=block.name)
-        return StreamChunk(tool_call_deltas=[piece])
-    if event.type != "content_block_delta":
-        return None
-    if event.delta.type == "text_delta":
-        return StreamChunk(delta=event.delta.text)
-    if event.delta.type == "input_json_delta":
-        piece = ToolCallDelta(index=event.index, arguments=event.delta.partial_json)
-        return StreamChunk(tool_call_deltas=[piece])
-    return None

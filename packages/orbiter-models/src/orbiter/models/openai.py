@@ -4,23 +4,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from orbiter.config import ModelConfig
+from orbiter.models._internal.openai_wire import chunk_of, finish_of, to_wire, usage_of
 from orbiter.models._internal.sdk import Clock, SdkClient
 from orbiter.models.provider import ModelProvider, model_registry
-from orbiter.models.types import FinishReason, ModelResponse, StreamChunk, ToolCallDelta
-from orbiter.types import AssistantMessage, Message, ToolCall, ToolResult, Usage
-
-_FINISH: dict[str | None, FinishReason] = {
-    "stop": "stop",
-    "length": "length",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "content_filter",
-    # words of compatible servers: Mistral, vLLM, DeepSeek, OpenRouter
-    "model_length": "length",
-    "abort": "incomplete",
-    "insufficient_system_resource": "incomplete",
-    "error": "incomplete",
-}
+from orbiter.models.types import ModelResponse, StreamChunk
+from orbiter.types import Message, ToolCall
 
 
 class OpenAIProvider(ModelProvider):
@@ -73,8 +61,8 @@ class OpenAIProvider(ModelProvider):
                 )
                 for call in choice.message.tool_calls or ()
             ],
-            usage=_usage(answer.usage),
-            finish_reason=_finish(choice.finish_reason, choice.message.refusal),
+            usage=usage_of(answer.usage),
+            finish_reason=finish_of(choice.finish_reason, choice.message.refusal),
             reasoning_content=getattr(choice.message, "reasoning_content", None) or "",
         )
 
@@ -97,7 +85,7 @@ class OpenAIProvider(ModelProvider):
             async for event in events:
                 delta = event.choices[0].delta if event.choices else None
                 refusal += (delta and getattr(delta, "refusal", None)) or ""
-                chunk = _chunk(event, refusal)
+                chunk = chunk_of(event, refusal)
                 ended = ended or chunk.finish_reason is not None
                 yield chunk
         if not ended:
@@ -117,7 +105,7 @@ class OpenAIProvider(ModelProvider):
     ) -> dict[str, Any]:
         request: dict[str, Any] = {
             "model": self.model,
-            "messages": [_to_wire(message) for message in messages],
+            "messages": [to_wire(message) for message in messages],
         }
         if tools:
             request["tools"] = tools
@@ -137,64 +125,3 @@ class OpenAIProvider(ModelProvider):
 
 
 model_registry.register("openai", OpenAIProvider)
-
-
-def _to_wire(message: Message) -> dict[str, Any]:
-    """Write a message as chat completions take it."""
-    if isinstance(message, ToolResult):
-        return {
-            "role": "tool",
-            "tool_call_id": message.tool_call_id,
-            "content": message.content if message.error is None else f"Error: {message.error}",
-        }
-    wire: dict[str, Any] = {"role": message.role, "content": message.content}
-    if isinstance(message, AssistantMessage) and message.tool_calls:
-        wire["content"] = message.content or None
-        wire["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments or "{}"},
-            }
-            for call in message.tool_calls
-        ]
-    return wire
-
-
-def _finish(word: str | None, refusal: str | None) -> FinishReason:
-    reason = _FINISH.get(word, "stop")
-    # the API itself calls a refusal a stop, and tells it by a field of its own
-    return "refusal" if refusal and reason == "stop" else reason
-
-
-def _chunk(event: Any, refusal: str) -> StreamChunk:
-    usage = _usage(event.usage)
-    if not event.choices:
-        return StreamChunk(usage=usage)
-    choice = event.choices[0]
-    return StreamChunk(
-        delta=choice.delta.content or choice.delta.refusal or "",
-        tool_call_deltas=[
-            ToolCallDelta(
-                index=piece.index,
-                id=piece.id,
-                name=piece.function.name if piece.function else None,
-                arguments=(piece.function.arguments if piece.function else None) or "",
-            )
-            for piece in choice.delta.tool_calls or ()
-        ],
-        finish_reason=_finish(choice.finish_reason, refusal) if choice.finish_reason else None,
-        usage=usage,
-    )
-
-
-def _usage(usage: Any) -> Usage:
-    if usage is None:
-        return Usage()
-    details = usage.prompt_tokens_details
-    return Usage(
-        input_tokens=usage.prompt_tokens,
-        output_tokens=usage.completion_tokens,
-        total_tokens=usage.total_tokens,
-        cached_tokens=(details.cached_tokens if details else None) or 0,
-    )

@@ -1,0 +1,80 @@
+"""Chat completions, as OpenAI's API writes them and servers that speak it."""
+
+from typing import Any
+
+from orbiter.models.types import FinishReason, StreamChunk, ToolCallDelta
+from orbiter.types import AssistantMessage, Message, ToolResult, Usage
+
+_FINISH: dict[str | None, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+    # words of compatible servers: Mistral, vLLM, DeepSeek, OpenRouter
+    "model_length": "length",
+    "abort": "incomplete",
+    "insufficient_system_resource": "incomplete",
+    "error": "incomplete",
+}
+
+
+def to_wire(message: Message) -> dict[str, Any]:
+    """Write a message as chat completions take it."""
+    if isinstance(message, ToolResult):
+        return {
+            "role": "tool",
+            "tool_call_id": message.tool_call_id,
+            "content": message.content if message.error is None else f"Error: {message.error}",
+        }
+    wire: dict[str, Any] = {"role": message.role, "content": message.content}
+    if isinstance(message, AssistantMessage) and message.tool_calls:
+        wire["content"] = message.content or None
+        wire["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments or "{}"},
+            }
+            for call in message.tool_calls
+        ]
+    return wire
+
+
+def finish_of(word: str | None, refusal: str | None) -> FinishReason:
+    reason = _FINISH.get(word, "stop")
+    # the API itself calls a refusal a stop, and tells it by a field of its own
+    return "refusal" if refusal and reason == "stop" else reason
+
+
+def chunk_of(event: Any, refusal: str) -> StreamChunk:
+    usage = usage_of(event.usage)
+    if not event.choices:
+        return StreamChunk(usage=usage)
+    choice = event.choices[0]
+    return StreamChunk(
+        delta=choice.delta.content or choice.delta.refusal or "",
+        tool_call_deltas=[
+            ToolCallDelta(
+                index=piece.index,
+                id=piece.id,
+                name=piece.function.name if piece.function else None,
+                arguments=(piece.function.arguments if piece.function else None) or "",
+            )
+            for piece in choice.delta.tool_calls or ()
+        ],
+        finish_reason=finish_of(choice.finish_reason, refusal) if choice.finish_reason else None,
+        usage=usage,
+    )
+
+
+def usage_of(usage: Any) -> Usage:
+    if usage is None:
+        return Usage()
+    details = usage.prompt_tokens_details
+    return Usage(
+        input_tokens=usage.prompt_tokens,
+        output_tokens=usage.completion_tokens,
+        total_tokens=usage.total_tokens,
+        cached_tokens=(details.cached_tokens if details else None) or 0,
+    )
