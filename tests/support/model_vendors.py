@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from support.model_wire import Answer, Refusal, WireServer
+from support.vendor_types import check_request
 
 from orbiter.config import ModelConfig
 from orbiter.models import ModelProvider, forbid_real_calls
@@ -21,6 +22,8 @@ class Vendor:
     server: WireServer
     provider: ModelProvider
     pauses: list[float] = field(default_factory=list)
+    more: set[str] = field(default_factory=set)
+    """Fields of requests that the test makes up: the SDK's types need not know them."""
 
     def will(self, *answers: Answer | Refusal) -> ModelProvider:
         """Tell the server what to answer next."""
@@ -33,7 +36,10 @@ VendorFactory = Callable[[str], Vendor]
 
 @pytest.fixture
 async def vendors(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[VendorFactory]:
-    """Make vendors by name; calls of these real SDKs are allowed, they stay on this machine."""
+    """Make vendors by name; calls of these real SDKs are allowed, they stay on this machine.
+
+    What they were sent has to fit the SDKs' own types.
+    """
     for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
     forbid_real_calls(False)
@@ -62,6 +68,9 @@ async def vendors(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[VendorFactor
 
         try:
             yield make
+            for vendor in made:
+                for request in vendor.server.received:
+                    check_request(vendor.name, request.body, frozenset(vendor.more))
         finally:
             for vendor in made:
                 await vendor.provider.aclose()

@@ -5,7 +5,13 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pydantic import BaseModel, ValidationError
 
 from orbiter._misuse import require, require_all, require_method, shown
-from orbiter.config import DEFAULT_MAX_STEPS, DEFAULT_MODEL, AgentConfig
+from orbiter.config import (
+    DEFAULT_MAX_STEPS,
+    DEFAULT_MODEL,
+    DEFAULT_TEMPERATURE,
+    AgentConfig,
+    ModelSettings,
+)
 from orbiter.hooks import Hook, HookFunction, HookManager, HookPoint
 from orbiter.observer import Observer
 from orbiter.protocols import ContextEngine, MemoryStore, Provider
@@ -39,10 +45,11 @@ class Agent:
         hooks: Sequence[Hook | Observer | tuple[HookPoint, HookFunction]] = (),
         output_type: type[BaseModel] | None = None,
         max_steps: int = DEFAULT_MAX_STEPS,
-        temperature: float = 1.0,
+        temperature: float = DEFAULT_TEMPERATURE,
         max_tokens: int | None = None,
         memory: MemoryStore | None = None,
         context: ContextEngine | None = None,
+        settings: ModelSettings | None = None,
     ) -> None:
         """Create an agent.
 
@@ -57,22 +64,26 @@ class Agent:
             output_type: Makes `result.output` an instance of it; a model's answer that does not
                 fit is sent back for correction.
             max_steps: Model calls the agent may make in one run.
-            temperature: From 0 to 2.
+            temperature: From 0 to 2; a vendor is sent one that was given, 1.0 too.
             max_tokens: Output tokens per model call.
             memory: Recalled before the run, told of it afterwards.
             context: Builds prompts, keeps the window small, holds state.
+            settings: What else a model can be told; its `temperature` and `max_tokens` are those
+                of the agent.
 
         Raises:
             OrbiterError: A value is out of range, or two tools have one name.
         """
+        if settings is not None:
+            temperature, max_tokens = _agreed(name, settings, temperature, max_tokens)
         try:
             self.config = AgentConfig(
                 name=name,
                 model=model,
                 instructions=instructions if isinstance(instructions, str) else "",
-                temperature=temperature,
                 max_tokens=max_tokens,
                 max_steps=max_steps,
+                **({} if temperature is DEFAULT_TEMPERATURE else {"temperature": temperature}),
             )
         except ValidationError as error:
             what = "; ".join(
@@ -105,6 +116,7 @@ class Agent:
         self.max_tokens = max_tokens
         self.memory = memory
         self.context = context
+        self.settings = settings
         self._check_tools()
 
     def _check_tools(self) -> None:
@@ -130,3 +142,17 @@ class Agent:
 
     def __repr__(self) -> str:
         return f"Agent(name={self.name!r}, model={self.model!r})"
+
+
+def _agreed(
+    name: str, settings: ModelSettings, temperature: float, max_tokens: int | None
+) -> tuple[float, int | None]:
+    """Return an agent's temperature and tokens, which may be given in one of two places."""
+    where = f"Agent '{name}': settings="
+    require(settings, ModelSettings, where, "ModelSettings(top_p=..., ...)")
+    twice = {"temperature": temperature is not DEFAULT_TEMPERATURE, "max_tokens": bool(max_tokens)}
+    given = settings.given
+    for field in twice.keys() & given.keys():
+        if twice[field]:
+            raise OrbiterError(f"{where} has {field}, and so has the agent: give it once")
+    return given.get("temperature", temperature), given.get("max_tokens", max_tokens)

@@ -1,12 +1,18 @@
 """Everything that can be configured in core: validated, frozen, one home for each value."""
 
-from pydantic import BaseModel, Field
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from orbiter.types import OrbiterError, Usage
 
 DEFAULT_PROVIDER = "openai"
 DEFAULT_MODEL = "openai:gpt-4o"
 DEFAULT_MAX_STEPS = 10
+# told from a 1.0 that somebody wrote by its identity: a vendor is sent that one only
+DEFAULT_TEMPERATURE = float("1.0")
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 def parse_model_string(model: str) -> tuple[str, str]:
@@ -38,9 +44,93 @@ class AgentConfig(BaseModel):
     name: str = Field(min_length=1)
     model: str = DEFAULT_MODEL
     instructions: str = ""
-    temperature: float = Field(default=1.0, ge=0.0, le=2.0)
+    temperature: float = Field(default=DEFAULT_TEMPERATURE, ge=0.0, le=2.0)
     max_tokens: int | None = Field(default=None, ge=1)
     max_steps: int = Field(default=DEFAULT_MAX_STEPS, ge=1)
+
+
+class ModelSettings(BaseModel):
+    """How a model is to answer: of an agent, of a run, of one call; the later of them wins.
+
+    What nobody gave is not sent, so the vendor's own value holds; None takes back what an earlier
+    one gave. A vendor that cannot do what was given raises, naming the setting and the model.
+
+    Attributes:
+        temperature: From 0 to 2; reads 1.0 when it was not given.
+        max_tokens: Output tokens of one call.
+        top_p: Sample from the likeliest tokens that have this probability together.
+        stop: Texts at which the answer ends; one may be given as it is.
+        seed: Makes the same answer likelier for the same request.
+        tool_choice: "auto", "none", "required" (any tool), or the name of a tool. What forces a
+            call holds for one model call, so that the model can speak of the result.
+        parallel_tool_calls: Whether one answer may call several tools.
+        thinking_budget: Tokens the model may think with.
+        reasoning_effort: How much it is to think, in the vendors' words; instead of a budget.
+        timeout: Seconds one call may take.
+        extra_headers: Of the HTTP request; those of several settings come together.
+        extra_body: Fields of the request's body, unchecked; likewise.
+        http_client: The HTTP client that the vendor's SDK is to use. Whoever made it closes it.
+    """
+
+    model_config = {"frozen": True, "extra": "forbid"}
+
+    temperature: float = Field(default=DEFAULT_TEMPERATURE, ge=0.0, le=2.0)
+    max_tokens: int | None = Field(default=None, ge=1)
+    top_p: float | None = Field(default=None, ge=0.0, le=1.0)
+    stop: tuple[str, ...] | None = None
+    seed: int | None = None
+    tool_choice: str | None = Field(default=None, min_length=1)
+    parallel_tool_calls: bool | None = None
+    thinking_budget: int | None = Field(default=None, ge=1)
+    reasoning_effort: Effort | None = None
+    timeout: float | None = Field(default=None, gt=0)
+    # headers and bodies may hold secrets
+    extra_headers: dict[str, str] | None = Field(default=None, repr=False)
+    extra_body: dict[str, Any] | None = Field(default=None, repr=False)
+    http_client: Any = Field(default=None, repr=False, exclude=True)
+
+    @field_validator("stop", mode="before")
+    @classmethod
+    def _one_text(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one_way_to_think(self) -> Self:
+        if self.thinking_budget is not None and self.reasoning_effort is not None:
+            raise ValueError("give thinking_budget or reasoning_effort, not both")
+        return self
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What was given and not taken back, by name."""
+        found = ((name, getattr(self, name)) for name in self.model_fields_set)
+        return {name: value for name, value in found if value is not None}
+
+    @property
+    def forces_a_call(self) -> bool:
+        """Whether the model has to call a tool."""
+        return self.tool_choice not in (None, "auto", "none")
+
+    def merged(self, later: "ModelSettings | None") -> "ModelSettings":
+        """Return these settings with the later ones laid over them."""
+        if later is None:
+            return self
+        update = {name: getattr(later, name) for name in later.model_fields_set}
+        for name in ("extra_headers", "extra_body"):
+            mine, theirs = getattr(self, name), update.get(name)
+            if mine and theirs:
+                update[name] = {**mine, **theirs}
+        # a budget and an effort are two words for one thing
+        if update.get("thinking_budget") is not None:
+            update["reasoning_effort"] = None
+        elif update.get("reasoning_effort") is not None:
+            update["thinking_budget"] = None
+        return self.model_copy(update=update)
+
+    def without(self, *names: str) -> "ModelSettings":
+        """Return these settings as if those had not been given."""
+        kept = {n: getattr(self, n) for n in self.model_fields_set if n not in names}
+        return ModelSettings.model_construct(**kept)
 
 
 class ModelConfig(BaseModel):

@@ -7,6 +7,7 @@ through these structural protocols, so any object with the right methods will do
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Literal, Protocol, TypedDict
 
+from orbiter.config import ModelSettings
 from orbiter.types import Message, ToolCall, Usage
 
 ContextEventName = Literal["pre_llm_call", "post_llm_call", "pre_tool_call", "post_tool_call"]
@@ -87,6 +88,8 @@ class Provider(Protocol):
     `tools` are JSON objects of the form `{"type": "function", "function": {"name",
     "description", "parameters"}}`. A provider whose class says `structured_output = True` also
     takes `output_schema`, a JSON schema its answer has to fit; others find it in the system prompt.
+    One whose class says `settings = True` also takes `settings`, the ModelSettings that hold for
+    the call besides temperature and tokens; a run that has such settings fails with another.
     """
 
     async def complete(
@@ -117,7 +120,8 @@ class ContextPayload(TypedDict, total=False):
 
     Only the keys that make sense for the event are present: `agent_name` always;
     pre_llm_call: `system_prompt` and `messages` (both replaceable, for this call only; `messages`
-    holds no system message); post_llm_call: `messages` (read only), `response`;
+    holds no system message), and `settings` if a processor puts ModelSettings there, which go
+    before those of run and agent for this call; post_llm_call: `messages` (read only), `response`;
     pre_tool_call: `tool_call`; post_tool_call: `tool_call`, `tool_result` (the result's text, or
     its error's; replaceable).
     """
@@ -125,6 +129,7 @@ class ContextPayload(TypedDict, total=False):
     agent_name: str
     system_prompt: str
     messages: list[Message]
+    settings: ModelSettings
     response: ModelReply
     tool_call: ToolCall
     tool_result: str

@@ -14,7 +14,7 @@ from orbiter._internal.stream import RunStream
 from orbiter._internal.swarm_runner import run_target
 from orbiter._misuse import require, require_all, require_method
 from orbiter.agent import Agent
-from orbiter.config import Spent, TaskConfig
+from orbiter.config import ModelSettings, Spent, TaskConfig
 from orbiter.protocols import Provider
 from orbiter.swarm import Swarm
 from orbiter.types import (
@@ -41,6 +41,7 @@ class Runner:
         deps: Anything; instructions, hooks and tools find it as `RunContext.deps`.
         config: Limits of the run.
         spent: What the run had taken before it was interrupted; its steps and tokens count on.
+        settings: How the models are to answer in this run; they go before the agents' own.
     """
 
     async def __call__(
@@ -53,6 +54,7 @@ class Runner:
         deps: Any = None,
         config: TaskConfig | None = None,
         spent: Spent | None = None,
+        settings: ModelSettings | None = None,
         _provider: Provider | None = None,
     ) -> RunResult:
         """Run to the end.
@@ -65,7 +67,7 @@ class Runner:
                 `messages`, `usage` and `steps` are what there was up to then.
         """
         _check(agent, input)
-        begin = _beginning(messages, provider or _provider, deps, config, spent)
+        begin = _beginning(messages, provider or _provider, deps, config, spent, settings)
         return await _execute(agent, input, begin(None))
 
     def sync(
@@ -78,6 +80,7 @@ class Runner:
         deps: Any = None,
         config: TaskConfig | None = None,
         spent: Spent | None = None,
+        settings: ModelSettings | None = None,
         _provider: Provider | None = None,
     ) -> RunResult:
         """Run to the end from code that is not async.
@@ -102,6 +105,7 @@ class Runner:
                     deps=deps,
                     config=config,
                     spent=spent,
+                    settings=settings,
                 )
             finally:
                 await close_providers()
@@ -118,6 +122,7 @@ class Runner:
         deps: Any = None,
         config: TaskConfig | None = None,
         spent: Spent | None = None,
+        settings: ModelSettings | None = None,
         _provider: Provider | None = None,
     ) -> RunStream:
         """Run while somebody reads: `async for event in run.stream(agent, "...")`.
@@ -127,7 +132,7 @@ class Runner:
         """
         _check(agent, input)
         return RunStream(
-            _beginning(messages, provider or _provider, deps, config, spent),
+            _beginning(messages, provider or _provider, deps, config, spent, settings),
             lambda state: _execute(agent, input, state),
         )
 
@@ -149,6 +154,7 @@ def _beginning(
     deps: Any,
     config: TaskConfig | None,
     spent: Spent | None,
+    settings: ModelSettings | None,
 ) -> Callable[[Emit | None], RunState]:
     kinds = (UserMessage, AssistantMessage, SystemMessage, ToolResult)
     require_all(
@@ -159,6 +165,8 @@ def _beginning(
         require_method(provider, "complete stream", "run(provider=...)", give)
     require(config, (TaskConfig, type(None)), "run(config=...)", "TaskConfig(timeout=..., ...)")
     require(spent, (Spent, type(None)), "run(spent=...)", "Spent(usage=..., steps=...)")
+    kinds_of = (ModelSettings, type(None))
+    require(settings, kinds_of, "run(settings=...)", "ModelSettings(top_p=..., ...)")
 
     def begin(emit: Emit | None) -> RunState:
         return RunState(
@@ -168,6 +176,7 @@ def _beginning(
             deps=deps,
             emit=emit,
             spent=spent,
+            settings=settings,
         )
 
     return begin

@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, nullcontext
 from typing import Any
 
+from orbiter._internal.call_settings import apply
 from orbiter._internal.turn import Turn
+from orbiter.config import DEFAULT_TEMPERATURE
 from orbiter.protocols import ModelReply, ReplyChunk, ToolCallPiece
 from orbiter.types import AssistantMessage, Message, TextEvent, ToolCall, Usage
 
@@ -40,11 +42,17 @@ class _Collected:
 async def call_model(turn: Turn, messages: list[Message]) -> ModelReply:
     """Send `messages` to the turn's model and return its reply; text goes to the listener."""
     agent, provider = turn.agent, turn.provider
+    temperature = agent.temperature
     options: dict[str, Any] = {
         "tools": turn.plan.schemas,
-        "temperature": agent.temperature,
+        "temperature": None if temperature is DEFAULT_TEMPERATURE else temperature,
         "max_tokens": agent.max_tokens,
     }
+    settings = turn.settings
+    if turn.once is not None:
+        settings = turn.once if settings is None else settings.merged(turn.once)
+    if settings is not None:
+        apply(settings, options, provider, agent.name)
     if agent.output_schema is not None and getattr(provider, "structured_output", False):
         options["output_schema"] = agent.output_schema
     emit = turn.state.emit

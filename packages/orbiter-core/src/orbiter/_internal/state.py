@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from itertools import chain
 from typing import Any
 
-from orbiter.config import Spent, TaskConfig
+from orbiter.config import ModelSettings, Spent, TaskConfig
 from orbiter.observer import observer_of_all_runs
 from orbiter.protocols import Provider
 from orbiter.types import Message, RunResult, StopReason, StreamEvent, Usage
@@ -25,12 +25,13 @@ class RunState:
         deadline: Event loop time at which the run ends, or None.
         last_agent: Name of the agent that ran last.
         observer: What encloses the pieces of the run, if anything does.
+        settings: How the models are to answer, if the run says so.
     """
 
     __slots__ = (
         "_cached", "_input", "_limits", "_logs", "_output", "_total",
         "deadline", "deps", "emit", "history", "last_agent", "made", "observer", "provider_for",
-        "steps",
+        "settings", "steps",
     )  # fmt: skip
 
     def __init__(
@@ -42,10 +43,12 @@ class RunState:
         deps: Any = None,
         emit: Emit | None = None,
         spent: Spent | None = None,
+        settings: ModelSettings | None = None,
     ) -> None:
         self.provider_for = provider_for
         self.deps = deps
         self.emit = emit
+        self.settings = settings
         self.observer = observer_of_all_runs()
         self.steps = 0
         self.made: dict[str, int] = {}

@@ -7,6 +7,7 @@ POST_TOOL_CALL hooks, context post_tool_call. What an agent does not use costs i
 
 from typing import Any
 
+from orbiter._internal.call_settings import released
 from orbiter._internal.message_builder import NO_RESULT, build_messages
 from orbiter._internal.model_call import call_model
 from orbiter._internal.output_parser import (
@@ -58,6 +59,8 @@ async def take_step(turn: Turn) -> None:
             reply = await call_model(turn, messages)
             scope.done(reply)
     state.count(reply.usage)
+    if turn.settings is not None:
+        turn.settings, state.settings = released(turn.settings), released(state.settings)
     if context is not None:
         context.record_step(agent.name, reply.usage)
     if hooks is not None and HookPoint.POST_LLM_CALL in hooks:
@@ -93,6 +96,7 @@ async def _prompt(turn: Turn) -> list[Message]:
         }  # fmt: skip
         await agent.context.process("pre_llm_call", payload)
         text, view = payload["system_prompt"], payload["messages"]
+        turn.once = payload.get("settings")
     messages = build_messages(text, view)
     hooks = turn.hooks
     if hooks is not None and HookPoint.PRE_LLM_CALL in hooks:
@@ -157,10 +161,17 @@ def _break_off(turn: Turn, message: AssistantMessage, cut: StopReason) -> None:
     turn.cut = cut
     output_type = turn.agent.output_type
     if output_type is not None:
-        problem, advice = explain_cut(cut, message.content, turn.agent.max_tokens)
+        problem, advice = explain_cut(cut, message.content, _limit(turn))
         raise OutputValidationError(
             turn.agent.name, output_type.__name__, problem, advice=advice, stop_reason=cut
         )
+
+
+def _limit(turn: Turn) -> int | None:
+    for settings in (turn.once, turn.settings):
+        if settings is not None and "max_tokens" in settings.model_fields_set:
+            return settings.max_tokens
+    return turn.agent.max_tokens
 
 
 def _conclude(turn: Turn, text: str) -> None:

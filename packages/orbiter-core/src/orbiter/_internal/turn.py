@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from orbiter._internal.call_settings import settings_of
 from orbiter._internal.plan import Plan
 from orbiter._internal.state import RunState
 from orbiter.agent import Agent
+from orbiter.config import ModelSettings
 from orbiter.hooks import HookEvent, HookPoint
 from orbiter.protocols import Provider
 from orbiter.types import Message, RunContext, StopReason
@@ -24,12 +26,14 @@ class Turn:
         observer: The agent's own, else the run's, if any.
         done: Whether `output` is final.
         target: The agent to hand off to.
+        settings: What agent and run say of its calls, besides the agent's temperature and tokens.
+        once: What a context says of the next call.
         cut: Why the last reply is not whole, if it is not.
     """
 
     __slots__ = (
-        "agent", "cut", "done", "hooks", "input", "log", "misfits", "observer", "output", "plan",
-        "provider", "run", "start", "state", "suffix", "target", "view",
+        "agent", "cut", "done", "hooks", "input", "log", "misfits", "observer", "once", "output",
+        "plan", "provider", "run", "settings", "start", "state", "suffix", "target", "view",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +56,8 @@ class Turn:
         self.output: Any = ""
         self.target: Agent | None = None
         self.cut: StopReason | None = None
+        self.once: ModelSettings | None = None
+        self.settings = settings_of(agent.settings, state.settings)
 
     def add(self, message: Message) -> None:
         """Append to the conversation."""

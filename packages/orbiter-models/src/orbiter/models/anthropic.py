@@ -4,10 +4,11 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from orbiter.config import ModelConfig
-from orbiter.models._internal.anthropic_wire import FINISH, chunk_of, to_wire
+from orbiter.config import ModelConfig, ModelSettings
+from orbiter.models._internal.anthropic_wire import FINISH, add_settings, chunk_of, to_wire
 from orbiter.models._internal.counter import Counter
 from orbiter.models._internal.sdk import Clock, SdkClient
+from orbiter.models._internal.settings import add_options, refusal, sampling
 from orbiter.models.provider import ModelProvider, model_registry
 from orbiter.models.types import FinishReason, ModelResponse, StreamChunk
 from orbiter.types import Message, ToolCall
@@ -16,8 +17,15 @@ from orbiter.types import Message, ToolCall
 _DEFAULT_MAX_TOKENS = 4096
 
 
+_CANNOT = {
+    "seed": "the API knows none; leave it out",
+}
+
+
 class AnthropicProvider(ModelProvider):
     """A Claude model. Needs `orbiter-models[anthropic]` and ANTHROPIC_API_KEY."""
+
+    settings = True
 
     def __init__(self, config: ModelConfig, *, clock: Clock | None = None) -> None:
         """Check the settings; nothing is sent yet.
@@ -49,10 +57,11 @@ class AnthropicProvider(ModelProvider):
         tools: list[dict[str, Any]] | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
+        settings: ModelSettings | None = None,
     ) -> ModelResponse:
         """Answer in one piece; see ModelProvider."""
-        request = self._request(messages, tools, temperature, max_tokens)
-        answer = await self._client.send(lambda client: client.messages.create(**request))
+        request = self._request(messages, tools, temperature, max_tokens, settings)
+        answer = await self._client.send(lambda client: client.messages.create(**request), settings)
         blocks = answer.content
         return ModelResponse(
             id=answer.id,
@@ -75,11 +84,12 @@ class AnthropicProvider(ModelProvider):
         tools: list[dict[str, Any]] | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
+        settings: ModelSettings | None = None,
     ) -> AsyncIterator[StreamChunk]:
         """Answer piece by piece; see ModelProvider."""
-        request = self._request(messages, tools, temperature, max_tokens)
+        request = self._request(messages, tools, temperature, max_tokens, settings)
         request["stream"] = True
-        answer = await self._client.send(lambda client: client.messages.create(**request))
+        answer = await self._client.send(lambda client: client.messages.create(**request), settings)
         counter = Counter()
         reason: FinishReason | None = None
         ended = False
@@ -108,7 +118,9 @@ class AnthropicProvider(ModelProvider):
         tools: list[dict[str, Any]] | None,
         temperature: float | None,
         max_tokens: int | None,
+        settings: ModelSettings | None = None,
     ) -> dict[str, Any]:
+        temperature, max_tokens = sampling(settings, temperature, max_tokens)
         system, wire = to_wire(messages)
         request: dict[str, Any] = {
             "model": self.model,
@@ -126,9 +138,13 @@ class AnthropicProvider(ModelProvider):
                 }
                 for tool in tools
             ]
-        if temperature not in (None, 1.0):
-            # 1 is what the API takes itself; newer models refuse the field and newer SDKs lack it
+        if temperature is not None:
+            # newer SDKs lack the field, as newer models refuse it
             request["extra_body"] = {"temperature": temperature}
+        if settings is not None:
+            refusal(settings, _CANNOT, self._client.error)
+            add_settings(request, settings, max_tokens, self._client.error)
+            add_options(request, settings)
         return request
 
 

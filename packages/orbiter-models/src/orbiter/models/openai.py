@@ -3,18 +3,31 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
-from orbiter.config import ModelConfig
-from orbiter.models._internal.openai_wire import chunk_of, finish_of, to_wire, usage_of
+from orbiter.config import ModelConfig, ModelSettings
+from orbiter.models._internal.openai_wire import (
+    add_settings,
+    chunk_of,
+    finish_of,
+    to_wire,
+    usage_of,
+)
 from orbiter.models._internal.sdk import Clock, SdkClient
+from orbiter.models._internal.settings import add_options, refusal, sampling
 from orbiter.models.provider import ModelProvider, model_registry
 from orbiter.models.types import ModelResponse, StreamChunk
 from orbiter.types import Message, ToolCall
+
+_CANNOT = {
+    "thinking_budget": "chat completions know no budget; give reasoning_effort, or what a "
+    "compatible server calls it in extra_body"
+}
 
 
 class OpenAIProvider(ModelProvider):
     """A model behind OpenAI's API. Needs `orbiter-models[openai]` and OPENAI_API_KEY."""
 
     structured_output = True
+    settings = True
 
     def __init__(self, config: ModelConfig, *, clock: Clock | None = None) -> None:
         """Check the settings; nothing is sent yet.
@@ -44,10 +57,13 @@ class OpenAIProvider(ModelProvider):
         temperature: float | None = None,
         max_tokens: int | None = None,
         output_schema: dict[str, Any] | None = None,
+        settings: ModelSettings | None = None,
     ) -> ModelResponse:
         """Answer in one piece; see ModelProvider."""
-        request = self._request(messages, tools, temperature, max_tokens, output_schema)
-        answer = await self._client.send(lambda client: client.chat.completions.create(**request))
+        request = self._request(messages, tools, temperature, max_tokens, output_schema, settings)
+        answer = await self._client.send(
+            lambda client: client.chat.completions.create(**request), settings
+        )
         if not answer.choices:
             raise self._client.error("the answer holds no choices")
         choice = answer.choices[0]
@@ -74,11 +90,14 @@ class OpenAIProvider(ModelProvider):
         temperature: float | None = None,
         max_tokens: int | None = None,
         output_schema: dict[str, Any] | None = None,
+        settings: ModelSettings | None = None,
     ) -> AsyncIterator[StreamChunk]:
         """Answer piece by piece; see ModelProvider."""
-        request = self._request(messages, tools, temperature, max_tokens, output_schema)
+        request = self._request(messages, tools, temperature, max_tokens, output_schema, settings)
         request |= {"stream": True, "stream_options": {"include_usage": True}}
-        answer = await self._client.send(lambda client: client.chat.completions.create(**request))
+        answer = await self._client.send(
+            lambda client: client.chat.completions.create(**request), settings
+        )
         ended = False
         refusal = ""
         async with self._client.streaming(answer) as events:
@@ -102,7 +121,9 @@ class OpenAIProvider(ModelProvider):
         temperature: float | None,
         max_tokens: int | None,
         output_schema: dict[str, Any] | None,
+        settings: ModelSettings | None = None,
     ) -> dict[str, Any]:
+        temperature, max_tokens = sampling(settings, temperature, max_tokens)
         request: dict[str, Any] = {
             "model": self.model,
             "messages": [to_wire(message) for message in messages],
@@ -121,6 +142,10 @@ class OpenAIProvider(ModelProvider):
                 "type": "json_schema",
                 "json_schema": {"name": name, "schema": output_schema},
             }
+        if settings is not None:
+            refusal(settings, _CANNOT, self._client.error)
+            add_settings(request, settings)
+            add_options(request, settings)
         return request
 
 

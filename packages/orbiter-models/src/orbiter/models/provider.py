@@ -16,10 +16,13 @@ class ModelProvider(ABC):
     Attributes:
         structured_output: Whether `complete` and `stream` also take `output_schema`, a JSON schema
             that the answer's text has to fit. Without it the schema goes into the system prompt.
+        settings: Whether `complete` and `stream` also take `settings`, a ModelSettings. Without it
+            a run that has settings besides temperature and tokens fails.
         model: The model's name.
     """
 
     structured_output: ClassVar[bool] = False
+    settings: ClassVar[bool] = False
     model: str = ""
 
     @abstractmethod

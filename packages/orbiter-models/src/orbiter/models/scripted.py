@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from orbiter.config import ModelSettings
 from orbiter.models.provider import ModelProvider
 from orbiter.models.types import ModelError, ModelResponse, StreamChunk, ToolCallDelta
 from orbiter.types import Message, ToolCall, Usage
@@ -24,6 +25,7 @@ class ModelRequest:
     tools: list[dict[str, Any]]
     temperature: float | None
     max_tokens: int | None
+    settings: ModelSettings | None = None
 
 
 def call(name: str, /, **arguments: Any) -> ToolCall:
@@ -41,6 +43,7 @@ class ScriptedModel(ModelProvider):
         requests: What it was asked, in order.
     """
 
+    settings = True
     model = "scripted"
 
     def __init__(self, *replies: Reply, repeat: bool = False, usage: Usage | None = None) -> None:
@@ -64,6 +67,7 @@ class ScriptedModel(ModelProvider):
         tools: list[dict[str, Any]] | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
+        settings: ModelSettings | None = None,
     ) -> ModelResponse:
         """Give the next reply.
 
@@ -71,7 +75,9 @@ class ScriptedModel(ModelProvider):
             ModelError: The script is at its end.
         """
         position = len(self.requests)
-        self.requests.append(ModelRequest(list(messages), tools or [], temperature, max_tokens))
+        self.requests.append(
+            ModelRequest(list(messages), tools or [], temperature, max_tokens, settings)
+        )
         if position >= len(self._replies) and not (self._repeat and self._replies):
             raise ModelError(
                 f"the script has {len(self._replies)} replies, call {position + 1} needs another",
@@ -89,6 +95,7 @@ class ScriptedModel(ModelProvider):
         tools: list[dict[str, Any]] | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
+        settings: ModelSettings | None = None,
     ) -> AsyncIterator[StreamChunk]:
         """Give the next reply word by word, tool calls in two pieces each.
 
@@ -96,7 +103,11 @@ class ScriptedModel(ModelProvider):
             ModelError: The script is at its end.
         """
         response = await self.complete(
-            messages, tools=tools, temperature=temperature, max_tokens=max_tokens
+            messages,
+            tools=tools,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            settings=settings,
         )
         for word in _WORDS.findall(response.content):
             yield StreamChunk(delta=word)

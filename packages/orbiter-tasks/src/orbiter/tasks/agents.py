@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from orbiter import Agent, Swarm, Tool, tool
-from orbiter.config import DEFAULT_MAX_STEPS
+from orbiter.config import DEFAULT_MAX_STEPS, DEFAULT_TEMPERATURE
 from orbiter.tasks._shown import shown
 from orbiter.tasks.models import Task
 from orbiter.tasks.state import TaskError
@@ -50,7 +50,7 @@ class AgentSpec(BaseModel):
     tools: tuple[Tool, ...] = ()
     output_type: type[BaseModel] | None = None
     max_steps: int = DEFAULT_MAX_STEPS
-    temperature: float = 1.0
+    temperature: float = DEFAULT_TEMPERATURE
 
 
 TaskFunction = Callable[[Task], Awaitable[Any]]

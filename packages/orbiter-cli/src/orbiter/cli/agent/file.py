@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from orbiter.cli.agent.objects import AgentFileError
 from orbiter.cli.ui.sentences import mistake
-from orbiter.config import DEFAULT_MAX_STEPS, DEFAULT_MODEL
+from orbiter.config import DEFAULT_MAX_STEPS, DEFAULT_MODEL, DEFAULT_TEMPERATURE
 
 
 class AgentFile(BaseModel):
@@ -42,7 +42,7 @@ class AgentFile(BaseModel):
     handoffs: list[str] = []
     output_type: str | None = None
     max_steps: int = Field(default=DEFAULT_MAX_STEPS, ge=1)
-    temperature: float = Field(default=1.0, ge=0.0, le=2.0)
+    temperature: float = Field(default=DEFAULT_TEMPERATURE, ge=0.0, le=2.0)
     max_tokens: int | None = Field(default=None, ge=1)
 
 

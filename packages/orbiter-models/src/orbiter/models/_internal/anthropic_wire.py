@@ -3,8 +3,13 @@
 import json
 from typing import Any
 
+from orbiter.config import ModelSettings
+from orbiter.models._internal.settings import Refuse
 from orbiter.models.types import FinishReason, StreamChunk, ToolCallDelta
 from orbiter.types import AssistantMessage, Message, SystemMessage, ToolResult
+
+# the API takes no less
+_LEAST_BUDGET = 1024
 
 FINISH: dict[str | None, FinishReason] = {
     "tool_use": "tool_calls",
@@ -13,6 +18,65 @@ FINISH: dict[str | None, FinishReason] = {
     "refusal": "refusal",
     "pause_turn": "incomplete",
 }
+
+
+def add_settings(
+    request: dict[str, Any], settings: ModelSettings, max_tokens: int | None, refuse: Refuse
+) -> None:
+    """Write settings into a request; those of tools mean nothing without tools.
+
+    Raises:
+        ModelError: The API cannot do what they say together.
+    """
+    # fields that not every SDK knows go into the body directly
+    more: dict[str, Any] = {}
+    if settings.top_p is not None:
+        more["top_p"] = settings.top_p
+    if settings.stop:
+        request["stop_sequences"] = list(settings.stop)
+    budget, effort = settings.thinking_budget, settings.reasoning_effort
+    if effort == "minimal":
+        raise refuse("the setting 'reasoning_effort' is 'minimal': Claude's least is 'low'")
+    if budget is not None:
+        if budget < _LEAST_BUDGET or (max_tokens is not None and budget >= max_tokens):
+            above = f" and less than max_tokens ({max_tokens})" if max_tokens else ""
+            raise refuse(
+                f"the setting 'thinking_budget' is {budget}: give {_LEAST_BUDGET} or more{above}"
+            )
+        request["thinking"] = {"type": "enabled", "budget_tokens": budget}
+        if max_tokens is None:
+            request["max_tokens"] += budget
+    elif effort == "none":
+        request["thinking"] = {"type": "disabled"}
+    elif effort is not None:
+        request["thinking"] = {"type": "adaptive"}
+        more["output_config"] = {"effort": effort}
+    thinks = budget is not None or effort not in (None, "none")
+    if settings.forces_a_call and thinks:
+        raise refuse(
+            f"the setting 'tool_choice' is '{settings.tool_choice}': Claude does not think when "
+            "a call is forced; leave out thinking_budget and reasoning_effort"
+        )
+    if "tools" in request:
+        choice = _tool_choice(settings)
+        if choice is not None:
+            request["tool_choice"] = choice
+    if more:
+        request["extra_body"] = {**request.get("extra_body", {}), **more}
+
+
+def _tool_choice(settings: ModelSettings) -> dict[str, Any] | None:
+    one_at_a_time = settings.parallel_tool_calls is False
+    if settings.tool_choice is None and not one_at_a_time:
+        return None
+    if settings.tool_choice == "none":
+        return {"type": "none"}
+    choice: dict[str, Any] = {"type": "auto"}
+    if settings.tool_choice == "required":
+        choice = {"type": "any"}
+    elif settings.forces_a_call:
+        choice = {"type": "tool", "name": settings.tool_choice}
+    return {**choice, "disable_parallel_tool_use": True} if one_at_a_time else choice
 
 
 def to_wire(messages: list[Message]) -> tuple[str, list[dict[str, Any]]]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from orbiter.config import ModelSettings
 from orbiter.models.types import FinishReason, StreamChunk, ToolCallDelta
 from orbiter.types import AssistantMessage, Message, ToolResult, Usage
 
@@ -39,6 +40,24 @@ def to_wire(message: Message) -> dict[str, Any]:
             for call in message.tool_calls
         ]
     return wire
+
+
+def add_settings(request: dict[str, Any], settings: ModelSettings) -> None:
+    """Write settings into a request; those of tools mean nothing without tools."""
+    for name in ("top_p", "seed", "reasoning_effort"):
+        value = getattr(settings, name)
+        if value is not None:
+            request[name] = value
+    if settings.stop:
+        request["stop"] = list(settings.stop)
+    if "tools" not in request:
+        return
+    if settings.forces_a_call and settings.tool_choice != "required":
+        request["tool_choice"] = {"type": "function", "function": {"name": settings.tool_choice}}
+    elif settings.tool_choice is not None:
+        request["tool_choice"] = settings.tool_choice
+    if settings.parallel_tool_calls is not None:
+        request["parallel_tool_calls"] = settings.parallel_tool_calls
 
 
 def finish_of(word: str | None, refusal: str | None) -> FinishReason:

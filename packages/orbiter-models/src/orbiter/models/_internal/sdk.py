@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from orbiter.config import ModelConfig
+from orbiter.config import ModelConfig, ModelSettings
 from orbiter.models._internal.guard import check_allowed
 from orbiter.models._internal.retry import is_worth_retrying, pause
 from orbiter.models.types import ModelError
@@ -87,17 +87,22 @@ class SdkClient:
             request_id=request_id,
         )
 
-    async def send(self, call: Callable[[Any], Awaitable[Any]]) -> Any:
+    async def send(
+        self, call: Callable[[Any], Awaitable[Any]], settings: ModelSettings | None = None
+    ) -> Any:
         """Make a call with the SDK's client, again when that may help.
 
         Args:
             call: Makes the call with the client it is given.
+            settings: May have an HTTP client of the user's own.
 
         Raises:
             ModelError: No try succeeded, or trying again is no use.
         """
         check_allowed(self.config.model_name, self.config.provider)
         client = await self._opened()
+        if settings is not None and settings.http_client is not None:
+            client = self._with(client, settings.http_client)
         attempt = 0
         while True:
             attempt += 1
@@ -134,6 +139,12 @@ class SdkClient:
         _, life = self._open.get(asyncio.get_running_loop(), (None, None))
         if life is not None:
             await life.aclose()
+
+    def _with(self, client: Any, http_client: Any) -> Any:
+        try:
+            return client.copy(http_client=http_client)
+        except TypeError as error:
+            raise self.error(f"the setting 'http_client' does not fit the SDK: {error}") from error
 
     async def _opened(self) -> Any:
         loop = asyncio.get_running_loop()

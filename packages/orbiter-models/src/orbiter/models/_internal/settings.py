@@ -1,0 +1,47 @@
+"""What both vendors' requests make of settings, and the error for what one of them cannot do."""
+
+from collections.abc import Callable
+from typing import Any
+
+from orbiter.config import ModelSettings
+from orbiter.models.types import ModelError
+
+Refuse = Callable[[str], ModelError]
+
+
+def sampling(
+    settings: ModelSettings | None, temperature: float | None, max_tokens: int | None
+) -> tuple[float | None, int | None]:
+    """Return temperature and tokens of a call: what was given by itself, else by the settings."""
+    if settings is None:
+        return temperature, max_tokens
+    given = settings.given
+    return (
+        given.get("temperature") if temperature is None else temperature,
+        given.get("max_tokens") if max_tokens is None else max_tokens,
+    )
+
+
+def add_options(request: dict[str, Any], settings: ModelSettings) -> None:
+    """Put into a request what the SDKs take besides a body; the user's body outranks ours."""
+    for name in ("timeout", "extra_headers"):
+        value = getattr(settings, name)
+        if value is not None:
+            request[name] = value
+    if settings.extra_body:
+        request["extra_body"] = {**request.get("extra_body", {}), **settings.extra_body}
+
+
+def refusal(settings: ModelSettings, cannot: dict[str, str], refuse: Refuse) -> None:
+    """Refuse what a vendor cannot do.
+
+    Args:
+        settings: What was given.
+        cannot: By setting, why not and what to do instead.
+        refuse: Builds the error that names the model.
+
+    Raises:
+        ModelError: One of them was given.
+    """
+    for name in sorted(cannot.keys() & settings.given.keys()):
+        raise refuse(f"the setting '{name}' is not possible: {cannot[name]}")
