@@ -85,6 +85,8 @@ def typed(code: str) -> None:
 class Stage(ModelProvider):
     """Stands for every model of a page and plays the script of the block that runs."""
 
+    settings = True
+
     def __init__(self) -> None:
         self.script = ScriptedModel()
 

@@ -4,6 +4,7 @@ It gives the answers it was told to, whole or streamed in small pieces, whicheve
 request that the real API would refuse is refused here with status 400.
 """
 
+import hashlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -18,6 +19,8 @@ from aiohttp import web
 class Answer:
     """What the model says: text, calls as (id, name, arguments), tokens, and why it ended.
 
+    `thinking` comes before it, `blocks` of Anthropic's own behind the thoughts.
+
     A stream that `breaks_off` loses its connection after the text; one that `ends_early` is closed
     in good order before its end, "after text" or "before the end marker".
     """
@@ -31,6 +34,19 @@ class Answer:
     breaks_off: bool = False
     ends_early: str = ""
     refusal: str = ""
+    thinking: str = ""
+    blocks: tuple[dict[str, Any], ...] = ()
+    thinking_field: str = "reasoning_content"
+
+    @property
+    def signature(self) -> str:
+        """What Anthropic would want back with the thoughts."""
+        return signature(self.thinking)
+
+
+def signature(thinking: str) -> str:
+    """Sign thoughts: whoever sends them back changed, or not at all, is found out."""
+    return hashlib.sha256(b"thoughts:" + thinking.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -156,7 +172,13 @@ def check_anthropic(body: dict[str, Any]) -> None:
         assert first == ["tool_result"] * len(answered), "tool results must come first"
         assert all(block.get("text", "x") for block in blocks), "text must be non-empty"
         assert all(isinstance(block.get("input", {}), dict) for block in blocks), "input: object"
+        for block in blocks:
+            if block["type"] == "thinking":
+                assert block["signature"] == signature(block["thinking"]), "invalid signature"
         asked = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        thinks = body.get("thinking", {}).get("type") in ("enabled", "adaptive")
+        first = [block["type"] for block in blocks[:1]]
+        assert not (asked and thinks) or first[0].endswith("thinking"), "thinking must come first"
     assert not asked, f"tool_use without tool_result: {asked}"
     for tool in body.get("tools", ()):
         assert tool["input_schema"]["type"] == "object"
@@ -190,6 +212,8 @@ def openai_whole(answer: Answer, body: dict[str, Any]) -> dict[str, Any]:
     """Write the answer as a chat completion."""
     message: dict[str, Any] = {"role": "assistant", "content": answer.text or None}
     message["refusal"] = answer.refusal or None
+    if answer.thinking:
+        message[answer.thinking_field] = answer.thinking
     if answer.calls:
         message["tool_calls"] = _openai_calls(answer)
     choice = {"index": 0, "message": message, "finish_reason": _openai_finish(answer)}
@@ -217,6 +241,8 @@ def openai_events(answer: Answer, body: dict[str, Any]) -> Iterator[str]:
         return f"data: {json.dumps({**base, 'choices': [choice], 'usage': None})}\n\n"
 
     yield chunk({"role": "assistant", "content": ""})
+    for piece in _pieces(answer.thinking):
+        yield chunk({answer.thinking_field: piece})
     for piece in _pieces(answer.text):
         yield chunk({"content": piece})
     for piece in _pieces(answer.refusal):
@@ -251,7 +277,12 @@ def _anthropic_finish(answer: Answer) -> str:
 
 def anthropic_whole(answer: Answer, body: dict[str, Any]) -> dict[str, Any]:
     """Write the answer as a message."""
-    blocks: list[dict[str, Any]] = [{"type": "text", "text": answer.text}] if answer.text else []
+    blocks: list[dict[str, Any]] = []
+    if answer.thinking:
+        thought = {"type": "thinking", "thinking": answer.thinking}
+        blocks.append({**thought, "signature": answer.signature})
+    blocks += answer.blocks
+    blocks += [{"type": "text", "text": answer.text}] if answer.text else []
     blocks += [
         {"type": "tool_use", "id": identity, "name": name, "input": arguments}
         for identity, name, arguments in answer.calls
@@ -283,6 +314,13 @@ def anthropic_events(answer: Answer, body: dict[str, Any]) -> Iterator[str]:
         if block["type"] == "text":
             empty: dict[str, Any] = {"type": "text", "text": ""}
             deltas = [{"type": "text_delta", "text": piece} for piece in _pieces(block["text"])]
+        elif block["type"] == "thinking":
+            empty = {"type": "thinking", "thinking": "", "signature": ""}
+            thoughts = _pieces(block["thinking"])
+            deltas = [{"type": "thinking_delta", "thinking": piece} for piece in thoughts]
+            deltas.append({"type": "signature_delta", "signature": block["signature"]})
+        elif "input" not in block:
+            empty, deltas = block, []
         else:
             empty = {**block, "input": {}}
             pieces = _pieces(json.dumps(block["input"]))

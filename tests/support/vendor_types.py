@@ -14,6 +14,9 @@ from typing_extensions import get_type_hints, is_typeddict
 # fields of the API that its SDK has dropped, because the newest models refuse them
 _OF_THE_API = {"openai": frozenset[str](), "anthropic": frozenset({"temperature", "top_p"})}
 
+# what compatible servers have in messages besides
+_OF_SERVERS = frozenset({"reasoning_content", "reasoning"})
+
 
 def check_request(vendor: str, body: dict[str, Any], more: frozenset[str] = frozenset()) -> None:
     """Compare a request with the SDK's parameter types.
@@ -78,7 +81,7 @@ def _typed_dict(value: Any, kind: Any, where: str) -> str | None:
     missing = kind.__required_keys__ - value.keys()
     if missing:
         return f"{where}: {kind.__name__} needs {sorted(missing)}"
-    if unknown := value.keys() - hints.keys():
+    if unknown := value.keys() - hints.keys() - _OF_SERVERS:
         return f"{where}: {kind.__name__} does not know {sorted(unknown)}"
     known = ((name, value[name]) for name in value if name in hints)
     parts = (_problem(part, hints[name], f"{where}.{name}") for name, part in known)

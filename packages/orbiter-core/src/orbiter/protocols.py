@@ -17,7 +17,8 @@ class ModelReply(Protocol):
     """What a provider's response must have; `orbiter.models.ModelResponse` is one.
 
     It may also have a `finish_reason`: "length", "content_filter", "refusal" and "incomplete" end
-    the run with the stop reason of that name. Without one the reply counts as whole.
+    the run with the stop reason of that name. Without one the reply counts as whole. And it may
+    have `parts`, all of it in its order, when there is more than text and calls.
     """
 
     @property
@@ -63,7 +64,8 @@ class ToolCallPiece(Protocol):
 class ReplyChunk(Protocol):
     """A fragment of a streamed reply; `orbiter.models.StreamChunk` is one.
 
-    It may also have a `finish_reason`, as a reply has; the last one counts.
+    It may also have a `finish_reason`, as a reply has; the last one counts. `thinking` is a piece
+    of what the model thinks, and `parts` are as a reply's: those of all chunks in their order.
     """
 
     @property

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from orbiter._internal.call_runner import Outcome
+from orbiter._internal.content import given
 from orbiter._internal.message_builder import close_calls
 from orbiter._internal.output_parser import OutputValidationError
 from orbiter._internal.providers import close_providers, provider_for
@@ -15,6 +16,7 @@ from orbiter._internal.swarm_runner import run_target
 from orbiter._misuse import require, require_all, require_method
 from orbiter.agent import Agent
 from orbiter.config import ModelSettings, Spent, TaskConfig
+from orbiter.parts import Part
 from orbiter.protocols import Provider
 from orbiter.swarm import Swarm
 from orbiter.types import (
@@ -35,7 +37,8 @@ class Runner:
 
     Args:
         agent: An Agent or a Swarm.
-        input: What the user says. Empty goes on with `messages` as they are.
+        input: What the user says: text, or parts with images and documents. Empty goes on with
+            `messages` as they are.
         messages: The conversation so far, for example an earlier `result.messages`.
         provider: A model to use instead of the agents' own, for example a ScriptedModel.
         deps: Anything; instructions, hooks and tools find it as `RunContext.deps`.
@@ -47,7 +50,7 @@ class Runner:
     async def __call__(
         self,
         agent: Agent | Swarm,
-        input: str,
+        input: str | Sequence[Part],
         *,
         messages: Sequence[Message] = (),
         provider: Provider | None = None,
@@ -66,14 +69,14 @@ class Runner:
             OrbiterError: The model could not be called or gave no valid output; the error's
                 `messages`, `usage` and `steps` are what there was up to then.
         """
-        _check(agent, input)
+        text = _checked(agent, input)
         begin = _beginning(messages, provider or _provider, deps, config, spent, settings)
-        return await _execute(agent, input, begin(None))
+        return await _execute(agent, text, begin(None))
 
     def sync(
         self,
         agent: Agent | Swarm,
-        input: str,
+        input: str | Sequence[Part],
         *,
         messages: Sequence[Message] = (),
         provider: Provider | None = None,
@@ -115,7 +118,7 @@ class Runner:
     def stream(
         self,
         agent: Agent | Swarm,
-        input: str,
+        input: str | Sequence[Part],
         *,
         messages: Sequence[Message] = (),
         provider: Provider | None = None,
@@ -130,10 +133,10 @@ class Runner:
         The last event of a run that ends by itself is a ResultEvent. An error is told by an
         ErrorEvent and raised after it. Leaving the loop cancels the run.
         """
-        _check(agent, input)
+        text = _checked(agent, input)
         return RunStream(
             _beginning(messages, provider or _provider, deps, config, spent, settings),
-            lambda state: _execute(agent, input, state),
+            lambda state: _execute(agent, text, state),
         )
 
     def __repr__(self) -> str:
@@ -143,9 +146,9 @@ class Runner:
 run = Runner()
 
 
-def _check(agent: object, input: object) -> None:
+def _checked(agent: object, input: str | Sequence[Part]) -> str:
     require(agent, (Agent, Swarm), "run(...)", "an Agent or a Swarm, such as Agent(name=...)")
-    require(input, str, "run(agent, input)", "what the user says, as text")
+    return input if isinstance(input, str) else given(input)
 
 
 def _beginning(

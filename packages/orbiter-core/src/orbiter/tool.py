@@ -16,6 +16,7 @@ from orbiter._schema.hints import ToolDefinitionError
 from orbiter._schema.methods import is_method, way_to, written_in_class
 from orbiter._schema.schema import Signature, ToolArgumentsError
 from orbiter._schema.text import as_text
+from orbiter.parts import has_parts
 from orbiter.types import ToolExecutionError
 
 P = ParamSpec("P")
@@ -63,7 +64,8 @@ class Tool(ABC):
         """Do the work; called with the validated arguments by name.
 
         Returns:
-            Text or a dict; any other value is shown to the model as JSON.
+            Text or a dict; images and documents (`orbiter.parts`), also in a list; any other
+            value is shown to the model as JSON.
         """
 
     @property
@@ -172,8 +174,11 @@ class FunctionTool(Tool, Generic[P, R]):
         """Call the function itself."""
         return self._fn(*args, **kwargs)
 
-    async def execute(self, **kwargs: Any) -> str | dict[str, Any]:
+    async def execute(self, **kwargs: Any) -> Any:
         """Call the function, in a thread when it is a sync one.
+
+        Returns:
+            Text, a dict, or what holds images or documents; all else as JSON text.
 
         Raises:
             ToolExecutionError: The function raised; the cause is chained.
@@ -185,7 +190,9 @@ class FunctionTool(Tool, Generic[P, R]):
                 value = await asyncio.to_thread(self._fn, **kwargs)  # type: ignore[call-arg]
         except Exception as error:
             raise ToolExecutionError(self.name, error) from error
-        return value if isinstance(value, (str, dict)) else as_text(value)
+        if isinstance(value, (str, dict)) or has_parts(value):
+            return value
+        return as_text(value)
 
 
 def _is_wrapped(fn: Any) -> bool:

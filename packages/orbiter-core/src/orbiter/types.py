@@ -1,7 +1,7 @@
 """The words of Orbiter: messages, usage, results, stream events and errors.
 
-Everything else speaks in these; this module imports nothing of Orbiter. All classes are frozen:
-a value that was handed out never changes under its reader.
+Everything else speaks in these; this module imports nothing of Orbiter but the messages.
+All classes are frozen: a value that was handed out never changes under its reader.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,22 @@ from typing import Annotated, Any, Generic, Literal
 
 from pydantic import BaseModel, Field
 from typing_extensions import TypeVar
+
+from orbiter._messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+
+__all__ = [
+    "AssistantMessage", "DepsT", "ErrorEvent", "HandoffEvent", "Message", "OrbiterError",
+    "ResultEvent", "RunContext", "RunResult", "StepEvent", "StopReason", "StreamEvent",
+    "SystemMessage", "TextEvent", "ThinkingEvent", "ToolCall", "ToolCallEvent",
+    "ToolExecutionError", "ToolResult", "ToolResultEvent", "Usage", "UsageEvent", "UserMessage",
+]  # fmt: skip
 
 
 class Usage(BaseModel):
@@ -51,57 +67,6 @@ class ToolExecutionError(OrbiterError):
         super().__init__(f"Tool '{tool_name}' failed: {cause}")
 
 
-class ToolCall(BaseModel):
-    """The model's wish to call a tool; `arguments` is the JSON text as it wrote it."""
-
-    model_config = {"frozen": True}
-
-    id: str
-    name: str
-    arguments: str = ""
-
-
-class UserMessage(BaseModel):
-    """What the user said."""
-
-    model_config = {"frozen": True}
-
-    role: Literal["user"] = "user"
-    content: str
-
-
-class SystemMessage(BaseModel):
-    """Instructions to the model."""
-
-    model_config = {"frozen": True}
-
-    role: Literal["system"] = "system"
-    content: str
-
-
-class AssistantMessage(BaseModel):
-    """What the model said, and the tools it wants called."""
-
-    model_config = {"frozen": True}
-
-    role: Literal["assistant"] = "assistant"
-    content: str = ""
-    tool_calls: list[ToolCall] = []
-
-
-class ToolResult(BaseModel):
-    """The answer to one ToolCall: `content`, or `error` when the call failed."""
-
-    model_config = {"frozen": True}
-
-    role: Literal["tool"] = "tool"
-    tool_call_id: str
-    tool_name: str
-    content: str = ""
-    error: str | None = None
-
-
-Message = UserMessage | AssistantMessage | SystemMessage | ToolResult
 StopReason = Literal[
     "completed", "max_steps", "usage_limit", "timeout", "length", "content_filter", "refusal",
     "incomplete", "cancelled", "error",
@@ -166,6 +131,16 @@ class TextEvent(BaseModel):
     model_config = {"frozen": True}
 
     type: Literal["text"] = "text"
+    text: str
+    agent_name: str = ""
+
+
+class ThinkingEvent(BaseModel):
+    """A piece of what the model thinks, if its vendor shows it; it is no part of the answer."""
+
+    model_config = {"frozen": True}
+
+    type: Literal["thinking"] = "thinking"
     text: str
     agent_name: str = ""
 
@@ -245,6 +220,6 @@ class ResultEvent(BaseModel):
 
 
 StreamEvent = (
-    TextEvent | ToolCallEvent | ToolResultEvent | StepEvent | UsageEvent | HandoffEvent
-    | ErrorEvent | ResultEvent
+    TextEvent | ThinkingEvent | ToolCallEvent | ToolResultEvent | StepEvent | UsageEvent
+    | HandoffEvent | ErrorEvent | ResultEvent
 )  # fmt: skip

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from orbiter._internal.content import Given
 from orbiter._internal.output_parser import schema_request
 from orbiter._internal.plan import Plan
 from orbiter._internal.state import RunState
@@ -49,7 +50,9 @@ async def run_agent(
         peers: Agents that those without handoffs may transfer to.
         made: Model calls that count for `max_steps` already, by agent.
     """
-    if input or not history:
+    if isinstance(input, Given) and input.parts:
+        log.append(UserMessage(content=str(input), parts=input.parts))
+    elif input or not history:
         log.append(UserMessage(content=input))
     shown, fresh, start = history, list(log), 0
     steps: dict[str, int] = dict(made or {})

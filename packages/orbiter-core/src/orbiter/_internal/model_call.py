@@ -8,8 +8,16 @@ from typing import Any
 from orbiter._internal.call_settings import apply
 from orbiter._internal.turn import Turn
 from orbiter.config import DEFAULT_TEMPERATURE
+from orbiter.parts import ReplyPart, ThinkingPart
 from orbiter.protocols import ModelReply, ReplyChunk, ToolCallPiece
-from orbiter.types import AssistantMessage, Message, TextEvent, ToolCall, Usage
+from orbiter.types import (
+    AssistantMessage,
+    Message,
+    TextEvent,
+    ThinkingEvent,
+    ToolCall,
+    Usage,
+)
 
 
 class _Collected:
@@ -19,6 +27,7 @@ class _Collected:
         self.content = ""
         self.usage = Usage()
         self.finish_reason: str | None = None
+        self.parts: tuple[ReplyPart, ...] = ()
         self._pieces: dict[int, dict[str, str]] = {}
 
     @property
@@ -29,6 +38,7 @@ class _Collected:
         self.content += chunk.delta
         self.usage += chunk.usage
         self.finish_reason = getattr(chunk, "finish_reason", None) or self.finish_reason
+        self.parts += getattr(chunk, "parts", ())
         for piece in chunk.tool_call_deltas:
             self._add_piece(piece)
 
@@ -60,6 +70,9 @@ async def call_model(turn: Turn, messages: list[Message]) -> ModelReply:
         return await provider.complete(messages, **options)
     if not hasattr(provider, "stream"):
         reply = await provider.complete(messages, **options)
+        for part in getattr(reply, "parts", ()):
+            if isinstance(part, ThinkingPart) and part.text:
+                await emit(ThinkingEvent(text=part.text, agent_name=agent.name))
         if reply.content:
             await emit(TextEvent(text=reply.content, agent_name=agent.name))
         return reply
@@ -72,6 +85,9 @@ async def call_model(turn: Turn, messages: list[Message]) -> ModelReply:
         async with aclosing(chunks) if hasattr(chunks, "aclose") else nullcontext():
             async for chunk in stream:
                 collected.add(chunk)
+                thought = getattr(chunk, "thinking", "")
+                if thought:
+                    await emit(ThinkingEvent(text=thought, agent_name=agent.name))
                 if chunk.delta:
                     await emit(TextEvent(text=chunk.delta, agent_name=agent.name))
     except Exception:

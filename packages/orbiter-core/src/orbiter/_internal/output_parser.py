@@ -60,6 +60,9 @@ def assistant_message(reply: ModelReply, serial: int) -> AssistantMessage:
     calls = list(reply.tool_calls)
     if calls and ("" in (ids := {call.id for call in calls}) or len(ids) < len(calls)):
         calls = _with_ids(calls, serial)
+    parts = getattr(reply, "parts", ())
+    if parts:
+        return AssistantMessage(content=reply.content or "", tool_calls=calls, parts=parts)
     return AssistantMessage(content=reply.content or "", tool_calls=calls)
 
 

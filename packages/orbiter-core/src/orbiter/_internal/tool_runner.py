@@ -4,6 +4,7 @@ import asyncio
 import logging
 from typing import Any
 
+from orbiter._internal.content import content_of
 from orbiter._internal.turn import Turn
 from orbiter._schema.text import as_text
 from orbiter.hooks import HookPoint
@@ -88,8 +89,13 @@ async def _execute(turn: Turn, call: ToolCall) -> tuple[ToolResult, Exception | 
         arguments = tool.parse(call.arguments)
         if tool.context_parameter is not None:
             arguments[tool.context_parameter] = turn.run
-        content = as_text(await tool.execute(**arguments))
-        return ToolResult(tool_call_id=call.id, tool_name=call.name, content=content), None
+        value = await tool.execute(**arguments)
+        if isinstance(value, str):
+            return ToolResult(tool_call_id=call.id, tool_name=call.name, content=value), None
+        content, parts = content_of(value)
+        return ToolResult(
+            tool_call_id=call.id, tool_name=call.name, content=content, parts=parts
+        ), None
     except ToolArgumentsError as error:
         return _failed(call, f"Tool '{call.name}' was not called, arguments: {error}"), error
     except ToolExecutionError as error:

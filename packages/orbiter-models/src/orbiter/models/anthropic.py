@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from orbiter.config import ModelConfig, ModelSettings
-from orbiter.models._internal.anthropic_wire import FINISH, add_settings, chunk_of, to_wire
+from orbiter.models._internal.anthropic_blocks import Blocks, reply_parts
+from orbiter.models._internal.anthropic_wire import FINISH, add_settings, to_wire
 from orbiter.models._internal.counter import Counter
 from orbiter.models._internal.sdk import Clock, SdkClient
 from orbiter.models._internal.settings import add_options, refusal, sampling
@@ -75,6 +76,7 @@ class AnthropicProvider(ModelProvider):
             usage=Counter().add(answer.usage).usage,
             finish_reason=FINISH.get(answer.stop_reason, "stop"),
             reasoning_content="".join(b.thinking for b in blocks if b.type == "thinking"),
+            parts=reply_parts([block.to_dict() for block in blocks]),
         )
 
     async def stream(
@@ -90,7 +92,7 @@ class AnthropicProvider(ModelProvider):
         request = self._request(messages, tools, temperature, max_tokens, settings)
         request["stream"] = True
         answer = await self._client.send(lambda client: client.messages.create(**request), settings)
-        counter = Counter()
+        counter, blocks = Counter(), Blocks()
         reason: FinishReason | None = None
         ended = False
         async with self._client.streaming(answer) as events:
@@ -103,8 +105,10 @@ class AnthropicProvider(ModelProvider):
                     yield StreamChunk(finish_reason=reason, usage=usage)
                 elif event.type == "message_stop":
                     ended = True
-                elif (chunk := chunk_of(event)) is not None:
+                elif (chunk := blocks.add(event)) is not None:
                     yield chunk
+        if parts := blocks.parts:
+            yield StreamChunk(parts=parts)
         if not ended and reason in (None, "stop", "tool_calls"):
             yield StreamChunk(finish_reason="incomplete")
 
@@ -121,7 +125,7 @@ class AnthropicProvider(ModelProvider):
         settings: ModelSettings | None = None,
     ) -> dict[str, Any]:
         temperature, max_tokens = sampling(settings, temperature, max_tokens)
-        system, wire = to_wire(messages)
+        system, wire = to_wire(messages, self._client.error)
         request: dict[str, Any] = {
             "model": self.model,
             "messages": wire,

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from orbiter.config import ModelConfig, ModelSettings
+from orbiter.models._internal.openai_messages import Thoughts, to_wire
 from orbiter.models._internal.openai_wire import (
     add_settings,
     chunk_of,
     finish_of,
-    to_wire,
     usage_of,
 )
 from orbiter.models._internal.sdk import Clock, SdkClient
@@ -67,19 +67,24 @@ class OpenAIProvider(ModelProvider):
         if not answer.choices:
             raise self._client.error("the answer holds no choices")
         choice = answer.choices[0]
+        thoughts = Thoughts()
+        thoughts.add(choice.message)
+        content = choice.message.content or choice.message.refusal or ""
+        calls = choice.message.tool_calls or ()
         return ModelResponse(
             id=answer.id or "",
             model=answer.model or self.model,
-            content=choice.message.content or choice.message.refusal or "",
+            content=content,
             tool_calls=[
                 ToolCall(
                     id=call.id or "", name=call.function.name, arguments=call.function.arguments
                 )
-                for call in choice.message.tool_calls or ()
+                for call in calls
             ],
             usage=usage_of(answer.usage),
             finish_reason=finish_of(choice.finish_reason, choice.message.refusal),
-            reasoning_content=getattr(choice.message, "reasoning_content", None) or "",
+            reasoning_content=thoughts.text,
+            parts=thoughts.parts(content, len(calls)),
         )
 
     async def stream(
@@ -99,14 +104,20 @@ class OpenAIProvider(ModelProvider):
             lambda client: client.chat.completions.create(**request), settings
         )
         ended = False
-        refusal = ""
+        refusal = content = ""
+        calls: set[int] = set()
+        thoughts = Thoughts()
         async with self._client.streaming(answer) as events:
             async for event in events:
                 delta = event.choices[0].delta if event.choices else None
                 refusal += (delta and getattr(delta, "refusal", None)) or ""
-                chunk = chunk_of(event, refusal)
+                chunk = chunk_of(event, refusal, thoughts.add(delta))
+                content += chunk.delta
+                calls.update(piece.index for piece in chunk.tool_call_deltas)
                 ended = ended or chunk.finish_reason is not None
                 yield chunk
+        if parts := thoughts.parts(content, len(calls)):
+            yield StreamChunk(parts=parts)
         if not ended:
             yield StreamChunk(finish_reason="incomplete")
 
@@ -126,7 +137,9 @@ class OpenAIProvider(ModelProvider):
         temperature, max_tokens = sampling(settings, temperature, max_tokens)
         request: dict[str, Any] = {
             "model": self.model,
-            "messages": [to_wire(message) for message in messages],
+            "messages": to_wire(
+                messages, self._client.error, compatible=self._client.base_url is not None
+            ),
         }
         if tools:
             request["tools"] = tools

@@ -71,6 +71,8 @@ class ModelProvider(ABC):
             ],
             finish_reason=response.finish_reason,
             usage=response.usage,
+            thinking=response.reasoning_content,
+            parts=response.parts,
         )
 
     async def aclose(self) -> None:  # noqa: B027

@@ -9,6 +9,7 @@ from typing import Any
 from orbiter.config import ModelSettings
 from orbiter.models.provider import ModelProvider
 from orbiter.models.types import ModelError, ModelResponse, StreamChunk, ToolCallDelta
+from orbiter.parts import ThinkingPart
 from orbiter.types import Message, ToolCall, Usage
 
 Line = str | ToolCall | Sequence[ToolCall] | ModelResponse | Exception
@@ -109,6 +110,9 @@ class ScriptedModel(ModelProvider):
             max_tokens=max_tokens,
             settings=settings,
         )
+        for part in response.parts:
+            if isinstance(part, ThinkingPart):
+                yield StreamChunk(thinking=part.text)
         for word in _WORDS.findall(response.content):
             yield StreamChunk(delta=word)
         for index, tool_call in enumerate(response.tool_calls):
@@ -116,7 +120,9 @@ class ScriptedModel(ModelProvider):
             yield StreamChunk(tool_call_deltas=[first])
             rest = ToolCallDelta(index=index, arguments=tool_call.arguments)
             yield StreamChunk(tool_call_deltas=[rest])
-        yield StreamChunk(finish_reason=response.finish_reason, usage=response.usage)
+        yield StreamChunk(
+            finish_reason=response.finish_reason, usage=response.usage, parts=response.parts
+        )
 
     def _response(self, reply: Line) -> ModelResponse:
         if isinstance(reply, Exception):

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from orbiter.parts import ReplyParts
 from orbiter.types import OrbiterError, ToolCall, Usage
 
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "incomplete"]
@@ -39,7 +40,10 @@ class ModelError(OrbiterError):
 
 
 class ModelResponse(BaseModel):
-    """A model's whole answer; `reasoning_content` is what it thought aloud, where it says so."""
+    """A model's whole answer; `reasoning_content` is what it thought aloud, where it says so.
+
+    With thoughts, or what only the vendor understands, `parts` are all of it in its order.
+    """
 
     model_config = {"frozen": True}
 
@@ -50,6 +54,7 @@ class ModelResponse(BaseModel):
     usage: Usage = Usage()
     finish_reason: FinishReason = "stop"
     reasoning_content: str = ""
+    parts: ReplyParts = ()
 
 
 class ToolCallDelta(BaseModel):
@@ -64,7 +69,10 @@ class ToolCallDelta(BaseModel):
 
 
 class StreamChunk(BaseModel):
-    """A piece of an answer. The usages of all chunks add up to that of the call."""
+    """A piece of an answer. The usages of all chunks add up to that of the call.
+
+    `thinking` is a piece of thoughts to be shown; `parts` come last, as those of a ModelResponse.
+    """
 
     model_config = {"frozen": True}
 
@@ -72,3 +80,5 @@ class StreamChunk(BaseModel):
     tool_call_deltas: list[ToolCallDelta] = []
     finish_reason: FinishReason | None = None
     usage: Usage = Usage()
+    thinking: str = ""
+    parts: ReplyParts = ()

@@ -4,7 +4,7 @@ from typing import Any
 
 from orbiter.config import ModelSettings
 from orbiter.models.types import FinishReason, StreamChunk, ToolCallDelta
-from orbiter.types import AssistantMessage, Message, ToolResult, Usage
+from orbiter.types import Usage
 
 _FINISH: dict[str | None, FinishReason] = {
     "stop": "stop",
@@ -18,28 +18,6 @@ _FINISH: dict[str | None, FinishReason] = {
     "insufficient_system_resource": "incomplete",
     "error": "incomplete",
 }
-
-
-def to_wire(message: Message) -> dict[str, Any]:
-    """Write a message as chat completions take it."""
-    if isinstance(message, ToolResult):
-        return {
-            "role": "tool",
-            "tool_call_id": message.tool_call_id,
-            "content": message.content if message.error is None else f"Error: {message.error}",
-        }
-    wire: dict[str, Any] = {"role": message.role, "content": message.content}
-    if isinstance(message, AssistantMessage) and message.tool_calls:
-        wire["content"] = message.content or None
-        wire["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments or "{}"},
-            }
-            for call in message.tool_calls
-        ]
-    return wire
 
 
 def add_settings(request: dict[str, Any], settings: ModelSettings) -> None:
@@ -66,7 +44,7 @@ def finish_of(word: str | None, refusal: str | None) -> FinishReason:
     return "refusal" if refusal and reason == "stop" else reason
 
 
-def chunk_of(event: Any, refusal: str) -> StreamChunk:
+def chunk_of(event: Any, refusal: str, thinking: str = "") -> StreamChunk:
     usage = usage_of(event.usage)
     if not event.choices:
         return StreamChunk(usage=usage)
@@ -84,6 +62,7 @@ def chunk_of(event: Any, refusal: str) -> StreamChunk:
         ],
         finish_reason=finish_of(choice.finish_reason, refusal) if choice.finish_reason else None,
         usage=usage,
+        thinking=thinking,
     )
 
 
