@@ -30,6 +30,8 @@ class Answer:
     input_tokens: int = 100
     output_tokens: int = 7
     cached_tokens: int = 0
+    written_tokens: int = 0
+    thinking_tokens: int = 0
     finish: str = ""
     breaks_off: bool = False
     ends_early: str = ""
@@ -189,7 +191,11 @@ def _openai_usage(answer: Answer) -> dict[str, Any]:
         "prompt_tokens": answer.input_tokens,
         "completion_tokens": answer.output_tokens,
         "total_tokens": answer.input_tokens + answer.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": answer.cached_tokens},
+        "prompt_tokens_details": {
+            "cached_tokens": answer.cached_tokens,
+            "cache_write_tokens": answer.written_tokens,
+        },
+        "completion_tokens_details": {"reasoning_tokens": answer.thinking_tokens},
     }
 
 
@@ -264,10 +270,11 @@ def openai_events(answer: Answer, body: dict[str, Any]) -> Iterator[str]:
 
 def _anthropic_usage(answer: Answer) -> dict[str, Any]:
     return {
-        "input_tokens": answer.input_tokens - answer.cached_tokens,
-        "cache_creation_input_tokens": 0,
+        "input_tokens": answer.input_tokens - answer.cached_tokens - answer.written_tokens,
+        "cache_creation_input_tokens": answer.written_tokens,
         "cache_read_input_tokens": answer.cached_tokens,
         "output_tokens": answer.output_tokens,
+        "output_tokens_details": {"thinking_tokens": answer.thinking_tokens},
     }
 
 

@@ -68,6 +68,8 @@ def test_messages_without_parts_are_written_as_before():
         "role": "assistant", "content": "x", "tool_calls": []
     }  # fmt: skip
     assert "parts" not in ToolResult(tool_call_id="1", tool_name="a").model_dump()
+    assert repr(UserMessage(content="hi")) == "UserMessage(role='user', content='hi')"
+    assert "parts" in repr(UserMessage(content="", parts=[CAT]))
 
 
 @pytest.mark.parametrize("way", ["run", "stream"])

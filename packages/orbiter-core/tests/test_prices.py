@@ -29,6 +29,14 @@ def test_cached_tokens_are_cheaper():
     assert prices.price("openai", "gpt-4o", cached) == pytest.approx(0.00225)
 
 
+def test_what_is_written_to_a_cache_costs_more():
+    model = "claude-sonnet-4-5"
+    plain = Usage(input_tokens=1000)
+    written = Usage(input_tokens=1000, cache_write_tokens=1000)
+    cost = prices.price("anthropic", model, written)
+    assert cost == pytest.approx(1.25 * prices.price("anthropic", model, plain))
+
+
 @pytest.mark.parametrize(
     ("provider", "model", "usage"),
     [

@@ -74,6 +74,10 @@ def test_a_tool_result_is_no_error_unless_it_says_so():
 
 
 def test_usage_starts_at_zero_and_adds_up():
+    full = Usage(cache_write_tokens=2, reasoning_tokens=1)
+    assert full + full == Usage(cache_write_tokens=4, reasoning_tokens=2)
+    assert "reasoning" in repr(full)
+    assert "reasoning" not in repr(Usage()) + Usage().model_dump_json()
     one = Usage(input_tokens=3, output_tokens=2, total_tokens=5, cached_tokens=1)
     assert Usage() + one + one == Usage(
         input_tokens=6, output_tokens=4, total_tokens=10, cached_tokens=2

@@ -51,6 +51,7 @@ TALK = (
     ),
     Answer(text="Sunny in both.", input_tokens=120, output_tokens=6, cached_tokens=40),
 )
+KEPT = {"cache_control": {"type": "ephemeral"}}
 WEATHERMAN = Agent(name="weather", instructions="Be brief.", tools=[get_weather], temperature=0.5)
 
 
@@ -166,9 +167,16 @@ async def test_anthropic_is_sent_what_it_documents(vendors):
     assert "sk-test" in str(vendor.server.received[0].headers)
     assert first == {
         "model": "test-model",
-        "system": "Be brief.",
-        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
-        "tools": [{"name": "broken", "description": "Fail.", "input_schema": broken.parameters}],
+        "system": [{"type": "text", "text": "Be brief.", **KEPT}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi", **KEPT}]}],
+        "tools": [
+            {
+                "name": "broken",
+                "description": "Fail.",
+                "input_schema": broken.parameters,
+                **KEPT,
+            }
+        ],
         "temperature": 0.5,
         "max_tokens": 4096,
     }
@@ -185,6 +193,7 @@ async def test_anthropic_is_sent_what_it_documents(vendors):
                     "tool_use_id": "c1",
                     "content": "Tool 'broken' failed: no such city",
                     "is_error": True,
+                    **KEPT,
                 }
             ],
         },

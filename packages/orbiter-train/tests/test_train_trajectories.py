@@ -1,6 +1,7 @@
 import pytest
 
 from orbiter import Agent, Swarm, run, tool
+from orbiter.config import ModelSettings
 from orbiter.eval import Case, Evaluator, ExactMatch
 from orbiter.models import ModelError, ScriptedModel, call
 from orbiter.train import (
@@ -169,3 +170,10 @@ def test_a_file_that_holds_no_trajectories_is_told(tmp_path):
 def test_a_trajectory_without_an_answer_is_not_complete():
     assert not Trajectory(messages=[]).complete
     assert not Trajectory(messages=[UserMessage(content="x")]).complete
+
+
+async def test_a_recorded_model_takes_the_settings_that_it_takes_itself():
+    model = ScriptedModel("x")
+    settings = ModelSettings(seed=7)
+    await run(Agent(name="a"), "?", provider=Recorder().provider(model), settings=settings)
+    assert model.requests[0].settings.seed == 7

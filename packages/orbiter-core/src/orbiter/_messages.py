@@ -1,11 +1,19 @@
 """What is said in a conversation; `orbiter.types` has these among its words."""
 
+from collections.abc import Iterable
 from operator import not_
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
 from orbiter.parts import Parts, ReplyParts, ResultParts
+
+
+class _Message(BaseModel):
+    model_config = {"frozen": True}
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        return [(k, v) for k, v in super().__repr_args__() if v or k != "parts"]
 
 
 class ToolCall(BaseModel):
@@ -18,10 +26,8 @@ class ToolCall(BaseModel):
     arguments: str = ""
 
 
-class UserMessage(BaseModel):
+class UserMessage(_Message):
     """What the user said; with images or documents `parts` are all of it, `content` its text."""
-
-    model_config = {"frozen": True}
 
     role: Literal["user"] = "user"
     content: str
@@ -37,13 +43,11 @@ class SystemMessage(BaseModel):
     content: str
 
 
-class AssistantMessage(BaseModel):
+class AssistantMessage(_Message):
     """What the model said, and the tools it wants called.
 
     If there is more, such as thoughts, `parts` have all of it in its order for the model's vendor.
     """
-
-    model_config = {"frozen": True}
 
     role: Literal["assistant"] = "assistant"
     content: str = ""
@@ -51,13 +55,11 @@ class AssistantMessage(BaseModel):
     parts: ReplyParts = Field(default=(), exclude_if=not_)
 
 
-class ToolResult(BaseModel):
+class ToolResult(_Message):
     """The answer to one ToolCall: `content`, or `error` when the call failed.
 
     `parts` are the images and documents that belong to it besides its text.
     """
-
-    model_config = {"frozen": True}
 
     role: Literal["tool"] = "tool"
     tool_call_id: str

@@ -66,6 +66,7 @@ class ModelSettings(BaseModel):
         parallel_tool_calls: Whether one answer may call several tools.
         thinking_budget: Tokens the model may think with.
         reasoning_effort: How much it is to think, in the vendors' words; instead of a budget.
+        prompt_caching: False does without the vendor's cache, where it has to be asked for.
         timeout: Seconds one call may take.
         extra_headers: Of the HTTP request; those of several settings come together.
         extra_body: Fields of the request's body, unchecked; likewise.
@@ -83,6 +84,7 @@ class ModelSettings(BaseModel):
     parallel_tool_calls: bool | None = None
     thinking_budget: int | None = Field(default=None, ge=1)
     reasoning_effort: Effort | None = None
+    prompt_caching: bool | None = None
     timeout: float | None = Field(default=None, gt=0)
     # headers and bodies may hold secrets
     extra_headers: dict[str, str] | None = Field(default=None, repr=False)

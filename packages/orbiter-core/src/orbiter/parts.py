@@ -124,7 +124,11 @@ ResultParts = tuple[Annotated[ResultPart, Field(discriminator="type")], ...]
 ReplyParts = tuple[Annotated[ReplyPart, Field(discriminator="type")], ...]
 
 
+_GIVEN = (TextPart, ImagePart, DocumentPart)
+
+
 def has_parts(value: Any) -> bool:
     """Whether what a tool gave is a part of a message, or a list with some."""
-    items = value if isinstance(value, list | tuple) else (value,)
-    return any(isinstance(item, TextPart | ImagePart | DocumentPart) for item in items)
+    if isinstance(value, (list, tuple)):
+        return any(isinstance(item, _GIVEN) for item in value)
+    return isinstance(value, _GIVEN)

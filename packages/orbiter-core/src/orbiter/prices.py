@@ -13,22 +13,31 @@ def price(provider: str, model: str, usage: Usage) -> float | None:
     Args:
         provider: For example "openai".
         model: The name the provider knows the model by.
-        usage: The tokens; cached ones are among the input and cost what they cost.
+        usage: The tokens; those read from a cache or written to one are among the input
+                and cost what they cost.
 
     Returns:
         US dollars; None without the table, for a model it does not know, and for no tokens.
     """
     if not (usage.input_tokens or usage.output_tokens):
         return None
-    return _price(provider, model, usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+    tokens = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+    return _price(provider, model, *tokens, usage.cache_write_tokens)
 
 
 @lru_cache(maxsize=1024)
-def _price(provider: str, model: str, sent: int, received: int, cached: int) -> float | None:
+def _price(
+    provider: str, model: str, sent: int, received: int, cached: int, written: int
+) -> float | None:
     table = _table()
     if table is None:
         return None
-    usage = table.Usage(input_tokens=sent, output_tokens=received, cache_read_tokens=cached)
+    usage = table.Usage(
+        input_tokens=sent,
+        output_tokens=received,
+        cache_read_tokens=cached,
+        cache_write_tokens=written,
+    )
     try:
         return float(table.calc_price(usage, model, provider_id=provider).total_price)
     except (LookupError, ValueError):

@@ -166,10 +166,12 @@ def _beginning(
     if provider is not None:
         give = 'a model, such as get_provider("openai:gpt-4o")'
         require_method(provider, "complete stream", "run(provider=...)", give)
-    require(config, (TaskConfig, type(None)), "run(config=...)", "TaskConfig(timeout=..., ...)")
-    require(spent, (Spent, type(None)), "run(spent=...)", "Spent(usage=..., steps=...)")
-    kinds_of = (ModelSettings, type(None))
-    require(settings, kinds_of, "run(settings=...)", "ModelSettings(top_p=..., ...)")
+    if config is not None:
+        require(config, TaskConfig, "run(config=...)", "TaskConfig(timeout=..., ...)")
+    if spent is not None:
+        require(spent, Spent, "run(spent=...)", "Spent(usage=..., steps=...)")
+    if settings is not None:
+        require(settings, ModelSettings, "run(settings=...)", "ModelSettings(top_p=..., ...)")
 
     def begin(emit: Emit | None) -> RunState:
         return RunState(

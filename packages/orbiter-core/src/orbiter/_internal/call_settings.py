@@ -9,10 +9,8 @@ from orbiter.types import OrbiterError
 _CLASSIC = ("temperature", "max_tokens")
 
 
-def settings_of(agent: ModelSettings | None, run: ModelSettings | None) -> ModelSettings | None:
-    """Return what agent and run say together; None when neither says anything."""
-    if agent is None:
-        return run
+def settings_of(agent: ModelSettings, run: ModelSettings | None) -> ModelSettings:
+    """Return what agent and run say together, besides the agent's temperature and tokens."""
     return agent.without(*_CLASSIC).merged(run)
 
 

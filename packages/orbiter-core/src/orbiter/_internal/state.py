@@ -29,7 +29,7 @@ class RunState:
     """
 
     __slots__ = (
-        "_cached", "_input", "_limits", "_logs", "_output", "_total",
+        "_cached", "_input", "_limits", "_logs", "_output", "_reasoned", "_total", "_written",
         "deadline", "deps", "emit", "history", "last_agent", "made", "observer", "provider_for",
         "settings", "steps",
     )  # fmt: skip
@@ -57,6 +57,7 @@ class RunState:
         self._logs: list[list[Message]] = []
         self._limits = config
         self._input = self._output = self._total = self._cached = 0
+        self._written = self._reasoned = 0
         if spent is not None:
             self.made = dict(spent.steps)
             self.steps = sum(self.made.values())
@@ -76,6 +77,8 @@ class RunState:
         self._output += usage.output_tokens
         self._total += usage.total_tokens
         self._cached += usage.cached_tokens
+        self._written += usage.cache_write_tokens
+        self._reasoned += usage.reasoning_tokens
 
     def limit_met(self) -> StopReason | None:
         """Say which limit of the whole run forbids the next model call, if any."""
@@ -99,6 +102,9 @@ class RunState:
             output_tokens=self._output,
             total_tokens=self._total,
             cached_tokens=self._cached,
+            # most providers tell neither, and a field that is not given costs nothing
+            **({"cache_write_tokens": self._written} if self._written else {}),
+            **({"reasoning_tokens": self._reasoned} if self._reasoned else {}),
         )
 
     def result(self, output: Any, stop_reason: StopReason) -> RunResult:

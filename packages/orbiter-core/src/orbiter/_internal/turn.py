@@ -57,7 +57,9 @@ class Turn:
         self.target: Agent | None = None
         self.cut: StopReason | None = None
         self.once: ModelSettings | None = None
-        self.settings = settings_of(agent.settings, state.settings)
+        self.settings = state.settings
+        if agent.settings is not None:
+            self.settings = settings_of(agent.settings, state.settings)
 
     def add(self, message: Message) -> None:
         """Append to the conversation."""

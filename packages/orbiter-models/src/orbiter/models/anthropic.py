@@ -6,6 +6,7 @@ from typing import Any
 
 from orbiter.config import ModelConfig, ModelSettings
 from orbiter.models._internal.anthropic_blocks import Blocks, reply_parts
+from orbiter.models._internal.anthropic_cache import add_breakpoints
 from orbiter.models._internal.anthropic_wire import FINISH, add_settings, to_wire
 from orbiter.models._internal.counter import Counter
 from orbiter.models._internal.sdk import Clock, SdkClient
@@ -145,11 +146,20 @@ class AnthropicProvider(ModelProvider):
         if temperature is not None:
             # newer SDKs lack the field, as newer models refuse it
             request["extra_body"] = {"temperature": temperature}
+        if settings is None or _is_cached(settings):
+            add_breakpoints(request)
         if settings is not None:
             refusal(settings, _CANNOT, self._client.error)
             add_settings(request, settings, max_tokens, self._client.error)
             add_options(request, settings)
         return request
+
+
+def _is_cached(settings: ModelSettings) -> bool:
+    # whoever has the API place its breakpoint by itself needs none of ours
+    return settings.prompt_caching is not False and "cache_control" not in (
+        settings.extra_body or {}
+    )
 
 
 model_registry.register("anthropic", AnthropicProvider)

@@ -157,6 +157,10 @@ class OpenAIProvider(ModelProvider):
             }
         if settings is not None:
             refusal(settings, _CANNOT, self._client.error)
+            if settings.prompt_caching is False:
+                raise self._client.error(
+                    "the setting 'prompt_caching' is False: the API caches by itself; leave it out"
+                )
             add_settings(request, settings)
             add_options(request, settings)
         return request

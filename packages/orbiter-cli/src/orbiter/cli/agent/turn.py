@@ -205,6 +205,7 @@ def _price(model: str, usage: Usage) -> float | None:
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cache_read_tokens=usage.cached_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
     )
     try:
         return float(genai_prices.calc_price(counted, name, provider_id=provider).total_price)

@@ -23,6 +23,9 @@ class Counter:
             value = getattr(usage, name, None)
             if value is not None:
                 self._seen[name] = value
+        details = getattr(usage, "output_tokens_details", None)
+        if details is not None:
+            self._seen["thinking_tokens"] = details.thinking_tokens
         return self
 
     def increment(self) -> Usage:
@@ -34,18 +37,22 @@ class Counter:
             output_tokens=now.output_tokens - before.output_tokens,
             total_tokens=now.total_tokens - before.total_tokens,
             cached_tokens=now.cached_tokens - before.cached_tokens,
+            cache_write_tokens=now.cache_write_tokens - before.cache_write_tokens,
+            reasoning_tokens=now.reasoning_tokens - before.reasoning_tokens,
         )
 
     @property
     def usage(self) -> Usage:
         """All that was told."""
         cached = self._seen.get("cache_read_input_tokens", 0)
-        fresh = self._seen.get("input_tokens", 0)
-        fresh += self._seen.get("cache_creation_input_tokens", 0)
+        written = self._seen.get("cache_creation_input_tokens", 0)
+        fresh = self._seen.get("input_tokens", 0) + written
         output = self._seen.get("output_tokens", 0)
         return Usage(
             input_tokens=fresh + cached,
             output_tokens=output,
             total_tokens=fresh + cached + output,
             cached_tokens=cached,
+            cache_write_tokens=written,
+            reasoning_tokens=self._seen.get("thinking_tokens", 0),
         )

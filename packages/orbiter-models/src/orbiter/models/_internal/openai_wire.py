@@ -70,9 +70,12 @@ def usage_of(usage: Any) -> Usage:
     if usage is None:
         return Usage()
     details = usage.prompt_tokens_details
+    thought = getattr(usage, "completion_tokens_details", None)
     return Usage(
         input_tokens=usage.prompt_tokens,
         output_tokens=usage.completion_tokens,
         total_tokens=usage.total_tokens,
         cached_tokens=(details.cached_tokens if details else None) or 0,
+        cache_write_tokens=getattr(details, "cache_write_tokens", None) or 0,
+        reasoning_tokens=getattr(thought, "reasoning_tokens", None) or 0,
     )

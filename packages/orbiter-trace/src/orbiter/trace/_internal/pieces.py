@@ -103,6 +103,8 @@ def _model_call(subject: Any, reply: Any, settings: Settings) -> Attributes:
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
         "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens or None,
+        "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens or None,
+        "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens or None,
     }
     if settings.costs:
         found["operation.cost"] = price(provider, answered or model, usage)
