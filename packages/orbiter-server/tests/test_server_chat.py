@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from orbiter import Agent, Swarm
 from orbiter.models import ModelResponse, ScriptedModel, call
+from orbiter.parts import ImagePart, TextPart
 from orbiter.types import SystemMessage, UserMessage
 
 from .conftest import get_weather
@@ -195,3 +196,45 @@ async def test_a_stream_that_breaks_off_says_so(connect):
     with pytest.raises(openai.APIError, match="the line is dead"):
         async for _ in stream:
             pass
+
+
+def pictured(url):
+    image = {"type": "image_url", "image_url": {"url": url, "detail": "low"}}
+    return [{"role": "user", "content": [{"type": "text", "text": "What is this?"}, image]}]
+
+
+async def test_an_agent_sees_the_image_of_a_request(connect):
+    model = ScriptedModel("A dot.", "A dot, I said.")
+    client = await connect(None, model)
+    asked = pictured("data:image/png;base64,iVBORw==")
+    await client.chat.completions.create(model="helper", messages=asked)
+    later = [*asked, {"role": "assistant", "content": "A dot."}, *ASK]
+    await client.chat.completions.create(model="helper", messages=later)
+    message = UserMessage(
+        content="What is this?",
+        parts=(
+            TextPart(text="What is this?"),
+            ImagePart(data=b"\x89PNG", media_type="image/png"),
+        ),
+    )
+    assert message in model.requests[0].messages
+    assert message in model.requests[1].messages
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.org/cat.png",
+        "http://127.0.0.1:1/",
+        "file:///etc/passwd",
+        "data:image/svg+xml;base64,iVBORw==",
+        "data:image/png;base64,iVBORw=",
+        "data:image/png,plain",
+    ],
+)
+async def test_no_image_is_fetched(connect, url):
+    model = ScriptedModel("x")
+    client = await connect(None, model)
+    with pytest.raises(openai.BadRequestError, match=r"give the image itself.*no URL is fetched"):
+        await client.chat.completions.create(model="helper", messages=pictured(url))
+    assert model.requests == []

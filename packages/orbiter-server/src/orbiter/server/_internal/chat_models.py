@@ -1,9 +1,13 @@
 """The requests of OpenAI's chat completions, as far as an agent can honour them."""
 
+import base64
+import binascii
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from orbiter.parts import ImagePart, TextPart
 from orbiter.server._internal.errors import RequestError
 from orbiter.types import AssistantMessage, Message, SystemMessage, ToolCall, ToolResult
 from orbiter.types import UserMessage as User
@@ -24,7 +28,18 @@ class _RefusalPart(_Part):
     refusal: str
 
 
+class _ImageUrl(_Part):
+    url: str
+
+
+class _ImagePart(_Part):
+    type: Literal["image_url"]
+    image_url: _ImageUrl
+
+
 Content = str | list[Annotated[_TextPart | _RefusalPart, Field(discriminator="type")]]
+Said = str | list[Annotated[_TextPart | _RefusalPart | _ImagePart, Field(discriminator="type")]]
+_IMAGE = re.compile(r"data:(image/(?:jpeg|png|gif|webp));base64,([A-Za-z0-9+/]+={0,2})")
 
 
 class _Function(_Part):
@@ -45,7 +60,7 @@ class _Instructions(_Part):
 
 class _User(_Part):
     role: Literal["user"]
-    content: Content
+    content: Said
 
 
 class _Assistant(_Part):
@@ -110,7 +125,7 @@ def conversation(messages: list[ChatMessage]) -> list[Message]:
     """Return a client's conversation in Orbiter's words.
 
     Raises:
-        RequestError: A result answers no call.
+        RequestError: A result answers no call, or an image is not in the request itself.
     """
     names: dict[str, str] = {}
     found: list[Message] = []
@@ -119,7 +134,7 @@ def conversation(messages: list[ChatMessage]) -> list[Message]:
             case _Instructions():
                 found.append(SystemMessage(content=_text(message.content)))
             case _User():
-                found.append(User(content=_text(message.content)))
+                found.append(_user(message.content))
             case _Assistant():
                 calls = [
                     ToolCall(id=c.id, name=c.function.name, arguments=c.function.arguments)
@@ -142,7 +157,38 @@ def conversation(messages: list[ChatMessage]) -> list[Message]:
     return found
 
 
-def _text(content: Content | None) -> str:
+def _text(content: Content | Said | None) -> str:
     if content is None or isinstance(content, str):
         return content or ""
-    return "".join(part.text if isinstance(part, _TextPart) else part.refusal for part in content)
+    return "".join(_words(part) for part in content)
+
+
+def _words(part: _TextPart | _RefusalPart | _ImagePart) -> str:
+    if isinstance(part, _ImagePart):
+        return ""
+    return part.text if isinstance(part, _TextPart) else part.refusal
+
+
+def _user(content: Said) -> User:
+    if isinstance(content, str) or not any(isinstance(part, _ImagePart) for part in content):
+        return User(content=_text(content))
+    parts = tuple(
+        _image(part.image_url.url) if isinstance(part, _ImagePart) else TextPart(text=_words(part))
+        for part in content
+    )
+    return User(content=_text(content), parts=parts)
+
+
+def _image(url: str) -> ImagePart:
+    # a URL would have this server, or a model in its network, ask for whatever a client names
+    found = _IMAGE.fullmatch(url)
+    try:
+        data = base64.b64decode(found[2], validate=True) if found else None
+    except binascii.Error:
+        data = None
+    if found is None or data is None:
+        raise RequestError(
+            400, "image_url.url: give the image itself, as data:image/png;base64,... (or jpeg, "
+            "gif, webp); no URL is fetched", param="messages",
+        )  # fmt: skip
+    return ImagePart(data=data, media_type=found[1])

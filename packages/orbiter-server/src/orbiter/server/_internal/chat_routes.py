@@ -71,14 +71,14 @@ async def _pieces(
     prepared = _prepared(target, request)
     messages = await unseen.restore(conversation(request.messages), user)
     last = messages[-1]
-    text = last.content if isinstance(last, UserMessage) else ""
-    history = messages[:-1] if text else messages
+    said = (last.parts or last.content) if isinstance(last, UserMessage) else ""
+    history = messages[:-1] if said else messages
     usage = Usage()
     whole = isinstance(target, Swarm)
     result: RunResult | None = None
     reason = "stop"
     stream = run.stream(
-        target if prepared is None else prepared.agent, text,
+        target if prepared is None else prepared.agent, said,
         messages=history, provider=services.provider,
     )  # fmt: skip
     status = "failed"
