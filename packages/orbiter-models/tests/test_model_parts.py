@@ -11,7 +11,7 @@ from orbiter.history import from_json, to_json
 from orbiter.models import ModelError
 from orbiter.models.openai import OpenAIProvider
 from orbiter.parts import DocumentPart, ImagePart, OpaquePart, TextPart, ThinkingPart, ToolCallPart
-from orbiter.types import UserMessage
+from orbiter.types import AssistantMessage, UserMessage
 
 # not a conftest: every package's tests are a package called `tests`, so there can be only one
 pytest_plugins = ["support.model_vendors"]
@@ -229,7 +229,6 @@ async def test_a_compatible_server_gets_the_thoughts_of_the_turn_by_its_own_name
 
 def test_openai_itself_is_sent_no_thoughts(monkeypatch):
     from orbiter.config import ModelConfig
-    from orbiter.types import AssistantMessage
 
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     provider = OpenAIProvider(ModelConfig(api_key="k"))
@@ -250,3 +249,24 @@ async def test_a_history_is_gone_on_with_by_the_other_vendor(vendors, first, sec
     result = await run(Agent(name="a"), [CAT], provider=provider, messages=history)
     assert result.output == "Bye."
     assert "I think" not in str(vendor.server.received[-1].body)
+
+
+async def test_a_text_that_a_context_has_replaced_is_not_sent(vendor):
+    parts = (TextPart(text="My key is s3cret."), LINK, TextPart(text="What is this?"))
+    asked = UserMessage(content="My key is s3cret.\nWhat is this?", parts=parts)
+    thought = ThinkingPart(
+        text="Hm.", signature=Answer(thinking="Hm.").signature, vendor=vendor.name
+    )
+    said = AssistantMessage(
+        content="You said s3cret.", parts=(thought, TextPart(text="You said s3cret."))
+    )
+    history = [
+        asked.model_copy(update={"content": "[taken out]"}),
+        said.model_copy(update={"content": "[taken out, too]"}),
+    ]
+    await run(Agent(name="a"), "Bye.", provider=vendor.will(Answer(text="ok")), messages=history)
+    body = str(vendor.server.received[0].body["messages"])
+    assert "s3cret" not in body
+    assert "[taken out]" in body
+    assert "[taken out, too]" in body
+    assert "cat.png" in body

@@ -79,9 +79,13 @@ def _reply(message: AssistantMessage) -> list[Block]:
         return [*([text_block(message.content)] if message.content else []), *calls]
     blocks: list[Block] = []
     left = dict(enumerate(calls))
+    texts = [part.text for part in message.parts if isinstance(part, TextPart)]
+    # text that a context has replaced stands for all of it
+    said = texts if "".join(texts) == message.content else [message.content]
     for part in message.parts:
-        if isinstance(part, TextPart) and part.text:
-            blocks.append(text_block(part.text))
+        if isinstance(part, TextPart):
+            blocks += [text_block(text) for text in said[:1] if text]
+            said = said[1:]
         elif isinstance(part, ToolCallPart) and part.index in left:
             blocks.append(left.pop(part.index))
         elif isinstance(part, OpaquePart) and part.vendor == VENDOR:
@@ -89,7 +93,7 @@ def _reply(message: AssistantMessage) -> list[Block]:
         elif isinstance(part, ThinkingPart) and part.vendor == VENDOR and part.signature:
             # what another vendor thought has no signature that this one knows
             blocks.append({"type": "thinking", "thinking": part.text, "signature": part.signature})
-    return [*blocks, *left.values()]
+    return [*blocks, *(text_block(text) for text in said if text), *left.values()]
 
 
 def _call(call: ToolCall) -> Block:

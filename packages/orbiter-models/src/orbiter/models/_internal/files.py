@@ -10,10 +10,12 @@ PDF = "application/pdf"
 
 def parts_of(message: UserMessage) -> tuple[Part, ...]:
     """Return all that a user's message says, in its order; empty for one of text alone."""
-    if not message.parts or any(isinstance(part, TextPart) for part in message.parts):
+    texts = [part.text for part in message.parts if isinstance(part, TextPart)]
+    if not message.parts or "\n".join(texts) == message.content:
         return message.parts
-    # made by hand: a text, and what belongs to it
-    return (TextPart(text=message.content), *message.parts) if message.content else message.parts
+    # a context has replaced the text, to shorten it or take a secret out; or it stands beside
+    files = tuple(part for part in message.parts if not isinstance(part, TextPart))
+    return (TextPart(text=message.content), *files) if message.content else files
 
 
 def media_type(part: ImagePart | DocumentPart, vendor: str, refuse: Refuse) -> str:

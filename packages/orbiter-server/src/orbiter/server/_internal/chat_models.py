@@ -176,7 +176,8 @@ def _user(content: Said) -> User:
         _image(part.image_url.url) if isinstance(part, _ImagePart) else TextPart(text=_words(part))
         for part in content
     )
-    return User(content=_text(content), parts=parts)
+    texts = (part.text for part in parts if isinstance(part, TextPart))
+    return User(content="\n".join(texts), parts=parts)
 
 
 def _image(url: str) -> ImagePart:
