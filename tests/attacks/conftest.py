@@ -87,7 +87,8 @@ def tenant(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
 def free(world: World) -> Iterator[Shell]:
     """A privileged pod of a worker's image, with Redis' URL, a token, and no policy."""
     privileged = {"pod-security.kubernetes.io/enforce": "privileged"}
-    url = secret_of(world.cluster, "orbiter-redis-operator", SYSTEM)["url"]
+    password = secret_of(world.cluster, "orbiter-redis-auth", SYSTEM)["operator-password"]
+    url = f"redis://operator:{password}@orbiter-redis.{SYSTEM}.svc:6379/0"
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -20,7 +20,7 @@ from support.world import NAMESPACE, STRANGERS, SYSTEM, World
 
 from attacks.shells import Shell
 from attacks.table import Refused
-from orbiter_contracts.queues import Keys, dead_letter
+from orbiter_contracts.queues import BARE, Keys, dead_letter
 
 A, B = NAMESPACE, STRANGERS
 PRODUCER = "attacks-producer"
@@ -190,7 +190,7 @@ def names_of(world: World, task: str, session: str, own_session: str) -> Names:
         "record": keys.attempt_record(uid, 1),
         "task_snapshot": keys.task_snapshot(uid),
         "lease": keys.developer_lease(env["WORKER_ID"], env["TASK_ENTRY_ID"]),
-        "registry": keys.session_registry(SYSTEM, "orbiter-operator"),
+        "registry": BARE.session_registry(SYSTEM, "orbiter-operator"),
         "user_record": keys.session_record(user),
         "own_producer_input": Keys.of_namespace(B).developer_input,
     }

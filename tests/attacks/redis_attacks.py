@@ -14,9 +14,6 @@ DENIED = r"(?i)no permissions to (run|access)|can't (access|run)"
 _MUCH = 70 * 1024 * 1024
 ADD = "* data {}"
 LOOP = '"local n = 0 for i = 1, 1000 do n = n + i end return n" 0'
-SHARED = "all developer workers have one Redis user, and one queue (ORBITER_KEY_PREFIXES)"
-SCRIPTS = "workers' users may run scripts, and one that does not end holds everybody up"
-TRIMS = "who may add to a stream may trim it, and all workers share that of their hints"
 
 # Work that is A's, by the name of the user who tries.
 _CONVERSATION = (
@@ -132,9 +129,7 @@ _PRODUCER = (
 )
 
 
-def line(
-    name: str, party: Party, user: str, command: str, *, refusal: str = DENIED, hole: str = ""
-) -> Attack:
+def line(name: str, party: Party, user: str, command: str, *, refusal: str = DENIED) -> Attack:
     """An attack that is one line of redis-cli.
 
     Args:
@@ -143,7 +138,6 @@ def line(
         user: In whose name: a key of `Field.urls`.
         command: The line, with names of keys.
         refusal: A pattern of Redis' answer.
-        hole: Why it succeeds today.
     """
     words = tuple(Template(word) for word in shlex.split(command))
 
@@ -157,14 +151,11 @@ def line(
         action=lambda field: field.redis(user, *spelled(field)),
         control=lambda field: field.redis_copy(*spelled(field)),
         refusal=refusal,
-        hole=hole,
     )
 
 
-def _lines(
-    party: Party, user: str, lines: tuple[tuple[str, str], ...], hole: str = ""
-) -> list[Attack]:
-    return [line(name, party, user, command, hole=hole) for name, command in lines]
+def _lines(party: Party, user: str, lines: tuple[tuple[str, str], ...]) -> list[Attack]:
+    return [line(name, party, user, command) for name, command in lines]
 
 
 DEVELOPER, SESSION = "a developer worker", "a session"
@@ -186,18 +177,14 @@ ATTACKS: list[Attack] = [
     *_lines(Party.TENANT, DEVELOPER, _CONVERSATION),
     *_lines(Party.TENANT, DEVELOPER, _SERVER),
     *_lines(Party.TENANT, DEVELOPER, _QUEUE_CLOSED),
-    *_lines(Party.TENANT, DEVELOPER, _QUEUE_OPEN, SHARED),
-    line("runs a script", Party.TENANT, DEVELOPER, f"EVAL {LOOP}", hole=SCRIPTS),
+    *_lines(Party.TENANT, DEVELOPER, _QUEUE_OPEN),
+    line("runs a script", Party.TENANT, DEVELOPER, f"EVAL {LOOP}"),
     *_lines(Party.TENANT, SESSION, _CONVERSATION),
     *_lines(Party.TENANT, SESSION, _QUEUE_CLOSED),
     *_lines(Party.TENANT, SESSION, _QUEUE_OPEN),
     *_lines(Party.TENANT, SESSION, _SERVER),
-    line("runs a script", Party.TENANT, SESSION, f"EVAL {LOOP}", hole=SCRIPTS),
-    line(
-        *("trims everybody's hints", Party.TENANT, SESSION),
-        f"XADD $lifecycle MAXLEN 1000000 {ADD}",
-        hole=TRIMS,
-    ),
+    line("runs a script", Party.TENANT, SESSION, f"EVAL {LOOP}"),
+    line("trims A's hints", Party.TENANT, SESSION, f"XADD $lifecycle MAXLEN 1000000 {ADD}"),
     *_lines(Party.FRONT_END, CHAT, _CONVERSATION),
     *_lines(Party.FRONT_END, CHAT, _QUEUE_CLOSED),
     *_lines(Party.FRONT_END, CHAT, _QUEUE_OPEN),

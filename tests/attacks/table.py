@@ -51,7 +51,6 @@ class Attack:
         action: The attempt.
         control: The same without the guard, which has to succeed.
         refusal: A pattern of the reason.
-        hole: Why it succeeds today; then the test fails as soon as it does not.
     """
 
     name: str
@@ -60,4 +59,3 @@ class Attack:
     action: Action
     control: Action
     refusal: str
-    hole: str = ""

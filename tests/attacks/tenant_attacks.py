@@ -27,7 +27,7 @@ _RIGHTS = (
     ("lists A's Secrets", f"-n {A} get secrets"),
     ("reads A's Redis URLs", f"-n {A} get secret orbiter-redis -o yaml"),
     ("lists the platform's Secrets", f"-n {SYSTEM} get secrets"),
-    ("reads the operator's Redis URL", f"-n {SYSTEM} get secret orbiter-redis-operator -o yaml"),
+    ("reads all passwords of Redis", f"-n {SYSTEM} get secret orbiter-redis-auth -o yaml"),
     ("reads the release's values", f"-n {SYSTEM} get secrets -l owner=helm -o yaml"),
     ("lists all Secrets of the cluster", "get secrets -A"),
     ("lists A's tasks", f"-n {A} get agenttasks"),
@@ -115,7 +115,6 @@ _SECRETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
         )
         for what, name in (
             ("the workers' Redis URL", "orbiter-redis"),
-            ("the operator's Redis URL", "orbiter-redis-operator"),
             ("all passwords of Redis", "orbiter-redis-auth"),
             ("a session's Redis URL", "$session_secret"),
             ("the release", "sh.helm.release.v1.orbiter.v1"),

@@ -9,12 +9,10 @@ from attacks.field import Field
 from attacks.scene import Work
 from attacks.table import Attack, Refused
 
-REFUSED = [attack for attack in ATTACKS if not attack.hole]
-HOLES = [attack for attack in ATTACKS if attack.hole]
 _ASKED_EVERY = 50
 
 
-@pytest.mark.parametrize("attack", REFUSED, ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_an_attack_is_refused_with_its_reason(
     field: Field, work: Work, attack: Attack, request: pytest.FixtureRequest
 ) -> None:
@@ -22,12 +20,5 @@ def test_an_attack_is_refused_with_its_reason(
         attack.action(field)
     assert re.search(attack.refusal, str(caught.value), re.DOTALL), str(caught.value)[:2000]
     attack.control(field)
-    if REFUSED.index(attack) % _ASKED_EVERY == 0:
+    if ATTACKS.index(attack) % _ASKED_EVERY == 0:
         work.ask()
-
-
-@pytest.mark.parametrize("attack", HOLES, ids=lambda attack: attack.name)
-def test_a_known_hole_is_still_one(field: Field, attack: Attack) -> None:
-    """When this fails the hole is closed: take `hole` out of the attack's row."""
-    attack.action(field)
-    attack.control(field)
