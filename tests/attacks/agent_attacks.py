@@ -7,6 +7,7 @@ ours, which has a token, and which no policy holds.
 from string import Template
 
 from attacks.field import Field
+from attacks.redis_attacks import DEVELOPER
 from attacks.table import Attack, Guard, Party
 
 WORKER, SESSION = "a worker", "a session"
@@ -62,20 +63,6 @@ _ATTEMPTS = (
         "REDIS_URL is not set",
     ),
     (
-        "speaks to Redis without a password",
-        Guard.REDIS,
-        _python(
-            "import os, socket; "
-            'url = os.environ.get("REDIS_URL", "").partition("//")[2].partition("@")[0]; '
-            's = socket.create_connection(("$redis", 6379), 5); '
-            'login = "AUTH %s %s\\r\\n" % tuple(url.split(":")) if url else ""; '
-            's.sendall((login + "PING\\r\\n").encode()); '
-            "import time; time.sleep(0.2); said = s.recv(999).decode(); "
-            "assert not said.startswith(chr(45)), said"
-        ),
-        "NOAUTH",
-    ),
-    (
         "reads a service account's token",
         Guard.POD,
         "cat /var/run/secrets/kubernetes.io/serviceaccount/token",
@@ -105,13 +92,40 @@ _ATTEMPTS = (
     (
         "changes the node's settings",
         Guard.POD,
-        "f=/proc/sys/kernel/sysrq; v=$(cat $f); echo $v > $f",
+        "f=/proc/sys/vm/overcommit_memory; v=$(cat $f); echo $v > $f",
         "Read-only|denied",
     ),
     ("reaches the API server", Guard.NETWORK, _reach("$api", "$api_port"), _UNREACHABLE),
     ("reaches the kubelet", Guard.NETWORK, _reach("$node", "10250"), _UNREACHABLE),
     ("reaches the operator", Guard.NETWORK, _reach("$operator", "9090"), _UNREACHABLE),
 )
+
+
+_PING = _python(
+    "import os, socket; from urllib.parse import unquote, urlsplit; "
+    'url = urlsplit(os.environ.get("URL", "")); '
+    's = socket.create_connection(("$redis", 6379), 5); '
+    'login = f"AUTH {unquote(url.username)} {url.password}\\r\\n" if url.username else ""; '
+    's.sendall((login + "PING\\r\\n").encode()); '
+    "import time; time.sleep(0.2); said = s.recv(999).decode(); "
+    "assert not said.startswith(chr(45)), said"
+)
+
+
+def _without_password(where: str) -> Attack:
+    """From where Redis can be reached; the control has the password of B's developer workers."""
+
+    def spelled(field: Field, url: str = "") -> str:
+        return f"URL='{url}' {Template(_PING).safe_substitute(field.places)}"
+
+    return Attack(
+        name=f"speaks to Redis without a password, in {where}",
+        party=Party.AGENT,
+        guard=Guard.REDIS,
+        action=lambda field: void(field.run(where, spelled(field))),
+        control=lambda field: void(field.run(where, spelled(field, field.urls[DEVELOPER]))),
+        refusal="NOAUTH",
+    )
 
 
 def _attack(where: str, name: str, guard: Guard, script: str, refusal: str) -> Attack:
@@ -133,5 +147,6 @@ def void(_: object) -> None:
 
 
 ATTACKS: list[Attack] = [
-    _attack(where, *attempt) for where in (WORKER, SESSION) for attempt in _ATTEMPTS
+    *(_attack(where, *attempt) for where in (WORKER, SESSION) for attempt in _ATTEMPTS),
+    *(_without_password(where) for where in (WORKER, SESSION)),
 ]

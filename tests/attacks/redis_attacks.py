@@ -59,7 +59,6 @@ _SERVER = (
     ("lists who is connected", "CLIENT LIST"),
     ("cuts the operator off", "CLIENT KILL USER operator"),
     ("stops everybody for a while", "CLIENT PAUSE 1"),
-    ("lets Redis sleep", "DEBUG SLEEP 0"),
     ("empties the database", "FLUSHALL"),
     ("empties another database", "SWAPDB 0 1"),
     ("goes into another database", "SELECT 1"),

@@ -114,7 +114,8 @@ _SECRETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
             {"agent": {"env": [_reference(name)]}},
         )
         for what, name in (
-            ("the workers' Redis URL", "orbiter-redis"),
+            ("the front ends' Redis URL", "orbiter-chat"),
+            ("the producers' Redis URL", "orbiter-producer"),
             ("all passwords of Redis", "orbiter-redis-auth"),
             ("a session's Redis URL", "$session_secret"),
             ("the release", "sh.helm.release.v1.orbiter.v1"),
@@ -127,7 +128,8 @@ _SECRETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
             {"agent": {"credentialsSecretRef": {"name": name}}},
         )
         for what, name in (
-            ("the workers' Redis URL", "orbiter-redis"),
+            ("the front ends' Redis URL", "orbiter-chat"),
+            ("the producers' Redis URL", "orbiter-producer"),
             ("a session's Redis URL", "$session_secret"),
         )
     ),
@@ -138,7 +140,8 @@ _SECRETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
             {"workspace": {"git": _GIT | {"credentialsSecretRef": {"name": name}}}},
         )
         for what, name in (
-            ("the workers' Redis URL", "orbiter-redis"),
+            ("the front ends' Redis URL", "orbiter-chat"),
+            ("the producers' Redis URL", "orbiter-producer"),
             ("a session's Redis URL", "$session_secret"),
         )
     ),
