@@ -27,18 +27,13 @@ from orbiter_contracts import (
     WorkerLifecycleEvent,
 )
 from orbiter_contracts.attempts import request_id
-from orbiter_contracts.queues import (
-    DEVELOPER_GROUP,
-    DEVELOPER_INPUT,
-    DEVELOPER_OUTPUT,
-    LIFECYCLE,
-    attempt_record,
-)
+from orbiter_contracts.queues import DEVELOPER_GROUP, Keys
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
 from orbiter_operator.kube.client import AGENT_TASKS, JOBS, PODS, Kube
 from orbiter_operator.kube.connection import Credentials, load_connection
 
 NAMESPACE = "e2e-bench"
+KEYS = Keys.of_namespace(NAMESPACE)
 TASKS_PER_NAMESPACE = 500
 Object = dict[str, Any]
 SMALL = {"requests": {"cpu": "5m", "memory": "32Mi"}}
@@ -190,7 +185,7 @@ class Bench:
     async def answer(self, redis: Any, created: Object, done: Clock) -> float:
         """Publish an output as the worker would; seconds until the phase says so."""
         meta = created["metadata"]
-        record = attempt_record(meta["uid"], 1)
+        record = KEYS.attempt_record(meta["uid"], 1)
         entry = redis.hget(record, "entry")
         output = DeveloperWorkerOutput(
             request_id=request_id(meta["uid"], 1),
@@ -206,7 +201,9 @@ class Bench:
         ]
         began = time.perf_counter()
         await asyncio.to_thread(
-            publish, [record, DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE], arguments
+            publish,
+            [record, KEYS.developer_input, KEYS.developer_output, KEYS.lifecycle],
+            arguments,
         )
         await done.wait({meta["name"]})
         return done.seen[meta["name"]] - began

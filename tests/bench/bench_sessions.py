@@ -21,13 +21,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import sessions_alone
-from bench_operator import GATE, NAMESPACE, SMALL, Bench, flat, in_parallel, percentiles
+from bench_operator import GATE, KEYS, NAMESPACE, SMALL, Bench, flat, in_parallel, percentiles
 from session_peers import PEERS, Scaled, seconds, secret, session, worker_id
 from support.cluster import STATE, Cluster
 from support.world import ECHO_IMAGE, World
 
 from orbiter_contracts import POWorkerInput, encode
-from orbiter_contracts.queues import po_input, po_output, po_state
 from orbiter_operator.kube.client import DEPLOYMENTS, PO_SESSIONS, Kube
 from orbiter_operator.kube.connection import Credentials, load_connection
 
@@ -61,7 +60,7 @@ class SessionBench:
         """Send a message as a front end does; returns when."""
         began = time.perf_counter()
         message = POWorkerInput(user_id=1, prompt="hello")
-        await asyncio.to_thread(self.redis.xadd, po_input(worker_id(name)), encode(message))
+        await asyncio.to_thread(self.redis.xadd, KEYS.po_input(worker_id(name)), encode(message))
         return began
 
     async def one_by_one(self, names: list[str]) -> Object:
@@ -105,7 +104,7 @@ class SessionBench:
             with self.redis.pipeline(transaction=False) as pipe:
                 for name in names:
                     message = POWorkerInput(user_id=1, prompt="hello")
-                    pipe.xadd(po_input(worker_id(name)), encode(message))
+                    pipe.xadd(KEYS.po_input(worker_id(name)), encode(message))
                 pipe.execute()
 
         await asyncio.to_thread(send_all)
@@ -136,7 +135,7 @@ class SessionBench:
             sent = time.time()
             await self.send(name)
             await asyncio.to_thread(self._answered, name, number + 1)
-            state = await asyncio.to_thread(self.redis.hgetall, po_state(worker_id(name)))
+            state = await asyncio.to_thread(self.redis.hgetall, KEYS.po_state(worker_id(name)))
             first, ready = (seconds(state[key]) for key in ("first_output_at", "ready_at"))
             totals.append(first - sent)
             ours.append(ready - seconds(state["started_at"]))
@@ -162,7 +161,7 @@ class SessionBench:
 
     def _answered(self, name: str, count: int) -> None:
         deadline = time.monotonic() + 120
-        while self.redis.xlen(po_output(worker_id(name))) < count:
+        while self.redis.xlen(KEYS.po_output(worker_id(name))) < count:
             assert time.monotonic() < deadline, f"{name} has not answered"
             time.sleep(0.005)
 
