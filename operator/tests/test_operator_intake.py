@@ -81,7 +81,20 @@ async def test_what_another_worker_has_taken_meanwhile_is_left_to_it(
     await redis.xadd(DEVELOPER_INPUT, good)
     part = asyncio.create_task(dispatcher.run())
     await eventually(lambda: adopted(api) == {"good"})
-    await redis.xack(DEVELOPER_INPUT, DEVELOPER_GROUP, theirs)
+    refuse = api.before
+
+    async def take(verb, plural, body):
+        # while a request is on its way, so that none is with what was read before
+        if (verb, plural) == ("create", "agenttasks"):
+            await redis.xack(DEVELOPER_INPUT, DEVELOPER_GROUP, theirs)
+            taken.set()
+        await refuse(verb, plural, body)
+
+    taken = asyncio.Event()
+    api.before = take
+    async with asyncio.timeout(60):
+        await taken.wait()
+    api.before = refuse
     poisoned.set()
     ours = await redis.xadd(DEVELOPER_INPUT, poison)
     await eventually(lambda: adopted(api) == {"good", "poison"})
