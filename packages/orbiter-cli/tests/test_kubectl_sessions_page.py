@@ -106,7 +106,8 @@ def test_the_commands_of_the_page_do_what_it_tells(worker: None, environ: dict[s
 def test_the_bot_of_the_example_talks(claude_workers: RealWorkers, environ: dict[str, str]) -> None:
     claude_workers.start("default.alice", WORKER_TYPE="po", STREAMING="Enabled")
     lines = "[[remember: blue]]\n\n[[say: I look.]] [[bash: true]] [[recall]]\n"
-    said = run(environ, sys.executable, BOT, "default.alice", "4711", stdin=lines)
+    streams = (f"worker:po:default.alice:{end}" for end in ("input", "output"))
+    said = run(environ, sys.executable, BOT, *streams, "4711", stdin=lines)
     assert said.splitlines()[:4] == ["I will remember: blue", "I look.", "", "I remember: blue"]
 
 
@@ -133,11 +134,15 @@ def test_the_bot_has_about_sixty_lines() -> None:
 @pytest.mark.parametrize(
     ("words", "url", "told"),
     [
-        ([], "redis://127.0.0.1:1/0", "usage: REDIS_URL=redis://... chat_bot.py WORKER_ID USER_ID"),
-        (["alice", "x"], "redis://127.0.0.1:1/0", "USER_ID (a number)"),
-        (["alice", "7"], None, "usage: REDIS_URL="),
-        (["alice", "7"], "nowhere", "Redis URL must specify"),
-        (["alice", "7"], "redis://127.0.0.1:1/0", "127.0.0.1:1. Connection refused"),
+        (
+            [],
+            "redis://127.0.0.1:1/0",
+            "usage: REDIS_URL=redis://... chat_bot.py INPUT OUTPUT USER_ID",
+        ),
+        (["in", "out", "x"], "redis://127.0.0.1:1/0", "USER_ID (a number)"),
+        (["in", "out", "7"], None, "usage: REDIS_URL="),
+        (["in", "out", "7"], "nowhere", "Redis URL must specify"),
+        (["in", "out", "7"], "redis://127.0.0.1:1/0", "127.0.0.1:1. Connection refused"),
     ],
 )
 def test_what_the_bot_cannot_do_is_one_line(words: list[str], url: str | None, told: str) -> None:
