@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A front end of a POSession in sixty lines: a terminal bot over its two Redis streams.
 
-    REDIS_URL=redis://c%3Adefault:PASSWORD@127.0.0.1 examples/chat_bot.py INPUT OUTPUT USER_ID
+    REDIS_URL=redis://c%3Adefault:PASSWORD@127.0.0.1 python chat_bot.py INPUT OUTPUT USER_ID
 
 They are the POSession's `status.inputStream`, `status.outputStream` and `spec.userId`: see
 docs/sessions.md. A bot for a chat network differs only in where its lines come from and go to.
