@@ -53,14 +53,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.attacks)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def world(cluster: Cluster) -> Iterator[World]:
     """Orbiter installed as the end-to-end tests have it."""
     with installed(cluster) as world:
         yield world
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def work(world: World) -> Work:
     """A at work."""
     work = Work(world)
@@ -68,7 +68,7 @@ def work(world: World) -> Work:
     return work
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def tenant(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """The cluster with the token of B's tenant."""
     role = tenants_role()
@@ -83,7 +83,7 @@ def tenant(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
         world.cluster.delete(item["kind"].lower(), item["metadata"]["name"], B)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def free(world: World) -> Iterator[Shell]:
     """A privileged pod of a worker's image, with Redis' URL, a token, and no policy."""
     privileged = {"pod-security.kubernetes.io/enforce": "privileged"}
@@ -123,7 +123,7 @@ def free(world: World) -> Iterator[Shell]:
     world.cluster.delete("namespace", NOBODYS, "default", "--wait=false")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shells(world: World) -> Iterator[dict[str, Shell]]:
     """B's agents, one in a task's worker and one in a session, that have become shells."""
     clear(world, B)
@@ -152,14 +152,14 @@ def shells(world: World) -> Iterator[dict[str, Shell]]:
     clear(world, B)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def copied_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """A Redis of this machine, where nobody has rules."""
     with running_server(tmp_path_factory.mktemp("copy")) as server:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def field(
     world: World,
     work: Work,
