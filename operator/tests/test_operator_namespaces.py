@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import NoPermissionError, RedisError
 from support.eventually import eventually
 from support.fake_api import FakeApi, Object, RefusedRequestError
 from support.redis_server import RedisServer
 
-from orbiter_contracts.queues import BARE
+from orbiter_contracts.queues import BARE, Keys
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.leader_election import NotLeadingError
+from orbiter_operator.namespaces.objects import CHAT_SECRET
 from orbiter_operator.namespaces.reconcile import Namespaces
 from orbiter_operator.runtime.supervisor import run_concurrently
 from orbiter_operator.settings import Settings
@@ -71,7 +72,9 @@ class Tenants:
             | settings
         )
         users = RedisUsers(self.redis, url=given.redis_url, master_key=given.redis_master_key)
-        self.users = NamespaceUsers(users, keys=given.keys, records=BARE.session_records)
+        self.users = NamespaceUsers(
+            users, keys=given.keys, records=lambda name, keys: BARE.session_records(name)
+        )
         return Namespaces(
             settings=given,
             kube=self.kube,
@@ -347,3 +350,22 @@ class _running:  # noqa: N801 - used like a function
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
+
+
+async def test_a_front_end_keeps_its_users_records_where_their_sessions_look(
+    own_world: Any,
+) -> None:
+    account = {"name": "orbiter-worker", "namespace": LISTED}
+    own_world.api.put("serviceaccounts", {"metadata": account})
+    await own_world.start_operator(
+        key_prefixes=True, redis_master_key="master", worker_namespaces=LISTED
+    )
+    found = await eventually(lambda: own_world.api.get("secrets", LISTED, CHAT_SECRET), seconds=30)
+    url = base64.b64decode(found["data"][SECRETS[CHAT_SECRET]]).decode()
+    record = Keys.of_namespace(LISTED).session_record(1)
+    async with Redis.from_url(url, decode_responses=True, protocol=2) as chat:
+        await chat.set(record, "{}")
+        assert await chat.get(record) == "{}"
+        for other in (BARE.session_record(1), Keys.of_namespace(LABELLED).session_record(1)):
+            with pytest.raises(NoPermissionError):
+                await chat.set(other, "{}")

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from orbiter_operator.kube.names import ENTRY, REQUEST, task_name
+from orbiter_operator.pods.state import key_prefix
 from orbiter_operator.tasks.cache import pod_of_attempt
 from orbiter_operator.tasks.observe import read_adoption
 from orbiter_operator.tasks.observed import Adopted
@@ -39,6 +40,22 @@ def test_a_running_worker_has_a_time_since_when():
     seen = pod_of_attempt(pod({"phase": "Running", "containerStatuses": [container(RUNNING)]}))
     assert seen.running_since.second == 5
     assert (seen.attempt, seen.owner, seen.node) == (2, "u", "n1")
+
+
+@pytest.mark.parametrize(
+    ("variable", "prefix"),
+    [
+        ({"value": "{team}:"}, "{team}:"),
+        ({}, ""),
+        ({"value": None}, ""),
+        ({"value": ""}, ""),
+        ({"value": "{no prefix"}, ""),
+        ({"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}, ""),
+    ],
+)
+def test_the_prefix_of_a_workers_keys_is_read_whatever_its_variable_is(variable, prefix):
+    worker = {"name": "worker", "env": [{"name": "KEY_PREFIX", **variable}]}
+    assert key_prefix({"spec": {"template": {"spec": {"containers": [worker]}}}}) == prefix
 
 
 @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])

@@ -206,7 +206,7 @@ def test_passwords_of_two_users_objects_and_installations_differ():
 @pytest.mark.parametrize("keys", [BARE, Keys.of_namespace("team-a")], ids=["shared", "own"])
 async def test_a_namespace_is_let_in_and_out_again(redis, users, keys):
     namespaces = NamespaceUsers(
-        users, keys=lambda _: keys, records=lambda name: keys.session_records(name)
+        users, keys=lambda _: keys, records=lambda name, keys: keys.session_records(name)
     )
     urls = await namespaces.admit("team-a")
     assert [unquote(urlsplit(url).username or "") for url in urls] == [
@@ -301,7 +301,9 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("keys", [BARE, Keys.of_namespace("team-a")], ids=["shared", "own"])
 async def test_nobody_but_the_operator_makes_redis_run_a_program(redis, users, keys):
-    namespaces = NamespaceUsers(users, keys=lambda _: keys, records=keys.session_records)
+    namespaces = NamespaceUsers(
+        users, keys=lambda _: keys, records=lambda name, keys: keys.session_records(name)
+    )
     session = "s:team-a:alice"
     await users.want(session, session_rules(keys, "team-a.alice", keys.session_record(1)))
     for url in (*await namespaces.admit("team-a"), users.url(session)):

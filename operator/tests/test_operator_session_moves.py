@@ -1,5 +1,7 @@
 """Sessions of a namespace with keys of its own, and how those of before come to them."""
 
+import time
+
 import pytest
 from support.eventually import eventually
 from support.running_sessions import running_sessions
@@ -7,9 +9,12 @@ from support.talks import NAMESPACE, Talks
 
 from orbiter_contracts import POWorkerInput, WorkerLifecycleEvent, encode
 from orbiter_contracts.queues import BARE, PO_GROUP, Keys, dead_letter
+from orbiter_operator.runtime.reconciler import WorkQueue
+from orbiter_operator.sessions.cache import SessionCache, SessionResync, session_key
 from orbiter_operator.sessions.migration import Migration, place_of
 from orbiter_operator.sessions.models import DeploymentState
 from orbiter_operator.sessions.streams import Record, SessionQueues, registry_key
+from orbiter_operator.streams.reader import LAST_ID
 
 TEAM = Keys.of_namespace("team")
 WORKER = "team.alice"
@@ -203,6 +208,63 @@ async def test_what_comes_late_is_put_behind_what_is_there(redis):
     assert "too many fields" in letter["reason"]
     assert await redis.get(TEAM.po_snapshot(WORKER)) == "new"
     assert await migration.left_behind([WORKER]) == []
+
+
+def asleep(namespace, name, stream):
+    return {
+        "metadata": {"name": name, "namespace": namespace, "uid": name, "resourceVersion": "1"},
+        "spec": {"userId": 1},
+        "status": {"replicas": 0, "inputStream": stream, "pendingMessages": 0},
+    }
+
+
+def resync_of(redis, keys, *sessions):
+    """A comparison of these sessions, and the queue that it puts keys on."""
+    queue = WorkQueue(time.monotonic)
+    store = SessionCache(lambda key: None)
+    for obj in sessions:
+        store.put(obj)
+    queues, migration = SessionQueues(redis, REGISTRY), Migration(redis)
+    kept = {"store": store, "queues": queues, "migration": migration, "queue": queue}
+    return SessionResync(**kept, kube=None, namespaces=(), keys=keys), queue
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("named", [OURS[0], OLD[0], "nobody's", {"deep": [1]}, 7, ""])
+async def test_a_status_that_names_anothers_stream_speaks_for_nobody_else(redis, named):
+    alice, mallory = asleep("team", "alice", OURS[0]), asleep("other", "mallory", named)
+    resync, queue = resync_of(redis, Keys.of_namespace, alice, mallory)
+    await SessionQueues(redis, REGISTRY).observe(RECORD, hold=None)
+    await redis.xadd(OURS[0], {"data": "{}"})
+    await resync.compare_streams()
+    assert session_key("team", "alice") in set(queue._ready)
+
+
+@pytest.mark.integration
+async def test_a_stream_that_takes_no_more_entries_stops_nobody_elses_comparison(redis):
+    alice = asleep("team", "alice", OURS[0])
+    bob = asleep("team", "bob", TEAM.po_input("team.bob"))
+    resync, queue = resync_of(redis, Keys.of_namespace, alice, bob)
+    for name in ("alice", "bob"):
+        record = RECORD._replace(uid=name, name=name, worker_id=f"team.{name}")
+        await SessionQueues(redis, REGISTRY).observe(record, hold=None)
+    await redis.xadd(OURS[0], {"data": "{}"}, id=LAST_ID)
+    await redis.xadd(OLD[0], {"data": "{}"})
+    await redis.xadd(TEAM.po_input("team.bob"), {"data": "{}"})
+    await resync.compare_streams()
+    assert session_key("team", "bob") in set(queue._ready)
+    assert await redis.xlen(OLD[0]) == 1
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("named", [OURS[0], "{other}:worker:po:team.alice:input"])
+async def test_a_session_without_keys_of_its_own_is_moved_nowhere(redis, named):
+    resync, _ = resync_of(redis, lambda namespace: BARE, asleep("team", "alice", named))
+    entry = await redis.xadd(OLD[0], {"data": "{}"})
+    await redis.hset(BARE.po_state(WORKER), "state", "ready")
+    await resync.compare_streams()
+    assert [found for found, _ in await redis.xrange(OLD[0])] == [entry]
+    assert await redis.hget(BARE.po_state(WORKER), "state") == "ready"
 
 
 @pytest.mark.integration

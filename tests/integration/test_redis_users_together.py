@@ -136,7 +136,7 @@ async def test_a_developers_task_is_done_with_the_url_of_its_namespace(
 ) -> None:
     queues = Queues(operators.redis)
     namespaces = NamespaceUsers(
-        operators.users(), keys=lambda _: BARE, records=BARE.session_records
+        operators.users(), keys=lambda _: BARE, records=lambda name, _: BARE.session_records(name)
     )
     urls = await namespaces.admit("team")
     task = await queues.bound_task()

@@ -189,11 +189,14 @@ class Operator:
             every=settings.resync_seconds,
             dead=metrics.dead_letter,
         )
-        records = partial(records_of, defaults=defaults)
         self._namespaces = Namespaces(
             settings=settings,
             kube=kube,
-            users=NamespaceUsers(self.users, keys=settings.keys, records=records),
+            users=NamespaceUsers(
+                self.users,
+                keys=settings.keys,
+                records=lambda namespace, keys: records_of(namespace, defaults, keys),
+            ),
             allowed=leader.check,
             measure=self._measured,
         )

@@ -119,11 +119,18 @@ def job_state(obj: dict[str, Any], *, owner: str, attempt: int) -> JobState:
 def key_prefix(obj: dict[str, Any]) -> str:
     """The KEY_PREFIX of a Job's or a Deployment's worker; empty when it has none."""
     pod = ((obj.get("spec") or {}).get("template") or {}).get("spec") or {}
+    value = _worker_variable(pod, "KEY_PREFIX").get("value")
+    return value if isinstance(value, str) and PREFIX.fullmatch(value) else ""
+
+
+def _worker_variable(pod: dict[str, Any], name: str) -> dict[str, Any]:
+    """A variable of the worker's container in a pod's spec; empty when there is none."""
     for container in pod.get("containers") or ():
         for variable in container.get("env") or () if container.get("name") == WORKER else ():
-            if variable.get("name") == "KEY_PREFIX" and PREFIX.fullmatch(variable.get("value", "")):
-                return str(variable["value"])
-    return ""
+            if variable.get("name") == name:
+                found: dict[str, Any] = variable
+                return found
+    return {}
 
 
 def pod_state(obj: dict[str, Any], *, owner: str, attempt: int = 0, job: str = "") -> PodState:
@@ -156,12 +163,8 @@ def pod_state(obj: dict[str, Any], *, owner: str, attempt: int = 0, job: str = "
 
 
 def _redis_secret(spec: dict[str, Any]) -> str:
-    for container in spec.get("containers") or ():
-        for item in container.get("env") or () if container["name"] == WORKER else ():
-            if item["name"] == "REDIS_URL":
-                source = item.get("valueFrom") or {}
-                return str((source.get("secretKeyRef") or {}).get("name", ""))
-    return ""
+    source = _worker_variable(spec, "REDIS_URL").get("valueFrom") or {}
+    return str((source.get("secretKeyRef") or {}).get("name", ""))
 
 
 def _containers(status: dict[str, Any]) -> list[dict[str, Any]]:

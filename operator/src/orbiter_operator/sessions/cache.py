@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 import structlog
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from orbiter_contracts.queues import BARE, Keys, KeysOf
 from orbiter_operator.kube.cache import Children, ObjectCache
@@ -180,21 +180,28 @@ class SessionResync:
         for key in self._store:
             obj = self._store.get(key) or {}
             status = obj.get("status") or {}
-            stream, keys = status.get("inputStream"), stream_keys(obj)
-            if keys is not None and keys.prefix:
+            # A tenant may write a status: what it names counts as far as it is the session's own.
+            own, named = self._keys(key.namespace), stream_keys(obj)
+            if own.prefix and named == own:
                 moved[worker_id_of(obj)] = obj
-            if status.get("replicas") == 0 and stream:
-                asleep[stream] = (key, status.get("pendingMessages", 0))
+            if status.get("replicas") == 0 and named is not None and named in (own, BARE):
+                asleep[named.po_input(worker_id_of(obj))] = (key, status.get("pendingMessages", 0))
             else:
                 self._queue.add(key)
         for worker_id in await self._migration.left_behind(list(moved)):
-            meta, spec = moved[worker_id]["metadata"], moved[worker_id]["spec"]
-            keys = self._keys(meta["namespace"])
-            await self._migration.move(worker_id, spec.get("userId"), keys)
+            await self._fetch(worker_id, moved[worker_id])
         waiting = await self._queues.waiting(list(asleep))
         for stream, (key, known) in asleep.items():
             if waiting[stream] != known:
                 self._queue.add(key)
+
+    async def _fetch(self, worker_id: str, obj: Object) -> None:
+        """Put what was said to a session under its old names behind what is under its own."""
+        keys = self._keys(obj["metadata"]["namespace"])
+        try:
+            await self._migration.move(worker_id, obj["spec"].get("userId"), keys)
+        except ResponseError as error:
+            log.warning("messages not moved", worker=worker_id, error=str(error))
 
     async def compare_records(self) -> None:
         """Hand over what is left of sessions that do not exist any more."""

@@ -101,7 +101,8 @@ def place_of(
 
 def stream_keys(obj: Object) -> Keys | None:
     """The keys that a session's status says it is under; None when it does not say."""
-    name = read_stream_name((obj.get("status") or {}).get("inputStream") or "")
+    stream = (obj.get("status") or {}).get("inputStream")
+    name = read_stream_name(stream) if isinstance(stream, str) else None
     return name.keys if name else None
 
 

@@ -25,7 +25,7 @@ from redis.exceptions import NoPermissionError, ReadOnlyError, RedisError, Respo
 
 from orbiter_contracts import redis_users
 from orbiter_contracts.functions import library
-from orbiter_contracts.queues import Keys
+from orbiter_contracts.queues import Keys, KeysOf
 from orbiter_contracts.redis_url import with_login
 from orbiter_contracts.redis_users import Rules
 from orbiter_operator.kube.client import RefusedError
@@ -251,20 +251,15 @@ class NamespaceUsers:
     Args:
         users: The managed users.
         keys: Says which keys a namespace has.
-        records: Says how the keys of a namespace's session records begin.
+        records: Says how the session records of a namespace with such keys begin.
     """
 
     def __init__(
-        self, users: RedisUsers, *, keys: Callable[[str], Keys], records: Callable[[str], str]
+        self, users: RedisUsers, *, keys: KeysOf, records: Callable[[str, Keys], str]
     ) -> None:
         self._users = users
         self._keys = keys
         self._records = records
-
-    @property
-    def managed(self) -> bool:
-        """Whether namespaces have users of their own."""
-        return self._users.managed
 
     async def admit(self, namespace: str, *, before: bool = True) -> NamespaceURLs:
         """Let a namespace's developer workers, chat front ends and producers in.
@@ -280,7 +275,7 @@ class NamespaceUsers:
             ValueError: Users are not managed.
         """
         keys = self._keys(namespace)
-        keys, records = self._keys(namespace), self._records(namespace)
+        records = self._records(namespace, keys)
         worker, chat, producer = (user(namespace) for user in _SHARED)
         urls = NamespaceURLs(*map(self._users.url, (worker, chat, producer)))
         want = partial(self._users.want, before=before, most=_OF_MANY)
