@@ -34,7 +34,7 @@ from orbiter_operator.namespaces.objects import (
     SecretNames,
     secrets,
 )
-from orbiter_operator.runtime.reconciler import WorkQueue
+from orbiter_operator.runtime.reconciler import WorkQueue, run_pass
 from orbiter_operator.runtime.supervisor import Part, every
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.client import RETRIED
@@ -152,27 +152,14 @@ class Namespaces:
 
     async def reconcile(self, name: str) -> bool:
         """Reconcile one namespace; returns whether it is done for now."""
-        began = time.perf_counter()
-        try:
-            self._allowed()
-            if name in self._settings.worker_namespaces or name in self.labelled:
-                await self._admit(name)
-            else:
-                await self._dismiss(name)
-            problem = ""
-        except _PASSING as error:
-            problem = f"{type(error).__name__}: {error}"
-        except Exception:
-            # A bug must not end the operator, nor the other namespaces: this one is tried again.
-            log.exception("reconcile failed", namespace=name)
-            problem = "bug"
-        if problem:
-            backoff = self.queue.failed(name)
-            log.warning("will try again", namespace=name, seconds=backoff, error=problem)
+        return await run_pass(self.queue, name, self._work, retried=_PASSING, measure=self._measure)
+
+    async def _work(self, name: str) -> None:
+        self._allowed()
+        if name in self._settings.worker_namespaces or name in self.labelled:
+            await self._admit(name)
         else:
-            self.queue.succeeded(name)
-        self._measure(time.perf_counter() - began, not problem)
-        return not problem
+            await self._dismiss(name)
 
     async def _admit(self, name: str) -> None:
         urls = await self._users.admit(name)

@@ -156,6 +156,41 @@ O = TypeVar("O", bound=_Observed)  # noqa: E741
 P = TypeVar("P", bound=_Plan)
 
 
+async def run_pass(
+    queue: WorkQueue[K],
+    key: K,
+    work: Callable[[K], Awaitable[str | None]],
+    *,
+    retried: tuple[type[Exception], ...],
+    measure: Callable[[float, bool], None],
+) -> bool:
+    """Reconcile one key; never raises but when the process ends. Returns whether it is done.
+
+    Args:
+        queue: Where the key comes back to.
+        key: The key.
+        work: Brings its object to where it should be; returns what stands in the way.
+        retried: Failures that pass: the key is requeued after a backoff that grows.
+        measure: Called with the seconds it took and whether it succeeded.
+    """
+    began = time.perf_counter()
+    try:
+        problem = await work(key)
+    except retried as error:
+        problem = f"{type(error).__name__}: {error}"
+    except Exception:
+        # A bug must not end the operator, nor the other objects: this key is requeued.
+        log.exception("reconcile failed", key=str(key))
+        problem = "bug"
+    if problem is None:
+        queue.succeeded(key)
+    else:
+        backoff = queue.failed(key)
+        log.warning("will try again", key=str(key), seconds=backoff, error=problem)
+    measure(time.perf_counter() - began, problem is None)
+    return problem is None
+
+
 class Reconciler(ABC, Generic[K, O, P]):
     """Brings one object at a time to where it should be.
 
@@ -178,22 +213,12 @@ class Reconciler(ABC, Generic[K, O, P]):
 
     async def __call__(self, key: K) -> bool:
         """Reconcile one key; never raises but when the process ends. Returns whether it is done."""
-        began = time.perf_counter()
-        try:
-            problem = await self._pass(key) if await self.tidy_up(key) else None
-        except self._retried as error:
-            problem = f"{type(error).__name__}: {error}"
-        except Exception:
-            # A bug must not end the operator, nor the other objects: this key is requeued.
-            log.exception("reconcile failed", key=str(key))
-            problem = "bug"
-        if problem is None:
-            self._queue.succeeded(key)
-        else:
-            backoff = self._queue.failed(key)
-            log.warning("will try again", key=str(key), seconds=backoff, error=problem)
-        self._measure(time.perf_counter() - began, problem is None)
-        return problem is None
+        return await run_pass(
+            self._queue, key, self._work, retried=self._retried, measure=self._measure
+        )
+
+    async def _work(self, key: K) -> str | None:
+        return await self._pass(key) if await self.tidy_up(key) else None
 
     async def _pass(self, key: K) -> str | None:
         """Observe and act until nothing more can be done now. Returns what stands in the way."""

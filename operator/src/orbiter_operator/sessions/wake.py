@@ -10,7 +10,6 @@ all the same (a lost connection, a clock of Redis that went back) the resync rep
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import aclosing
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import structlog
@@ -18,13 +17,13 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from orbiter_operator.runtime.supervisor import end
+from orbiter_operator.streams.reader import own_connection, unblock
 
 log = structlog.get_logger(__name__)
 K = TypeVar("K")
 SHARD_SIZE = 250
 _BLOCK_MS = 10_000
 _GATHER_SECONDS = 0.002
-_UNBLOCK_RETRY_SECONDS = 0.005
 _PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 5.0
 
@@ -140,10 +139,7 @@ class _Shard(Generic[K]):
         while True:
             self._client = None
             try:
-                # The client's own context leaves the connection open when it is cancelled twice.
-                async with aclosing(self._reader.client()) as connection:
-                    await connection.initialize()
-                    self._client = await connection.client_id()
+                async with own_connection(self._reader) as (connection, self._client):
                     pause = _PAUSE_SECONDS
                     while True:
                         await self._read_once(connection)
@@ -160,13 +156,9 @@ class _Shard(Generic[K]):
             await self._changed.wait()
             await asyncio.sleep(_GATHER_SECONDS)
             self._changed.clear()
-            while self._stale and self._watched and self._client is not None:
-                try:
-                    await self._redis.client_unblock(self._client)
-                except (RedisError, OSError) as error:
-                    log.debug("not unblocked", error=str(error))
-                # It may not have been blocked yet.
-                await asyncio.sleep(_UNBLOCK_RETRY_SECONDS)
+            await unblock(
+                self._redis, lambda: self._client if self._stale and self._watched else None
+            )
 
     async def _read_once(self, connection: Redis) -> None:
         while not self._watched:

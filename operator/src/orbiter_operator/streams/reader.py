@@ -12,18 +12,25 @@ a text (proto-max-bulk-len) would be none for an external Redis, and snapshots o
 larger than any message.
 """
 
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, NamedTuple
 
+import structlog
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from orbiter_contracts import InvalidMessageError
 from orbiter_contracts.bounds import FIELD_OVERHEAD_BYTES, MAX_ENTRY_BYTES
 from orbiter_contracts.queues import ATTEMPT_FIELD, BARE, TASK_FIELD
 from orbiter_contracts.stream_names import StreamKind, read_stream_name
 
+log = structlog.get_logger(__name__)
 BATCH_BYTES = 4 * 1024 * 1024
 """When a batch has this much, no further entry is added to it."""
 _SHOWN_FIELDS, _SHOWN_BYTES = 16, 2048
+_UNBLOCK_RETRY_SECONDS = 0.005
 LAST_ID = "18446744073709551615-18446744073709551615"
 """No id is larger, and none is after it: Redis refuses `(` before it."""
 
@@ -180,6 +187,31 @@ class Inbox:
             keys=[self.stream], args=[self.group, self._consumer, after, count]
         )
         return [_entry(item) for item in taken]
+
+
+@asynccontextmanager
+async def own_connection(reader: Redis) -> AsyncIterator[tuple[Redis, int]]:
+    """A connection of one's own for blocking reads, and the id by which `unblock` ends them."""
+    # The client's own context leaves the connection open when it is cancelled twice.
+    async with aclosing(reader.client()) as connection:
+        await connection.initialize()
+        yield connection, await connection.client_id()
+
+
+async def unblock(redis: Redis, blocked: Callable[[], int | None]) -> None:
+    """End a blocked read, because there is something else to read by now.
+
+    Args:
+        redis: A client for short commands.
+        blocked: The id of the read's connection; None when it reads anew, or need not any more.
+            Asked again and again, because a read that is about to block is not blocked yet.
+    """
+    while (client := blocked()) is not None:
+        try:
+            await redis.client_unblock(client)
+        except (RedisError, OSError) as error:
+            log.debug("not unblocked", error=str(error))
+        await asyncio.sleep(_UNBLOCK_RETRY_SECONDS)
 
 
 async def read_entry(redis: Redis, stream: str, entry: str) -> Entry | None:

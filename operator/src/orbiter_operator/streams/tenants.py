@@ -7,22 +7,21 @@ Without, all namespaces share the streams without a prefix, which are always ser
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import structlog
 from redis.asyncio import Redis
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import ResponseError
 
 from orbiter_contracts import InvalidMessageError, Route
 from orbiter_contracts.queues import BARE, TASK_FIELD, Keys, KeysOf
 from orbiter_operator.kube.names import Key
-from orbiter_operator.streams.reader import Entry, Inbox
+from orbiter_operator.streams.reader import Entry, Inbox, own_connection, unblock
 
 log = structlog.get_logger(__name__)
 READ_AT_ONCE = 250
 """Streams of one blocking read."""
-_UNBLOCK_RETRY_SECONDS = 0.005
 
 
 class Tenants:
@@ -177,10 +176,7 @@ class Inboxes:
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
         """Have a connection of its own, which can be told that there is more to read."""
-        async with aclosing(self._reader.client()) as connection:
-            await connection.initialize()
-            self._client = await connection.client_id()
-            self._connection = connection
+        async with own_connection(self._reader) as (self._connection, self._client):
             try:
                 yield
             finally:
@@ -218,13 +214,10 @@ class Inboxes:
     async def interrupt(self) -> None:
         """End a blocked read: there are other streams to read too."""
         read = self._reads
-        while self._blocked and self._reads == read:
-            try:
-                await self._redis.client_unblock(self._client)
-            except (RedisError, OSError) as error:
-                log.debug("not unblocked", error=str(error))
-            # It may not have been blocked yet.
-            await asyncio.sleep(_UNBLOCK_RETRY_SECONDS)
+        await unblock(
+            self._redis,
+            lambda: self._client if self._blocked and self._reads == read else None,
+        )
 
     async def _ask(self, streams: dict[str, str], count: int, block: int | None) -> Any:
         asked: dict[Any, Any] = dict(streams)
