@@ -6,7 +6,8 @@ import pytest
 from redis.exceptions import ReadOnlyError, RedisError
 from support.eventually import eventually
 from support.observed import output
-from support.redis_server import client_of, free_port
+from support.ports import free_port
+from support.redis_server import client_of
 from support.replicated import Replicated
 
 from orbiter_contracts import encode

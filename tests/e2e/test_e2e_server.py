@@ -8,7 +8,6 @@ import base64
 import contextlib
 import os
 import shlex
-import socket
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from support.chromium import Browser, Page, browser
 from support.cluster import CommandError
 from support.installation import MODEL_URL, ROOT, SERVERS
+from support.ports import free_port
 from support.session_world import SessionWorld, clear_sessions, front_end
 from support.shell_page import ShellPage
 from support.world import NAMESPACE, World, task
@@ -158,13 +158,6 @@ def row(text: str) -> str:
     return (
         f"[...document.querySelectorAll('.spacer .row')].find(r => r.innerText.includes({text!r}))"
     )
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 def test_the_page_on_the_server_says_what_is_so_of_one_token(reader: Reader) -> None:

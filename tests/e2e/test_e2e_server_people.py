@@ -14,11 +14,12 @@ import pytest
 from support.cluster import CommandError
 from support.eventually import eventually
 from support.installation import MODEL_URL, SERVERS
+from support.ports import free_port
 from support.world import World, task
 
 from orbiter.server._internal.reviews import YES_SECONDS
 
-from .test_e2e_server import LOCAL, Reader, free_port
+from .test_e2e_server import LOCAL, Reader
 
 HOME = RELEASE = "e2e-people"
 NAME = f"{RELEASE}-orbiter-server"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.console_pages import run_page
 from support.markdown_blocks import blocks_of, run_blocks
-from support.redis_server import free_port
+from support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = sorted(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.collector import BUILD_SECONDS, Collector, collector_program, running_collector
 from support.console_pages import run_page
-from support.redis_server import free_port
+from support.ports import free_port
 from support.traced_runs import (
     SPANS,
     arrived,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from support.collector import BUILD_SECONDS, running_collector
 from support.eventually import eventually
-from support.redis_server import free_port
+from support.ports import free_port
 from support.traced_runs import SPANS, arrived, ask_by_the_command_line, script, shop
 
 from orbiter import run

@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -23,6 +22,7 @@ from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from support.certificates import Certificates
+from support.ports import free_port
 
 from orbiter_contracts.queues import Keys
 
@@ -32,14 +32,6 @@ _KEY = re.compile(r"(worker:|session:user:|agenttask:)")
 PATIENT = {"socket_timeout": 60.0, "socket_connect_timeout": 60.0}
 """For the clients of tests: a shared machine is slow now and then, and the library's 5 s are
 not what is tested."""
-
-
-def free_port() -> int:
-    """A TCP port of the loopback interface that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class NamespacedRedis(Redis):

@@ -16,7 +16,8 @@ from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from support.eventually import eventually
-from support.redis_server import PROGRAMS, RedisServer, free_port
+from support.ports import free_port
+from support.redis_server import PROGRAMS, RedisServer
 
 NAME = "mymaster"
 PASSWORD = "data-word"

@@ -11,7 +11,8 @@ from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError, ReadOnlyError, ResponseError
 from structlog.testing import capture_logs
 from support.eventually import eventually
-from support.redis_server import RedisServer, client_of, free_port, running_server
+from support.ports import free_port
+from support.redis_server import RedisServer, client_of, running_server
 
 from worker_wrapper.queue import connection as module
 from worker_wrapper.queue.connection import (

@@ -9,8 +9,9 @@ import pytest
 from redis.asyncio import Redis
 from support.certificates import Certificates, make_certificates
 from support.eventually import eventually
+from support.ports import free_port
 from support.queues import Queues
-from support.redis_server import PATIENT, PROGRAMS, RedisServer, free_port, running_server
+from support.redis_server import PATIENT, PROGRAMS, RedisServer, running_server
 from support.wrapper import FakeClaude, Wrappers, connected
 
 from worker_wrapper.queue.connection import RedisConnection, RedisUnavailableError

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from redis.exceptions import ResponseError
 from support.eventually import eventually
+from support.ports import free_port
 from support.queues import Queues
-from support.redis_server import client_of, free_port
+from support.redis_server import client_of
 from support.replicated import Replicated
 from support.wrapper import FakeClaude, Wrappers, connected
 

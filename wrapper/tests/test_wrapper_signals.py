@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 from support.eventually import eventually
+from support.ports import free_port
 from support.queues import Queues
-from support.redis_server import free_port
 from support.wrapper import FakeClaude, Wrappers
 
 from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT, PO_GROUP, po_input

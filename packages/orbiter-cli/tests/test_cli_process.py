@@ -5,7 +5,6 @@ import os
 import pty
 import select
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from support.ports import free_port
 
 pytestmark = pytest.mark.integration
 ORBITER = str(Path(sys.executable).with_name("orbiter"))
@@ -202,12 +202,6 @@ def test_kill_9_of_an_evaluation_loses_nothing(here):
     assert done.stdout.startswith("exact  1.000")
     ids = [json.loads(line)["case_id"] for line in journal.read_text().splitlines()[1:]]
     assert sorted(ids) == sorted(case["id"] for case in cases)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def answered(url, process, data=None):

@@ -5,13 +5,13 @@ import json
 import os
 import random
 import signal
-import socket
 import sys
 from pathlib import Path
 
 import httpx
 import pytest
 from support.eventually import eventually
+from support.ports import free_port
 
 from .spelling_server import WORDS
 
@@ -24,9 +24,7 @@ class Process:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.http = httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.port}", timeout=30)
         self.child: asyncio.subprocess.Process | None = None
 
