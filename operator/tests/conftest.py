@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import kopf
 import pytest
 from redis.asyncio import Redis
@@ -66,6 +67,19 @@ class OperatorProcess:
         code = await self.process.wait()
         self.process = None
         return code
+
+    async def answers(self) -> dict[str, tuple[int, str]]:
+        """Status codes and texts of both probes, and the metrics."""
+        log = self.log.read_text()
+        health, metrics = (
+            log.split(f'"{name}": ')[1].split(",")[0] for name in ("health_port", "metrics_port")
+        )
+        found = {}
+        async with aiohttp.ClientSession() as session:
+            for name, port in (("healthz", health), ("readyz", health), ("metrics", metrics)):
+                async with session.get(f"http://127.0.0.1:{port}/{name}") as response:
+                    found[name] = (response.status, await response.text())
+        return found
 
 
 class World:

@@ -3,7 +3,6 @@
 import asyncio
 import signal
 
-import aiohttp
 import pytest
 from support.eventually import eventually
 from support.fake_api import RefusedRequestError
@@ -148,25 +147,11 @@ async def test_a_replica_that_was_frozen_does_not_act_when_it_thaws(world):
     assert len([run for run in world.node.runs if run.task == "team/during"]) == 1
 
 
-async def answers(operator):
-    """Status codes and texts of both probes, and the metrics."""
-    log = operator.log.read_text()
-    health, metrics = (
-        log.split(f'"{name}": ')[1].split(",")[0] for name in ("health_port", "metrics_port")
-    )
-    found = {}
-    async with aiohttp.ClientSession() as session:
-        for name, port in (("healthz", health), ("readyz", health), ("metrics", metrics)):
-            async with session.get(f"http://127.0.0.1:{port}/{name}") as response:
-                found[name] = (response.status, await response.text())
-    return found
-
-
 async def test_the_probes_tell_what_is_wrong_and_the_metrics_count(own_world):
     operator = await own_world.start_operator()
     own_world.apply("one")
     await own_world.until("one", "Completed")
-    found = await answers(operator)
+    found = await operator.answers()
     assert found["healthz"] == (200, "ok")
     assert found["readyz"] == (200, "ok")
     text = found["metrics"][1]
@@ -177,14 +162,14 @@ async def test_the_probes_tell_what_is_wrong_and_the_metrics_count(own_world):
     own_world.server.kill()
 
     async def redis_is_missed():
-        return (await answers(operator))["readyz"]
+        return (await operator.answers())["readyz"]
 
     async def not_ready():
         return (await redis_is_missed())[0] == 503
 
     await eventually(not_ready)
     assert "redis" in (await redis_is_missed())[1]
-    assert (await answers(operator))["healthz"] == (200, "ok")
+    assert (await operator.answers())["healthz"] == (200, "ok")
     own_world.server.start()
 
 
@@ -195,7 +180,7 @@ async def test_a_broken_watch_is_not_ready_until_it_follows_again(world, kind):
     await world.until("one", "Completed")
 
     async def readyz():
-        return (await answers(operator))["readyz"]
+        return (await operator.answers())["readyz"]
 
     async def not_ready():
         status, text = await readyz()
@@ -216,7 +201,7 @@ async def test_a_broken_watch_is_not_ready_until_it_follows_again(world, kind):
     await eventually(not_ready, seconds=20)
     whole[0] = True
     await eventually(ready, seconds=20)
-    assert (await answers(operator))["healthz"] == (200, "ok")
+    assert (await operator.answers())["healthz"] == (200, "ok")
 
 
 async def test_bound_entries_survive_as_they_are_while_the_dispatcher_looks_on(world):

@@ -1,5 +1,6 @@
 """What a store of tasks tells of an AgentTask: a history that only grows, in legal steps."""
 
+import asyncio
 from itertools import pairwise
 
 import pytest
@@ -7,6 +8,7 @@ from support.eventually import eventually
 
 from orbiter.tasks._internal.agent_tasks import open_question, read, request_id
 from orbiter.tasks.state import TaskState, refusal
+from orbiter_operator.runtime.reconciler import WORKERS
 
 pytestmark = pytest.mark.integration
 NAMESPACE = "team"
@@ -77,3 +79,38 @@ async def test_the_history_of_a_task_only_grows_and_in_legal_steps(world):
         assert states == expected, name
         for now, then in pairwise([TaskState.PENDING, *states]):
             assert refusal(now, then) is None, (name, states)
+
+
+async def test_in_a_burst_jobs_come_before_the_line_that_says_that_one_starts(world):
+    names = [f"burst-{number}" for number in range(60)]
+    everybody = asyncio.Event()
+
+    async def hold(verb, plural, body):
+        if (verb, plural) == ("create", "jobs"):
+            await everybody.wait()
+
+    for name in names:
+        world.apply(name, "ok")
+    world.api.before = hold
+    world.node.turn_delay = 1.0
+    operator = await world.start_operator(max_concurrent_jobs=len(names))
+    waiting = f"orbiter_workqueue_depth {len(names) - WORKERS}.0"
+
+    async def all_are_known():
+        # Its ports are in its log once it listens.
+        listens = "metrics_port" in operator.log.read_text()
+        return listens and waiting in (await operator.answers())["metrics"][1]
+
+    await eventually(all_are_known)
+    everybody.set()
+    for name in names:
+        await world.until(name, "Completed")
+    made = [
+        plural if plural == "jobs" else obj["status"]["phase"]
+        for _, change, plural, obj in world.api.history
+        if (plural == "jobs" and change == "ADDED")
+        or (plural == "agenttasks" and obj.get("status", {}).get("phase"))
+    ]
+    assert made.count("jobs") == len(names)
+    assert "Pending" not in made[: len(names) - WORKERS], "the last may still be on their way"
+    assert all(world.phases(name)[-2:] == ["Running", "Completed"] for name in names)

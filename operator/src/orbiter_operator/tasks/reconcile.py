@@ -121,6 +121,10 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
     async def execute(self, key: Key, obj: Object, observed: Observed, decision: Plan) -> bool:
         """Take or leave the slot, then act."""
         self._apply_slot(key, decision, observed.created)
+        if decision.starts and len(self._queue):
+            # Others wait to begin: their Jobs come before the line that says that this one has.
+            decision = decision.model_copy(update={"status": None})
+            self._queue.add(key)
         reobserve = await self._executor.run(key, obj, observed, decision)
         self._after(key, decision)
         return reobserve

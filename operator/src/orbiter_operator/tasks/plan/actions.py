@@ -70,6 +70,11 @@ class Plan(Frozen):
     reobserve: bool = False
     requeue_after: float | None = None
 
+    @property
+    def starts(self) -> bool:
+        """Whether an attempt begins with it."""
+        return any(isinstance(action, StartAttempt) for action in self.actions)
+
 
 def leftovers(jobs: Iterable[JobState]) -> tuple[DeleteJob, ...]:
     """The deletion of every Job that may still run."""
