@@ -107,3 +107,37 @@ async def test_what_failed_is_tried_at_once_when_the_reason_is_gone(bench):
     bench.queue.retry_now()
     bench.start()
     await eventually(lambda: bench.handled == ["a"])
+
+
+async def test_who_has_much_to_do_keeps_nobody_else_waiting(bench):
+    bench.queue = WorkQueue(bench.loop.time, lambda key: key[0])
+    for key in ("a1", "a2", "a3", "b1", "b2", "c1", "a4"):
+        bench.queue.add(key)
+    assert len(bench.queue) == 7
+    bench.start(workers=1)
+    await eventually(lambda: bench.idle)
+    assert bench.handled == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
+
+
+async def test_what_comes_back_has_its_turn_after_the_others(bench):
+    bench.queue = WorkQueue(bench.loop.time, lambda key: key[0])
+    bench.gate.clear()
+    bench.start(workers=1)
+    bench.queue.add("b1")
+    await eventually(lambda: bench.at_once)
+    for key in ("b1", "a1", "a2", "a3"):
+        bench.queue.add(key)
+    bench.gate.set()
+    await eventually(lambda: bench.idle)
+    assert bench.handled == ["b1", "a1", "b1", "a2", "a3"]
+
+
+async def test_of_due_times_that_were_replaced_few_are_kept(bench):
+    """A finished task that is changed again and again has a due time in 68 years each time."""
+    bench.queue.requeue_at("b", bench.loop.time() + 1000)
+    for number in range(10_000):
+        bench.queue.requeue_at("a", bench.loop.time() + 2**31 + number)
+    assert len(bench.queue._heap) < 1000
+    bench.start()
+    bench.queue.requeue_at("a", bench.loop.time() + 0.01)
+    await eventually(lambda: bench.handled == ["a"])

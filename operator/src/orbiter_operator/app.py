@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from operator import attrgetter
 
 import kopf
 from redis.asyncio import Redis
@@ -86,7 +87,7 @@ class Operator:
     ) -> None:
         self._settings = settings
         self._leader = leader
-        self.queue: WorkQueue[Key] = WorkQueue(time.monotonic)
+        self.queue: WorkQueue[Key] = WorkQueue(time.monotonic, attrgetter("namespace"))
         where = settings.watch_namespaces
         tenants = Tenants(settings.keys, where, lambda route: self.store.began_bare(route))
         self.store = TaskCache(tenants.seeing(self.queue.add))

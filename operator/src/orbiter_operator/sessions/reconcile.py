@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import structlog
@@ -208,7 +209,7 @@ class Sessions:
         clock: Callable[[], datetime],
         resync: float = EVERY_SECONDS,
     ) -> None:
-        self.queue: WorkQueue[Key] = WorkQueue(time.monotonic)
+        self.queue: WorkQueue[Key] = WorkQueue(time.monotonic, attrgetter("namespace"))
         self._tenants = tenants
         self.store = SessionCache(tenants.seeing(self.queue.add))
         self._metrics = metrics
