@@ -41,8 +41,9 @@ Edges = Callable[[str], Sequence[str]]
 """Names a task depends on; empty when there is no such task."""
 _NEVER = ("Failed", "Cancelled")
 _SHOWN = 3
-_MOST_EDGES = 20_000
-"""How far a cycle is looked for: some milliseconds. Tasks on a longer one wait and say for what."""
+_MOST_EDGES = 5_000
+"""How far a cycle is looked for: a millisecond, in which nobody else is served. Every cycle of
+two is in reach, however many each depends on; tasks on a longer one may wait and say for what."""
 
 _TRY_LATER = (403, 409)
 """Refusals that pass: a quota, a missing permission, a name that an old Job still holds."""
