@@ -185,6 +185,32 @@ async def test_a_template_with_a_label_of_ours_is_refused(world, label):
     await eventually(lambda: not world.api.objects["jobs"])
 
 
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"inputRequest": {}, "result": {}},
+        {"attempts": 2**31 - 1, "phase": "Pending", "result": {"status": "failed"}},
+        {"attempts": -5, "startTime": "9999-12-31T23:59:59-14:00"},
+    ],
+    ids=str,
+)
+async def test_a_task_is_done_and_deleted_whatever_its_status_said_before(world, forged):
+    """What cannot be read kept a deleted task, with its spec, in memory for good."""
+    operator = await world.start_operator()
+    for name, spec in (("fix", {}), ("waits", {"dependsOn": ["nobody"]})):
+        meta = {"name": name, "namespace": "team"}
+        whole = {"prompt": "ok", "agent": {"type": "claude"}, **spec}
+        world.api.put("agenttasks", {"metadata": meta, "spec": whole, "status": dict(forged)})
+    assert (await world.until("fix", "Completed"))["attempts"] == 1
+    await world.until_reason("waits", "DependencyMissing")
+    for name in ("fix", "waits"):
+        world.api.remove("agenttasks", "team", name)
+    world.apply("fix", "ok again")
+    await world.until("fix", "Completed")
+    assert "reconcile failed" not in operator.log.read_text()
+
+
 def test_answers_are_looked_for_among_the_attempts_there_can_be_whatever_the_number(monkeypatch):
     asked = []
 

@@ -5,12 +5,16 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 from support.observed import NOW, observed
+from support.strange_values import VALUES
 
 from orbiter_contracts.outcome import Result
 from orbiter_contracts.usage import TaskUsage
-from orbiter_operator.kube.models import Agent, patch, timestamp
-from orbiter_operator.tasks.models import TaskSpec, TaskStatus
+from orbiter_operator.kube.models import Agent, patch, read_status, timestamp
+from orbiter_operator.sessions.models import SessionStatus
+from orbiter_operator.tasks.models import LAST_ATTEMPT, TaskSpec, TaskStatus
 from orbiter_operator.tasks.plan.status import readable, write
 
 
@@ -113,3 +117,49 @@ def test_every_field_of_the_status_is_in_the_crd_and_the_other_way_round():
 def test_every_field_of_the_spec_that_is_read_is_in_the_crd():
     assert aliases(TaskSpec) <= set(crd_properties("spec"))
     assert aliases(Agent) == set(crd_properties("spec")["agent"]["properties"])
+
+
+def condition(kind="Started", **fields):
+    whole = {"type": kind, "status": "True", "reason": "X", "message": ""}
+    return whole | {"lastTransitionTime": "2026-01-01T00:00:00Z"} | fields
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("startTime", "0000-01-01T00:00:00Z"),
+        ("startTime", "9999-12-31T23:59:59-14:00"),
+        ("completionTime", "9999-12-31T23:59:59Z"),
+        ("completionTime", "2026-01-01T00:00:00+99:99"),
+        ("inputRequest", {}),
+        ("inputRequest", {"id": "x", "question": "q", "askedAt": "9999-12-31T23:59:59Z"}),
+        ("result", {}),
+        ("attempts", -1),
+        ("attempts", LAST_ATTEMPT),
+        ("attempts", 2**31 - 1),
+        ("conditions", [condition(lastTransitionTime="9999-12-31T23:59:59Z")]),
+        ("conditions", [condition(f"T{number}") for number in range(65)]),
+        ("usage", "NaN"),
+    ],
+    ids=repr,
+)
+def test_what_a_tenant_wrote_into_a_status_and_nobody_can_use_is_not_there(field, value):
+    """All of it the resource definition lets through, but the last."""
+    raw = {"phase": "Running", "podName": "fix-1-x", field: value}
+    assert read_status(TaskStatus, raw) == TaskStatus(phase="Running", pod_name="fix-1-x")
+
+
+@pytest.mark.parametrize("model", [TaskStatus, SessionStatus])
+@pytest.mark.parametrize("raw", [None, "Completed", 7, [1], {}])
+def test_a_status_that_is_none_is_empty(model, raw):
+    assert read_status(model, raw) == model()
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([field.alias for field in TaskStatus.model_fields.values()]), VALUES
+    )
+)
+def test_whatever_is_in_a_status_it_is_read_and_can_be_written(raw):
+    for model in (TaskStatus, SessionStatus):
+        read_status(model, raw).to_api()

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
 
+from orbiter_contracts.bounds import Moment
+
 ConditionStatus = Literal["True", "False", "Unknown"]
 
 
@@ -15,7 +17,8 @@ def timestamp(moment: datetime) -> str:
     return text.replace("+00:00", "Z")
 
 
-Time = Annotated[datetime, PlainSerializer(timestamp, return_type=str)]
+Time = Annotated[Moment, PlainSerializer(timestamp, return_type=str)]
+_MOST_CONDITIONS = 64
 
 
 class KubeModel(BaseModel):
@@ -122,7 +125,7 @@ class Status(KubeModel):
     """What both kinds' status have: conditions, and a way to be written."""
 
     observed_generation: int | None = None
-    conditions: tuple[Condition, ...] = ()
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=_MOST_CONDITIONS)] = ()
 
     def condition(self, kind: str) -> Condition | None:
         """The condition of one type, or None."""
@@ -144,6 +147,24 @@ def read_model(model: type[M], raw: Any) -> tuple[M, str | None]:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         return model(), f"spec.{where}: {first['msg']}"
+
+
+S = TypeVar("S", bound=Status)
+
+
+def read_status(model: type[S], raw: Any) -> S:
+    """Read a status, whatever a tenant has written into it.
+
+    A field that cannot be read counts as missing: what follows from that is made up for by what is
+    known of Jobs, Pods and queues.
+    """
+    names = {field.alias for field in model.model_fields.values()}
+    fields = {name: raw[name] for name in names & raw.keys()} if isinstance(raw, dict) else {}
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        wrong = {found["loc"][0] for found in error.errors(include_url=False, include_input=False)}
+    return model.model_validate({name: fields[name] for name in fields.keys() - wrong})
 
 
 def patch(old: Status, new: Status) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from orbiter_contracts.queues import BARE, Keys, KeysOf
-from orbiter_operator.kube.models import Refusal, Workspace, read_model
+from orbiter_operator.kube.models import Refusal, Workspace, read_model, read_status
 from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.rules import image_error, pod_error
 from orbiter_operator.pods.template import WorkerDefaults
@@ -111,7 +111,7 @@ class SessionObserver:
             worker_id=worker_id,
             spec=spec,
             spec_error=error,
-            status=SessionStatus.model_validate(obj.get("status") or {}),
+            status=read_status(SessionStatus, obj.get("status")),
             deleting="deletionTimestamp" in meta,
             template="" if error else self._template(key, obj, spec, keys),
             deployment=deployments[0] if deployments else None,

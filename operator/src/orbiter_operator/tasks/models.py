@@ -7,6 +7,7 @@ authority on what each field means; unknown fields are ignored, so a newer CRD d
 from typing import Any, Literal
 
 import orjson
+from pydantic import Field
 
 from orbiter_contracts.outcome import Result
 from orbiter_contracts.retry import RetryPolicy
@@ -16,6 +17,8 @@ from orbiter_operator.kube.models import Agent, ConfigMapKey, KubeModel, Status,
 Phase = Literal["Pending", "Running", "InputRequired", "Completed", "Failed", "Cancelled"]
 FINAL: frozenset[str] = frozenset({"Completed", "Failed", "Cancelled"})
 """Phases that are never left."""
+LAST_ATTEMPT = 999_999
+"""The largest number that the label of an attempt's Job may have."""
 LARGEST_SPEC = 1024 * 1024
 """The database takes 1.5 MiB of an object: the rest is for its status, metadata and history."""
 _ESCAPED = {b"<": 5, b">": 5, b"&": 5, b"\\b": 4, b"\\f": 4, b"\xe2\x80\xa8": 3, b"\xe2\x80\xa9": 3}
@@ -69,7 +72,7 @@ class TaskStatus(Status):
     phase: Phase | None = None
     reason: str | None = None
     message: str | None = None
-    attempts: int = 0
+    attempts: int = Field(0, ge=0, lt=LAST_ATTEMPT)
     request_id: str | None = None
     job_name: str | None = None
     pod_name: str | None = None

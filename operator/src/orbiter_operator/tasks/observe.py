@@ -13,7 +13,7 @@ from typing import Any
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.queues import BARE, Keys, KeysOf
 from orbiter_operator.kube.client import JOBS, PODS, ApiError, Kube
-from orbiter_operator.kube.models import Refusal, read_model
+from orbiter_operator.kube.models import Refusal, read_model, read_status
 from orbiter_operator.kube.names import ATTEMPT, ENTRY, REQUEST, TASK_UID, Key, job_name, task_name
 from orbiter_operator.pods.rules import image_error, pod_error
 from orbiter_operator.pods.state import JobState, PodState
@@ -182,7 +182,7 @@ class Observer:
         known = self._parsed.get(key)
         if known is None or known[0] != version:
             spec, error = read_spec(obj.get("spec") or {}, self._defaults)
-            status = TaskStatus.model_validate(obj.get("status") or {})
+            status = read_status(TaskStatus, obj.get("status"))
             known = self._parsed[key] = (version, (spec, error, status))
         return known[1]
 

@@ -15,6 +15,7 @@ from orbiter_contracts.attempts import Attempt
 from orbiter_contracts.queues import BARE, KeysOf
 from orbiter_operator.kube.client import AGENT_TASKS, ApiError, Kube, RefusedError
 from orbiter_operator.kube.informer import refresh
+from orbiter_operator.kube.models import read_status
 from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.metrics import counter, histogram
 from orbiter_operator.runtime.reconciler import Reconciler, WorkQueue
@@ -170,7 +171,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
 
     async def _withdraw(self, key: Key, obj: dict[str, Any]) -> None:
         uid = obj["metadata"]["uid"]
-        status = TaskStatus.model_validate(obj.get("status") or {})
+        status = read_status(TaskStatus, obj.get("status"))
         own = self._keys(key.namespace)
         # Where a status names no other streams, attempts may be under the names without a prefix.
         places = {own} if status.input_stream == own.developer_input else {own, BARE}
