@@ -9,8 +9,9 @@ from support.observed import observed, spec
 from support.running_sessions import running_sessions
 from support.talks import Talks
 
+from orbiter_contracts.queues import BARE, Keys
 from orbiter_operator.kube.cache import Children
-from orbiter_operator.kube.names import Key
+from orbiter_operator.kube.names import Key, task_name
 from orbiter_operator.sessions.models import deployment_of_session, pod_of_session
 from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
 from orbiter_operator.tasks import observed as observed_module
@@ -198,9 +199,9 @@ async def test_a_template_with_a_label_of_ours_is_refused(world, label):
 async def test_a_task_is_done_and_deleted_whatever_its_status_said_before(world, forged):
     """What cannot be read kept a deleted task, with its spec, in memory for good."""
     operator = await world.start_operator()
-    for name, spec in (("fix", {}), ("waits", {"dependsOn": ["nobody"]})):
+    for name, more in (("fix", {}), ("waits", {"dependsOn": ["nobody"]})):
         meta = {"name": name, "namespace": "team"}
-        whole = {"prompt": "ok", "agent": {"type": "claude"}, **spec}
+        whole = {"prompt": "ok", "agent": {"type": "claude"}, **more}
         world.api.put("agenttasks", {"metadata": meta, "spec": whole, "status": dict(forged)})
     assert (await world.until("fix", "Completed"))["attempts"] == 1
     await world.until_reason("waits", "DependencyMissing")
@@ -209,6 +210,42 @@ async def test_a_task_is_done_and_deleted_whatever_its_status_said_before(world,
     world.apply("fix", "ok again")
     await world.until("fix", "Completed")
     assert "reconcile failed" not in operator.log.read_text()
+
+
+async def entry_of_another(world, keys, **status):
+    """An entry of a task elsewhere, and a task that has it to its name. Returns both names."""
+    spec = {"prompt": "ok", "agent": {"type": "claude"}}
+    meta = {"namespace": "other", "name": "legacy"}
+    waits = spec | {"dependsOn": ["nobody"]}
+    legacy = world.api.put("agenttasks", {"metadata": meta, "spec": waits})
+    routing = {"agenttask": "other/legacy", "attempt": "1"}
+    theirs = await world.redis.xadd(BARE.developer_input, {"data": "{}", **routing})
+    await world.redis.hset(BARE.attempt_record(legacy["metadata"]["uid"], 1), "entry", theirs)
+    name = task_name(theirs, keys)
+    entry = {"orbiter.dev/entry": theirs, "orbiter.dev/request-id": "request-of-another"}
+    meta = {"namespace": "team", "name": name, "annotations": entry}
+    began = {"phase": "Running", "attempts": 1, **status}
+    world.api.put("agenttasks", {"metadata": meta, "spec": spec, "status": began})
+    return theirs, name
+
+
+@pytest.mark.integration
+async def test_a_status_that_names_streams_of_all_speaks_in_its_own_namespace_alone(world):
+    await world.start_operator(key_prefixes=True)
+    own = Keys.of_namespace("team")
+    theirs, name = await entry_of_another(world, own, inputStream=BARE.developer_input)
+    await world.until(name, "Failed")
+    assert await world.redis.xlen(own.developer_output) == 1
+    assert not await world.redis.xlen(BARE.developer_output)
+    assert [held for held, _ in await world.redis.xrange(BARE.developer_input)] == [theirs]
+
+
+@pytest.mark.integration
+async def test_an_entry_of_another_task_stays_whatever_a_status_says_of_attempts(world):
+    await world.start_operator(adopt_namespace="team")
+    theirs, name = await entry_of_another(world, BARE)
+    await world.until(name, "Failed")
+    assert [held for held, _ in await world.redis.xrange(BARE.developer_input)] == [theirs]
 
 
 def test_answers_are_looked_for_among_the_attempts_there_can_be_whatever_the_number(monkeypatch):

@@ -183,13 +183,16 @@ class Executor:
         if known is None or known.entry is None:
             known = await self._attempts.read(attempt)
         entry = known.entry
+        if entry is None:
+            # Which streams it had, its status alone says: without a record it has its own.
+            attempt = attempt._replace(keys=observed.keys)
         if entry is None and observed.adopted and action.attempt == 1:
-            entry = observed.adopted.entry
-            if not current_attempt(observed):
+            worker = worker_id(key.namespace, job_name(key.name, action.attempt))
+            taken = await self._attempts.adopt(attempt, observed.adopted.entry, worker)
+            if taken and not current_attempt(observed):
                 # Before it ran, nobody has made sure yet that the entry is this task's.
-                worker = worker_id(key.namespace, job_name(key.name, action.attempt))
-                if taken := await self._attempts.adopt(attempt, entry, worker):
-                    raise TakenError(taken)
+                raise TakenError(taken)
+            entry = None if taken else observed.adopted.entry
         name: LifecycleEventName = "failed"
         event = WorkerLifecycleEvent(
             worker_id=worker_id(key.namespace, job_name(key.name, action.attempt)),
