@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.eventually import eventually
 
 from orbiter_operator.tasks.capacity import Capacity
 
@@ -83,3 +84,32 @@ def test_whoever_asks_before_taking_never_exceeds_the_limit(moves):
             capacity.wait("team", name, float(number))
         running, _ = capacity.totals()
         assert running <= 2
+
+
+@pytest.mark.integration
+async def test_a_deleted_task_that_a_finalizer_keeps_is_stopped_before_its_slot_is_free(world):
+    await world.start_operator(max_concurrent_jobs=1)
+    world.apply("kept", "hang")
+    await world.until("kept", "Running")
+    deleted = {"finalizers": ["example.com/keep"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    world.api.patch("agenttasks", "team", "kept", {"metadata": deleted})
+    world.apply("next")
+    await world.until("next", "Completed")
+    assert world.node.most_at_once == 1
+    assert world.api.get("jobs", "team", "kept-1") is None
+
+
+@pytest.mark.integration
+async def test_a_task_has_one_pod_at_a_time_whatever_its_status_says_of_attempts(world):
+    await world.start_operator(max_concurrent_jobs=1)
+    world.apply("fix", "hang")
+    since = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+    started = {"type": "Started", "status": "False", "reason": "X", "message": "", **since}
+    between = {"phase": "Pending", "result": {"status": "failed"}, "conditions": [started]}
+    for attempt in (1, 8, 18):
+        await eventually(lambda attempt=attempt: world.status("fix").get("attempts") == attempt)
+        await world.until("fix", "Running")
+        forged = between | {"attempts": attempt + (6 if attempt == 1 else 9)}
+        world.api.patch("agenttasks", "team", "fix", {"status": forged})
+    await eventually(lambda: world.status("fix").get("attempts") == 28)
+    assert world.node.most_at_once == 1

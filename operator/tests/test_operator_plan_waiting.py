@@ -170,8 +170,21 @@ def test_the_next_attempt_waits_until_the_pod_of_the_last_is_gone():
     assert decide(task, after=121).actions == (DeleteJob(name="fix-1"),)
 
 
-def test_waiting_for_a_slot_before_a_retry_does_not_forget_that_the_last_attempt_is_over():
+def between_attempts():
+    """A task whose first attempt has failed, and whose Job has no pod any more."""
     task = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))), pods=())
+    return task.model_copy(update={"jobs": (job(state="failed"),)})
+
+
+def test_a_job_whose_pod_is_not_known_yet_holds_the_next_attempt_back():
+    task = between_attempts().model_copy(update={"jobs": (job(),)})
+    decision = decide(task, after=11)
+    assert (decision.actions, decision.slot) == ((), "take")
+    assert decide(task, after=121).actions == (DeleteJob(name="fix-1"),)
+
+
+def test_waiting_for_a_slot_before_a_retry_does_not_forget_that_the_last_attempt_is_over():
+    task = between_attempts()
     waiting = task.model_copy(update={"slots": FULL})
     status = decide(waiting, after=11).status
     assert status.reason == "ConcurrencyLimit"
@@ -180,7 +193,7 @@ def test_waiting_for_a_slot_before_a_retry_does_not_forget_that_the_last_attempt
 
 
 def test_redis_away_before_a_retry_neither_counts_the_last_attempt_twice():
-    task = ended(running(spec=spec(retry={"limit": 1}), **record(output("failed"))), pods=())
+    task = between_attempts()
     away = task.model_copy(update={"queue_error": "away"})
     status = decide(away, after=11).status
     back = away.model_copy(update={"status": status, "queue_error": None})

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from orbiter_operator.tasks.observed import Observed, current_attempt, stage
 from orbiter_operator.tasks.plan.actions import Plan
-from orbiter_operator.tasks.plan.finished import at_the_end
+from orbiter_operator.tasks.plan.finished import at_the_end, when_deleted
 from orbiter_operator.tasks.plan.result import after_attempt
 from orbiter_operator.tasks.plan.running import during_attempt, while_asking
 from orbiter_operator.tasks.plan.waiting import before_attempt
@@ -41,4 +41,4 @@ def plan(observed: Observed, now: datetime, *, image_patience: timedelta) -> Pla
                 return after_attempt(observed, now, attempt, record.output)
             return during_attempt(observed, now, attempt, image_patience)
         case "ignored":
-            return Plan()
+            return when_deleted(observed, now) if observed.deleting else Plan()

@@ -53,6 +53,11 @@ def at_the_end(observed: Observed, now: datetime) -> Plan:
     )
 
 
+def when_deleted(observed: Observed, now: datetime) -> Plan:
+    """Stop a deleted task that somebody's finalizer keeps: it has its slot until it has stopped."""
+    return Plan(actions=leftovers(observed.jobs), slot=slot_after(observed, now))
+
+
 def has_session(observed: Observed) -> bool:
     """Whether a worker may have stored its agent's session: only questions make one do so."""
     return observed.status.input_request is not None or bool(observed.spec.input)

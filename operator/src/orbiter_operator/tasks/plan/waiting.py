@@ -16,6 +16,7 @@ from orbiter_operator.tasks.observed import (
     ended_at,
     failures_before,
     slot_after,
+    still_there,
 )
 from orbiter_operator.tasks.plan.actions import (
     LINGERING,
@@ -101,7 +102,7 @@ def _cancel(observed: Observed, now: datetime, attempt: int) -> Plan:
 
 
 def _previous_holds(observed: Observed, now: datetime, previous: int) -> Plan | None:
-    """Hold the attempt back until its time has come and the previous one is surely over."""
+    """Hold the attempt back until its time has come and all before it are surely over."""
     if previous == 0:
         return None
     ended = ended_at(observed.status) or now
@@ -110,7 +111,7 @@ def _previous_holds(observed: Observed, now: datetime, previous: int) -> Plan | 
     wait = (ended + observed.spec.retry.backoff(failures) - now).total_seconds()
     if wait > 0 and not asked_something(observed.status):
         return Plan(slot=slot, requeue_after=wait)
-    if any(pod.alive(now) for pod in observed.pods_of(previous)):
+    if still_there(observed, now):
         # It has answered and will leave by itself; its log stays readable as long as its Job does.
         lingers = now - ended >= LINGERING
         actions = leftovers(observed.jobs) if lingers else ()
