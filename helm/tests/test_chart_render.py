@@ -29,7 +29,8 @@ RIGHTS = {
 }
 LEASE_RIGHTS = {("coordination.k8s.io", "leases"): {"get", "update", "create"}}
 SECRET_RIGHTS = {("", "secrets"): {"create", "patch"}, ("", "serviceaccounts"): {"get"}}
-OURS = ["orbiter-redis", "orbiter-chat", "orbiter-producer"]
+FORMER = "orbiter-redis"
+OURS = ["orbiter-developer", "orbiter-chat", "orbiter-producer"]
 SELECTS = "workers.namespaceSelector.matchLabels.team=yes"
 MAKER = "orbiter-make-secrets"
 HOOK = "helm.sh/hook"
@@ -131,6 +132,7 @@ def test_with_named_namespaces_the_operator_has_no_rights_elsewhere(cluster: Clu
     assert named(items, "Role") == {
         ("orbiter-system", MAKER),
         ("orbiter-system", "orbiter-operator-lease"),
+        *((team, MAKER) for team in ("team-a", "team-b")),
         *((team, "orbiter-operator") for team in ("team-a", "team-b")),
         *((team, "orbiter-operator-secrets") for team in ("team-a", "team-b")),
     }
@@ -172,6 +174,16 @@ def test_each_namespace_of_workers_gets_what_workers_need(cluster: Cluster) -> N
     for kind, name in (("ServiceAccount", "orbiter-worker"), ("NetworkPolicy", "orbiter-worker")):
         assert {("team-a", name), ("team-b", name)} <= named(items, kind)
     assert environment(items)["ORBITER_WORKER_NAMESPACES"] == "team-a,team-b"
+
+
+def test_jobs_of_an_earlier_version_keep_the_secret_that_they_read(cluster: Cluster) -> None:
+    items = render(cluster, "workers.redisSecretName=urls", "workers.namespaces={team-a,team-b}")
+    assert environment(items)["ORBITER_REDIS_SECRET_NAME"] == "orbiter-developer"
+    told = plan(items)
+    for namespace in ("team-a", "team-b"):
+        assert told[namespace, "urls"] == WantedSecret(namespace=namespace, name="urls", found=True)
+    static = environment(render(cluster, "workers.redisSecretName=urls", "redis.users=Static"))
+    assert static["ORBITER_REDIS_SECRET_NAME"] == "urls"
 
 
 def test_where_nobody_may_manage_users_the_sessions_share_one(cluster: Cluster) -> None:
@@ -277,6 +289,7 @@ def test_secrets_are_made_before_anything_else_by_who_may_do_nothing_else(cluste
         for place, found in rules.items()
     } == {
         "orbiter-system": [(None, ["create"]), (["orbiter-redis-auth"], ["get", "patch"])],
+        "default": [([FORMER], ["get", "patch"])],
     }
     policy = only(items, "NetworkPolicy")["spec"]
     labels = only(items, "Job")["spec"]["template"]["metadata"]["labels"]
@@ -325,7 +338,7 @@ def test_no_worker_may_have_a_secret_of_the_installation(
     cluster: Cluster, changes: tuple[str, ...], protected: list[str]
 ) -> None:
     told = environment(render(cluster, *changes))["ORBITER_PROTECTED_SECRETS"]
-    ours = ["sh.helm.release.v1.orbiter.*", "orbiter-session-*", *OURS[1:]]
+    ours = ["sh.helm.release.v1.orbiter.*", "orbiter-session-*", FORMER, *OURS]
     assert told == ",".join([*ours, *protected])
 
 
