@@ -18,11 +18,11 @@ from support.redis_server import RedisServer
 from orbiter_contracts.queues import BARE, Keys
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.leader_election import NotLeadingError
-from orbiter_operator.namespaces.objects import CHAT_SECRET
+from orbiter_operator.namespaces.objects import CHAT_SECRET, NamespaceUsers
 from orbiter_operator.namespaces.reconcile import Namespaces
 from orbiter_operator.runtime.supervisor import run_concurrently
 from orbiter_operator.settings import Settings
-from orbiter_operator.streams.users import NamespaceUsers, RedisUsers
+from orbiter_operator.streams.users import RedisUsers
 
 pytestmark = pytest.mark.integration
 

@@ -21,12 +21,13 @@ from orbiter_contracts.queues import BARE, PO_GROUP
 from orbiter_contracts.redis_url import with_login
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.connection import Credentials
+from orbiter_operator.namespaces.objects import NamespaceUsers
 from orbiter_operator.namespaces.reconcile import Namespaces
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.cache import session_key
 from orbiter_operator.sessions.users import SessionUsers
 from orbiter_operator.settings import Settings
-from orbiter_operator.streams.users import NamespaceUsers, RedisUsers
+from orbiter_operator.streams.users import RedisUsers
 
 pytestmark = pytest.mark.integration
 KEY, UID, WORKER, RECORD = session_key("team", "po-1"), "u1", "po-1", BARE.session_record(7)

@@ -1,4 +1,4 @@
-"""What a namespace of workers consists of: the chart's objects, and the Secrets with Redis' URLs.
+"""What a namespace of workers consists of: the chart's objects, its Redis users, and their Secrets.
 
 The chart writes its objects, which are the same for all namespaces, into files: `namespace.json`,
 and `namespace-NAME.json` for a namespace that has its own. So they are said once, in the chart,
@@ -7,14 +7,18 @@ label).
 """
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from orbiter_contracts import redis_users
+from orbiter_contracts.queues import Keys, KeysOf
 from orbiter_operator.kube.client import NETWORK_POLICIES, SECRETS, SERVICE_ACCOUNTS, Resource
 from orbiter_operator.kube.names import APP_NAME, MANAGED_BY, MANAGER, OWN_LABELS, WORKER_APP
 from orbiter_operator.pods.template import DEVELOPER_KEY
-from orbiter_operator.streams.users import NamespaceURLs
+from orbiter_operator.streams.users import RedisUsers
 
 Object = dict[str, Any]
 CHAT_SECRET: Final = "orbiter-chat"  # noqa: S105 - the name of one
@@ -27,6 +31,9 @@ OPERATOR_NAMESPACE: Final = f"{OWN_LABELS}operator-namespace"
 # In this order: there is no worker before its policies, which go when the last one has gone.
 _KINDS = {"NetworkPolicy": NETWORK_POLICIES, "ServiceAccount": SERVICE_ACCOUNTS}
 _CA_OPTION = "ssl_ca_certs"
+_SHARED = (redis_users.worker_user, redis_users.chat_user, redis_users.producer_user)
+_OF_MANY = 1024
+"""Connections of all workers, front ends or producers of a namespace."""
 
 
 class NamespaceFiles:
@@ -66,6 +73,63 @@ class NamespaceFiles:
         meta = obj["metadata"]
         labels = (meta.get("labels") or {}) | self._labels
         return obj | {"metadata": meta | {"namespace": namespace, "labels": labels}}
+
+
+class NamespaceURLs(NamedTuple):
+    """How those who share a user within a namespace get into Redis."""
+
+    developer: str
+    chat: str
+    producer: str
+
+
+class NamespaceUsers:
+    """The users that a namespace has beside those of its sessions.
+
+    Args:
+        users: The managed users.
+        keys: Says which keys a namespace has.
+        records: Says how the session records of a namespace with such keys begin.
+    """
+
+    def __init__(
+        self, users: RedisUsers, *, keys: KeysOf, records: Callable[[str, Keys], str]
+    ) -> None:
+        self._users = users
+        self._keys = keys
+        self._records = records
+
+    async def admit(self, namespace: str, *, before: bool = True) -> NamespaceURLs:
+        """Let a namespace's developer workers, chat front ends and producers in.
+
+        Args:
+            namespace: The namespace.
+            before: Whether the passwords of the generation before open, too; see
+                `RedisUsers.want`. Who else has them than workers, only people know.
+
+        Raises:
+            RedisError: Redis did not answer.
+            RefusedError: Redis does not let the operator manage users.
+            ValueError: Users are not managed.
+        """
+        keys = self._keys(namespace)
+        records = self._records(namespace, keys)
+        worker, chat, producer = (user(namespace) for user in _SHARED)
+        urls = NamespaceURLs(*map(self._users.url, (worker, chat, producer)))
+        want = partial(self._users.want, before=before, most=_OF_MANY)
+        await want(worker, redis_users.worker_rules(keys))
+        await want(chat, redis_users.chat_rules(keys, namespace, records))
+        await want(producer, redis_users.producer_rules(keys))
+        return urls
+
+    async def dismiss(self, namespace: str) -> None:
+        """Let them in no more; whoever is connected is cut off.
+
+        Raises:
+            RedisError: Redis did not answer.
+        """
+        for user in _SHARED:
+            await self._users.remove(user(namespace))
 
 
 class SecretNames(NamedTuple):

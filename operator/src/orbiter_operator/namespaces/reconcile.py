@@ -31,6 +31,7 @@ from orbiter_operator.namespaces.objects import (
     OPERATOR,
     OPERATOR_NAMESPACE,
     NamespaceFiles,
+    NamespaceUsers,
     SecretNames,
     secrets,
 )
@@ -38,7 +39,6 @@ from orbiter_operator.runtime.reconciler import WorkQueue, run_pass
 from orbiter_operator.runtime.supervisor import Part, every
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.client import RETRIED
-from orbiter_operator.streams.users import NamespaceUsers
 
 log = structlog.get_logger(__name__)
 Object = dict[str, Any]

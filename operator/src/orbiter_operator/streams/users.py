@@ -16,16 +16,13 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any, NamedTuple, cast
 
 import structlog
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ReadOnlyError, RedisError, ResponseError
 
-from orbiter_contracts import redis_users
 from orbiter_contracts.functions import library
-from orbiter_contracts.queues import Keys, KeysOf
 from orbiter_contracts.redis_url import with_login
 from orbiter_contracts.redis_users import Rules
 from orbiter_operator.kube.client import RefusedError
@@ -34,9 +31,6 @@ from orbiter_operator.kube.models import Refusal
 log = structlog.get_logger(__name__)
 _OF_ONE = 16
 """Connections of one worker, which has two and now and then some of a process before it."""
-_OF_MANY = 1024
-"""Of all workers, front ends or producers of a namespace."""
-_SHARED = (redis_users.worker_user, redis_users.chat_user, redis_users.producer_user)
 _CLIENT = re.compile(r"^id=(\d+) .* user=(\S+)", re.MULTILINE)
 _CHECK_SECONDS = 2.0
 _AT_ONCE = 500
@@ -235,60 +229,3 @@ class RedisUsers:
         words = {self.derived(word, before=before) for before in (False, wanted.before)}
         digests = (f"#{hashlib.sha256(one.encode()).hexdigest()}" for one in words)
         return ("ACL", "SETUSER", user, "reset", "on", *digests, *wanted.rules)
-
-
-class NamespaceURLs(NamedTuple):
-    """How those who share a user within a namespace get into Redis."""
-
-    developer: str
-    chat: str
-    producer: str
-
-
-class NamespaceUsers:
-    """The users that a namespace has beside those of its sessions.
-
-    Args:
-        users: The managed users.
-        keys: Says which keys a namespace has.
-        records: Says how the session records of a namespace with such keys begin.
-    """
-
-    def __init__(
-        self, users: RedisUsers, *, keys: KeysOf, records: Callable[[str, Keys], str]
-    ) -> None:
-        self._users = users
-        self._keys = keys
-        self._records = records
-
-    async def admit(self, namespace: str, *, before: bool = True) -> NamespaceURLs:
-        """Let a namespace's developer workers, chat front ends and producers in.
-
-        Args:
-            namespace: The namespace.
-            before: Whether the passwords of the generation before open, too; see
-                `RedisUsers.want`. Who else has them than workers, only people know.
-
-        Raises:
-            RedisError: Redis did not answer.
-            RefusedError: Redis does not let the operator manage users.
-            ValueError: Users are not managed.
-        """
-        keys = self._keys(namespace)
-        records = self._records(namespace, keys)
-        worker, chat, producer = (user(namespace) for user in _SHARED)
-        urls = NamespaceURLs(*map(self._users.url, (worker, chat, producer)))
-        want = partial(self._users.want, before=before, most=_OF_MANY)
-        await want(worker, redis_users.worker_rules(keys))
-        await want(chat, redis_users.chat_rules(keys, namespace, records))
-        await want(producer, redis_users.producer_rules(keys))
-        return urls
-
-    async def dismiss(self, namespace: str) -> None:
-        """Let them in no more; whoever is connected is cut off.
-
-        Raises:
-            RedisError: Redis did not answer.
-        """
-        for user in _SHARED:
-            await self._users.remove(user(namespace))
