@@ -28,9 +28,10 @@ RIGHTS = {
     ("", "events"): {"create"},
 }
 LEASE_RIGHTS = {("coordination.k8s.io", "leases"): {"get", "update", "create"}}
-SECRET_RIGHTS = {("", "secrets"): {"create", "patch"}, ("", "serviceaccounts"): {"get"}}
+SECRET_RIGHTS = {("", "secrets"): {"create", "patch", "delete"}, ("", "serviceaccounts"): {"get"}}
 FORMER = "orbiter-redis"
 OURS = ["orbiter-developer", "orbiter-chat", "orbiter-producer"]
+EXTERNAL = "redis.external.existingSecret=mine"
 SELECTS = "workers.namespaceSelector.matchLabels.team=yes"
 MAKER = "orbiter-make-secrets"
 HOOK = "helm.sh/hook"
@@ -132,6 +133,7 @@ def test_with_named_namespaces_the_operator_has_no_rights_elsewhere(cluster: Clu
     assert named(items, "Role") == {
         ("orbiter-system", MAKER),
         ("orbiter-system", "orbiter-operator-lease"),
+        ("orbiter-system", "orbiter-operator-passwords"),
         *((team, MAKER) for team in ("team-a", "team-b")),
         *((team, "orbiter-operator") for team in ("team-a", "team-b")),
         *((team, "orbiter-operator-secrets") for team in ("team-a", "team-b")),
@@ -186,6 +188,26 @@ def test_jobs_of_an_earlier_version_keep_the_secret_that_they_read(cluster: Clus
     assert static["ORBITER_REDIS_SECRET_NAME"] == "urls"
 
 
+def test_the_operator_ends_the_users_that_the_chart_has_made_and_no_others(
+    cluster: Cluster,
+) -> None:
+    items = render(cluster, "workers.redisSecretName=urls", "workers.namespaces={team-a,team-b}")
+    found = environment(items)
+    assert found["ORBITER_FORMER_REDIS_USERS"] == "developer,chat-team-a,chat-team-b"
+    assert found["ORBITER_FORMER_REDIS_SECRET"] == "urls"
+    assert found["ORBITER_FORMER_REDIS_PASSWORDS"] == "orbiter-redis-auth"
+    for yours in ("redis.users=Static", "redis.auth.existingSecret=a", EXTERNAL):
+        items = render(cluster, yours)
+        assert not [name for name in environment(items) if name.startswith("ORBITER_FORMER")]
+        assert "orbiter-operator-passwords" not in {name for _, name in named(items, "Role")}
+        assert not any(
+            "delete" in rule["verbs"]
+            for item in items
+            for rule in item.get("rules", ())
+            if item["kind"] == "Role" and "secrets" in rule["resources"]
+        )
+
+
 def test_where_nobody_may_manage_users_the_sessions_share_one(cluster: Cluster) -> None:
     items = render(cluster, "redis.users=Static")
     told = plan(items)
@@ -222,9 +244,12 @@ def test_the_operator_may_make_secrets_where_workers_run_and_change_three_of_the
         if "secrets" in rule["resources"]
     ]
     assert rules == [
-        (namespace, *what)
-        for namespace in ("team-a", "team-b")
-        for what in ((None, ["create"]), (OURS, ["patch"]))
+        *(
+            (namespace, *what)
+            for namespace in ("team-a", "team-b")
+            for what in ((None, ["create"]), (OURS, ["patch"]), ([FORMER], ["delete"]))
+        ),
+        ("orbiter-system", ["orbiter-redis-auth"], ["patch"]),
     ]
 
 

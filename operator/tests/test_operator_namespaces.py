@@ -79,6 +79,7 @@ class Tenants:
             settings=given,
             kube=self.kube,
             users=self.users,
+            workers=(),
             allowed=lambda: None,
             measure=lambda seconds, ok: self.seconds.append(ok),
         )

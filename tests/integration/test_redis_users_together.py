@@ -207,6 +207,7 @@ async def test_a_job_made_before_an_upgrade_whose_pod_starts_after_it_does_its_w
             users=NamespaceUsers(
                 users, keys=settings.keys, records=lambda name, keys: keys.session_records(name)
             ),
+            workers=(),
             allowed=lambda: None,
             measure=lambda seconds, ok: None,
         )

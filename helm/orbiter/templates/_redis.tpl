@@ -15,6 +15,16 @@
 {{- toJson $users -}}
 {{- end }}
 
+{{/* Those that are there for what an earlier version has begun; whose passwords are yours, you end. */}}
+{{- define "orbiter.redis.formerUsers" -}}
+{{- $ours := not (or .Values.redis.external.existingSecret .Values.redis.auth.existingSecret) -}}
+{{- if and $ours (eq .Values.redis.users "Managed") -}}
+{{- without (include "orbiter.redis.users" . | fromJsonArray) "operator" | toJson -}}
+{{- else -}}
+[]
+{{- end -}}
+{{- end }}
+
 {{/* Its host and database in URLs; `inside` adds where pods of ours find the CA's certificate. */}}
 {{- define "orbiter.redis.address" -}}
 {{ include "orbiter.redis.name" . }}.{{ .Release.Namespace }}.svc:6379/0

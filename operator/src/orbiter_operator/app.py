@@ -198,6 +198,7 @@ class Operator:
                 keys=settings.keys,
                 records=lambda namespace, keys: records_of(namespace, defaults, keys),
             ),
+            workers=(self.store.jobs, self.store.pods, self.sessions.store.pods),
             allowed=leader.check,
             measure=self._measured,
         )

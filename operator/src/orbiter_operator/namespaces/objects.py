@@ -1,4 +1,4 @@
-"""What a namespace of workers consists of: the chart's objects, its Redis users, and their Secrets.
+"""Which namespaces have the label, and what one consists of: objects, Redis users, and Secrets.
 
 The chart writes its objects, which are the same for all namespaces, into files: `namespace.json`,
 and `namespace-NAME.json` for a namespace that has its own. So they are said once, in the chart,
@@ -7,7 +7,7 @@ label).
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -34,6 +34,49 @@ _CA_OPTION = "ssl_ca_certs"
 _SHARED = (redis_users.worker_user, redis_users.chat_user, redis_users.producer_user)
 _OF_MANY = 1024
 """Connections of all workers, front ends or producers of a namespace."""
+
+
+class LabelledNamespaces:
+    """The namespaces that have the label now, as an informer tells it.
+
+    Args:
+        enqueue: Called with the name of each that comes or goes.
+    """
+
+    def __init__(self, enqueue: Callable[[str], None]) -> None:
+        self._enqueue = enqueue
+        self._seen: dict[str, tuple[str, int]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._seen
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._seen))
+
+    def put(self, obj: Object) -> None:
+        """A namespace has the label; one that is being deleted is as if it had lost it."""
+        meta = obj["metadata"]
+        if meta.get("deletionTimestamp"):
+            self.remove(obj)
+            return
+        known = self._seen.get(meta["name"])
+        self._seen[meta["name"]] = (meta["uid"], int(meta["resourceVersion"]))
+        if known is None or known[0] != meta["uid"]:
+            self._enqueue(meta["name"])
+
+    def remove(self, obj: Object) -> None:
+        """It has it no more, or is gone."""
+        name = obj["metadata"]["name"]
+        if self._seen.pop(name, None):
+            self._enqueue(name)
+
+    def missing_from(self, listed: set[str], version: int) -> list[Object]:
+        """Those held here that a list taken at `version` does not have."""
+        return [
+            {"metadata": {"name": name, "uid": uid}}
+            for name, (uid, seen) in self._seen.items()
+            if uid not in listed and seen <= version
+        ]
 
 
 class NamespaceFiles:
@@ -95,7 +138,7 @@ class NamespaceUsers:
     def __init__(
         self, users: RedisUsers, *, keys: KeysOf, records: Callable[[str, Keys], str]
     ) -> None:
-        self._users = users
+        self.users = users
         self._keys = keys
         self._records = records
 
@@ -115,8 +158,8 @@ class NamespaceUsers:
         keys = self._keys(namespace)
         records = self._records(namespace, keys)
         worker, chat, producer = (user(namespace) for user in _SHARED)
-        urls = NamespaceURLs(*map(self._users.url, (worker, chat, producer)))
-        want = partial(self._users.want, before=before, most=_OF_MANY)
+        urls = NamespaceURLs(*map(self.users.url, (worker, chat, producer)))
+        want = partial(self.users.want, before=before, most=_OF_MANY)
         await want(worker, redis_users.worker_rules(keys))
         await want(chat, redis_users.chat_rules(keys, namespace, records))
         await want(producer, redis_users.producer_rules(keys))
@@ -129,7 +172,7 @@ class NamespaceUsers:
             RedisError: Redis did not answer.
         """
         for user in _SHARED:
-            await self._users.remove(user(namespace))
+            await self.users.remove(user(namespace))
 
 
 class SecretNames(NamedTuple):

@@ -15,7 +15,7 @@ import hmac
 import re
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 import structlog
@@ -179,16 +179,32 @@ class RedisUsers:
         Raises:
             RedisError: Redis did not answer, or does not let the operator do that.
         """
-        opened = defaultdict[str, list[int]](list)
-        for number, user in _CLIENT.findall(str(await self._execute("CLIENT", "LIST"))):
-            opened[user].append(int(number))
-        for user, numbers in opened.items():
+        for user, numbers in (await self.opened()).items():
             wanted = self._wanted.get(user)
             beyond = sorted(numbers)[wanted.most :] if wanted else ()
             for number in beyond:
                 await self._execute("CLIENT", "KILL", "ID", number)
             if wanted and beyond:
                 log.warning("connections ended", user=user, opened=len(numbers), ended=len(beyond))
+
+    async def opened(self) -> dict[str, list[int]]:
+        """The numbers of all connections there are, by user.
+
+        Raises:
+            RedisError: Redis did not answer, or does not let the operator do that.
+        """
+        found = defaultdict[str, list[int]](list)
+        for number, user in _CLIENT.findall(str(await self._execute("CLIENT", "LIST"))):
+            found[user].append(int(number))
+        return found
+
+    async def end(self, users: Sequence[str]) -> int:
+        """End users that somebody else has made; returns how many of them there were.
+
+        Raises:
+            RedisError: Redis did not answer, or does not let the operator do that.
+        """
+        return cast("int", await self._execute("ACL", "DELUSER", *users))
 
     async def _restore(self) -> None:
         run_id = str((await self._redis.info("server"))["run_id"])
