@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+import structlog
+from redis.exceptions import NoPermissionError
+
 from orbiter_contracts import redis_users
 from orbiter_contracts.queues import Keys, KeysOf
 from orbiter_operator.kube.client import NETWORK_POLICIES, SECRETS, SERVICE_ACCOUNTS, Resource
@@ -20,6 +23,7 @@ from orbiter_operator.kube.names import APP_NAME, MANAGED_BY, MANAGER, OWN_LABEL
 from orbiter_operator.pods.template import DEVELOPER_KEY
 from orbiter_operator.streams.users import RedisUsers
 
+log = structlog.get_logger(__name__)
 Object = dict[str, Any]
 CHAT_SECRET: Final = "orbiter-chat"  # noqa: S105 - the name of one
 """Secret with the URL of a namespace's chat front ends, which no worker's pod mounts."""
@@ -168,11 +172,18 @@ class NamespaceUsers:
     async def dismiss(self, namespace: str) -> None:
         """Let them in no more; whoever is connected is cut off.
 
+        Nor sessions' workers, but for those whose sessions are still looked after.
+
         Raises:
             RedisError: Redis did not answer.
         """
         for user in _SHARED:
             await self.users.remove(user(namespace))
+        try:
+            await self.users.remove_unwanted(redis_users.session_user(namespace, ""))
+        except NoPermissionError as error:
+            # They find nobody to talk to, and are gone when Redis has restarted.
+            log.warning("sessions' users not looked for", namespace=namespace, error=str(error))
 
 
 class SecretNames(NamedTuple):

@@ -10,6 +10,7 @@ So it is with what an earlier version of the chart had for all namespaces at onc
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
@@ -19,6 +20,7 @@ from typing import Any
 import structlog
 from redis.exceptions import RedisError
 
+from orbiter_contracts.queues import BARE
 from orbiter_operator.kube.client import (
     NAMESPACES,
     NETWORK_POLICIES,
@@ -59,6 +61,7 @@ FORMER_SECONDS = 30.0
 QUIET_SECONDS = 3600.0
 """How long nobody has to have needed it: nothing tells when a front end connects again."""
 _WORKERS = f"{MANAGED_BY}={MANAGER},{APP_NAME}={WORKER_APP}"
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _PASSING = (*RETRIED, RefusedError, OSError, ValueError)
 
 
@@ -96,6 +99,9 @@ class Namespaces:
         self.former = Former(
             settings=settings, kube=kube, users=users.users, workers=workers, allowed=allowed
         )
+        self._redis = users.users.redis
+        self._registry = BARE.namespace_registry(settings.lease_namespace, settings.lease_name)
+        self._remembered = False
         self.queue: WorkQueue[str] = WorkQueue(time.monotonic)
         self.labelled = LabelledNamespaces(self.queue.add)
         self._informer = Informer(
@@ -119,11 +125,16 @@ class Namespaces:
 
         Raises:
             ApiError: The API server refused.
+            RedisError: Redis did not answer.
         """
         names = set(self._settings.worker_namespaces)
         if self._settings.namespace_selector:
             await self._informer.compare()
             names |= set(self.labelled) | await self._applied()
+        if not self._remembered:
+            # What goes from now on is seen as it goes.
+            names |= await self._admitted()
+            self._remembered = True
         for name in sorted(names):
             self.queue.add(name)
 
@@ -139,6 +150,7 @@ class Namespaces:
             await self._dismiss(name)
 
     async def _admit(self, name: str) -> None:
+        await self._redis.hset(self._registry, name, "")
         urls = await self._users.admit(name)
         account = self._settings.worker_service_account
         if name in self._settings.worker_namespaces:
@@ -152,17 +164,23 @@ class Namespaces:
             await self._kube.apply(resource, name, obj)
 
     async def _dismiss(self, name: str) -> None:
-        accounts = await self._named(SERVICE_ACCOUNTS, name)
-        for account in accounts:
-            await self._kube.delete(SERVICE_ACCOUNTS, name, account)
-        pods, _ = await self._kube.list(PODS, name, selector=_WORKERS)
-        if any(map(_runs, pods)):
+        # Without a selector it has no rights but where it serves: there the chart has tidied up.
+        applies = bool(self._settings.namespace_selector)
+        if applies and await self._at_work(name):
             self.queue.requeue_at(name, time.monotonic() + LEAVING_SECONDS)
             return
         await self._users.dismiss(name)
-        for policy in await self._named(NETWORK_POLICIES, name):
+        for policy in await self._named(NETWORK_POLICIES, name) if applies else ():
             await self._kube.delete(NETWORK_POLICIES, name, policy)
+        await self._redis.hdel(self._registry, name)
         log.info("namespace is no tenant any more", namespace=name)
+
+    async def _at_work(self, name: str) -> bool:
+        """Whether an agent is at work in a former tenant, where nothing begins any more."""
+        for account in await self._named(SERVICE_ACCOUNTS, name):
+            await self._kube.delete(SERVICE_ACCOUNTS, name, account)
+        pods, _ = await self._kube.list(PODS, name, selector=_WORKERS)
+        return any(map(_runs, pods))
 
     async def _named(self, resource: Resource, name: str) -> list[str]:
         found, _ = await self._kube.list(resource, name, selector=self._ours)
@@ -174,6 +192,11 @@ class Namespaces:
         for resource in (SERVICE_ACCOUNTS, NETWORK_POLICIES):
             found += (await self._kube.list(resource, selector=self._ours))[0]
         return {obj["metadata"]["namespace"] for obj in found}
+
+    async def _admitted(self) -> set[str]:
+        """Namespaces whose users an operator of this installation has made."""
+        found = map(str, await self._redis.hgetall(self._registry))
+        return {name for name in found if _NAMESPACE.fullmatch(name)}
 
     async def _resync(self) -> None:
         while True:

@@ -36,8 +36,8 @@ _CHECK_SECONDS = 2.0
 _AT_ONCE = 500
 _MAY_NOT = (
     "Redis does not let the operator make the user {user} ({error}); give the operator's user "
-    "+acl|setuser, +acl|deluser, +client|kill, +client|list, +function|load and +info, or leave "
-    "ORBITER_REDIS_MASTER_KEY out"
+    "+acl|setuser, +acl|deluser, +acl|users, +client|kill, +client|list, +function|load and "
+    "+info, or leave ORBITER_REDIS_MASTER_KEY out"
 )
 
 
@@ -60,7 +60,7 @@ class RedisUsers:
     """
 
     def __init__(self, redis: Redis, *, url: str, master_key: str, generation: int = 1) -> None:
-        self._redis = redis
+        self.redis = redis
         self._execute: Callable[..., Awaitable[object]] = cast("Any", redis).execute_command
         self._url = url
         self._master_key = master_key.encode()
@@ -153,6 +153,19 @@ class RedisUsers:
                 self._wanted.pop(user, None)
                 await self._execute("ACL", "DELUSER", user)
 
+    async def remove_unwanted(self, beginning: str) -> None:
+        """The same for all of such names that an operator before this one has let in.
+
+        Raises:
+            RedisError: Redis did not answer, or does not let the operator do that.
+        """
+        if self.managed:
+            async with self._changing:
+                names = map(str, cast("list[Any]", await self._execute("ACL", "USERS")))
+                found = [n for n in names if n.startswith(beginning) and n not in self._wanted]
+                for start in range(0, len(found), _AT_ONCE):
+                    await self.end(found[start : start + _AT_ONCE])
+
     async def run(self) -> None:
         """Give a Redis that has lost its functions and users all of them again, for ever."""
         while self.managed:
@@ -207,14 +220,14 @@ class RedisUsers:
         return cast("int", await self._execute("ACL", "DELUSER", *users))
 
     async def _restore(self) -> None:
-        run_id = str((await self._redis.info("server"))["run_id"])
+        run_id = str((await self.redis.info("server"))["run_id"])
         if run_id != self._loaded:
             await self._load(run_id)
         if run_id == self._run_id:
             return
         began, wanted = time.monotonic(), list(self._wanted.items())
         for start in range(0, len(wanted), _AT_ONCE):
-            async with self._redis.pipeline(transaction=False) as pipeline:
+            async with self.redis.pipeline(transaction=False) as pipeline:
                 for item in wanted[start : start + _AT_ONCE]:
                     pipeline.execute_command(*self._set_user(*item))
                 await pipeline.execute()
