@@ -298,3 +298,21 @@ def test_without_a_password_nothing_works(guarded: tuple["Redis[str]", Login]) -
     once = Retry(NoBackoff(), 0)
     with Redis(port=port, retry=once) as nobody, pytest.raises(AuthenticationError):
         nobody.ping()
+
+
+def test_the_operator_keeps_which_namespaces_have_users_and_hears_their_names_alone(
+    guarded: tuple["Redis[str]", Login],
+) -> None:
+    _, login = guarded
+    operator = login("operator")
+    registry = queues.BARE.namespace_registry("orbiter-system", "orbiter-operator")
+    operator.hset(registry, "team-a", "")
+    assert operator.hgetall(registry) == {"team-a": ""}
+    operator.hdel(registry, "team-a")
+    assert {"developer", CHAT, CHAT_B} <= set(operator.acl_users())
+    for what in (("ACL", "LIST"), ("ACL", "GETUSER", "developer")):
+        with pytest.raises(NoPermissionError):
+            operator.execute_command(*what)
+    for user in ("developer", CHAT):
+        with pytest.raises(NoPermissionError):
+            login(user).hgetall(registry)

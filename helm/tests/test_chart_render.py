@@ -28,8 +28,10 @@ RIGHTS = {
     ("", "events"): {"create"},
 }
 LEASE_RIGHTS = {("coordination.k8s.io", "leases"): {"get", "update", "create"}}
-SECRET_RIGHTS = {("", "secrets"): {"create", "patch"}, ("", "serviceaccounts"): {"get"}}
-OURS = ["orbiter-redis", "orbiter-chat", "orbiter-producer"]
+SECRET_RIGHTS = {("", "secrets"): {"create", "patch", "delete"}, ("", "serviceaccounts"): {"get"}}
+FORMER = "orbiter-redis"
+OURS = ["orbiter-developer", "orbiter-chat", "orbiter-producer"]
+EXTERNAL = "redis.external.existingSecret=mine"
 SELECTS = "workers.namespaceSelector.matchLabels.team=yes"
 MAKER = "orbiter-make-secrets"
 HOOK = "helm.sh/hook"
@@ -131,6 +133,8 @@ def test_with_named_namespaces_the_operator_has_no_rights_elsewhere(cluster: Clu
     assert named(items, "Role") == {
         ("orbiter-system", MAKER),
         ("orbiter-system", "orbiter-operator-lease"),
+        ("orbiter-system", "orbiter-operator-passwords"),
+        *((team, MAKER) for team in ("team-a", "team-b")),
         *((team, "orbiter-operator") for team in ("team-a", "team-b")),
         *((team, "orbiter-operator-secrets") for team in ("team-a", "team-b")),
     }
@@ -174,6 +178,36 @@ def test_each_namespace_of_workers_gets_what_workers_need(cluster: Cluster) -> N
     assert environment(items)["ORBITER_WORKER_NAMESPACES"] == "team-a,team-b"
 
 
+def test_jobs_of_an_earlier_version_keep_the_secret_that_they_read(cluster: Cluster) -> None:
+    items = render(cluster, "workers.redisSecretName=urls", "workers.namespaces={team-a,team-b}")
+    assert environment(items)["ORBITER_REDIS_SECRET_NAME"] == "orbiter-developer"
+    told = plan(items)
+    for namespace in ("team-a", "team-b"):
+        assert told[namespace, "urls"] == WantedSecret(namespace=namespace, name="urls", found=True)
+    static = environment(render(cluster, "workers.redisSecretName=urls", "redis.users=Static"))
+    assert static["ORBITER_REDIS_SECRET_NAME"] == "urls"
+
+
+def test_the_operator_ends_the_users_that_the_chart_has_made_and_no_others(
+    cluster: Cluster,
+) -> None:
+    items = render(cluster, "workers.redisSecretName=urls", "workers.namespaces={team-a,team-b}")
+    found = environment(items)
+    assert found["ORBITER_FORMER_REDIS_USERS"] == "developer,chat-team-a,chat-team-b"
+    assert found["ORBITER_FORMER_REDIS_SECRET"] == "urls"
+    assert found["ORBITER_FORMER_REDIS_PASSWORDS"] == "orbiter-redis-auth"
+    for yours in ("redis.users=Static", "redis.auth.existingSecret=a", EXTERNAL):
+        items = render(cluster, yours)
+        assert not [name for name in environment(items) if name.startswith("ORBITER_FORMER")]
+        assert "orbiter-operator-passwords" not in {name for _, name in named(items, "Role")}
+        assert not any(
+            "delete" in rule["verbs"]
+            for item in items
+            for rule in item.get("rules", ())
+            if item["kind"] == "Role" and "secrets" in rule["resources"]
+        )
+
+
 def test_where_nobody_may_manage_users_the_sessions_share_one(cluster: Cluster) -> None:
     items = render(cluster, "redis.users=Static")
     told = plan(items)
@@ -210,9 +244,12 @@ def test_the_operator_may_make_secrets_where_workers_run_and_change_three_of_the
         if "secrets" in rule["resources"]
     ]
     assert rules == [
-        (namespace, *what)
-        for namespace in ("team-a", "team-b")
-        for what in ((None, ["create"]), (OURS, ["patch"]))
+        *(
+            (namespace, *what)
+            for namespace in ("team-a", "team-b")
+            for what in ((None, ["create"]), (OURS, ["patch"]), ([FORMER], ["delete"]))
+        ),
+        ("orbiter-system", ["orbiter-redis-auth"], ["patch"]),
     ]
 
 
@@ -277,6 +314,7 @@ def test_secrets_are_made_before_anything_else_by_who_may_do_nothing_else(cluste
         for place, found in rules.items()
     } == {
         "orbiter-system": [(None, ["create"]), (["orbiter-redis-auth"], ["get", "patch"])],
+        "default": [([FORMER], ["get", "patch"])],
     }
     policy = only(items, "NetworkPolicy")["spec"]
     labels = only(items, "Job")["spec"]["template"]["metadata"]["labels"]
@@ -325,7 +363,7 @@ def test_no_worker_may_have_a_secret_of_the_installation(
     cluster: Cluster, changes: tuple[str, ...], protected: list[str]
 ) -> None:
     told = environment(render(cluster, *changes))["ORBITER_PROTECTED_SECRETS"]
-    ours = ["sh.helm.release.v1.orbiter.*", "orbiter-session-*", *OURS[1:]]
+    ours = ["sh.helm.release.v1.orbiter.*", "orbiter-session-*", FORMER, *OURS]
     assert told == ",".join([*ours, *protected])
 
 

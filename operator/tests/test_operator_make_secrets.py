@@ -75,6 +75,22 @@ async def test_what_an_earlier_chart_has_made_is_kept_from_helm_and_completed(
     assert said[0] == f"{HOME}/auth: kept, and changed in master-key"
 
 
+async def test_what_jobs_of_an_earlier_version_read_is_kept_and_never_made(
+    api: FakeApi, kube: Kube
+) -> None:
+    former = WantedSecret(namespace=HOME, name=AUTH.name, found=True)
+    assert await make_secrets(kube, [former]) == [f"{HOME}/auth: not there"]
+    assert api.get("secrets", HOME, "auth") is None
+    api.put("secrets", older(**{"developer-url": "redis://developer:old@redis:6379/0"}))
+    said = await make_secrets(kube, [former])
+    assert said == [f"{HOME}/auth: kept, and changed in nothing but its annotation"]
+    assert await make_secrets(kube, [former]) == [f"{HOME}/auth: kept"]
+    assert data(api, AUTH) == {"developer-url": "redis://developer:old@redis:6379/0"}
+    kept = api.get("secrets", HOME, "auth")
+    assert kept is not None
+    assert kept["metadata"]["annotations"] == {KEEP: "keep"}
+
+
 async def test_a_url_follows_the_chart_and_its_password_stays(
     api: FakeApi, kube: Kube, tmp_path: Path
 ) -> None:

@@ -10,19 +10,22 @@ from typing import Any
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, RedisError
+from structlog.testing import capture_logs
 from support.eventually import eventually
 from support.fake_api import FakeApi, Object, RefusedRequestError
 from support.redis_server import RedisServer
 
 from orbiter_contracts.queues import BARE, Keys
+from orbiter_contracts.redis_users import session_rules, session_user
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.leader_election import NotLeadingError
-from orbiter_operator.namespaces.objects import CHAT_SECRET
+from orbiter_operator.namespaces.objects import CHAT_SECRET, NamespaceUsers
 from orbiter_operator.namespaces.reconcile import Namespaces
 from orbiter_operator.runtime.supervisor import run_concurrently
 from orbiter_operator.settings import Settings
-from orbiter_operator.streams.users import NamespaceUsers, RedisUsers
+from orbiter_operator.streams.users import RedisUsers
 
 pytestmark = pytest.mark.integration
 
@@ -79,6 +82,7 @@ class Tenants:
             settings=given,
             kube=self.kube,
             users=self.users,
+            workers=(),
             allowed=lambda: None,
             measure=lambda seconds, ok: self.seconds.append(ok),
         )
@@ -369,3 +373,116 @@ async def test_a_front_end_keeps_its_users_records_where_their_sessions_look(
         for other in (BARE.session_record(1), Keys.of_namespace(LABELLED).session_record(1)):
             with pytest.raises(NoPermissionError):
                 await chat.set(other, "{}")
+
+
+def session_of(namespace: str) -> tuple[str, tuple[str, ...]]:
+    """A session's user, and its rights."""
+    return session_user(namespace, "alice"), session_rules(BARE, f"{namespace}.alice", "record")
+
+
+async def deleted(tenants: Tenants, namespace: str) -> None:
+    """Delete a namespace and all that is in it, while no operator looks."""
+    for plural in ("serviceaccounts", "networkpolicies", "secrets"):
+        for name in tenants.named(plural, namespace):
+            tenants.api.remove(plural, namespace, name)
+    tenants.api.remove("namespaces", "", namespace)
+
+
+async def users_of(tenants: Tenants, namespace: str) -> set[str]:
+    """Which kinds of users a namespace has."""
+    found = [name.split(":") for name in await tenants.redis.acl_users()]
+    return {name[0] for name in found if name[1:2] == [namespace]}
+
+
+async def registered(tenants: Tenants) -> set[str]:
+    key = BARE.namespace_registry("orbiter-system", "orbiter-operator")
+    return set(await tenants.redis.hgetall(key))
+
+
+async def test_a_namespace_that_was_deleted_while_no_operator_looked_takes_its_users_with_it(
+    tenants: Tenants,
+) -> None:
+    await tenants.settle()
+    for namespace in (LISTED, LABELLED, f"{LABELLED}-2"):
+        await tenants.users.users.want(*session_of(namespace))
+    tenants.operator = tenants.made(lease_namespace="elsewhere", worker_namespaces=("theirs",))
+    account = {"name": "orbiter-worker", "namespace": "theirs"}
+    tenants.api.put("serviceaccounts", {"metadata": account})
+    await tenants.settle()
+    await deleted(tenants, LABELLED)
+    tenants.operator = tenants.made()
+    await tenants.settle()
+    assert await users_of(tenants, LABELLED) == set()
+    assert await users_of(tenants, f"{LABELLED}-2") == {"s"}
+    assert await users_of(tenants, LISTED) == set("wcps")
+    assert await users_of(tenants, "theirs") == set("wcp")
+    assert await registered(tenants) == {LISTED}
+
+
+async def test_users_of_a_namespace_that_is_listed_no_more_go_without_a_look_at_it(
+    tenants: Tenants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenants.operator = tenants.made(namespace_selector="")
+    await tenants.settle()
+
+    async def forbids(verb: str, plural: str, body: object) -> None:
+        raise RefusedRequestError(403, "Forbidden", "it has no rights there")
+
+    monkeypatch.setattr(tenants.api, "before", forbids)
+    tenants.operator = tenants.made(namespace_selector="", worker_namespaces=())
+    await tenants.settle()
+    assert await users_of(tenants, LISTED) == set()
+    assert await registered(tenants) == set()
+
+
+async def test_a_session_that_is_still_looked_after_keeps_its_user(tenants: Tenants) -> None:
+    await tenants.settle()
+    await tenants.users.users.want(*session_of(LABELLED))
+    tenants.namespace(LABELLED)
+    await tenants.settle()
+    assert await users_of(tenants, LABELLED) == {"s"}
+    tenants.operator = tenants.made()
+    await tenants.settle()
+    assert await users_of(tenants, LABELLED) == {"s"}  # nothing of it is remembered any more
+
+
+async def test_an_operator_that_did_not_come_to_the_end_begins_again(
+    tenants: Tenants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await tenants.settle()
+    await tenants.users.users.want(*session_of(LABELLED))
+    await deleted(tenants, LABELLED)
+
+    async def crash(beginning: str) -> None:
+        raise RedisConnectionError
+
+    tenants.operator = tenants.made()
+    monkeypatch.setattr(tenants.users.users, "remove_unwanted", crash)
+    await tenants.settle()
+    assert await users_of(tenants, LABELLED) == {"s"}
+    assert LABELLED in await registered(tenants)
+    tenants.operator = tenants.made()
+    await tenants.settle()
+    assert await users_of(tenants, LABELLED) == set()
+    assert await registered(tenants) == {LISTED}
+
+
+async def test_without_the_right_to_list_users_the_others_go(tenants: Tenants) -> None:
+    await tenants.settle()
+    await tenants.users.users.want(*session_of(LABELLED))
+    await deleted(tenants, LABELLED)
+    await tenants.redis.execute_command("ACL", "SETUSER", "default", "-acl|users")
+    tenants.operator = tenants.made()
+    with capture_logs() as logs:
+        await tenants.settle()
+    await tenants.redis.execute_command("ACL", "SETUSER", "default", "+acl|users")
+    assert await users_of(tenants, LABELLED) == {"s"}
+    [told] = [line for line in logs if line["event"] == "sessions' users not looked for"]
+    assert "acl|users" in told["error"]
+
+
+async def test_the_registry_has_names_of_namespaces_and_nothing_else(tenants: Tenants) -> None:
+    key = BARE.namespace_registry("orbiter-system", "orbiter-operator")
+    await tenants.redis.hset(key, mapping={"../nodes": "", "": "", "x" * 10_000: "", "gone": ""})
+    await tenants.settle()
+    assert await registered(tenants) == {LISTED, LABELLED, "../nodes", "", "x" * 10_000}

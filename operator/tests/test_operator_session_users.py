@@ -235,6 +235,23 @@ async def test_a_session_is_answered_with_a_user_of_its_own(world, talks):
 
 
 @pytest.mark.integration
+async def test_a_session_deleted_while_no_operator_looks_takes_its_user_with_it(world, talks):
+    talks.apply("alice")
+    async with running_sessions(world.api, world.server, redis_master_key=MASTER_KEY):
+        await talks.send("alice")
+        assert await talks.answered("alice") == ["re: hello"]
+        await eventually(lambda: not world.api.objects["pods"])
+    talks.delete("alice")
+    assert "s:team:alice" in await world.redis.acl_users()
+    async with running_sessions(world.api, world.server, redis_master_key=MASTER_KEY):
+
+        async def gone() -> bool:
+            return "s:team:alice" not in await world.redis.acl_users()
+
+        await eventually(gone)
+
+
+@pytest.mark.integration
 async def test_a_worker_which_may_make_no_group_finds_its_own(world, talks):
     found = []
 

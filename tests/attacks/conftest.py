@@ -183,7 +183,7 @@ def field(
             places=places(world, tenant),
             users=(USER, OWN_USER),
             urls={
-                DEVELOPER: secret_of(tenant, "orbiter-redis", B)["developer-url"],
+                DEVELOPER: secret_of(tenant, "orbiter-developer", B)["developer-url"],
                 SESSION_URL: secret_of(tenant, session_secret(tenant), B)["url"],
                 CHAT: chat_url(tenant, B),
                 PRODUCER_URL: producer,

@@ -25,7 +25,7 @@ _NOTHING = '{"spec":{}}'
 # What the tenant types.
 _RIGHTS = (
     ("lists A's Secrets", f"-n {A} get secrets"),
-    ("reads A's Redis URLs", f"-n {A} get secret orbiter-redis -o yaml"),
+    ("reads A's Redis URLs", f"-n {A} get secret orbiter-developer -o yaml"),
     ("lists the platform's Secrets", f"-n {SYSTEM} get secrets"),
     ("reads all passwords of Redis", f"-n {SYSTEM} get secret orbiter-redis-auth -o yaml"),
     ("reads the release's values", f"-n {SYSTEM} get secrets -l owner=helm -o yaml"),

@@ -1,27 +1,43 @@
 """The operator's users and real workers together: neither a restart nor a password costs a turn."""
 
 import asyncio
+import base64
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import kopf
 import pytest
 from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError
 from support.eventually import eventually
+from support.fake_api import FakeApi
 from support.queues import Queues
 from support.redis_server import PATIENT, RedisServer
 from support.wrapper import FakeClaude, WrapperProcess, Wrappers
 
 from orbiter_contracts.queues import BARE, PO_GROUP
+from orbiter_contracts.redis_url import with_login
+from orbiter_operator.kube.client import Kube
+from orbiter_operator.kube.connection import Credentials
+from orbiter_operator.namespaces.objects import NamespaceUsers
+from orbiter_operator.namespaces.reconcile import Namespaces
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.cache import session_key
 from orbiter_operator.sessions.users import SessionUsers
-from orbiter_operator.streams.users import NamespaceUsers, RedisUsers
+from orbiter_operator.settings import Settings
+from orbiter_operator.streams.users import RedisUsers
 
 pytestmark = pytest.mark.integration
 KEY, UID, WORKER, RECORD = session_key("team", "po-1"), "u1", "po-1", BARE.session_record(7)
+FORMER_USER = (
+    *("developer", "on", ">before", "resetchannels", "~worker:developer:*", "~worker:lifecycle"),
+    *("~agenttask:*", "-@all", "+@connection", "+@transaction", "+@stream", "+eval", "+evalsha"),
+    *("+script|load", "+script|exists", "+exists", "+expire", "+type", "+ttl", "+get", "+set"),
+    *("+hget", "+hset", "+hexists"),
+)
+"""The user of developer workers before each namespace had its own."""
 
 
 class Operators:
@@ -142,4 +158,61 @@ async def test_a_developers_task_is_done_with_the_url_of_its_namespace(
     task = await queues.bound_task()
     worker = workers.start(REDIS_SCRIPTS="Functions", **task, REDIS_URL=urls.developer)
     assert await worker.exit_code() == 0
+    assert (await queues.output()).status == "success"
+
+
+@asynccontextmanager
+async def cluster() -> AsyncIterator[tuple[FakeApi, Kube]]:
+    """A cluster with a namespace of workers, listed in the chart."""
+    api = FakeApi()
+    await api.start()
+    api.put("serviceaccounts", {"metadata": {"name": "orbiter-worker", "namespace": "team"}})
+    try:
+        async with Kube(Credentials(lambda: kopf.ConnectionInfo(server=api.url))) as kube:
+            yield api, kube
+    finally:
+        await api.stop()
+
+
+def secret_url(api: FakeApi, name: str) -> str:
+    """The URL for developer workers in a Secret."""
+    found = api.get("secrets", "team", name)
+    assert found is not None
+    return base64.b64decode(found["data"]["developer-url"]).decode()
+
+
+async def test_a_job_made_before_an_upgrade_whose_pod_starts_after_it_does_its_work(
+    operators: Operators, own_redis_server: RedisServer, workers: Wrappers
+) -> None:
+    """Its pod names the Secret of before, knows no prefix, and sends its scripts."""
+    queues = Queues(operators.redis)
+    await operators.redis.execute_command("ACL", "SETUSER", *FORMER_USER)
+    former_url = with_login(own_redis_server.url, "developer", "before")
+    task = await queues.bound_task()
+    async with cluster() as (api, kube):
+        data = {"developer-url": base64.b64encode(former_url.encode()).decode()}
+        meta = {"name": "orbiter-redis", "namespace": "team"}
+        api.put("secrets", {"metadata": meta, "data": data})
+        settings = Settings(
+            redis_url=own_redis_server.url,
+            redis_master_key="a key",
+            key_prefixes=True,
+            redis_secret_name="orbiter-developer",
+            worker_namespaces=("team",),
+        )
+        users = operators.users()
+        namespaces = Namespaces(
+            settings=settings,
+            kube=kube,
+            users=NamespaceUsers(
+                users, keys=settings.keys, records=lambda name, keys: keys.session_records(name)
+            ),
+            workers=(),
+            allowed=lambda: None,
+            measure=lambda seconds, ok: None,
+        )
+        await namespaces.reconcile("team")
+        assert "//w%3Ateam:" in secret_url(api, "orbiter-developer")
+        worker = workers.start(**task, REDIS_URL=secret_url(api, "orbiter-redis"))
+        assert await worker.exit_code() == 0
     assert (await queues.output()).status == "success"

@@ -167,6 +167,15 @@ class Keys:
         """
         return f"{self.prefix}worker:posessions:{namespace}/{lease}"
 
+    def namespace_registry(self, namespace: str, lease: str) -> str:
+        """Key of the hash of the namespaces whose Redis users an operator has made.
+
+        Args:
+            namespace: The operator's own namespace.
+            lease: The name of the Lease that its replicas share.
+        """
+        return f"{self.prefix}worker:namespaces:{namespace}/{lease}"
+
     def attempt_record(self, uid: str, attempt: int | str) -> str:
         """Key of the hash that says where one attempt of an AgentTask stands.
 

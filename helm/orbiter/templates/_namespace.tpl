@@ -70,5 +70,13 @@ namespace-{{ $namespace }}.json: {{ include "orbiter.namespace.objects" (dict "r
 {{- end }}
 {{- end }}
 
-{{/* Secrets that the operator puts there for front ends and producers, beside workers.redisSecretName. */}}
-{{- define "orbiter.namespace.secrets" -}}orbiter-chat,orbiter-producer{{- end }}
+{{/*
+Secrets that the operator puts there, with the URLs of developer workers, front ends and producers. Not
+under workers.redisSecretName: what an earlier version has begun still reads its own URL there.
+*/}}
+{{- define "orbiter.namespace.secrets" -}}orbiter-developer,orbiter-chat,orbiter-producer{{- end }}
+
+{{/* The Secret with the URL of developer workers. */}}
+{{- define "orbiter.worker.secret" -}}
+{{- eq .Values.redis.users "Managed" | ternary "orbiter-developer" .Values.workers.redisSecretName -}}
+{{- end }}

@@ -139,7 +139,7 @@ type({{ .value }}) == string && ({{ include "orbiter.cel.matches" (dict "value" 
 
 {{/* Names of Orbiter's own Secrets, as JSON; NAME* is a beginning. */}}
 {{- define "orbiter.podTemplate.ourSecrets" -}}
-{{- prepend (include "orbiter.protectedSecrets" . | splitList ",") .Values.workers.redisSecretName | toJson -}}
+{{- include "orbiter.protectedSecrets" . | splitList "," | toJson -}}
 {{- end }}
 
 {{/* CEL: a text with more behind it. Arguments: text (CEL), more. */}}

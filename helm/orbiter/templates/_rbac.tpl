@@ -45,7 +45,7 @@
 # object, so these three it can read; no others.
 - apiGroups: [""]
   resources: [secrets]
-  resourceNames: [{{ .Values.workers.redisSecretName }}, {{ include "orbiter.namespace.secrets" . | replace "," ", " }}]
+  resourceNames: [{{ include "orbiter.namespace.secrets" . | replace "," ", " }}]
   verbs: [patch]
 {{- end }}
 

@@ -15,6 +15,16 @@
 {{- toJson $users -}}
 {{- end }}
 
+{{/* Those that are there for what an earlier version has begun; whose passwords are yours, you end. */}}
+{{- define "orbiter.redis.formerUsers" -}}
+{{- $ours := not (or .Values.redis.external.existingSecret .Values.redis.auth.existingSecret) -}}
+{{- if and $ours (eq .Values.redis.users "Managed") -}}
+{{- without (include "orbiter.redis.users" . | fromJsonArray) "operator" | toJson -}}
+{{- else -}}
+[]
+{{- end -}}
+{{- end }}
+
 {{/* Its host and database in URLs; `inside` adds where pods of ours find the CA's certificate. */}}
 {{- define "orbiter.redis.address" -}}
 {{ include "orbiter.redis.name" . }}.{{ .Release.Namespace }}.svc:6379/0
@@ -53,7 +63,7 @@ Sessions have users of their own, which the operator makes; with `redis.users: S
 {{- $scripts := "+eval +evalsha +script|load +script|exists +fcall" -}}
 {{- $common := printf "-@all %s %s %s" $connection $consume $scripts -}}
 user default off resetpass sanitize-payload resetchannels ~* +@all
-user operator on PASSWORD resetchannels ~worker:* ~agenttask:* {{ if $managed }}~session:user:* ~{*}:worker:* ~{*}:agenttask:* ~{*}:session:user:* {{ end }}{{ $common }} +xadd +xread +xlen +xtrim +xrevrange +rename +time +exists +expire +hget +hmget +hgetall +hset +hexists +hdel +client|unblock {{ if $managed }}+acl|setuser +acl|deluser +function|load +client|kill +client|list +info {{ end }}(+unlink ~worker:po:*{{ if $managed }} ~{*}:worker:po:*{{ end }})
+user operator on PASSWORD resetchannels ~worker:* ~agenttask:* {{ if $managed }}~session:user:* ~{*}:worker:* ~{*}:agenttask:* ~{*}:session:user:* {{ end }}{{ $common }} +xadd +xread +xlen +xtrim +xrevrange +rename +time +exists +expire +hget +hmget +hgetall +hset +hexists +hdel +client|unblock {{ if $managed }}+acl|setuser +acl|deluser +acl|users +function|load +client|kill +client|list +info {{ end }}(+unlink ~worker:po:*{{ if $managed }} ~{*}:worker:po:*{{ end }})
 user developer on PASSWORD resetchannels ~worker:developer:* ~worker:lifecycle ~agenttask:* {{ $common }} +exists +expire +type +ttl +get +set +hget +hset +hexists (+xadd ~worker:developer:output ~worker:developer:*:dead ~worker:lifecycle)
 {{- if not $managed }}
 user po on PASSWORD resetchannels ~worker:po:* ~worker:lifecycle ~session:* {{ $common }} +exists +expire +type +ttl +get +hget +hmget +hgetall +hset +hsetnx +hdel +hincrbyfloat +rpush +ltrim +lrange (+set ~worker:po:*:snapshot ~session:*) (+xadd ~worker:po:*:output ~worker:po:*:dead ~worker:lifecycle)

@@ -35,6 +35,10 @@ of them are given.
 {{- end -}}
 {{- $plan = append $plan $secret -}}
 {{- end -}}
+{{- /* Helm would delete that of an earlier version, which Jobs of before still read. */ -}}
+{{- range $static | ternary list .Values.workers.namespaces -}}
+{{- $plan = append $plan (dict "namespace" . "name" $.Values.workers.redisSecretName "found" true) -}}
+{{- end -}}
 {{- end -}}
 {{- if and .Values.server.enabled (eq .Values.server.auth "Token") (not .Values.server.token.existingSecret) -}}
 {{- $labels := include "orbiter.labels" (dict "root" . "component" "server") | fromYaml -}}

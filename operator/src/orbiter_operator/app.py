@@ -22,6 +22,7 @@ from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.kopf_codec import Followed
 from orbiter_operator.kube.leader_election import Leader, LeaseLostError
 from orbiter_operator.kube.names import SELECTOR, Key
+from orbiter_operator.namespaces.objects import NamespaceUsers
 from orbiter_operator.namespaces.reconcile import Namespaces
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.runtime.health import Health
@@ -39,7 +40,7 @@ from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
 from orbiter_operator.streams.tenants import Tenants
-from orbiter_operator.streams.users import NamespaceUsers, RedisUsers
+from orbiter_operator.streams.users import RedisUsers
 from orbiter_operator.tasks.cache import KIND as TASK
 from orbiter_operator.tasks.cache import TaskCache, TaskResync
 from orbiter_operator.tasks.capacity import Capacity
@@ -198,6 +199,7 @@ class Operator:
                 keys=settings.keys,
                 records=lambda namespace, keys: records_of(namespace, defaults, keys),
             ),
+            workers=(self.store.jobs, self.store.pods, self.sessions.store.pods),
             allowed=leader.check,
             measure=self._measured,
         )

@@ -40,6 +40,7 @@ class WantedSecret(BaseModel):
         texts: Other keys; `${KEY}` stands for a password that was made or found before.
         files: Keys with what a file has, whose path this is; one that is empty or not there is
             refused.
+        found: Of an earlier version: it is kept where it is found, and never made.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,6 +51,7 @@ class WantedSecret(BaseModel):
     passwords: tuple[str, ...] = ()
     texts: dict[str, str] = {}
     files: dict[str, Path] = {}
+    found: bool = False
 
 
 PLAN: TypeAdapter[tuple[WantedSecret, ...]] = TypeAdapter(tuple[WantedSecret, ...])
@@ -94,6 +96,8 @@ async def _make(kube: Kube, wanted: WantedSecret, known: dict[str, str]) -> str:
             keys = ", ".join(sorted(changes.get("data", {}))) or "nothing but its annotation"
             return f"{where}: kept, and changed in {keys}"
     except ApiError as error:
+        if wanted.found and error.status == 404:
+            return f"{where}: not there"
         if error.passes:
             raise
         raise CannotMakeError(
@@ -105,6 +109,8 @@ async def _make(kube: Kube, wanted: WantedSecret, known: dict[str, str]) -> str:
 
 async def _create(kube: Kube, wanted: WantedSecret, known: dict[str, str]) -> Object | None:
     """Make it; returns the one that is there already."""
+    if wanted.found:
+        return await kube.get(SECRETS, wanted.namespace, wanted.name)
     passwords = {key: secrets.token_hex(_PASSWORD_BYTES) for key in wanted.passwords}
     body: Object = {
         "apiVersion": "v1",

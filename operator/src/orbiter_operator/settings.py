@@ -110,6 +110,19 @@ class Settings(BaseSettings):
         description="Directory with the objects of such a namespace: namespace.json, and "
         "namespace-NAME.json for one that has its own",
     )
+    former_redis_users: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Redis users that an earlier version of the chart has made; the operator ends "
+        "them once nobody has them any more; commas between",
+    )
+    former_redis_secret: str = Field(
+        "orbiter-redis",
+        description="Secret with their URLs in ORBITER_WORKER_NAMESPACES, which goes with them",
+    )
+    former_redis_passwords: str = Field(
+        "orbiter-redis-auth",
+        description="Secret with their passwords, as NAME-password, in the Lease's namespace",
+    )
     worker_service_account: str = Field(
         "orbiter-worker", description="ServiceAccount of workers (no token is mounted)"
     )
@@ -186,7 +199,7 @@ class Settings(BaseSettings):
 
     @field_validator(
         *("watch_namespaces", "worker_namespaces", "allowed_service_accounts", "protected_secrets"),
-        *("pod_template_fields", "priority_classes", "runtime_classes"),
+        *("pod_template_fields", "priority_classes", "runtime_classes", "former_redis_users"),
         mode="before",
     )
     @classmethod

@@ -95,6 +95,9 @@ class Children(Generic[S]):
         self._names: dict[Key, set[str]] = defaultdict(set)
         self._gone = Tombstones()
 
+    def __iter__(self) -> Iterator[S]:
+        return iter([seen.state for seen in self._seen.values()])
+
     def of(self, key: Key, owner: str) -> list[S]:
         """The children of one object, in no order.
 

@@ -6,21 +6,29 @@ Secrets with Redis' URLs from here; or because it has the label, and then all co
 When the label goes, nothing new begins: the workers' ServiceAccount goes, and with it the Secrets.
 What runs ends by itself: as long as an agent is at work, its Redis user and its NetworkPolicies
 stay, because half a task is of no use to anybody, and an agent must never be without policies.
+So it is with what an earlier version of the chart had for all namespaces at once (`Former`).
 """
 
 import asyncio
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import structlog
+from redis.exceptions import RedisError
 
+from orbiter_contracts.queues import BARE
 from orbiter_operator.kube.client import (
     NAMESPACES,
     NETWORK_POLICIES,
     PODS,
+    SECRETS,
     SERVICE_ACCOUNTS,
+    TRANSPORT_ERRORS,
+    ApiError,
     Kube,
     RefusedError,
     Resource,
@@ -30,66 +38,31 @@ from orbiter_operator.kube.names import APP_NAME, MANAGED_BY, MANAGER, WORKER_AP
 from orbiter_operator.namespaces.objects import (
     OPERATOR,
     OPERATOR_NAMESPACE,
+    LabelledNamespaces,
     NamespaceFiles,
+    NamespaceUsers,
     SecretNames,
     secrets,
 )
+from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.runtime.reconciler import WorkQueue, run_pass
 from orbiter_operator.runtime.supervisor import Part, every
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.client import RETRIED
-from orbiter_operator.streams.users import NamespaceUsers
+from orbiter_operator.streams.users import RedisUsers
 
 log = structlog.get_logger(__name__)
 Object = dict[str, Any]
 WORKERS_AT_ONCE = 4
 LEAVING_SECONDS = 5.0
 """After how long is looked again whether the last worker of a former tenant has ended."""
+FORMER_SECONDS = 30.0
+"""The same for what an earlier version of the chart has left; Redis closes what is idle later."""
+QUIET_SECONDS = 3600.0
+"""How long nobody has to have needed it: nothing tells when a front end connects again."""
 _WORKERS = f"{MANAGED_BY}={MANAGER},{APP_NAME}={WORKER_APP}"
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _PASSING = (*RETRIED, RefusedError, OSError, ValueError)
-
-
-class LabelledNamespaces:
-    """The namespaces that have the label now, as an informer tells it.
-
-    Args:
-        enqueue: Called with the name of each that comes or goes.
-    """
-
-    def __init__(self, enqueue: Callable[[str], None]) -> None:
-        self._enqueue = enqueue
-        self._seen: dict[str, tuple[str, int]] = {}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._seen
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(list(self._seen))
-
-    def put(self, obj: Object) -> None:
-        """A namespace has the label; one that is being deleted is as if it had lost it."""
-        meta = obj["metadata"]
-        if meta.get("deletionTimestamp"):
-            self.remove(obj)
-            return
-        known = self._seen.get(meta["name"])
-        self._seen[meta["name"]] = (meta["uid"], int(meta["resourceVersion"]))
-        if known is None or known[0] != meta["uid"]:
-            self._enqueue(meta["name"])
-
-    def remove(self, obj: Object) -> None:
-        """It has it no more, or is gone."""
-        name = obj["metadata"]["name"]
-        if self._seen.pop(name, None):
-            self._enqueue(name)
-
-    def missing_from(self, listed: set[str], version: int) -> list[Object]:
-        """Those held here that a list taken at `version` does not have."""
-        return [
-            {"metadata": {"name": name, "uid": uid}}
-            for name, (uid, seen) in self._seen.items()
-            if uid not in listed and seen <= version
-        ]
 
 
 class Namespaces:
@@ -99,6 +72,7 @@ class Namespaces:
         settings: What the environment says.
         kube: The API client.
         users: Lets a namespace's users into Redis.
+        workers: All Jobs and pods that there are.
         allowed: Raises unless this replica is the active one.
         measure: Called with the seconds a pass took and whether it succeeded.
     """
@@ -109,6 +83,7 @@ class Namespaces:
         settings: Settings,
         kube: Kube,
         users: NamespaceUsers,
+        workers: Sequence[Iterable[JobState | PodState]],
         allowed: Callable[[], None],
         measure: Callable[[float, bool], None],
     ) -> None:
@@ -121,6 +96,12 @@ class Namespaces:
         self._files = NamespaceFiles(Path(settings.namespace_objects), ours | {MANAGED_BY: MANAGER})
         self._ours = ",".join(f"{key}={value}" for key, value in ours.items())
         self._names = SecretNames(settings.redis_secret_name, settings.redis_ca_key)
+        self.former = Former(
+            settings=settings, kube=kube, users=users.users, workers=workers, allowed=allowed
+        )
+        self._redis = users.users.redis
+        self._registry = BARE.namespace_registry(settings.lease_namespace, settings.lease_name)
+        self._remembered = False
         self.queue: WorkQueue[str] = WorkQueue(time.monotonic)
         self.labelled = LabelledNamespaces(self.queue.add)
         self._informer = Informer(
@@ -135,6 +116,8 @@ class Namespaces:
         }
         if self._settings.namespace_selector:
             parts["labels of namespaces"] = self._informer.follow
+        if self._settings.former_redis_users:
+            parts["former users"] = self.former.run
         return parts
 
     async def compare(self) -> None:
@@ -142,11 +125,16 @@ class Namespaces:
 
         Raises:
             ApiError: The API server refused.
+            RedisError: Redis did not answer.
         """
         names = set(self._settings.worker_namespaces)
         if self._settings.namespace_selector:
             await self._informer.compare()
             names |= set(self.labelled) | await self._applied()
+        if not self._remembered:
+            # What goes from now on is seen as it goes.
+            names |= await self._admitted()
+            self._remembered = True
         for name in sorted(names):
             self.queue.add(name)
 
@@ -162,6 +150,7 @@ class Namespaces:
             await self._dismiss(name)
 
     async def _admit(self, name: str) -> None:
+        await self._redis.hset(self._registry, name, "")
         urls = await self._users.admit(name)
         account = self._settings.worker_service_account
         if name in self._settings.worker_namespaces:
@@ -175,17 +164,23 @@ class Namespaces:
             await self._kube.apply(resource, name, obj)
 
     async def _dismiss(self, name: str) -> None:
-        accounts = await self._named(SERVICE_ACCOUNTS, name)
-        for account in accounts:
-            await self._kube.delete(SERVICE_ACCOUNTS, name, account)
-        pods, _ = await self._kube.list(PODS, name, selector=_WORKERS)
-        if any(map(_runs, pods)):
+        # Without a selector it has no rights but where it serves: there the chart has tidied up.
+        applies = bool(self._settings.namespace_selector)
+        if applies and await self._at_work(name):
             self.queue.requeue_at(name, time.monotonic() + LEAVING_SECONDS)
             return
         await self._users.dismiss(name)
-        for policy in await self._named(NETWORK_POLICIES, name):
+        for policy in await self._named(NETWORK_POLICIES, name) if applies else ():
             await self._kube.delete(NETWORK_POLICIES, name, policy)
+        await self._redis.hdel(self._registry, name)
         log.info("namespace is no tenant any more", namespace=name)
+
+    async def _at_work(self, name: str) -> bool:
+        """Whether an agent is at work in a former tenant, where nothing begins any more."""
+        for account in await self._named(SERVICE_ACCOUNTS, name):
+            await self._kube.delete(SERVICE_ACCOUNTS, name, account)
+        pods, _ = await self._kube.list(PODS, name, selector=_WORKERS)
+        return any(map(_runs, pods))
 
     async def _named(self, resource: Resource, name: str) -> list[str]:
         found, _ = await self._kube.list(resource, name, selector=self._ours)
@@ -198,10 +193,96 @@ class Namespaces:
             found += (await self._kube.list(resource, selector=self._ours))[0]
         return {obj["metadata"]["namespace"] for obj in found}
 
+    async def _admitted(self) -> set[str]:
+        """Namespaces whose users an operator of this installation has made."""
+        found = map(str, await self._redis.hgetall(self._registry))
+        return {name for name in found if _NAMESPACE.fullmatch(name)}
+
     async def _resync(self) -> None:
         while True:
             await self.compare()
             await asyncio.sleep(self._settings.resync_seconds)
+
+
+class Former:
+    """Ends the Redis users that an earlier version of the chart has left for what it had begun.
+
+    One is needed as long as a Job or a pod is not over that names the Secret with their URLs, and
+    while anybody is connected in its name. It ends when it was not needed for `QUIET_SECONDS`:
+    first the Secret goes, so that nothing begins with it, then the password, of which Redis would
+    make the user at its next start, then the user. Who comes after a crash does all of it again.
+
+    Args:
+        settings: Which users and Secrets; others are not touched.
+        kube: The API client.
+        users: The users of Redis.
+        workers: All Jobs and pods that there are.
+        allowed: Raises unless this replica is the active one.
+        clock: Seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        kube: Kube,
+        users: RedisUsers,
+        workers: Sequence[Iterable[JobState | PodState]],
+        allowed: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._kube = kube
+        self._users = users
+        self._workers = workers
+        self._allowed = allowed
+        self._clock = clock
+        self._needed = dict.fromkeys(settings.former_redis_users, clock())
+        self._told = ""
+
+    async def run(self) -> None:
+        """Look now and then, for ever."""
+        while True:
+            await asyncio.sleep(FORMER_SECONDS)
+            try:
+                self._allowed()
+                await self.look()
+            except (ApiError, RedisError, *TRANSPORT_ERRORS) as error:
+                if self._told != (told := f"{type(error).__name__}: {error}"):
+                    log.warning("users of an earlier version not ended", error=told)
+                self._told = told
+
+    async def look(self) -> None:
+        """End who is not needed any more.
+
+        Raises:
+            ApiError: The API server refused.
+            RedisError: Redis did not answer.
+        """
+        if not self._needed:
+            return
+        now, opened, begun = self._clock(), await self._users.opened(), self._begun()
+        self._needed |= {user: now for user in self._needed if begun or user in opened}
+        quiet = [user for user, last in self._needed.items() if now - last >= QUIET_SECONDS]
+        if not quiet:
+            return
+        settings = self._settings
+        if len(quiet) == len(self._needed):
+            for namespace in settings.worker_namespaces:
+                await self._kube.delete(SECRETS, namespace, settings.former_redis_secret)
+        passwords = {"data": {f"{user}-password": None for user in quiet}}
+        secret = settings.former_redis_passwords
+        await self._kube.patch(SECRETS, settings.lease_namespace, secret, passwords)
+        if await self._users.end(quiet):
+            log.info("users of an earlier version ended", users=quiet)
+        for user in quiet:
+            del self._needed[user]
+
+    def _begun(self) -> bool:
+        """Whether something of before is not over."""
+        secret = self._settings.former_redis_secret
+        states = chain.from_iterable(self._workers)
+        return any(state.redis_secret == secret and not state.over for state in states)
 
 
 def _runs(pod: Object) -> bool:

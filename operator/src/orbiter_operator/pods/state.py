@@ -17,7 +17,11 @@ _ORDINARY = ("PodInitializing", "ContainerCreating", None)
 
 
 class JobState(Frozen):
-    """One attempt's Job. `prefix` is that of its worker's keys in Redis."""
+    """One attempt's Job.
+
+    `prefix` is that of its worker's keys in Redis, `redis_secret` the Secret that its worker's
+    Redis URL is of.
+    """
 
     name: str
     uid: str
@@ -29,6 +33,7 @@ class JobState(Frozen):
     message: str = ""
     deleting: bool = False
     prefix: str = ""
+    redis_secret: str = ""
 
     @property
     def over(self) -> bool:
@@ -113,14 +118,19 @@ def job_state(obj: dict[str, Any], *, owner: str, attempt: int) -> JobState:
         message=message,
         deleting="deletionTimestamp" in meta,
         prefix=key_prefix(obj),
+        redis_secret=_redis_secret(_pod_spec(obj)),
     )
 
 
 def key_prefix(obj: dict[str, Any]) -> str:
     """The KEY_PREFIX of a Job's or a Deployment's worker; empty when it has none."""
-    pod = ((obj.get("spec") or {}).get("template") or {}).get("spec") or {}
-    value = _worker_variable(pod, "KEY_PREFIX").get("value")
+    value = _worker_variable(_pod_spec(obj), "KEY_PREFIX").get("value")
     return value if isinstance(value, str) and PREFIX.fullmatch(value) else ""
+
+
+def _pod_spec(obj: dict[str, Any]) -> dict[str, Any]:
+    """The spec of the pods that a Job or a Deployment makes."""
+    return ((obj.get("spec") or {}).get("template") or {}).get("spec") or {}
 
 
 def _worker_variable(pod: dict[str, Any], name: str) -> dict[str, Any]:

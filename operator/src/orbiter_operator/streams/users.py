@@ -15,17 +15,14 @@ import hmac
 import re
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 import structlog
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ReadOnlyError, RedisError, ResponseError
 
-from orbiter_contracts import redis_users
 from orbiter_contracts.functions import library
-from orbiter_contracts.queues import Keys, KeysOf
 from orbiter_contracts.redis_url import with_login
 from orbiter_contracts.redis_users import Rules
 from orbiter_operator.kube.client import RefusedError
@@ -34,16 +31,13 @@ from orbiter_operator.kube.models import Refusal
 log = structlog.get_logger(__name__)
 _OF_ONE = 16
 """Connections of one worker, which has two and now and then some of a process before it."""
-_OF_MANY = 1024
-"""Of all workers, front ends or producers of a namespace."""
-_SHARED = (redis_users.worker_user, redis_users.chat_user, redis_users.producer_user)
 _CLIENT = re.compile(r"^id=(\d+) .* user=(\S+)", re.MULTILINE)
 _CHECK_SECONDS = 2.0
 _AT_ONCE = 500
 _MAY_NOT = (
     "Redis does not let the operator make the user {user} ({error}); give the operator's user "
-    "+acl|setuser, +acl|deluser, +client|kill, +client|list, +function|load and +info, or leave "
-    "ORBITER_REDIS_MASTER_KEY out"
+    "+acl|setuser, +acl|deluser, +acl|users, +client|kill, +client|list, +function|load and "
+    "+info, or leave ORBITER_REDIS_MASTER_KEY out"
 )
 
 
@@ -66,7 +60,7 @@ class RedisUsers:
     """
 
     def __init__(self, redis: Redis, *, url: str, master_key: str, generation: int = 1) -> None:
-        self._redis = redis
+        self.redis = redis
         self._execute: Callable[..., Awaitable[object]] = cast("Any", redis).execute_command
         self._url = url
         self._master_key = master_key.encode()
@@ -159,6 +153,19 @@ class RedisUsers:
                 self._wanted.pop(user, None)
                 await self._execute("ACL", "DELUSER", user)
 
+    async def remove_unwanted(self, beginning: str) -> None:
+        """The same for all of such names that an operator before this one has let in.
+
+        Raises:
+            RedisError: Redis did not answer, or does not let the operator do that.
+        """
+        if self.managed:
+            async with self._changing:
+                names = map(str, cast("list[Any]", await self._execute("ACL", "USERS")))
+                found = [n for n in names if n.startswith(beginning) and n not in self._wanted]
+                for start in range(0, len(found), _AT_ONCE):
+                    await self.end(found[start : start + _AT_ONCE])
+
     async def run(self) -> None:
         """Give a Redis that has lost its functions and users all of them again, for ever."""
         while self.managed:
@@ -185,10 +192,7 @@ class RedisUsers:
         Raises:
             RedisError: Redis did not answer, or does not let the operator do that.
         """
-        opened = defaultdict[str, list[int]](list)
-        for number, user in _CLIENT.findall(str(await self._execute("CLIENT", "LIST"))):
-            opened[user].append(int(number))
-        for user, numbers in opened.items():
+        for user, numbers in (await self.opened()).items():
             wanted = self._wanted.get(user)
             beyond = sorted(numbers)[wanted.most :] if wanted else ()
             for number in beyond:
@@ -196,15 +200,34 @@ class RedisUsers:
             if wanted and beyond:
                 log.warning("connections ended", user=user, opened=len(numbers), ended=len(beyond))
 
+    async def opened(self) -> dict[str, list[int]]:
+        """The numbers of all connections there are, by user.
+
+        Raises:
+            RedisError: Redis did not answer, or does not let the operator do that.
+        """
+        found = defaultdict[str, list[int]](list)
+        for number, user in _CLIENT.findall(str(await self._execute("CLIENT", "LIST"))):
+            found[user].append(int(number))
+        return found
+
+    async def end(self, users: Sequence[str]) -> int:
+        """End users that somebody else has made; returns how many of them there were.
+
+        Raises:
+            RedisError: Redis did not answer, or does not let the operator do that.
+        """
+        return cast("int", await self._execute("ACL", "DELUSER", *users))
+
     async def _restore(self) -> None:
-        run_id = str((await self._redis.info("server"))["run_id"])
+        run_id = str((await self.redis.info("server"))["run_id"])
         if run_id != self._loaded:
             await self._load(run_id)
         if run_id == self._run_id:
             return
         began, wanted = time.monotonic(), list(self._wanted.items())
         for start in range(0, len(wanted), _AT_ONCE):
-            async with self._redis.pipeline(transaction=False) as pipeline:
+            async with self.redis.pipeline(transaction=False) as pipeline:
                 for item in wanted[start : start + _AT_ONCE]:
                     pipeline.execute_command(*self._set_user(*item))
                 await pipeline.execute()
@@ -235,60 +258,3 @@ class RedisUsers:
         words = {self.derived(word, before=before) for before in (False, wanted.before)}
         digests = (f"#{hashlib.sha256(one.encode()).hexdigest()}" for one in words)
         return ("ACL", "SETUSER", user, "reset", "on", *digests, *wanted.rules)
-
-
-class NamespaceURLs(NamedTuple):
-    """How those who share a user within a namespace get into Redis."""
-
-    developer: str
-    chat: str
-    producer: str
-
-
-class NamespaceUsers:
-    """The users that a namespace has beside those of its sessions.
-
-    Args:
-        users: The managed users.
-        keys: Says which keys a namespace has.
-        records: Says how the session records of a namespace with such keys begin.
-    """
-
-    def __init__(
-        self, users: RedisUsers, *, keys: KeysOf, records: Callable[[str, Keys], str]
-    ) -> None:
-        self._users = users
-        self._keys = keys
-        self._records = records
-
-    async def admit(self, namespace: str, *, before: bool = True) -> NamespaceURLs:
-        """Let a namespace's developer workers, chat front ends and producers in.
-
-        Args:
-            namespace: The namespace.
-            before: Whether the passwords of the generation before open, too; see
-                `RedisUsers.want`. Who else has them than workers, only people know.
-
-        Raises:
-            RedisError: Redis did not answer.
-            RefusedError: Redis does not let the operator manage users.
-            ValueError: Users are not managed.
-        """
-        keys = self._keys(namespace)
-        records = self._records(namespace, keys)
-        worker, chat, producer = (user(namespace) for user in _SHARED)
-        urls = NamespaceURLs(*map(self._users.url, (worker, chat, producer)))
-        want = partial(self._users.want, before=before, most=_OF_MANY)
-        await want(worker, redis_users.worker_rules(keys))
-        await want(chat, redis_users.chat_rules(keys, namespace, records))
-        await want(producer, redis_users.producer_rules(keys))
-        return urls
-
-    async def dismiss(self, namespace: str) -> None:
-        """Let them in no more; whoever is connected is cut off.
-
-        Raises:
-            RedisError: Redis did not answer.
-        """
-        for user in _SHARED:
-            await self._users.remove(user(namespace))
