@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from orbiter.context.context import Context
+from orbiter.context.workspace import ARTIFACT
 from orbiter.registry import Registry
 from orbiter.types import AssistantMessage, UserMessage
 
@@ -136,11 +137,24 @@ class WorkspaceNeuron(Neuron):
 
     priority = 30
 
+    def __init__(self, artifacts: bool = True) -> None:
+        """Choose what is shown.
+
+        Args:
+            artifacts: Also show what large texts were stored as. The conversation has those names
+                where the texts were; without them here the prompt stays the same from step to
+                step, so that providers can cache it.
+        """
+        self._artifacts = artifacts
+
     async def format(self, ctx: Context) -> str:
         """Return the listing."""
         if ctx.workspace.is_empty:
             return ""
-        return _section("Workspace files", _items(await ctx.workspace.list()))
+        names = await ctx.workspace.list()
+        if not self._artifacts:
+            names = [name for name in names if not name.startswith(ARTIFACT)]
+        return _section("Workspace files", _items(names))
 
 
 @neuron_registry.register("skills")
