@@ -1,8 +1,8 @@
 """The Context: what an agent knows while it works, and what of it the model gets to see.
 
-Attached by `Agent(context=ctx)`, its four engine methods (start_run, process, record_step,
-finish_run) are called by the run loop; everything else is for the program that made it. One
-context serves one task; subtasks and parallel runs of one agent work on forks.
+Attached by `Agent(context=ctx)`, its engine methods (start_run, process, record_step, finish_run,
+fail_run) are called by the run loop; everything else is for the program that made it. One context
+serves one task; subtasks and parallel runs of one agent work on forks.
 """
 
 import time
@@ -228,9 +228,7 @@ class Context:
 
     async def finish_run(self, *, agent_name: str, messages: list[Message], output: Any) -> None:
         """End a run: remember it, save an automatic checkpoint. Called by the run loop."""
-        run = self.turn_to(agent_name)
-        run.active = False
-        self.history = [*run.history, *messages]
+        self._end_run(self.turn_to(agent_name), messages)
         self.task_output = (
             output.model_dump_json() if isinstance(output, BaseModel) else str(output)
         )
@@ -238,3 +236,16 @@ class Context:
             await self.memory.remember(messages, agent_name=agent_name)
         if self.config.mode != "pilot":
             await save_automatic(self)
+
+    async def fail_run(self, *, agent_name: str, messages: list[Message]) -> None:
+        """End a run that failed: save an automatic checkpoint. Called by the run loop."""
+        run = self.turn_to(agent_name)
+        if run.agent_name != agent_name or not run.active:
+            return
+        self._end_run(run, messages)
+        if self.config.mode != "pilot":
+            await save_automatic(self)
+
+    def _end_run(self, run: RunRecord, messages: list[Message]) -> None:
+        run.active = False
+        self.history = [*run.history, *messages]

@@ -10,12 +10,15 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from orbiter.context._internal.blocks import as_data
 from orbiter.context.context import Context
 from orbiter.context.workspace import ARTIFACT
 from orbiter.registry import Registry
 from orbiter.types import AssistantMessage, UserMessage
 
 DEFAULT_PRIORITY = 50
+# Of a request: the conversation has all of it.
+MOST_CHARS = 2_000
 
 
 class Neuron(ABC):
@@ -59,11 +62,11 @@ class TaskNeuron(Neuron):
         lines = ["## Task", f"Task ID: {ctx.task_id}"]
         origin = ctx.state.get("origin_user_input") or ctx.origin_user_input
         if origin:
-            lines.append(f"Original request: {origin}")
+            lines.append(f"Original request: {str(origin)[:MOST_CHARS]}")
         if self._current:
             task_input = ctx.state.get("task_input") or ctx.task_input
             if task_input and task_input != origin:
-                lines.append(f"Current input: {task_input}")
+                lines.append(f"Current input: {str(task_input)[:MOST_CHARS]}")
             task_output = ctx.state.get("task_output") or ctx.task_output
             if task_output:
                 lines.append(f"Output so far: {task_output}")
@@ -128,7 +131,13 @@ class KnowledgeNeuron(Neuron):
 
     async def _search(self, ctx: Context, query: str) -> str:
         found = await ctx.knowledge.search(query, top_k=self._top_k)
-        return _section("Knowledge", [f"[{chunk.source}] {chunk.content}" for chunk in found])
+        # what the conversation has in these words is not sent twice
+        texts = [
+            f"[{chunk.source}] {chunk.content}"
+            for chunk in found
+            if not ctx.run.shown.says(chunk.content)
+        ]
+        return _section("Knowledge", [as_data("\n".join(texts))] if texts else [])
 
 
 @neuron_registry.register("workspace")
@@ -179,7 +188,8 @@ class FactsNeuron(Neuron):
         lines = _items(ctx.state.get("facts"))
         if ctx.memory is not None:
             recalled = await ctx.run.once("facts", lambda: _recalled(ctx))
-            lines += [recalled] if recalled else []
+            # a memory that the agent has too has said it already
+            lines += [as_data(recalled)] if recalled and recalled not in ctx.run.prompt else []
         return _section("Facts", lines)
 
 

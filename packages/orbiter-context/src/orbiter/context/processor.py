@@ -80,7 +80,7 @@ class PromptAugmenter(ContextProcessor):
 
     async def process(self, ctx: Context, payload: dict[str, Any]) -> None:
         """Replace the system prompt."""
-        ctx.turn_to(payload["agent_name"])
+        ctx.turn_to(payload["agent_name"]).prompt = payload["system_prompt"]
         if self._builder is None:
             self._builder = _builder_of(ctx)
         added = await self._builder.build()

@@ -93,6 +93,11 @@ class Shown:
         same = all(map(is_, self.source, messages))
         return same or all(map(eq, self.source, messages))
 
+    def says(self, text: str) -> bool:
+        """Whether a message that is shown has a text in the same words."""
+        shown = self.messages if self.checked else self.fitted.messages
+        return any(text in message.content for message in shown)
+
     def replace(self, at: int, message: Message, tokens: int) -> None:
         """Show another message in the place of one."""
         self.tokens += tokens - self.sizes[at]
