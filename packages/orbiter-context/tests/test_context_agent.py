@@ -1,11 +1,13 @@
 """What an agent gets by `Agent(context=ctx)` alone, with the real run loop."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from orbiter import Agent, Swarm, run, tool
 from orbiter.context import Context, ContextConfig
+from orbiter.hooks import HookPoint
 from orbiter.memory import LongTermMemory, ShortTermMemory
 from orbiter.models import ScriptedModel, call
 from orbiter.types import Message, SystemMessage, ToolResult, Usage, UserMessage
@@ -183,3 +185,73 @@ async def test_a_summary_the_model_refuses_does_not_fail_the_run() -> None:
     messages = await talk(agent, model, "q0", "q1", "q2")
     assert messages[-1].content == "a2"
     assert "user: q0" in users_of(model.requests[-1].messages)[0]
+
+
+async def failing(ctx: Context, **options: Any) -> Exception:
+    from orbiter.models import ModelError
+
+    agent = Agent(name="r", tools=[search_web], context=ctx)
+    model = ScriptedModel(call("search_web", query="bees"), ModelError("overloaded"))
+    with pytest.raises(ModelError) as raised:
+        await run(agent, "go", provider=model, **options)
+    return raised.value
+
+
+async def test_a_checkpoint_is_saved_after_a_run_that_failed_and_it_can_go_on() -> None:
+    ctx = Context(task_id="t")
+    await failing(ctx)
+    (saved,) = await ctx.list_checkpoints()
+    restored = await Context.restore(saved)
+    assert [m.role for m in restored.history] == ["user", "assistant", "tool"]
+    agent = Agent(name="r", tools=[search_web], context=restored)
+    result = await run(agent, "", messages=restored.history, provider=ScriptedModel("done"))
+    assert result.output == "done"
+    assert [m.role for m in result.messages] == ["user", "assistant", "tool", "assistant"]
+
+
+async def test_pilot_saves_none_after_a_failure_either() -> None:
+    ctx = Context(task_id="t", config=ContextConfig(mode="pilot"))
+    await failing(ctx)
+    assert await ctx.list_checkpoints() == []
+    assert [m.role for m in ctx.history] == ["user", "assistant", "tool"]
+
+
+async def test_a_cancelled_run_leaves_a_checkpoint() -> None:
+    ctx, waiting = Context(task_id="t"), asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        waiting.set()
+        await asyncio.Event().wait()
+        return ""
+
+    agent = Agent(name="r", tools=[wait], context=ctx)
+    task = asyncio.create_task(run(agent, "go", provider=ScriptedModel(call("wait"))))
+    await waiting.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    (saved,) = await ctx.list_checkpoints()
+    last = saved.content.history[-1]
+    assert isinstance(last, ToolResult)
+    assert last.error is not None
+
+
+async def test_a_context_that_cannot_keep_a_failed_run_does_not_hide_its_error() -> None:
+    class Broken(Context):
+        async def fail_run(self, **given: Any) -> None:
+            raise OSError("disk full")
+
+    assert "overloaded" in str(await failing(Broken(task_id="t")))
+
+
+async def test_a_run_that_ended_leaves_one_checkpoint_also_if_its_hook_fails() -> None:
+    async def hook(event: Any) -> None:
+        raise RuntimeError("no")
+
+    ctx = Context(task_id="t")
+    agent = Agent(name="r", context=ctx, hooks=[(HookPoint.FINISHED, hook)])
+    with pytest.raises(RuntimeError, match="no"):
+        await run(agent, "go", provider=ScriptedModel("done"))
+    assert len(await ctx.list_checkpoints()) == 1

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from orbiter.context import Context, ContextConfig, token_count
 from orbiter.context._internal.conversation import split_rounds, window
 from orbiter.models import ModelError, ModelResponse
+from orbiter.parts import ImagePart, TextPart
 from orbiter.types import (
     AssistantMessage,
     Message,
@@ -266,3 +267,45 @@ def test_a_window_loses_nothing_and_keeps_the_limit(
     if left:
         assert len(kept) <= limit
         assert split_rounds([m for part in kept for m in part]) == kept
+
+
+@pytest.mark.parametrize("threshold", range(2, 8))
+async def test_a_threshold_below_the_window_summarises_too(threshold: int) -> None:
+    ctx, writer = context(rounds=20, threshold=threshold), Writer()
+    changed, before = 0, rounds(0)
+    for count in range(25):
+        result = await shown(ctx, rounds(count), provider=writer)
+        # the running round is one more
+        assert len(asked(result)) + 1 <= max(threshold, count + 1 if count < threshold else 0)
+        assert ("SUMMARY" in (result[0].content if result else "")) is (count >= threshold)
+        changed += result[: len(before)] != before
+        before = result
+    assert changed <= 25 // max(1, threshold // 2) + 1
+    assert len(writer.calls) <= 25 // max(1, threshold // 2)
+
+
+async def test_of_twelve_rounds_fewer_remain_with_a_threshold_of_five() -> None:
+    writer = Writer()
+    result = await shown(context(rounds=20, threshold=5), rounds(11), provider=writer)
+    assert len(writer.calls) == 1
+    assert asked(result) == ["question 8", "question 9", "question 10"]
+    assert result[0].content.startswith("<conversation_summary>\nSUMMARY 1\n")
+
+
+async def test_files_of_the_first_message_shown_stay_with_it() -> None:
+    history = rounds(8)
+    image = ImagePart(data=b"x", media_type="image/png")
+    for at in (0, 10):
+        said = history[at]
+        history[at] = UserMessage(content=said.content, parts=(TextPart(text=said.content), image))
+    first = (await shown(context(), history))[0]
+    assert isinstance(first, UserMessage)
+    assert first.content.endswith("question 5")
+    assert [part.type for part in first.parts] == ["text", "text", "image"]
+
+
+async def test_a_passage_that_the_summary_quotes_is_not_sent_twice() -> None:
+    ctx = context()
+    history = [UserMessage(content="The vault code is 7391."), *rounds(40)]
+    block = (await shown(ctx, history, input="what is the vault code?"))[0].content
+    assert block.count("7391") == 1

@@ -176,11 +176,11 @@ def rounds_of_results(count: int, size: int) -> list[Message]:
 
 async def test_navigator_shortens_old_tool_results_for_the_call_only() -> None:
     ctx = context(mode="navigator")
-    messages = rounds_of_results(12, 1500)
+    messages = rounds_of_results(17, 1500)
     await ctx.start_run(agent_name="a", input="go", history=[], provider=None)
     shown = (await prompt_of(ctx, messages[:]))["messages"]
     short = [m for m in shown if isinstance(m, ToolResult) and "artifact" in m.content]
-    assert [m.tool_call_id for m in short] == ["0", "1", "2", "3"]
+    assert [m.tool_call_id for m in short] == [str(n) for n in range(9)]
     assert len(shown) == len(messages)
     assert shown[-1] is messages[-1]
     name = short[0].content.split("artifact: ")[1].split("]")[0]
@@ -189,10 +189,15 @@ async def test_navigator_shortens_old_tool_results_for_the_call_only() -> None:
 
 async def test_navigator_reads_each_message_once_and_notices_another_run() -> None:
     ctx = context(mode="navigator")
-    messages = rounds_of_results(10, 1500)
+    messages = rounds_of_results(25, 1500)
     await ctx.start_run(agent_name="a", input="go", history=[], provider=None)
-    await prompt_of(ctx, messages[:9])
+    shortened = []
+    for step in range(26):
+        shown = (await prompt_of(ctx, messages[: 1 + 2 * step]))["messages"]
+        shortened.append(sum("artifact" in m.content for m in shown))
+    # nine at a time, so that caches outlive most steps
+    assert shortened == [0] * 17 + [9] * 9
     grown = (await prompt_of(ctx, messages[:]))["messages"]
-    assert [m.tool_call_id for m in grown if "artifact" in m.content] == ["0", "1"]
+    assert [m.tool_call_id for m in grown if "artifact" in m.content] == [str(n) for n in range(9)]
     other = rounds_of_results(3, 1500)
     assert (await prompt_of(ctx, other))["messages"] == other

@@ -138,7 +138,11 @@ class ContextPayload(TypedDict, total=False):
 
 
 class ContextEngine(Protocol):
-    """What `Agent(context=...)` takes."""
+    """What `Agent(context=...)` takes.
+
+    It may also have `async def fail_run(self, *, agent_name, messages)`: called in place of
+    `finish_run` when a run ends with an exception or is cancelled. What it raises is logged.
+    """
 
     async def start_run(
         self, *, agent_name: str, input: str, history: list[Message], provider: Provider

@@ -5,6 +5,8 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 Mode = Literal["pilot", "copilot", "navigator"]
+# The rest is for the answer, the tools' schemas, and what an estimate misses.
+BUDGET_SHARE = 0.6
 
 
 class ContextConfig(BaseModel):
@@ -22,6 +24,9 @@ class ContextConfig(BaseModel):
         enable_retrieval: Index what is moved to the workspace; in `navigator` mode also recall
             knowledge for each input.
         neuron_names: Prompt neurons to add to the system prompt, in any mode.
+        window_tokens: The model's window; by the model's name when absent.
+        budget_share: How much of the window the system prompt and the conversation may take, but
+            in `pilot` mode. Beyond it the conversation is compacted to half of that.
     """
 
     model_config = {"frozen": True, "extra": "forbid"}
@@ -32,3 +37,8 @@ class ContextConfig(BaseModel):
     offload_threshold: int = Field(default=4000, ge=1)
     enable_retrieval: bool = False
     neuron_names: list[str] = []
+    # left out of dumps as long as they say nothing new: readers of older versions refuse them
+    window_tokens: int | None = Field(default=None, ge=1_000, exclude_if=lambda value: not value)
+    budget_share: float = Field(
+        default=BUDGET_SHARE, gt=0, le=1, exclude_if=lambda value: value == BUDGET_SHARE
+    )

@@ -1,8 +1,8 @@
 """The Context: what an agent knows while it works, and what of it the model gets to see.
 
-Attached by `Agent(context=ctx)`, its four engine methods (start_run, process, record_step,
-finish_run) are called by the run loop; everything else is for the program that made it. One
-context serves one task; subtasks and parallel runs of one agent work on forks.
+Attached by `Agent(context=ctx)`, its engine methods (start_run, process, record_step, finish_run,
+fail_run) are called by the run loop; everything else is for the program that made it. One context
+serves one task; subtasks and parallel runs of one agent work on forks.
 """
 
 import time
@@ -10,14 +10,16 @@ from typing import Any, Unpack
 
 from pydantic import BaseModel
 
+from orbiter.context._internal.blocks import Fitted
 from orbiter.context._internal.capture import refill, save, save_automatic
-from orbiter.context._internal.conversation import Ledger, fit
+from orbiter.context._internal.conversation import Ledger, fit, limits
 from orbiter.context._internal.knowledge import KnowledgeStore
 from orbiter.context._internal.modes import Processor, mode_registry
 from orbiter.context._internal.recall import passages
 from orbiter.context._internal.run_record import RunRecord
 from orbiter.context._internal.seams import Clock, Memory, Summarizing
 from orbiter.context._internal.services import Services, service
+from orbiter.context._internal.windows import budget_of
 from orbiter.context.checkpoint import Checkpoint, CheckpointStore, MemoryCheckpointStore
 from orbiter.context.config import ContextConfig
 from orbiter.context.errors import ContextError
@@ -186,12 +188,20 @@ class Context:
         self, *, agent_name: str, input: str, history: list[Message], provider: Summarizing | None
     ) -> list[Message]:
         """Begin a run; return the history the model is to see. Called by the run loop."""
-        self.run = self._runs[agent_name] = RunRecord(agent_name, input, history)
+        self.run = self._runs[agent_name] = RunRecord(
+            agent_name,
+            input,
+            history,
+            provider=provider,
+            budget=budget_of(self.config, provider),
+            before=self._runs.get(agent_name),
+        )
         self.history = self.run.history
         self.origin_user_input = self.origin_user_input or input
-        if self.config.mode == "pilot" or len(history) < self.config.history_rounds:
+        self.run.shown.next_run(Fitted(history))
+        if self.config.mode == "pilot" or len(history) < limits(self.config)[0]:
             return history
-        return await fit(
+        fitted = await fit(
             history,
             input,
             self.ledgers,
@@ -202,6 +212,8 @@ class Context:
             recall=lambda document, rounds: passages(self.archive, document, rounds, input),
             record=lambda usage: self.record_step(f"{agent_name}/summary", usage),
         )
+        self.run.shown.next_run(fitted)
+        return fitted.messages
 
     async def process(self, event: str, payload: dict[str, Any]) -> None:
         """Run the processors of an event. Called by the run loop."""
@@ -210,12 +222,13 @@ class Context:
     def record_step(self, agent_name: str, usage: Usage) -> None:
         """Note the tokens of one model call. Called by the run loop."""
         self.tracker.record(agent_name, usage.input_tokens, usage.output_tokens)
+        run = self._runs.get(agent_name)
+        if run is not None:
+            run.meter.heard(usage.input_tokens)
 
     async def finish_run(self, *, agent_name: str, messages: list[Message], output: Any) -> None:
         """End a run: remember it, save an automatic checkpoint. Called by the run loop."""
-        run = self.turn_to(agent_name)
-        run.active = False
-        self.history = [*run.history, *messages]
+        self._end_run(self.turn_to(agent_name), messages)
         self.task_output = (
             output.model_dump_json() if isinstance(output, BaseModel) else str(output)
         )
@@ -223,3 +236,16 @@ class Context:
             await self.memory.remember(messages, agent_name=agent_name)
         if self.config.mode != "pilot":
             await save_automatic(self)
+
+    async def fail_run(self, *, agent_name: str, messages: list[Message]) -> None:
+        """End a run that failed: save an automatic checkpoint. Called by the run loop."""
+        run = self.turn_to(agent_name)
+        if run.agent_name != agent_name or not run.active:
+            return
+        self._end_run(run, messages)
+        if self.config.mode != "pilot":
+            await save_automatic(self)
+
+    def _end_run(self, run: RunRecord, messages: list[Message]) -> None:
+        run.active = False
+        self.history = [*run.history, *messages]

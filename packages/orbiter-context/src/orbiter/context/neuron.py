@@ -10,11 +10,15 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from orbiter.context._internal.blocks import as_data
 from orbiter.context.context import Context
+from orbiter.context.workspace import ARTIFACT
 from orbiter.registry import Registry
 from orbiter.types import AssistantMessage, UserMessage
 
 DEFAULT_PRIORITY = 50
+# Of a request: the conversation has all of it.
+MOST_CHARS = 2_000
 
 
 class Neuron(ABC):
@@ -58,11 +62,11 @@ class TaskNeuron(Neuron):
         lines = ["## Task", f"Task ID: {ctx.task_id}"]
         origin = ctx.state.get("origin_user_input") or ctx.origin_user_input
         if origin:
-            lines.append(f"Original request: {origin}")
+            lines.append(f"Original request: {str(origin)[:MOST_CHARS]}")
         if self._current:
             task_input = ctx.state.get("task_input") or ctx.task_input
             if task_input and task_input != origin:
-                lines.append(f"Current input: {task_input}")
+                lines.append(f"Current input: {str(task_input)[:MOST_CHARS]}")
             task_output = ctx.state.get("task_output") or ctx.task_output
             if task_output:
                 lines.append(f"Output so far: {task_output}")
@@ -127,7 +131,13 @@ class KnowledgeNeuron(Neuron):
 
     async def _search(self, ctx: Context, query: str) -> str:
         found = await ctx.knowledge.search(query, top_k=self._top_k)
-        return _section("Knowledge", [f"[{chunk.source}] {chunk.content}" for chunk in found])
+        # what the conversation has in these words is not sent twice
+        texts = [
+            f"[{chunk.source}] {chunk.content}"
+            for chunk in found
+            if not ctx.run.shown.says(chunk.content)
+        ]
+        return _section("Knowledge", [as_data("\n".join(texts))] if texts else [])
 
 
 @neuron_registry.register("workspace")
@@ -136,11 +146,24 @@ class WorkspaceNeuron(Neuron):
 
     priority = 30
 
+    def __init__(self, artifacts: bool = True) -> None:
+        """Choose what is shown.
+
+        Args:
+            artifacts: Also show what large texts were stored as. The conversation has those names
+                where the texts were; without them here the prompt stays the same from step to
+                step, so that providers can cache it.
+        """
+        self._artifacts = artifacts
+
     async def format(self, ctx: Context) -> str:
         """Return the listing."""
         if ctx.workspace.is_empty:
             return ""
-        return _section("Workspace files", _items(await ctx.workspace.list()))
+        names = await ctx.workspace.list()
+        if not self._artifacts:
+            names = [name for name in names if not name.startswith(ARTIFACT)]
+        return _section("Workspace files", _items(names))
 
 
 @neuron_registry.register("skills")
@@ -165,7 +188,8 @@ class FactsNeuron(Neuron):
         lines = _items(ctx.state.get("facts"))
         if ctx.memory is not None:
             recalled = await ctx.run.once("facts", lambda: _recalled(ctx))
-            lines += [recalled] if recalled else []
+            # a memory that the agent has too has said it already
+            lines += [as_data(recalled)] if recalled and recalled not in ctx.run.prompt else []
         return _section("Facts", lines)
 
 

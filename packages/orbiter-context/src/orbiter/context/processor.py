@@ -6,15 +6,19 @@ hands it. What the modes do by themselves is done by the processors at the end o
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Literal, get_args
 
-from orbiter.context._internal.compactor import compacted
+from orbiter.context._internal.budget import compact
+from orbiter.context._internal.compactor import MOST_RESULTS, shorten_old_results
 from orbiter.context._internal.entities import entities_in
 from orbiter.context._internal.modes import Processor, mode_registry
+from orbiter.context._internal.steps_left import stand_in
 from orbiter.context.config import ContextConfig, Mode
 from orbiter.context.context import Context
 from orbiter.context.errors import ContextError
 from orbiter.context.prompt_builder import PromptBuilder
+from orbiter.context.tokens import message_tokens
 
 ProcessorEvent = Literal["pre_llm_call", "post_llm_call", "pre_tool_call", "post_tool_call"]
 EVENTS: tuple[ProcessorEvent, ...] = get_args(ProcessorEvent)
@@ -76,7 +80,7 @@ class PromptAugmenter(ContextProcessor):
 
     async def process(self, ctx: Context, payload: dict[str, Any]) -> None:
         """Replace the system prompt."""
-        ctx.turn_to(payload["agent_name"])
+        ctx.turn_to(payload["agent_name"]).prompt = payload["system_prompt"]
         if self._builder is None:
             self._builder = _builder_of(ctx)
         added = await self._builder.build()
@@ -102,16 +106,40 @@ class ToolResultOffloader(ContextProcessor):
 
 
 class ResultShortener(ContextProcessor):
-    """Shortens tool results the model has had before its eyes for long; they stay in full."""
+    """Keeps what is sent within the budget; the conversation itself stays as it was.
+
+    In `navigator` mode tool results that the model has had before its eyes for long are shortened
+    even before.
+    """
 
     event = "pre_llm_call"
 
     async def process(self, ctx: Context, payload: dict[str, Any]) -> None:
-        """Replace the messages when some were shortened."""
-        shown = ctx.turn_to(payload["agent_name"]).shown
-        payload["messages"] = await compacted(
-            shown, payload["messages"], lambda text: offload(ctx, text, ctx.token_counter(text))
-        )
+        """Replace the messages when there is less to show than there is."""
+        run = ctx.turn_to(payload["agent_name"])
+        shown, count, prompt = run.shown, ctx.token_counter, payload["system_prompt"]
+
+        size = partial(message_tokens, count=count)
+
+        async def store(text: str) -> str:
+            return await offload(ctx, text, count(text))
+
+        shown.read(payload["messages"], size)
+        if ctx.config.mode == "navigator" and len(shown.large) > MOST_RESULTS:
+            await shorten_old_results(shown, store, size)
+        room = run.room(prompt, count)
+        if shown.tokens > room.limit:
+            await compact(
+                shown,
+                room,
+                input=run.input,
+                store=store,
+                summarize=lambda left: stand_in(ctx, run, left),
+                size=size,
+            )
+        run.meter.estimate = run.system_tokens + shown.tokens
+        if shown.changed:
+            payload["messages"] = shown.messages[:]
 
 
 class EntityNoter(ContextProcessor):
@@ -145,7 +173,10 @@ AUTOMATIC: dict[str, tuple[str, ...]] = {
     "copilot": ("task", "todo", "workspace"),
     "navigator": ("task", "todo", "workspace", "facts", "entities"),
 }
-OPTIONS: dict[str, dict[str, Any]] = {"task": {"current": False}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "task": {"current": False},
+    "workspace": {"artifacts": False},
+}
 
 
 def _builder_of(ctx: Context) -> PromptBuilder:
@@ -168,8 +199,8 @@ def processors_of(config: ContextConfig) -> list[ContextProcessor]:
     if config.mode == "pilot":
         return [*augmenter]
     if config.mode == "copilot":
-        return [*augmenter, ToolResultOffloader()]
-    return [ResultShortener(), *augmenter, ToolResultOffloader(), EntityNoter()]
+        return [*augmenter, ResultShortener(), ToolResultOffloader()]
+    return [*augmenter, ResultShortener(), ToolResultOffloader(), EntityNoter()]
 
 
 for _mode in get_args(Mode):

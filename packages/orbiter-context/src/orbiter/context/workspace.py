@@ -15,6 +15,7 @@ from orbiter.context.errors import ArtifactNotFoundError, ContextError
 
 # Tools may return text with halves of surrogate pairs; it is written and read as it is.
 SURROGATES = "surrogatepass"
+ARTIFACT = "artifact-"
 
 
 class Workspace:
@@ -66,7 +67,7 @@ class Workspace:
     async def write_artifact(self, content: str) -> str:
         """Write a text under a name made of its content; return that name."""
         digest = blake2b(content.encode("utf-8", SURROGATES), digest_size=6).hexdigest()
-        name = f"artifact-{digest}"
+        name = f"{ARTIFACT}{digest}"
         await self.write(name, content)
         return name
 

@@ -1,6 +1,7 @@
 """The loop around the steps: an agent runs until it has an answer, hands off, or meets a limit."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ from orbiter.hooks import HookPoint
 from orbiter.observer import Observer
 from orbiter.tool import Tool
 from orbiter.types import AssistantMessage, Message, StopReason, UserMessage
+
+logger = logging.getLogger("orbiter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ async def run_agent(
             else:
                 reason = await _observed_turn(turn.observer, turn, shown, fresh, steps)
         except BaseException as error:
+            if not turn.finished and isinstance(error, (Exception, asyncio.CancelledError)):
+                await _keep_what_there_is(turn)
             if HookPoint.ERROR in agent.hooks:
                 await agent.hooks.run(turn.event(HookPoint.ERROR, error=error))
             raise
@@ -109,8 +114,20 @@ async def _begin(turn: Turn, history: list[Message], fresh: list[Message]) -> No
         await turn.hooks.run(turn.event(HookPoint.START))
 
 
+async def _keep_what_there_is(turn: Turn) -> None:
+    """Tell the context of a run that failed; what it makes of that changes nothing of the error."""
+    fail_run = getattr(turn.agent.context, "fail_run", None)
+    if fail_run is None:
+        return
+    try:
+        await fail_run(agent_name=turn.agent.name, messages=turn.log[turn.start :])
+    except Exception as error:
+        logger.warning("The context of agent '%s' kept nothing: %s", turn.agent.name, error)
+
+
 async def _finish(turn: Turn) -> None:
     agent = turn.agent
+    turn.finished = True
     if agent.context is not None:
         await agent.context.finish_run(
             agent_name=agent.name, messages=turn.log[turn.start :], output=turn.output

@@ -28,12 +28,14 @@ class Turn:
         target: The agent to hand off to.
         settings: What agent and run say of its calls, besides the agent's temperature and tokens.
         once: What a context says of the next call.
+        finished: Whether context and memory are told of its end.
         cut: Why the last reply is not whole, if it is not.
     """
 
     __slots__ = (
-        "agent", "cut", "done", "hooks", "input", "log", "misfits", "observer", "once", "output",
-        "plan", "provider", "run", "settings", "start", "state", "suffix", "target", "view",
+        "agent", "cut", "done", "finished", "hooks", "input", "log", "misfits", "observer", "once",
+        "output", "plan", "provider", "run", "settings", "start", "state", "suffix", "target",
+        "view",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +57,7 @@ class Turn:
         self.done = False
         self.output: Any = ""
         self.target: Agent | None = None
+        self.finished = False
         self.cut: StopReason | None = None
         self.once: ModelSettings | None = None
         self.settings = state.settings

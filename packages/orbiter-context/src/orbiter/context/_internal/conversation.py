@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from copy import copy
 from hashlib import blake2b
 
+from orbiter.context._internal.blocks import Fitted, summary_block, with_block
 from orbiter.context._internal.seams import Summarizing
 from orbiter.context._internal.summarizer import (
     MAX_GIST_CHARS,
@@ -107,7 +108,9 @@ def split_rounds(messages: list[Message]) -> list[Round]:
     return rounds
 
 
-def window(history: list[Message], input: str, limit: int) -> tuple[list[Round], list[Round]]:
+def window(
+    history: list[Message], input: str, limit: int, batch: int = 1
+) -> tuple[list[Round], list[Round]]:
     """Decide which rounds the model sees.
 
     Args:
@@ -115,6 +118,7 @@ def window(history: list[Message], input: str, limit: int) -> tuple[list[Round],
             running round.
         input: What the running turn was started with.
         limit: How many rounds are shown at most, the running one included.
+        batch: How many leave at a time.
 
     Returns:
         The rounds that are left out, and those that are shown.
@@ -127,26 +131,19 @@ def window(history: list[Message], input: str, limit: int) -> tuple[list[Round],
     keep = limit if begun else limit - 1
     if len(rounds) <= keep:
         return [], rounds
-    return rounds[: len(rounds) - keep], rounds[len(rounds) - keep :]
+    leave = min(-(-(len(rounds) - keep) // batch) * batch, len(rounds) - begun)
+    return rounds[:leave], rounds[leave:]
 
 
-def with_summary(shown: list[Round], summary: str, passages: list[str]) -> list[Message]:
-    """Return the shown rounds with what stands for the others in front of them.
+def limits(config: ContextConfig) -> tuple[int, int]:
+    """Return how many rounds are shown at most, and how many leave at a time.
 
-    It becomes part of the first user message: a message of its own would make two in a row of the
-    user's, which some models refuse.
+    A summary that is due before the window is full makes room for half as many rounds as make it
+    due, so that not every further one needs another.
     """
-    messages = [message for round_ in shown for message in round_]
-    if not summary:
-        return messages
-    block = f"<conversation_summary>\n{summary}\n</conversation_summary>"
-    if passages:
-        quoted = "\n\n".join(passages)
-        block += f"\n<earlier_passages>\n{quoted}\n</earlier_passages>"
-    if messages and isinstance(messages[0], UserMessage):
-        first = UserMessage(content=f"{block}\n\n{messages[0].content}")
-        return [first, *messages[1:]]
-    return [UserMessage(content=block), *messages]
+    if config.summary_threshold < config.history_rounds:
+        return config.summary_threshold, max(1, config.summary_threshold // 2)
+    return config.history_rounds, 1
 
 
 def fingerprint(round_: Round) -> str:
@@ -169,7 +166,7 @@ async def fit(
     file: File,
     recall: Recall,
     record: Callable[[Usage], None],
-) -> list[Message]:
+) -> Fitted:
     """Return the conversation as the model is to see it.
 
     Args:
@@ -184,11 +181,11 @@ async def fit(
         record: Notes what a summary took.
 
     Returns:
-        The same list when all of it fits.
+        What fits; the same list when all of it does.
     """
-    left, shown = window(history, input, config.history_rounds)
+    left, shown = window(history, input, *limits(config))
     if not left:
-        return history
+        return Fitted(history)
     ledger = ledgers.get(agent_name)
     if ledger is None or not ledger.knows(left + shown):
         ledger = ledgers[agent_name] = Ledger(ledger.number + 1 if ledger else 1)
@@ -200,11 +197,13 @@ async def fit(
     if leaving:
         await file(document, [transcript(round_) + "\n" for round_ in leaving])
     if len(left) + config.history_rounds <= config.summary_threshold:
-        return [message for round_ in shown for message in round_]
+        return with_block([message for round_ in shown for message in round_], "")
     if ledger.summary_due(config):
         for usage in await ledger.summarize(provider):
             record(usage)
-    return with_summary(shown, ledger.text(), await recall(document, ledger.left))
+    passages = await recall(document, ledger.left)
+    messages = [message for round_ in shown for message in round_]
+    return with_block(messages, summary_block(ledger.text(), passages))
 
 
 def document_name(agent_name: str, number: int) -> str:
