@@ -5,7 +5,7 @@ request that the real API would refuse is refused here with status 400.
 """
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,6 +70,8 @@ class WireServer:
         self.answers: list[Answer | Refusal] = []
         self.received: list[Received] = []
         self.url = ""
+        self.minds: Callable[[dict[str, Any]], None] | None = None
+        """What this server refuses besides, by an AssertionError."""
         self._runner: web.AppRunner | None = None
 
     @asynccontextmanager
@@ -112,6 +114,8 @@ class WireServer:
         identity = {"x-request-id": f"req_{number}", "request-id": f"req_{number}"}
         try:
             check(body)
+            if self.minds is not None:
+                self.minds(body)
         except AssertionError as problem:
             return _error(Refusal(400, str(problem)), identity)
         answer = self.answers.pop(0)
@@ -161,6 +165,10 @@ def _openai_calls(answer: Answer) -> list[dict[str, Any]]:
     ]
 
 
+def _thought(text: str) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": [{"type": "text", "text": text}]}
+
+
 def _openai_finish(answer: Answer) -> str:
     return answer.finish or ("tool_calls" if answer.calls else "stop")
 
@@ -169,7 +177,9 @@ def openai_whole(answer: Answer, body: dict[str, Any]) -> dict[str, Any]:
     """Write the answer as a chat completion."""
     message: dict[str, Any] = {"role": "assistant", "content": answer.text or None}
     message["refusal"] = answer.refusal or None
-    if answer.thinking:
+    if answer.thinking and answer.thinking_field == "content":
+        message["content"] = [_thought(answer.thinking), {"type": "text", "text": answer.text}]
+    elif answer.thinking:
         message[answer.thinking_field] = answer.thinking
     if answer.calls:
         message["tool_calls"] = _openai_calls(answer)
@@ -199,7 +209,8 @@ def openai_events(answer: Answer, body: dict[str, Any]) -> Iterator[str]:
 
     yield chunk({"role": "assistant", "content": ""})
     for piece in _pieces(answer.thinking):
-        yield chunk({answer.thinking_field: piece})
+        apart = answer.thinking_field != "content"
+        yield chunk({answer.thinking_field: piece if apart else [_thought(piece)]})
     for piece in _pieces(answer.text):
         yield chunk({"content": piece})
     for piece in _pieces(answer.refusal):

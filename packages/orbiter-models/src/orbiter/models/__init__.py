@@ -2,8 +2,10 @@
 
 from orbiter.models import anthropic, openai  # noqa: F401 - they enter themselves as providers
 from orbiter.models._internal.guard import ModelCallForbiddenError, forbid_real_calls
+from orbiter.models._internal.server import ModelServer
 from orbiter.models.provider import ModelProvider, get_provider, model_registry
 from orbiter.models.scripted import ModelRequest, ScriptedModel, call
+from orbiter.models.servers import register_server
 from orbiter.models.types import (
     FinishReason,
     ModelError,
@@ -19,6 +21,7 @@ __all__ = [
     "ModelProvider",
     "ModelRequest",
     "ModelResponse",
+    "ModelServer",
     "ScriptedModel",
     "StreamChunk",
     "ToolCallDelta",
@@ -26,4 +29,5 @@ __all__ = [
     "forbid_real_calls",
     "get_provider",
     "model_registry",
+    "register_server",
 ]

@@ -42,6 +42,7 @@ class AnthropicProvider(ModelProvider):
         self.model = config.model_name
         self._client = SdkClient(
             config,
+            sdk="anthropic",
             client_class="AsyncAnthropic",
             key_variables={
                 "ANTHROPIC_API_KEY": "api_key",

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from orbiter.config import ModelConfig, parse_model_string
 from orbiter.models.types import ModelResponse, StreamChunk, ToolCallDelta
@@ -21,8 +21,8 @@ class ModelProvider(ABC):
         model: The model's name.
     """
 
-    structured_output: ClassVar[bool] = False
-    settings: ClassVar[bool] = False
+    structured_output: bool = False
+    settings: bool = False
     model: str = ""
 
     @abstractmethod

@@ -8,15 +8,14 @@ import asyncio
 import importlib
 import os
 import random
-import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from orbiter.config import ModelConfig, ModelSettings
+from orbiter.models._internal.address import is_http, shown, without_user
 from orbiter.models._internal.guard import check_allowed
 from orbiter.models._internal.retry import is_worth_retrying, pause
 from orbiter.models.types import ModelError
@@ -39,18 +38,23 @@ class SdkClient:
     """
 
     def __init__(
-        self, config: ModelConfig, *, client_class: str, key_variables: Mapping[str, str],
-        url_variable: str, public_url: str, clock: Clock,
+        self, config: ModelConfig, *, sdk: str, client_class: str, key_variables: Mapping[str, str],
+        url_variable: str, public_url: str, clock: Clock, default_url: str | None = None,
+        needs_key: bool = True, account: bool = True,
     ) -> None:  # fmt: skip
         """Check the settings; nothing is imported or sent.
 
         Args:
             config: Model, key, address and limits.
-            client_class: Name of the async client in the SDK, which is named as the provider.
+            sdk: The SDK's module, which is also the name of the extra that installs it.
+            client_class: Name of the async client in it.
             key_variables: Environment variables that may hold the key, and what the SDK calls it.
             url_variable: Environment variable that may hold the address.
             public_url: The vendor's own address, as an example.
             clock: Time and chance.
+            default_url: Where to ask when nobody says; None leaves it to the SDK.
+            needs_key: Whether that server refuses to answer without a key.
+            account: Whether it may be told what the SDK finds of its own vendor in the environment.
 
         Raises:
             ModelError: There is no key, and no address of a server that might need none; or the
@@ -58,8 +62,10 @@ class SdkClient:
         """
         self.config = config
         self.clock = clock
-        self.base_url = config.base_url or os.environ.get(url_variable) or None
-        self._client_class = client_class
+        given_url = config.base_url or os.environ.get(url_variable) or None
+        self.base_url = given_url or default_url
+        self._module, self._client_class = sdk, client_class
+        self._account = account
         self._sdk: Any = None
         self._open: dict[asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[None, None]]] = {}
         given = {"api_key": config.api_key or ""}
@@ -68,11 +74,11 @@ class SdkClient:
         self._key = next(keys, None)
         self._key_variable = next(iter(key_variables))
         self._url_from = "base_url" if config.base_url else url_variable
-        if self.base_url is not None and not _is_http(self.base_url):
-            # of what is no URL, whatever might be a user and a password
-            shown = re.sub(r"(?is)^(\w+://)?(?:.*@)?([^?#]*).*$", r"\1\2", self.base_url)
-            raise self.error(f"{self._url_from} is {shown!r}: set it to a URL such as {public_url}")
-        if self._key is None and self.base_url is None:
+        if given_url is not None and not is_http(given_url):
+            raise self.error(
+                f"{self._url_from} is {shown(given_url)!r}: set it to a URL such as {public_url}"
+            )
+        if self._key is None and given_url is None and needs_key:
             raise self.error(f"no API key: set {self._key_variable} or give api_key=")
 
     def error(
@@ -142,7 +148,7 @@ class SdkClient:
 
     def _with(self, client: Any, http_client: Any) -> Any:
         try:
-            return client.copy(http_client=http_client)
+            return self._addressed(client.copy(http_client=http_client))
         except TypeError as error:
             raise self.error(f"the setting 'http_client' does not fit the SDK: {error}") from error
 
@@ -171,18 +177,25 @@ class SdkClient:
 
     def _make(self) -> Any:
         try:
-            self._sdk = importlib.import_module(self.config.provider)
+            self._sdk = importlib.import_module(self._module)
         except ModuleNotFoundError as error:
             raise self.error(
-                f"the {self.config.provider} SDK is not installed: install "
-                f"orbiter-models[{self.config.provider}]"
+                f"the {self._module} SDK is not installed: install orbiter-models[{self._module}]"
             ) from error
-        return getattr(self._sdk, self._client_class)(
+        client = getattr(self._sdk, self._client_class)(
             **self._key or {"api_key": "none"},
             base_url=self.base_url,
             timeout=self.config.timeout,
             max_retries=0,
         )
+        return self._addressed(client)
+
+    def _addressed(self, client: Any) -> Any:
+        """Take from a client what is meant for the SDK's own vendor, if another one is asked."""
+        if not self._account:
+            client.organization = client.project = None
+            client._custom_headers = {}
+        return client
 
     def _translate(self, failure: Any) -> ModelError:
         status = getattr(failure, "status_code", None)
@@ -197,27 +210,10 @@ class SdkClient:
         """What to look at when there was no answer, or one that no model would give."""
         told = ""
         if self.base_url is not None and status in (None, 401, 403, 404, 405):
-            told = f"; asked at {_without_user(self.base_url)} ({self._url_from})"
+            told = f"; asked at {without_user(self.base_url)} ({self._url_from})"
         if status == 401 and self._key is None:
             told += f"; {self._key_variable} is not set"
         return told
-
-
-def _without_user(url: str) -> str:
-    """A URL without a password that may be in it, nor anything behind its path."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}"
-
-
-def _is_http(url: str) -> bool:
-    """Whether a request can be sent there."""
-    try:
-        parts = urlsplit(url)
-        there = parts.hostname and (parts.port is None or parts.port > 0)
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(there) and not re.search(r"\s", url)
 
 
 def _header(failure: Any, name: str) -> str | None:
