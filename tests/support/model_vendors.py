@@ -9,7 +9,7 @@ from support.vendor_types import check_request
 
 from orbiter.config import ModelConfig
 from orbiter.models import ModelProvider, forbid_real_calls
-from orbiter.models._internal.sdk import Clock
+from orbiter.models._internal.clock import Clock
 from orbiter.models.anthropic import AnthropicProvider
 from orbiter.models.openai import OpenAIProvider
 

@@ -35,6 +35,8 @@ class Answer:
     breaks_off: bool = False
     ends_early: str = ""
     refusal: str = ""
+    error: str = ""
+    """The type of an error that a stream tells where its text would begin."""
     thinking: str = ""
     blocks: tuple[dict[str, Any], ...] = ()
     thinking_field: str = "reasoning_content"
@@ -208,6 +210,10 @@ def openai_events(answer: Answer, body: dict[str, Any]) -> Iterator[str]:
         return f"data: {json.dumps({**base, 'choices': [choice], 'usage': None})}\n\n"
 
     yield chunk({"role": "assistant", "content": ""})
+    if answer.error:
+        failure = {"error": {"type": answer.error, "message": "not now"}}
+        yield f"data: {json.dumps(failure)}\n\n"
+        return
     for piece in _pieces(answer.thinking):
         apart = answer.thinking_field != "content"
         yield chunk({answer.thinking_field: piece if apart else [_thought(piece)]})
@@ -279,6 +285,9 @@ def anthropic_events(answer: Answer, body: dict[str, Any]) -> Iterator[str]:
     start = {**message, "content": [], "stop_reason": None}
     start["usage"] = {**message["usage"], "output_tokens": 1}
     yield event("message_start", message=start)
+    if answer.error:
+        yield event("error", error={"type": answer.error, "message": "not now"})
+        return
     for index, block in enumerate(blocks):
         if block["type"] == "text":
             empty: dict[str, Any] = {"type": "text", "text": ""}

@@ -3,6 +3,7 @@
 from orbiter.models import anthropic, openai  # noqa: F401 - they enter themselves as providers
 from orbiter.models._internal.guard import ModelCallForbiddenError, forbid_real_calls
 from orbiter.models._internal.server import ModelServer
+from orbiter.models.fallback import FallbackError, FallbackModel
 from orbiter.models.provider import ModelProvider, get_provider, model_registry
 from orbiter.models.scripted import ModelRequest, ScriptedModel, call
 from orbiter.models.servers import register_server
@@ -15,6 +16,8 @@ from orbiter.models.types import (
 )
 
 __all__ = [
+    "FallbackError",
+    "FallbackModel",
     "FinishReason",
     "ModelCallForbiddenError",
     "ModelError",

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from orbiter.config import ModelConfig, ModelSettings
+from orbiter.models._internal.clock import Clock
 from orbiter.models._internal.openai_messages import Thoughts, to_wire
 from orbiter.models._internal.openai_wire import (
     add_settings,
@@ -12,7 +13,7 @@ from orbiter.models._internal.openai_wire import (
     text_in,
     usage_of,
 )
-from orbiter.models._internal.sdk import Clock, SdkClient
+from orbiter.models._internal.sdk import SdkClient
 from orbiter.models._internal.server import COMPATIBLE, OPENAI, ModelServer
 from orbiter.models._internal.settings import add_options, refusal, sampling
 from orbiter.models.provider import ModelProvider, model_registry
@@ -92,6 +93,7 @@ class OpenAIProvider(ModelProvider):
         return ModelResponse(
             id=answer.id or "",
             model=answer.model or self.model,
+            provider=self._client.config.provider,
             content=content,
             tool_calls=[
                 ToolCall(
@@ -124,6 +126,7 @@ class OpenAIProvider(ModelProvider):
             lambda client: client.chat.completions.create(**request), settings
         )
         ended = False
+        model = self.model
         refusal = content = ""
         calls: set[int] = set()
         thoughts = Thoughts()
@@ -135,11 +138,14 @@ class OpenAIProvider(ModelProvider):
                 content += chunk.delta
                 calls.update(piece.index for piece in chunk.tool_call_deltas)
                 ended = ended or chunk.finish_reason is not None
+                model = event.model or model
                 yield chunk
-        if parts := thoughts.parts(content, len(calls)):
-            yield StreamChunk(parts=parts)
-        if not ended:
-            yield StreamChunk(finish_reason="incomplete")
+        yield StreamChunk(
+            parts=thoughts.parts(content, len(calls)),
+            finish_reason=None if ended else "incomplete",
+            model=model,
+            provider=self._client.config.provider,
+        )
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -73,6 +73,8 @@ class ModelProvider(ABC):
             usage=response.usage,
             thinking=response.reasoning_content,
             parts=response.parts,
+            model=response.model,
+            provider=response.provider,
         )
 
     async def aclose(self) -> None:  # noqa: B027

@@ -7,27 +7,25 @@ are imported at the first call; their own retries are off, because ours are the 
 import asyncio
 import importlib
 import os
-import random
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from orbiter.config import ModelConfig, ModelSettings
 from orbiter.models._internal.address import is_http, shown, without_user
+from orbiter.models._internal.clock import Clock
 from orbiter.models._internal.guard import check_allowed
-from orbiter.models._internal.retry import is_worth_retrying, pause
+from orbiter.models._internal.retry import is_worth_retrying, pause, seconds
 from orbiter.models.types import ModelError
 
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """Time and chance, replaceable in tests."""
-
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    now: Callable[[], float] = time.time
-    chance: Callable[[], float] = random.random
+# what the vendors call their errors, and the status that each has outside of a stream
+_NAMED: dict[str, int | None] = {
+    "invalid_request_error": 400,
+    "overloaded_error": 529,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+}
 
 
 class SdkClient:
@@ -82,7 +80,13 @@ class SdkClient:
             raise self.error(f"no API key: set {self._key_variable} or give api_key=")
 
     def error(
-        self, message: str, *, status: int | None = None, request_id: str | None = None
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        request_id: str | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
     ) -> ModelError:
         """Build an error that names model and provider."""
         return ModelError(
@@ -91,6 +95,8 @@ class SdkClient:
             provider=self.config.provider,
             status=status,
             request_id=request_id,
+            retryable=retryable,
+            retry_after=retry_after,
         )
 
     async def send(
@@ -116,7 +122,7 @@ class SdkClient:
                 return await call(client)
             except self._sdk.APIError as failure:
                 error = self._translate(failure)
-                if attempt > self.config.max_retries or not is_worth_retrying(error.status):
+                if attempt > self.config.max_retries or not error.retryable:
                     raise error from failure
                 wait = pause(
                     attempt,
@@ -198,13 +204,20 @@ class SdkClient:
         return client
 
     def _translate(self, failure: Any) -> ModelError:
-        status = getattr(failure, "status_code", None)
+        status = _status(failure)
         request_id = getattr(failure, "request_id", None)
         said = f"{self.config.provider} answered {status}" if status else self.config.provider
         asked = f" (request {request_id})" if request_id else ""
         text = str(failure).rstrip(".") if status is None else str(failure)
         text = f"{said}: {text}{asked}{self._step(status)}"
-        return self.error(text, status=status, request_id=request_id)
+        asked_for = seconds(_header(failure, "retry-after"), self.clock.now())
+        return self.error(
+            text,
+            status=status,
+            request_id=request_id,
+            retryable=is_worth_retrying(status),
+            retry_after=asked_for,
+        )
 
     def _step(self, status: int | None) -> str:
         """What to look at when there was no answer, or one that no model would give."""
@@ -214,6 +227,16 @@ class SdkClient:
         if status == 401 and self._key is None:
             told += f"; {self._key_variable} is not set"
         return told
+
+
+def _status(failure: Any) -> int | None:
+    """The status of a failure; one that a stream tells in its middle has a name instead."""
+    status: int | None = getattr(failure, "status_code", None)
+    body = getattr(failure, "body", None)
+    if status not in (None, 200) or not isinstance(body, dict):
+        return status
+    error = body["error"] if isinstance(body.get("error"), dict) else body
+    return _NAMED.get(str(error.get("type")), status)
 
 
 def _header(failure: Any, name: str) -> str | None:
