@@ -4,6 +4,8 @@ from orbiter.models import anthropic, openai  # noqa: F401 - they enter themselv
 from orbiter.models._internal.guard import ModelCallForbiddenError, forbid_real_calls
 from orbiter.models._internal.server import ModelServer
 from orbiter.models.fallback import FallbackError, FallbackModel
+from orbiter.models.limited import LimitedModel, limit_model
+from orbiter.models.limits import ModelLimits
 from orbiter.models.provider import ModelProvider, get_provider, model_registry
 from orbiter.models.scripted import ModelRequest, ScriptedModel, call
 from orbiter.models.servers import register_server
@@ -19,8 +21,10 @@ __all__ = [
     "FallbackError",
     "FallbackModel",
     "FinishReason",
+    "LimitedModel",
     "ModelCallForbiddenError",
     "ModelError",
+    "ModelLimits",
     "ModelProvider",
     "ModelRequest",
     "ModelResponse",
@@ -31,6 +35,7 @@ __all__ = [
     "call",
     "forbid_real_calls",
     "get_provider",
+    "limit_model",
     "model_registry",
     "register_server",
 ]

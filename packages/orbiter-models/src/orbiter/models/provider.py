@@ -85,6 +85,10 @@ ProviderFactory = Callable[[ModelConfig], ModelProvider]
 # openai and anthropic, which stand on this module, enter themselves when the package is loaded
 model_registry: Registry[ProviderFactory] = Registry("model provider")
 
+Limited = Callable[[ModelConfig, ProviderFactory], ModelProvider]
+# what `limit_model` puts before a model, by its whole name
+limit_registry: Registry[Limited] = Registry("limits of a model")
+
 
 def get_provider(
     model: str,
@@ -116,4 +120,8 @@ def get_provider(
         "timeout": timeout,
     }
     given = {key: value for key, value in settings.items() if value is not None}
-    return factory(ModelConfig(provider=provider, model_name=name, **given))
+    config = ModelConfig(provider=provider, model_name=name, **given)
+    whole = f"{provider}:{name}"
+    if whole in limit_registry:
+        return limit_registry.get(whole)(config, factory)
+    return factory(config)
