@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
+from support.google_wire import check_google, google_events, google_whole
 from support.wire_checks import check_anthropic, check_openai, signature
 
 
@@ -82,6 +83,7 @@ class WireServer:
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self._openai)
         app.router.add_post("/v1/messages", self._anthropic)
+        app.router.add_post("/v1/models/{model}:{verb}", self._google)
         runner = self._runner = web.AppRunner(app, shutdown_timeout=1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", port)
@@ -105,12 +107,15 @@ class WireServer:
     async def _anthropic(self, request: web.Request) -> web.StreamResponse:
         return await self._answer(request, check_anthropic, anthropic_whole, anthropic_events)
 
+    async def _google(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer(request, check_google, google_whole, google_events)
+
     async def _answer(
         self, request: web.Request, check: Any, whole: Any, events: Any
     ) -> web.StreamResponse:
         body = await request.json()
         self.received.append(
-            Received(request.path, {k.lower(): v for k, v in request.headers.items()}, body)
+            Received(request.path, {k.lower(): v for k, v in request.headers.items()}, dict(body))
         )
         number = len(self.received)
         identity = {"x-request-id": f"req_{number}", "request-id": f"req_{number}"}
@@ -123,7 +128,9 @@ class WireServer:
         answer = self.answers.pop(0)
         if isinstance(answer, Refusal):
             return _error(answer, identity)
-        if not body.get("stream"):
+        streamed = request.match_info.get("verb", "").startswith("stream")
+        body.setdefault("model", request.match_info.get("model"))
+        if not (body.get("stream") or streamed):
             return web.json_response(whole(answer, body), headers=identity)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **identity})
         await response.prepare(request)

@@ -14,18 +14,10 @@ from typing import Any
 from orbiter.config import ModelConfig, ModelSettings
 from orbiter.models._internal.address import is_http, shown, without_user
 from orbiter.models._internal.clock import Clock
+from orbiter.models._internal.failures import header, is_transport, status_of
 from orbiter.models._internal.guard import check_allowed
 from orbiter.models._internal.retry import is_worth_retrying, pause, seconds
 from orbiter.models.types import ModelError
-
-# what the vendors call their errors, and the status that each has outside of a stream
-_NAMED: dict[str, int | None] = {
-    "invalid_request_error": 400,
-    "overloaded_error": 529,
-    "rate_limit_error": 429,
-    "api_error": 500,
-    "timeout_error": 504,
-}
 
 
 class SdkClient:
@@ -120,13 +112,13 @@ class SdkClient:
             attempt += 1
             try:
                 return await call(client)
-            except self._sdk.APIError as failure:
+            except self._failures() as failure:
                 error = self._translate(failure)
                 if attempt > self.config.max_retries or not error.retryable:
                     raise error from failure
                 wait = pause(
                     attempt,
-                    _header(failure, "retry-after"),
+                    self._asked_for(failure),
                     now=self.clock.now(),
                     chance=self.clock.chance(),
                 )
@@ -142,7 +134,7 @@ class SdkClient:
                 yield stream
         except Exception as failure:
             # one of the SDKs lets the HTTP library's own error through when the connection is lost
-            if isinstance(failure, self._sdk.APIError) or _is_transport(failure):
+            if isinstance(failure, self._failures()) or is_transport(failure):
                 raise self._translate(failure) from failure
             raise
 
@@ -154,9 +146,10 @@ class SdkClient:
 
     def _with(self, client: Any, http_client: Any) -> Any:
         try:
-            return self._addressed(client.copy(http_client=http_client))
+            copied = client.copy(http_client=http_client)
         except TypeError as error:
             raise self.error(f"the setting 'http_client' does not fit the SDK: {error}") from error
+        return copied if self._account else _without_account(copied)
 
     async def _opened(self) -> Any:
         loop = asyncio.get_running_loop()
@@ -179,38 +172,42 @@ class SdkClient:
             yield
         finally:
             self._open.pop(loop, None)
-            await client.close()
+            await self._closed(client)
+
+    async def _closed(self, client: Any) -> None:
+        await client.close()
+
+    def _failures(self) -> tuple[type[Exception], ...]:
+        """The SDK's errors that are of the call and not of the program."""
+        return (self._sdk.APIError,)
+
+    def _import(self, module: str) -> Any:
+        try:
+            return importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            extra = module.partition(".")[0]
+            raise self.error(
+                f"the {extra} SDK is not installed: install orbiter-models[{extra}]"
+            ) from error
 
     def _make(self) -> Any:
-        try:
-            self._sdk = importlib.import_module(self._module)
-        except ModuleNotFoundError as error:
-            raise self.error(
-                f"the {self._module} SDK is not installed: install orbiter-models[{self._module}]"
-            ) from error
+        self._sdk = self._import(self._module)
         client = getattr(self._sdk, self._client_class)(
             **self._key or {"api_key": "none"},
             base_url=self.base_url,
             timeout=self.config.timeout,
             max_retries=0,
         )
-        return self._addressed(client)
-
-    def _addressed(self, client: Any) -> Any:
-        """Take from a client what is meant for the SDK's own vendor, if another one is asked."""
-        if not self._account:
-            client.organization = client.project = None
-            client._custom_headers = {}
-        return client
+        return client if self._account else _without_account(client)
 
     def _translate(self, failure: Any) -> ModelError:
-        status = _status(failure)
+        status = status_of(failure)
         request_id = getattr(failure, "request_id", None)
         said = f"{self.config.provider} answered {status}" if status else self.config.provider
         asked = f" (request {request_id})" if request_id else ""
         text = str(failure).rstrip(".") if status is None else str(failure)
-        text = f"{said}: {text}{asked}{self._step(status)}"
-        asked_for = seconds(_header(failure, "retry-after"), self.clock.now())
+        text = f"{said}: {text}{asked}{_next_step(self, status)}"
+        asked_for = seconds(self._asked_for(failure), self.clock.now())
         return self.error(
             text,
             status=status,
@@ -219,30 +216,23 @@ class SdkClient:
             retry_after=asked_for,
         )
 
-    def _step(self, status: int | None) -> str:
-        """What to look at when there was no answer, or one that no model would give."""
-        told = ""
-        if self.base_url is not None and status in (None, 401, 403, 404, 405):
-            told = f"; asked at {without_user(self.base_url)} ({self._url_from})"
-        if status == 401 and self._key is None:
-            told += f"; {self._key_variable} is not set"
-        return told
+    def _asked_for(self, failure: Any) -> str | None:
+        """How long the vendor wants to be left alone, as a `Retry-After` header says it."""
+        return header(failure, "retry-after")
 
 
-def _status(failure: Any) -> int | None:
-    """The status of a failure; one that a stream tells in its middle has a name instead."""
-    status: int | None = getattr(failure, "status_code", None)
-    body = getattr(failure, "body", None)
-    if status not in (None, 200) or not isinstance(body, dict):
-        return status
-    error = body["error"] if isinstance(body.get("error"), dict) else body
-    return _NAMED.get(str(error.get("type")), status)
+def _next_step(client: SdkClient, status: int | None) -> str:
+    """What to look at when there was no answer, or one that no model would give."""
+    told = ""
+    if client.base_url is not None and status in (None, 401, 403, 404, 405):
+        told = f"; asked at {without_user(client.base_url)} ({client._url_from})"
+    if status == 401 and client._key is None:
+        told += f"; {client._key_variable} is not set"
+    return told
 
 
-def _header(failure: Any, name: str) -> str | None:
-    response = getattr(failure, "response", None)
-    return None if response is None else response.headers.get(name)
-
-
-def _is_transport(failure: Exception) -> bool:
-    return type(failure).__module__.partition(".")[0] in ("httpx", "httpx2")
+def _without_account(client: Any) -> Any:
+    """Take from a client what the SDK has found of its own vendor in the environment."""
+    client.organization = client.project = None
+    client._custom_headers = {}
+    return client
