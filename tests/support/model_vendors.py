@@ -1,6 +1,7 @@
-"""Both vendors' real SDKs, talking to a local server that speaks their wire formats."""
+"""The vendors' real SDKs, talking to a local server that speaks their wire formats."""
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 import pytest
@@ -9,8 +10,9 @@ from support.vendor_types import check_request
 
 from orbiter.config import ModelConfig
 from orbiter.models import ModelProvider, forbid_real_calls
-from orbiter.models._internal.sdk import Clock
+from orbiter.models._internal.clock import Clock
 from orbiter.models.anthropic import AnthropicProvider
+from orbiter.models.google import GoogleProvider
 from orbiter.models.openai import OpenAIProvider
 
 
@@ -40,15 +42,18 @@ async def vendors(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[VendorFactor
 
     What they were sent has to fit the SDKs' own types.
     """
-    for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
+    for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
     forbid_real_calls(False)
     made: list[Vendor] = []
 
-    async with WireServer().running() as openai, WireServer().running() as anthropic:
+    kinds = {"openai": OpenAIProvider, "anthropic": AnthropicProvider, "google": GoogleProvider}
+
+    async with AsyncExitStack() as stack:
+        servers = {name: await stack.enter_async_context(WireServer().running()) for name in kinds}
 
         def make(name: str) -> Vendor:
-            server = openai if name == "openai" else anthropic
+            server = servers[name]
             pauses: list[float] = []
 
             async def sleep(seconds: float) -> None:
@@ -61,8 +66,7 @@ async def vendors(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[VendorFactor
                 api_key="sk-test",
                 base_url=f"{server.url}/v1" if name == "openai" else server.url,
             )
-            kind = OpenAIProvider if name == "openai" else AnthropicProvider
-            vendor = Vendor(name, server, kind(config, clock=clock), pauses)
+            vendor = Vendor(name, server, kinds[name](config, clock=clock), pauses)
             made.append(vendor)
             return vendor
 

@@ -5,12 +5,13 @@ request that the real API would refuse is refused here with status 400.
 """
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
+from support.google_wire import check_google, google_events, google_whole
 from support.wire_checks import check_anthropic, check_openai, signature
 
 
@@ -35,6 +36,8 @@ class Answer:
     breaks_off: bool = False
     ends_early: str = ""
     refusal: str = ""
+    error: str = ""
+    """The type of an error that a stream tells where its text would begin."""
     thinking: str = ""
     blocks: tuple[dict[str, Any], ...] = ()
     thinking_field: str = "reasoning_content"
@@ -70,6 +73,8 @@ class WireServer:
         self.answers: list[Answer | Refusal] = []
         self.received: list[Received] = []
         self.url = ""
+        self.minds: Callable[[dict[str, Any]], None] | None = None
+        """What this server refuses besides, by an AssertionError."""
         self._runner: web.AppRunner | None = None
 
     @asynccontextmanager
@@ -78,6 +83,7 @@ class WireServer:
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self._openai)
         app.router.add_post("/v1/messages", self._anthropic)
+        app.router.add_post("/v1/models/{model}:{verb}", self._google)
         runner = self._runner = web.AppRunner(app, shutdown_timeout=1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", port)
@@ -101,23 +107,30 @@ class WireServer:
     async def _anthropic(self, request: web.Request) -> web.StreamResponse:
         return await self._answer(request, check_anthropic, anthropic_whole, anthropic_events)
 
+    async def _google(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer(request, check_google, google_whole, google_events)
+
     async def _answer(
         self, request: web.Request, check: Any, whole: Any, events: Any
     ) -> web.StreamResponse:
         body = await request.json()
         self.received.append(
-            Received(request.path, {k.lower(): v for k, v in request.headers.items()}, body)
+            Received(request.path, {k.lower(): v for k, v in request.headers.items()}, dict(body))
         )
         number = len(self.received)
         identity = {"x-request-id": f"req_{number}", "request-id": f"req_{number}"}
         try:
             check(body)
+            if self.minds is not None:
+                self.minds(body)
         except AssertionError as problem:
             return _error(Refusal(400, str(problem)), identity)
         answer = self.answers.pop(0)
         if isinstance(answer, Refusal):
             return _error(answer, identity)
-        if not body.get("stream"):
+        streamed = request.match_info.get("verb", "").startswith("stream")
+        body.setdefault("model", request.match_info.get("model"))
+        if not (body.get("stream") or streamed):
             return web.json_response(whole(answer, body), headers=identity)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **identity})
         await response.prepare(request)
@@ -161,6 +174,10 @@ def _openai_calls(answer: Answer) -> list[dict[str, Any]]:
     ]
 
 
+def _thought(text: str) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": [{"type": "text", "text": text}]}
+
+
 def _openai_finish(answer: Answer) -> str:
     return answer.finish or ("tool_calls" if answer.calls else "stop")
 
@@ -169,7 +186,9 @@ def openai_whole(answer: Answer, body: dict[str, Any]) -> dict[str, Any]:
     """Write the answer as a chat completion."""
     message: dict[str, Any] = {"role": "assistant", "content": answer.text or None}
     message["refusal"] = answer.refusal or None
-    if answer.thinking:
+    if answer.thinking and answer.thinking_field == "content":
+        message["content"] = [_thought(answer.thinking), {"type": "text", "text": answer.text}]
+    elif answer.thinking:
         message[answer.thinking_field] = answer.thinking
     if answer.calls:
         message["tool_calls"] = _openai_calls(answer)
@@ -198,8 +217,13 @@ def openai_events(answer: Answer, body: dict[str, Any]) -> Iterator[str]:
         return f"data: {json.dumps({**base, 'choices': [choice], 'usage': None})}\n\n"
 
     yield chunk({"role": "assistant", "content": ""})
+    if answer.error:
+        failure = {"error": {"type": answer.error, "message": "not now"}}
+        yield f"data: {json.dumps(failure)}\n\n"
+        return
     for piece in _pieces(answer.thinking):
-        yield chunk({answer.thinking_field: piece})
+        apart = answer.thinking_field != "content"
+        yield chunk({answer.thinking_field: piece if apart else [_thought(piece)]})
     for piece in _pieces(answer.text):
         yield chunk({"content": piece})
     for piece in _pieces(answer.refusal):
@@ -268,6 +292,9 @@ def anthropic_events(answer: Answer, body: dict[str, Any]) -> Iterator[str]:
     start = {**message, "content": [], "stop_reason": None}
     start["usage"] = {**message["usage"], "output_tokens": 1}
     yield event("message_start", message=start)
+    if answer.error:
+        yield event("error", error={"type": answer.error, "message": "not now"})
+        return
     for index, block in enumerate(blocks):
         if block["type"] == "text":
             empty: dict[str, Any] = {"type": "text", "text": ""}

@@ -9,6 +9,7 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
 
+from support.google_wire import check_types
 from typing_extensions import get_type_hints, is_typeddict
 
 # fields of the API that its SDK has dropped, because the newest models refuse them
@@ -22,13 +23,16 @@ def check_request(vendor: str, body: dict[str, Any], more: frozenset[str] = froz
     """Compare a request with the SDK's parameter types.
 
     Args:
-        vendor: "openai" or "anthropic".
+        vendor: "openai", "anthropic" or "google".
         body: What the server received.
         more: Fields that a test has sent by `extra_body`.
 
     Raises:
         AssertionError: A field is not known, is missing or is of another type.
     """
+    if vendor == "google":
+        check_types({name: value for name, value in body.items() if name not in more})
+        return
     beside = _OF_THE_API[vendor] | more
     kept = {name: value for name, value in body.items() if name not in beside}
     problem = _problem(kept, _params(vendor), vendor)

@@ -24,6 +24,21 @@ def test_a_call_costs_what_the_table_says():
     assert prices.price("openai", "gpt-4o", usage) == pytest.approx(0.0035)
 
 
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [
+        ("xai", "grok-4"),
+        ("moonshot", "kimi-k2-0905-preview"),
+        ("groq", "llama-3.3-70b-versatile"),
+        ("mistral", "mistral-large-latest"),
+        ("deepseek", "deepseek-chat"),
+        ("google", "gemini-2.5-flash"),
+    ],
+)
+def test_providers_of_model_strings_are_found_under_the_names_of_the_table(provider, model):
+    assert prices.price(provider, model, Usage(input_tokens=1000, output_tokens=100))
+
+
 def test_cached_tokens_are_cheaper():
     cached = Usage(input_tokens=1000, output_tokens=100, cached_tokens=1000)
     assert prices.price("openai", "gpt-4o", cached) == pytest.approx(0.00225)

@@ -47,7 +47,7 @@ async def test_a_stream_tells_everything_a_user_interface_needs(calc):
     events = await collect(run.stream(calc, "2 + 3", provider=model))
     assert events[:-1] == [
         StepEvent(step=1, agent_name="calc"),
-        UsageEvent(usage=USAGE, agent_name="calc"),
+        UsageEvent(usage=USAGE, model="scripted", agent_name="calc"),
         ToolCallEvent(
             tool_name="add", tool_call_id="call_1", arguments='{"a": 2, "b": 3}', agent_name="calc"
         ),
@@ -56,7 +56,7 @@ async def test_a_stream_tells_everything_a_user_interface_needs(calc):
         TextEvent(text="It ", agent_name="calc"),
         TextEvent(text="is ", agent_name="calc"),
         TextEvent(text="5", agent_name="calc"),
-        UsageEvent(usage=USAGE, agent_name="calc"),
+        UsageEvent(usage=USAGE, model="scripted", agent_name="calc"),
     ]
     assert isinstance(events[-1], ResultEvent)
 

@@ -6,7 +6,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from orbiter import Agent, Swarm, prices, run, tool
 from orbiter.config import TaskConfig
-from orbiter.models import ModelError, ModelResponse, ScriptedModel, call
+from orbiter.models import FallbackModel, ModelError, ModelResponse, ScriptedModel, call
 from orbiter.trace import RunTracer, TraceConfig, trace_span
 from orbiter.types import Usage
 
@@ -82,6 +82,27 @@ async def test_a_model_call_speaks_the_genai_conventions(spans):
         "gen_ai.usage.output_tokens": 100,
         "operation.cost": 0.0035,
     }
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_with_a_chain_of_models_the_span_names_the_one_that_answered(spans, stream):
+    busy = ScriptedModel(ModelError("overloaded", status=529))
+    reply = ModelResponse(
+        model="claude-sonnet-4-20250514", provider="anthropic", content="5",
+        usage=Usage(input_tokens=1000, output_tokens=100, total_tokens=1100),
+    )  # fmt: skip
+    chain = FallbackModel(busy, ScriptedModel(reply))
+    with spans.on():
+        if stream:
+            async for _ in run.stream(calc(), "?", provider=chain):
+                pass
+        else:
+            await run(calc(), "?", provider=chain)
+    told = spans["chat gpt-4o"].attributes
+    assert told["gen_ai.request.model"] == "gpt-4o"
+    assert told["gen_ai.provider.name"] == "anthropic"
+    assert told["gen_ai.response.model"] == "claude-sonnet-4-20250514"
+    assert told["operation.cost"] == pytest.approx(0.0045)
 
 
 async def test_a_model_without_a_known_price_has_no_cost(spans):

@@ -6,6 +6,9 @@ from typing import Any
 
 from orbiter.types import Usage
 
+# providers that the table calls by another name
+_ITS_NAMES = {"moonshot": "moonshotai", "xai": "x-ai"}
+
 
 def price(provider: str, model: str, usage: Usage) -> float | None:
     """Return what tokens cost.
@@ -39,7 +42,8 @@ def _price(
         cache_write_tokens=written,
     )
     try:
-        return float(table.calc_price(usage, model, provider_id=provider).total_price)
+        found = table.calc_price(usage, model, provider_id=_ITS_NAMES.get(provider, provider))
+        return float(found.total_price)
     except (LookupError, ValueError):
         return None
 

@@ -199,12 +199,13 @@ class StepEvent(BaseModel):
 
 
 class UsageEvent(BaseModel):
-    """Tokens one model call took."""
+    """Tokens one model call took, and the model that answered, "provider:name", if it is known."""
 
     model_config = {"frozen": True}
 
     type: Literal["usage"] = "usage"
     usage: Usage
+    model: str = ""
     agent_name: str = ""
 
 

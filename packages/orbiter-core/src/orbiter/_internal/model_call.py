@@ -28,6 +28,7 @@ class _Collected:
         self.usage = Usage()
         self.finish_reason: str | None = None
         self.parts: tuple[ReplyPart, ...] = ()
+        self.model = self.provider = ""
         self._pieces: dict[int, dict[str, str]] = {}
 
     @property
@@ -39,6 +40,8 @@ class _Collected:
         self.usage += chunk.usage
         self.finish_reason = getattr(chunk, "finish_reason", None) or self.finish_reason
         self.parts += getattr(chunk, "parts", ())
+        self.model = getattr(chunk, "model", "") or self.model
+        self.provider = getattr(chunk, "provider", "") or self.provider
         for piece in chunk.tool_call_deltas:
             self._add_piece(piece)
 

@@ -69,7 +69,7 @@ async def take_step(turn: Turn) -> None:
         payload = {"agent_name": agent.name, "messages": turn.view, "response": reply}
         await context.process("post_llm_call", payload)
     if emit is not None:
-        await emit(UsageEvent(usage=reply.usage, agent_name=agent.name))
+        await emit(UsageEvent(usage=reply.usage, model=_who(reply), agent_name=agent.name))
     message = assistant_message(reply, len(turn.view))
     turn.add(message)
     cut = CUT.get(getattr(reply, "finish_reason", None))
@@ -79,6 +79,11 @@ async def take_step(turn: Turn) -> None:
         await _act(turn, message.tool_calls)
     else:
         _conclude(turn, message.content)
+
+
+def _who(reply: object) -> str:
+    provider, model = getattr(reply, "provider", ""), getattr(reply, "model", "")
+    return f"{provider}:{model}" if provider else model
 
 
 async def _prompt(turn: Turn) -> list[Message]:

@@ -1,9 +1,14 @@
 """Orbiter Models: providers of language models, and a scripted one for tests."""
 
-from orbiter.models import anthropic, openai  # noqa: F401 - they enter themselves as providers
+from orbiter.models import anthropic, google, openai  # noqa: F401 - they enter themselves as providers
 from orbiter.models._internal.guard import ModelCallForbiddenError, forbid_real_calls
+from orbiter.models._internal.server import ModelServer
+from orbiter.models.fallback import FallbackError, FallbackModel
+from orbiter.models.limited import LimitedModel, limit_model
+from orbiter.models.limits import ModelLimits
 from orbiter.models.provider import ModelProvider, get_provider, model_registry
 from orbiter.models.scripted import ModelRequest, ScriptedModel, call
+from orbiter.models.servers import register_server
 from orbiter.models.types import (
     FinishReason,
     ModelError,
@@ -13,17 +18,24 @@ from orbiter.models.types import (
 )
 
 __all__ = [
+    "FallbackError",
+    "FallbackModel",
     "FinishReason",
+    "LimitedModel",
     "ModelCallForbiddenError",
     "ModelError",
+    "ModelLimits",
     "ModelProvider",
     "ModelRequest",
     "ModelResponse",
+    "ModelServer",
     "ScriptedModel",
     "StreamChunk",
     "ToolCallDelta",
     "call",
     "forbid_real_calls",
     "get_provider",
+    "limit_model",
     "model_registry",
+    "register_server",
 ]

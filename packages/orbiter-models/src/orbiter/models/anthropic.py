@@ -8,8 +8,9 @@ from orbiter.config import ModelConfig, ModelSettings
 from orbiter.models._internal.anthropic_blocks import Blocks, reply_parts
 from orbiter.models._internal.anthropic_cache import add_breakpoints
 from orbiter.models._internal.anthropic_wire import FINISH, add_settings, to_wire
+from orbiter.models._internal.clock import Clock
 from orbiter.models._internal.counter import Counter
-from orbiter.models._internal.sdk import Clock, SdkClient
+from orbiter.models._internal.sdk import SdkClient
 from orbiter.models._internal.settings import add_options, refusal, sampling
 from orbiter.models.provider import ModelProvider, model_registry
 from orbiter.models.types import FinishReason, ModelResponse, StreamChunk
@@ -42,6 +43,7 @@ class AnthropicProvider(ModelProvider):
         self.model = config.model_name
         self._client = SdkClient(
             config,
+            sdk="anthropic",
             client_class="AsyncAnthropic",
             key_variables={
                 "ANTHROPIC_API_KEY": "api_key",
@@ -68,6 +70,7 @@ class AnthropicProvider(ModelProvider):
         return ModelResponse(
             id=answer.id,
             model=answer.model,
+            provider=self._client.config.provider,
             content="".join(block.text for block in blocks if block.type == "text"),
             tool_calls=[
                 ToolCall(id=block.id, name=block.name, arguments=json.dumps(block.input))
@@ -99,7 +102,11 @@ class AnthropicProvider(ModelProvider):
         async with self._client.streaming(answer) as events:
             async for event in events:
                 if event.type == "message_start":
-                    yield StreamChunk(usage=counter.add(event.message.usage).increment())
+                    yield StreamChunk(
+                        usage=counter.add(event.message.usage).increment(),
+                        model=event.message.model,
+                        provider=self._client.config.provider,
+                    )
                 elif event.type == "message_delta":
                     reason = FINISH.get(event.delta.stop_reason, "stop")
                     usage = counter.add(event.usage).increment()

@@ -4,14 +4,17 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from orbiter.config import ModelConfig, ModelSettings
+from orbiter.models._internal.clock import Clock
 from orbiter.models._internal.openai_messages import Thoughts, to_wire
 from orbiter.models._internal.openai_wire import (
     add_settings,
     chunk_of,
     finish_of,
+    text_in,
     usage_of,
 )
-from orbiter.models._internal.sdk import Clock, SdkClient
+from orbiter.models._internal.sdk import SdkClient
+from orbiter.models._internal.server import COMPATIBLE, OPENAI, ModelServer
 from orbiter.models._internal.settings import add_options, refusal, sampling
 from orbiter.models.provider import ModelProvider, model_registry
 from orbiter.models.types import ModelResponse, StreamChunk
@@ -24,30 +27,46 @@ _CANNOT = {
 
 
 class OpenAIProvider(ModelProvider):
-    """A model behind OpenAI's API. Needs `orbiter-models[openai]` and OPENAI_API_KEY."""
+    """A model behind OpenAI's API. Needs `orbiter-models[openai]` and a key."""
 
     structured_output = True
     settings = True
 
-    def __init__(self, config: ModelConfig, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        *,
+        clock: Clock | None = None,
+        server: ModelServer | None = None,
+    ) -> None:
         """Check the settings; nothing is sent yet.
 
         Args:
             config: A `base_url` (or OPENAI_BASE_URL) means a compatible server.
             clock: Time and chance of retries, for tests.
+            server: Who answers, if it is not OpenAI: its address, its key and its words.
 
         Raises:
             ModelError: There is no key, or the address is no URL.
         """
+        asked = server or OPENAI
         self.model = config.model_name
         self._client = SdkClient(
             config,
+            sdk="openai",
             client_class="AsyncOpenAI",
-            key_variables={"OPENAI_API_KEY": "api_key"},
-            url_variable="OPENAI_BASE_URL",
-            public_url="https://api.openai.com/v1",
+            key_variables={asked.key_variable: "api_key"},
+            url_variable=asked.url_variable,
+            public_url=asked.base_url or "https://api.openai.com/v1",
             clock=clock or Clock(),
+            default_url=asked.base_url,
+            needs_key=asked.needs_key,
+            account=server is None,
         )
+        if server is None:
+            asked = COMPATIBLE if self._client.base_url else OPENAI
+        self._server = asked
+        self.structured_output = asked.json_schema
 
     async def complete(
         self,
@@ -69,11 +88,12 @@ class OpenAIProvider(ModelProvider):
         choice = answer.choices[0]
         thoughts = Thoughts()
         thoughts.add(choice.message)
-        content = choice.message.content or choice.message.refusal or ""
+        content = text_in(choice.message.content) or choice.message.refusal or ""
         calls = choice.message.tool_calls or ()
         return ModelResponse(
             id=answer.id or "",
             model=answer.model or self.model,
+            provider=self._client.config.provider,
             content=content,
             tool_calls=[
                 ToolCall(
@@ -99,11 +119,14 @@ class OpenAIProvider(ModelProvider):
     ) -> AsyncIterator[StreamChunk]:
         """Answer piece by piece; see ModelProvider."""
         request = self._request(messages, tools, temperature, max_tokens, output_schema, settings)
-        request |= {"stream": True, "stream_options": {"include_usage": True}}
+        request["stream"] = True
+        if self._server.stream_usage:
+            request["stream_options"] = {"include_usage": True}
         answer = await self._client.send(
             lambda client: client.chat.completions.create(**request), settings
         )
         ended = False
+        model = self.model
         refusal = content = ""
         calls: set[int] = set()
         thoughts = Thoughts()
@@ -115,11 +138,14 @@ class OpenAIProvider(ModelProvider):
                 content += chunk.delta
                 calls.update(piece.index for piece in chunk.tool_call_deltas)
                 ended = ended or chunk.finish_reason is not None
+                model = event.model or model
                 yield chunk
-        if parts := thoughts.parts(content, len(calls)):
-            yield StreamChunk(parts=parts)
-        if not ended:
-            yield StreamChunk(finish_reason="incomplete")
+        yield StreamChunk(
+            parts=thoughts.parts(content, len(calls)),
+            finish_reason=None if ended else "incomplete",
+            model=model,
+            provider=self._client.config.provider,
+        )
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -137,18 +163,14 @@ class OpenAIProvider(ModelProvider):
         temperature, max_tokens = sampling(settings, temperature, max_tokens)
         request: dict[str, Any] = {
             "model": self.model,
-            "messages": to_wire(
-                messages, self._client.error, compatible=self._client.base_url is not None
-            ),
+            "messages": to_wire(messages, self._client.error, self._server),
         }
         if tools:
             request["tools"] = tools
         if temperature is not None:
             request["temperature"] = temperature
         if max_tokens is not None:
-            # OpenAI's newer models refuse max_tokens, compatible servers know nothing else
-            name = "max_tokens" if self._client.base_url else "max_completion_tokens"
-            request[name] = max_tokens
+            request[self._server.tokens_field] = max_tokens
         if output_schema is not None:
             name = str(output_schema.get("title", "output"))
             request["response_format"] = {
@@ -161,7 +183,7 @@ class OpenAIProvider(ModelProvider):
                 raise self._client.error(
                     "the setting 'prompt_caching' is False: the API caches by itself; leave it out"
                 )
-            add_settings(request, settings)
+            add_settings(request, settings, self._server)
             add_options(request, settings)
         return request
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from orbiter.config import ModelConfig, parse_model_string
 from orbiter.models.types import ModelResponse, StreamChunk, ToolCallDelta
@@ -21,8 +21,8 @@ class ModelProvider(ABC):
         model: The model's name.
     """
 
-    structured_output: ClassVar[bool] = False
-    settings: ClassVar[bool] = False
+    structured_output: bool = False
+    settings: bool = False
     model: str = ""
 
     @abstractmethod
@@ -73,6 +73,8 @@ class ModelProvider(ABC):
             usage=response.usage,
             thinking=response.reasoning_content,
             parts=response.parts,
+            model=response.model,
+            provider=response.provider,
         )
 
     async def aclose(self) -> None:  # noqa: B027
@@ -82,6 +84,10 @@ class ModelProvider(ABC):
 ProviderFactory = Callable[[ModelConfig], ModelProvider]
 # openai and anthropic, which stand on this module, enter themselves when the package is loaded
 model_registry: Registry[ProviderFactory] = Registry("model provider")
+
+Limited = Callable[[ModelConfig, ProviderFactory], ModelProvider]
+# what `limit_model` puts before a model, by its whole name
+limit_registry: Registry[Limited] = Registry("limits of a model")
 
 
 def get_provider(
@@ -114,4 +120,8 @@ def get_provider(
         "timeout": timeout,
     }
     given = {key: value for key, value in settings.items() if value is not None}
-    return factory(ModelConfig(provider=provider, model_name=name, **given))
+    config = ModelConfig(provider=provider, model_name=name, **given)
+    whole = f"{provider}:{name}"
+    if whole in limit_registry:
+        return limit_registry.get(whole)(config, factory)
+    return factory(config)

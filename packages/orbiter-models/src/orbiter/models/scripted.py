@@ -121,7 +121,11 @@ class ScriptedModel(ModelProvider):
             rest = ToolCallDelta(index=index, arguments=tool_call.arguments)
             yield StreamChunk(tool_call_deltas=[rest])
         yield StreamChunk(
-            finish_reason=response.finish_reason, usage=response.usage, parts=response.parts
+            finish_reason=response.finish_reason,
+            usage=response.usage,
+            parts=response.parts,
+            model=response.model,
+            provider=response.provider,
         )
 
     def _response(self, reply: Line) -> ModelResponse:

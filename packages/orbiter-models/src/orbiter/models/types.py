@@ -12,6 +12,9 @@ FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "refusa
 filter, refused by the model, or without its end (a stream that was closed early, a turn that the
 provider has paused or given up)."""
 
+# of the statuses below 500, those after which the same request may succeed
+_AGAIN = frozenset({408, 409, 429})
+
 
 class ModelError(OrbiterError):
     """A model could not answer.
@@ -21,6 +24,9 @@ class ModelError(OrbiterError):
         provider: For example "openai"; empty when the error comes from elsewhere.
         status: HTTP status of the answer, None when there was no answer.
         request_id: What the provider calls the request, for its support.
+        retryable: Whether the same request may succeed later, or with another model: a rate limit,
+            a busy or broken server, a lost connection, a timeout.
+        retry_after: Seconds that the provider asks to be left alone for.
     """
 
     def __init__(
@@ -31,7 +37,24 @@ class ModelError(OrbiterError):
         provider: str = "",
         status: int | None = None,
         request_id: str | None = None,
+        retryable: bool | None = None,
+        retry_after: float | None = None,
     ) -> None:
+        """Describe the failure.
+
+        Args:
+            message: What happened and what to do.
+            model: The model's name.
+            provider: Who was asked.
+            status: HTTP status of the answer.
+            request_id: The provider's name of the request.
+            retryable: None says it by the status; without one it is not.
+            retry_after: What the provider asked for.
+        """
+        if retryable is None:
+            retryable = status is not None and (status in _AGAIN or status >= 500)
+        self.retryable = retryable
+        self.retry_after = retry_after
         self.model = model
         self.provider = provider
         self.status = status
@@ -42,13 +65,15 @@ class ModelError(OrbiterError):
 class ModelResponse(BaseModel):
     """A model's whole answer; `reasoning_content` is what it thought aloud, where it says so.
 
-    With thoughts, or what only the vendor understands, `parts` are all of it in its order.
+    With thoughts, or what only the vendor understands, `parts` are all of it in its order. `model`
+    and `provider` say who answered.
     """
 
     model_config = {"frozen": True}
 
     id: str = ""
     model: str = ""
+    provider: str = ""
     content: str = ""
     tool_calls: list[ToolCall] = []
     usage: Usage = Usage()
@@ -72,6 +97,7 @@ class StreamChunk(BaseModel):
     """A piece of an answer. The usages of all chunks add up to that of the call.
 
     `thinking` is a piece of thoughts to be shown; `parts` come last, as those of a ModelResponse.
+    `model` and `provider` say who answers, in one of the chunks.
     """
 
     model_config = {"frozen": True}
@@ -82,3 +108,5 @@ class StreamChunk(BaseModel):
     usage: Usage = Usage()
     thinking: str = ""
     parts: ReplyParts = ()
+    model: str = ""
+    provider: str = ""

@@ -63,8 +63,8 @@ class _Recorded(ModelProvider):
         self.model = getattr(inner, "model", "")
         self._name = name or self.model
         # what the model can do is asked of the instance
-        self.structured_output = getattr(inner, "structured_output", False)  # type: ignore[misc]
-        self.settings = getattr(inner, "settings", False)  # type: ignore[misc]
+        self.structured_output = getattr(inner, "structured_output", False)
+        self.settings = getattr(inner, "settings", False)
 
     async def complete(self, messages: list[Message], **options: Any) -> ModelResponse:
         response: ModelResponse = await self._inner.complete(messages, **options)

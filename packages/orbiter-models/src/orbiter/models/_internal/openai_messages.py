@@ -3,6 +3,7 @@
 from typing import Any
 
 from orbiter.models._internal.files import PDF, media_type, parts_of, text_of
+from orbiter.models._internal.server import THOUGHTS, ModelServer, call_id
 from orbiter.models._internal.settings import Refuse
 from orbiter.parts import (
     DocumentPart,
@@ -14,22 +15,19 @@ from orbiter.parts import (
 )
 from orbiter.types import AssistantMessage, Message, ToolResult, UserMessage
 
-# thoughts that compatible servers tell, by the name of their field: DeepSeek's and vLLM's, and
-# the one of newer vLLM and OpenRouter
-_THOUGHTS = ("reasoning_content", "reasoning")
 _VENDOR = "openai:"
 
 Wire = dict[str, Any]
 
 
-def to_wire(messages: list[Message], refuse: Refuse, *, compatible: bool) -> list[Wire]:
+def to_wire(messages: list[Message], refuse: Refuse, server: ModelServer) -> list[Wire]:
     """Write a conversation.
 
     Args:
         messages: The conversation.
         refuse: Builds the error that names the model.
-        compatible: Whether a compatible server is asked. It may want the thoughts of the turn that
-            goes on, by the name it told them; OpenAI itself knows no such field.
+        server: Who is asked. It may want the thoughts of the turn that goes on, by the name they
+            were told with.
 
     Raises:
         ModelError: A part of a message is of a kind that the API does not take.
@@ -42,9 +40,10 @@ def to_wire(messages: list[Message], refuse: Refuse, *, compatible: bool) -> lis
         if shown and not isinstance(message, ToolResult):
             wire.append({"role": "user", "content": shown})
             shown = []
-        one = _message(message, refuse)
-        if isinstance(message, AssistantMessage) and compatible and number > turn:
-            one |= _thoughts(message)
+        one = _message(message, refuse, server)
+        if isinstance(message, AssistantMessage) and number > turn:
+            thoughts = _thoughts(message)
+            one |= {field: thoughts[field] for field in server.thoughts if field in thoughts}
         wire.append(one)
         if isinstance(message, ToolResult) and message.parts:
             # a tool's message is text alone: the rest comes behind the results, as the user's
@@ -53,11 +52,11 @@ def to_wire(messages: list[Message], refuse: Refuse, *, compatible: bool) -> lis
     return [*wire, {"role": "user", "content": shown}] if shown else wire
 
 
-def _message(message: Message, refuse: Refuse) -> Wire:
+def _message(message: Message, refuse: Refuse, server: ModelServer) -> Wire:
     if isinstance(message, ToolResult):
         return {
             "role": "tool",
-            "tool_call_id": message.tool_call_id,
+            "tool_call_id": call_id(server, message.tool_call_id),
             "content": message.content if message.error is None else f"Error: {message.error}",
         }
     wire: Wire = {"role": message.role, "content": message.content}
@@ -67,7 +66,7 @@ def _message(message: Message, refuse: Refuse) -> Wire:
         wire["content"] = message.content or None
         wire["tool_calls"] = [
             {
-                "id": call.id,
+                "id": call_id(server, call.id),
                 "type": "function",
                 "function": {"name": call.name, "arguments": call.arguments or "{}"},
             }
@@ -119,13 +118,21 @@ class Thoughts:
 
     def add(self, told: Any) -> str:
         """Take a message or a piece of one; returns what it has of thoughts."""
-        for field in _THOUGHTS:
+        for field in THOUGHTS:
             piece = getattr(told, field, None)
             if isinstance(piece, str) and piece:
                 self._field = field
                 self.text += piece
                 return piece
-        return ""
+        pieces = getattr(told, "content", None)
+        if not isinstance(pieces, list):
+            return ""
+        # Mistral's thoughts are pieces of the content
+        found = [text for p in pieces if p.get("type") == "thinking" for text in p["thinking"]]
+        piece = "".join(text.get("text", "") for text in found)
+        self._field = "thinking" if piece else self._field
+        self.text += piece
+        return piece
 
     def parts(self, content: str, calls: int) -> tuple[ReplyPart, ...]:
         """Return all that was said, if there were thoughts."""

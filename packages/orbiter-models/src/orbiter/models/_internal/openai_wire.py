@@ -3,6 +3,7 @@
 from typing import Any
 
 from orbiter.config import ModelSettings
+from orbiter.models._internal.server import ModelServer
 from orbiter.models.types import FinishReason, StreamChunk, ToolCallDelta
 from orbiter.types import Usage
 
@@ -20,12 +21,17 @@ _FINISH: dict[str | None, FinishReason] = {
 }
 
 
-def add_settings(request: dict[str, Any], settings: ModelSettings) -> None:
+def add_settings(request: dict[str, Any], settings: ModelSettings, server: ModelServer) -> None:
     """Write settings into a request; those of tools mean nothing without tools."""
-    for name in ("top_p", "seed", "reasoning_effort"):
+    for name in ("top_p", "reasoning_effort"):
         value = getattr(settings, name)
         if value is not None:
             request[name] = value
+    if settings.seed is not None and server.seed_field == "seed":
+        request["seed"] = settings.seed
+    elif settings.seed is not None:
+        # the SDK's arguments are OpenAI's: what it does not know goes into the body directly
+        request["extra_body"] = {server.seed_field: settings.seed}
     if settings.stop:
         request["stop"] = list(settings.stop)
     if "tools" not in request:
@@ -44,13 +50,20 @@ def finish_of(word: str | None, refusal: str | None) -> FinishReason:
     return "refusal" if refusal and reason == "stop" else reason
 
 
+def text_in(content: Any) -> str:
+    """Return the text of a reply's content: a string, or pieces of which thoughts are some."""
+    if isinstance(content, list):
+        return "".join(p["text"] for p in content if p.get("type") == "text")
+    return content or ""
+
+
 def chunk_of(event: Any, refusal: str, thinking: str = "") -> StreamChunk:
     usage = usage_of(event.usage)
     if not event.choices:
         return StreamChunk(usage=usage)
     choice = event.choices[0]
     return StreamChunk(
-        delta=choice.delta.content or choice.delta.refusal or "",
+        delta=text_in(choice.delta.content) or choice.delta.refusal or "",
         tool_call_deltas=[
             ToolCallDelta(
                 index=piece.index,

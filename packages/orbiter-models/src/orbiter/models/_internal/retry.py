@@ -2,15 +2,16 @@
 
 from email.utils import parsedate_to_datetime
 
+from orbiter.models.types import ModelError
+
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 8.0
 LONGEST_WAIT = 60.0
-_AGAIN = frozenset({408, 409, 429})
 
 
 def is_worth_retrying(status: int | None) -> bool:
     """Whether the same request may succeed later; None stands for a lost connection."""
-    return status is None or status in _AGAIN or status >= 500
+    return status is None or ModelError("", status=status).retryable
 
 
 def pause(attempt: int, retry_after: str | None, *, now: float, chance: float) -> float | None:
@@ -25,14 +26,15 @@ def pause(attempt: int, retry_after: str | None, *, now: float, chance: float) -
     Returns:
         Seconds; None when the server asks for more than a minute, which is for the user to decide.
     """
-    asked = _seconds(retry_after, now)
+    asked = seconds(retry_after, now)
     if asked is not None:
         return max(asked, 0.0) if asked <= LONGEST_WAIT else None
     longest = min(FIRST_PAUSE * 2.0 ** (attempt - 1), LONGEST_PAUSE)
     return longest * (0.5 + 0.5 * chance)
 
 
-def _seconds(retry_after: str | None, now: float) -> float | None:
+def seconds(retry_after: str | None, now: float) -> float | None:
+    """Read a `Retry-After` header; None for one that says nothing."""
     if not retry_after:
         return None
     try:

@@ -7,28 +7,17 @@ are imported at the first call; their own retries are off, because ours are the 
 import asyncio
 import importlib
 import os
-import random
-import re
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from orbiter.config import ModelConfig, ModelSettings
+from orbiter.models._internal.address import is_http, shown, without_user
+from orbiter.models._internal.clock import Clock
+from orbiter.models._internal.failures import header, is_transport, status_of
 from orbiter.models._internal.guard import check_allowed
-from orbiter.models._internal.retry import is_worth_retrying, pause
+from orbiter.models._internal.retry import is_worth_retrying, pause, seconds
 from orbiter.models.types import ModelError
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """Time and chance, replaceable in tests."""
-
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    now: Callable[[], float] = time.time
-    chance: Callable[[], float] = random.random
 
 
 class SdkClient:
@@ -39,18 +28,23 @@ class SdkClient:
     """
 
     def __init__(
-        self, config: ModelConfig, *, client_class: str, key_variables: Mapping[str, str],
-        url_variable: str, public_url: str, clock: Clock,
+        self, config: ModelConfig, *, sdk: str, client_class: str, key_variables: Mapping[str, str],
+        url_variable: str, public_url: str, clock: Clock, default_url: str | None = None,
+        needs_key: bool = True, account: bool = True,
     ) -> None:  # fmt: skip
         """Check the settings; nothing is imported or sent.
 
         Args:
             config: Model, key, address and limits.
-            client_class: Name of the async client in the SDK, which is named as the provider.
+            sdk: The SDK's module, which is also the name of the extra that installs it.
+            client_class: Name of the async client in it.
             key_variables: Environment variables that may hold the key, and what the SDK calls it.
             url_variable: Environment variable that may hold the address.
             public_url: The vendor's own address, as an example.
             clock: Time and chance.
+            default_url: Where to ask when nobody says; None leaves it to the SDK.
+            needs_key: Whether that server refuses to answer without a key.
+            account: Whether it may be told what the SDK finds of its own vendor in the environment.
 
         Raises:
             ModelError: There is no key, and no address of a server that might need none; or the
@@ -58,8 +52,10 @@ class SdkClient:
         """
         self.config = config
         self.clock = clock
-        self.base_url = config.base_url or os.environ.get(url_variable) or None
-        self._client_class = client_class
+        given_url = config.base_url or os.environ.get(url_variable) or None
+        self.base_url = given_url or default_url
+        self._module, self._client_class = sdk, client_class
+        self._account = account
         self._sdk: Any = None
         self._open: dict[asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[None, None]]] = {}
         given = {"api_key": config.api_key or ""}
@@ -68,15 +64,21 @@ class SdkClient:
         self._key = next(keys, None)
         self._key_variable = next(iter(key_variables))
         self._url_from = "base_url" if config.base_url else url_variable
-        if self.base_url is not None and not _is_http(self.base_url):
-            # of what is no URL, whatever might be a user and a password
-            shown = re.sub(r"(?is)^(\w+://)?(?:.*@)?([^?#]*).*$", r"\1\2", self.base_url)
-            raise self.error(f"{self._url_from} is {shown!r}: set it to a URL such as {public_url}")
-        if self._key is None and self.base_url is None:
+        if given_url is not None and not is_http(given_url):
+            raise self.error(
+                f"{self._url_from} is {shown(given_url)!r}: set it to a URL such as {public_url}"
+            )
+        if self._key is None and given_url is None and needs_key:
             raise self.error(f"no API key: set {self._key_variable} or give api_key=")
 
     def error(
-        self, message: str, *, status: int | None = None, request_id: str | None = None
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        request_id: str | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
     ) -> ModelError:
         """Build an error that names model and provider."""
         return ModelError(
@@ -85,6 +87,8 @@ class SdkClient:
             provider=self.config.provider,
             status=status,
             request_id=request_id,
+            retryable=retryable,
+            retry_after=retry_after,
         )
 
     async def send(
@@ -108,13 +112,13 @@ class SdkClient:
             attempt += 1
             try:
                 return await call(client)
-            except self._sdk.APIError as failure:
+            except self._failures() as failure:
                 error = self._translate(failure)
-                if attempt > self.config.max_retries or not is_worth_retrying(error.status):
+                if attempt > self.config.max_retries or not error.retryable:
                     raise error from failure
                 wait = pause(
                     attempt,
-                    _header(failure, "retry-after"),
+                    self._asked_for(failure),
                     now=self.clock.now(),
                     chance=self.clock.chance(),
                 )
@@ -130,7 +134,7 @@ class SdkClient:
                 yield stream
         except Exception as failure:
             # one of the SDKs lets the HTTP library's own error through when the connection is lost
-            if isinstance(failure, self._sdk.APIError) or _is_transport(failure):
+            if isinstance(failure, self._failures()) or is_transport(failure):
                 raise self._translate(failure) from failure
             raise
 
@@ -142,9 +146,10 @@ class SdkClient:
 
     def _with(self, client: Any, http_client: Any) -> Any:
         try:
-            return client.copy(http_client=http_client)
+            copied = client.copy(http_client=http_client)
         except TypeError as error:
             raise self.error(f"the setting 'http_client' does not fit the SDK: {error}") from error
+        return copied if self._account else _without_account(copied)
 
     async def _opened(self) -> Any:
         loop = asyncio.get_running_loop()
@@ -167,63 +172,67 @@ class SdkClient:
             yield
         finally:
             self._open.pop(loop, None)
-            await client.close()
+            await self._closed(client)
+
+    async def _closed(self, client: Any) -> None:
+        await client.close()
+
+    def _failures(self) -> tuple[type[Exception], ...]:
+        """The SDK's errors that are of the call and not of the program."""
+        return (self._sdk.APIError,)
+
+    def _import(self, module: str) -> Any:
+        try:
+            return importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            extra = module.partition(".")[0]
+            raise self.error(
+                f"the {extra} SDK is not installed: install orbiter-models[{extra}]"
+            ) from error
 
     def _make(self) -> Any:
-        try:
-            self._sdk = importlib.import_module(self.config.provider)
-        except ModuleNotFoundError as error:
-            raise self.error(
-                f"the {self.config.provider} SDK is not installed: install "
-                f"orbiter-models[{self.config.provider}]"
-            ) from error
-        return getattr(self._sdk, self._client_class)(
+        self._sdk = self._import(self._module)
+        client = getattr(self._sdk, self._client_class)(
             **self._key or {"api_key": "none"},
             base_url=self.base_url,
             timeout=self.config.timeout,
             max_retries=0,
         )
+        return client if self._account else _without_account(client)
 
     def _translate(self, failure: Any) -> ModelError:
-        status = getattr(failure, "status_code", None)
+        status = status_of(failure)
         request_id = getattr(failure, "request_id", None)
         said = f"{self.config.provider} answered {status}" if status else self.config.provider
         asked = f" (request {request_id})" if request_id else ""
         text = str(failure).rstrip(".") if status is None else str(failure)
-        text = f"{said}: {text}{asked}{self._step(status)}"
-        return self.error(text, status=status, request_id=request_id)
+        text = f"{said}: {text}{asked}{_next_step(self, status)}"
+        asked_for = seconds(self._asked_for(failure), self.clock.now())
+        return self.error(
+            text,
+            status=status,
+            request_id=request_id,
+            retryable=is_worth_retrying(status),
+            retry_after=asked_for,
+        )
 
-    def _step(self, status: int | None) -> str:
-        """What to look at when there was no answer, or one that no model would give."""
-        told = ""
-        if self.base_url is not None and status in (None, 401, 403, 404, 405):
-            told = f"; asked at {_without_user(self.base_url)} ({self._url_from})"
-        if status == 401 and self._key is None:
-            told += f"; {self._key_variable} is not set"
-        return told
-
-
-def _without_user(url: str) -> str:
-    """A URL without a password that may be in it, nor anything behind its path."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}"
+    def _asked_for(self, failure: Any) -> str | None:
+        """How long the vendor wants to be left alone, as a `Retry-After` header says it."""
+        return header(failure, "retry-after")
 
 
-def _is_http(url: str) -> bool:
-    """Whether a request can be sent there."""
-    try:
-        parts = urlsplit(url)
-        there = parts.hostname and (parts.port is None or parts.port > 0)
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(there) and not re.search(r"\s", url)
+def _next_step(client: SdkClient, status: int | None) -> str:
+    """What to look at when there was no answer, or one that no model would give."""
+    told = ""
+    if client.base_url is not None and status in (None, 401, 403, 404, 405):
+        told = f"; asked at {without_user(client.base_url)} ({client._url_from})"
+    if status == 401 and client._key is None:
+        told += f"; {client._key_variable} is not set"
+    return told
 
 
-def _header(failure: Any, name: str) -> str | None:
-    response = getattr(failure, "response", None)
-    return None if response is None else response.headers.get(name)
-
-
-def _is_transport(failure: Exception) -> bool:
-    return type(failure).__module__.partition(".")[0] in ("httpx", "httpx2")
+def _without_account(client: Any) -> Any:
+    """Take from a client what the SDK has found of its own vendor in the environment."""
+    client.organization = client.project = None
+    client._custom_headers = {}
+    return client

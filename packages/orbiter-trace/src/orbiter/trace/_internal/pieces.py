@@ -95,8 +95,11 @@ def _model_call(subject: Any, reply: Any, settings: Settings) -> Attributes:
         return found
     usage = reply.usage
     answered = getattr(reply, "model", "") or None
+    # with a chain of models it may be another one's
+    provider = getattr(reply, "provider", "") or provider
     reason = getattr(reply, "finish_reason", None)
     found |= {
+        "gen_ai.provider.name": provider,
         "gen_ai.response.model": answered,
         "gen_ai.response.id": getattr(reply, "id", "") or None,
         "gen_ai.response.finish_reasons": (reason,) if reason else None,

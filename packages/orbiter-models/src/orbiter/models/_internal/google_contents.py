@@ -1,0 +1,114 @@
+"""Messages as Gemini's contents."""
+
+import json
+from typing import Any
+
+from orbiter.models._internal.files import media_type, parts_of
+from orbiter.models._internal.settings import Refuse
+from orbiter.parts import DocumentPart, ImagePart, OpaquePart, Part, TextPart, ThinkingPart
+from orbiter.parts import ToolCallPart as CallPart
+from orbiter.types import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+
+VENDOR = "google"
+
+Wire = dict[str, Any]
+
+
+def to_wire(messages: list[Message], refuse: Refuse) -> tuple[str, list[Wire]]:
+    """Write a conversation as the API takes it.
+
+    Returns:
+        The system instruction, and contents whose roles alternate.
+
+    Raises:
+        ModelError: A part of a message is of a kind that the API does not take.
+    """
+    system: list[str] = []
+    wire: list[Wire] = []
+    for message in messages:
+        if isinstance(message, SystemMessage):
+            system.append(message.content)
+            continue
+        role = "model" if isinstance(message, AssistantMessage) else "user"
+        parts = _parts(message, refuse)
+        if wire and wire[-1]["role"] == role:
+            wire[-1]["parts"].extend(parts)
+        elif parts:
+            wire.append({"role": role, "parts": parts})
+    return "\n\n".join(system), wire
+
+
+def _parts(message: Message, refuse: Refuse) -> list[Wire]:
+    if isinstance(message, ToolResult):
+        word, said = "output", message.content
+        if message.error is not None:
+            word, said = "error", message.error
+        result = {"name": message.tool_name, "response": {word: said}}
+        return [{"function_response": result}, *(_part(part, refuse) for part in message.parts)]
+    if isinstance(message, AssistantMessage):
+        return _reply(message)
+    if isinstance(message, UserMessage) and message.parts:
+        return [_part(part, refuse) for part in parts_of(message)]
+    return [{"text": message.content}] if message.content else []
+
+
+def _part(part: Part, refuse: Refuse) -> Wire:
+    if isinstance(part, TextPart):
+        return {"text": part.text}
+    if part.url is not None:
+        return _linked(part, refuse)
+    kind = media_type(part, "Google", refuse)
+    kind = "text/plain" if kind.startswith("text/") else kind
+    return {"inline_data": {"mime_type": kind, "data": part.base64}}
+
+
+def _linked(part: ImagePart | DocumentPart, refuse: Refuse) -> Wire:
+    if part.media_type is None:
+        raise refuse(f"Google takes no file without its type ({part.url}): give media_type=, too")
+    return {"file_data": {"file_uri": part.url, "mime_type": part.media_type}}
+
+
+def _reply(message: AssistantMessage) -> list[Wire]:
+    calls = dict(enumerate(_call(call) for call in message.tool_calls))
+    if not message.parts:
+        words = [{"text": message.content}] if message.content else []
+        return [*words, *calls.values()]
+    wire: list[Wire] = []
+    signature: str | None = None
+    texts = [part.text for part in message.parts if isinstance(part, TextPart)]
+    # text that a context has replaced stands for all of it
+    said = texts if "".join(texts) == message.content else [message.content]
+    for part in message.parts:
+        if isinstance(part, ThinkingPart):
+            # a signature belongs to the part behind it; thoughts themselves are not asked back
+            signature = part.signature if part.vendor == VENDOR else None
+            continue
+        one: Wire | None = None
+        if isinstance(part, TextPart) and said:
+            text = said.pop(0)
+            one = {"text": text} if text or signature else None
+        elif isinstance(part, CallPart):
+            one = calls.pop(part.index, None)
+        elif isinstance(part, OpaquePart) and part.vendor == VENDOR:
+            one = part.data
+        if one is not None:
+            wire.append(one | ({"thought_signature": signature} if signature else {}))
+        signature = None
+    return [*wire, *({"text": text} for text in said if text), *calls.values()]
+
+
+def _call(call: ToolCall) -> Wire:
+    try:
+        arguments = json.loads(call.arguments or "{}")
+    except ValueError:
+        arguments = None
+    # the API takes nothing but objects; others are shown as text
+    given = arguments if isinstance(arguments, dict) else {"invalid": call.arguments}
+    return {"function_call": {"name": call.name, "args": given}}

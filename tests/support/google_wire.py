@@ -1,0 +1,127 @@
+"""Google's API for the local server: requests and answers, both held against the SDK's types."""
+
+import base64
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+_PARTS = {
+    "contents": "Content",
+    "systemInstruction": "Content",
+    "tools": "Tool",
+    "toolConfig": "ToolConfig",
+    "generationConfig": "GenerationConfig",
+}
+
+
+def check_types(body: dict[str, Any]) -> None:
+    """Compare a request with the SDK's types, which know no other fields.
+
+    Raises:
+        AssertionError: A field is not known or of another type.
+    """
+    from google.genai import types
+
+    unknown = body.keys() - _PARTS.keys()
+    assert not unknown, f"fields {sorted(unknown)} are not known"
+    for name, value in body.items():
+        kind = getattr(types, _PARTS[name])
+        for one in value if isinstance(value, list) else [value]:
+            kind.model_validate(one)
+
+
+def check_google(body: dict[str, Any]) -> None:
+    """Refuse what the API refuses."""
+    roles = [content["role"] for content in body["contents"]]
+    assert roles[0] == "user", "first content must be the user's"
+    assert all(a != b for a, b in pairwise(roles)), "roles must alternate"
+    asked: list[str] = []
+    for content in body["contents"]:
+        parts = content["parts"]
+        assert all(parts), "a part must have data"
+        answered = [
+            part["functionResponse"]["name"] for part in parts if "functionResponse" in part
+        ]
+        assert answered == asked, f"calls {asked} have the responses {answered}"
+        calls = [part for part in parts if "functionCall" in part]
+        for part in calls:
+            said = part.get("thoughtSignature")
+            assert said in (None, _signature(part["functionCall"]["name"])), "invalid signature"
+        asked = [part["functionCall"]["name"] for part in calls]
+    assert not asked, f"calls without responses: {asked}"
+
+
+def _signature(name: str) -> str:
+    return base64.b64encode(f"thought of {name}".encode()).decode()
+
+
+def _usage(answer: Any) -> dict[str, int]:
+    told = {
+        "promptTokenCount": answer.input_tokens,
+        "candidatesTokenCount": answer.output_tokens - answer.thinking_tokens,
+        "thoughtsTokenCount": answer.thinking_tokens,
+        "cachedContentTokenCount": answer.cached_tokens,
+    }
+    told["totalTokenCount"] = answer.input_tokens + answer.output_tokens
+    return {name: value for name, value in told.items() if value}
+
+
+def _calls(answer: Any) -> list[dict[str, Any]]:
+    parts = []
+    for _, name, arguments in answer.calls:
+        part: dict[str, Any] = {"functionCall": {"name": name, "args": arguments}}
+        if answer.thinking:
+            part["thoughtSignature"] = _signature(name)
+        parts.append(part)
+    return parts
+
+
+def _response(
+    answer: Any, body: dict[str, Any], parts: list[dict[str, Any]], finish: str = ""
+) -> dict[str, Any]:
+    from google.genai import types
+
+    candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
+    if finish:
+        candidate["finishReason"] = finish
+    found = {
+        "candidates": [candidate],
+        "modelVersion": body["model"],
+        "responseId": "answer_1",
+    }
+    if finish:
+        found["usageMetadata"] = _usage(answer)
+    types.GenerateContentResponse.model_validate(found)
+    return found
+
+
+def google_whole(answer: Any, body: dict[str, Any]) -> dict[str, Any]:
+    """Write the answer in one piece."""
+    thoughts = [{"text": answer.thinking, "thought": True}] if answer.thinking else []
+    words = [{"text": answer.text}] if answer.text else []
+    parts = [*thoughts, *words, *_calls(answer)]
+    if answer.finish == "blocked":
+        return {"promptFeedback": {"blockReason": "SAFETY"}, "modelVersion": body["model"]}
+    return _response(answer, body, parts, answer.finish or "STOP")
+
+
+def google_events(answer: Any, body: dict[str, Any]) -> Iterator[str]:
+    """Write the answer as a stream."""
+
+    def event(found: dict[str, Any]) -> str:
+        return f"data: {json.dumps(found)}\r\n\r\n"
+
+    if answer.finish == "blocked":
+        yield event(google_whole(answer, body))
+        return
+    if answer.error:
+        failure = {"code": 503, "message": "not now", "status": answer.error}
+        yield event({"error": failure})
+        return
+    for text, more in ((answer.thinking, {"thought": True}), (answer.text, {})):
+        for start in range(0, len(text), 4):
+            yield event(_response(answer, body, [{"text": text[start : start + 4], **more}]))
+    if answer.breaks_off or answer.ends_early:
+        return
+    yield event(_response(answer, body, [*_calls(answer)], answer.finish or "STOP"))
