@@ -1,10 +1,12 @@
 """The Agent: a model, its instructions and what it may use. It holds no state of a run."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from orbiter._misuse import require, require_all, require_method, shown
+from orbiter._output import OutputSchema
 from orbiter.config import (
     DEFAULT_MAX_STEPS,
     DEFAULT_MODEL,
@@ -29,7 +31,7 @@ class Agent:
     Attributes are those of the constructor; `hooks` is a HookManager. `tools` and `handoffs` may
     be extended between runs, which is how two agents can hand off to each other. `provider` is
     what a subclass brings along as its model, whatever the run uses for others: a remote agent
-    does.
+    does. `expected` is what `output_type` makes of an answer, None where text will do.
     """
 
     provider: Provider | None = None
@@ -43,7 +45,7 @@ class Agent:
         tools: Sequence[Tool] = (),
         handoffs: Sequence["Agent"] = (),
         hooks: Sequence[Hook | Observer | tuple[HookPoint, HookFunction]] = (),
-        output_type: type[BaseModel] | None = None,
+        output_type: Any = None,
         max_steps: int = DEFAULT_MAX_STEPS,
         temperature: float = DEFAULT_TEMPERATURE,
         max_tokens: int | None = None,
@@ -61,8 +63,8 @@ class Agent:
             tools: What the model may call.
             handoffs: Agents this one may pass the conversation to, by `transfer_to_<name>`.
             hooks: Functions called at points of the run, and at most one Observer.
-            output_type: Makes `result.output` an instance of it; a model's answer that does not
-                fit is sent back for correction.
+            output_type: Makes `result.output` a value of it: anything that pydantic's TypeAdapter
+                takes. A model's answer that does not fit is sent back for correction.
             max_steps: Model calls the agent may make in one run.
             temperature: From 0 to 2; a vendor is sent one that was given, 1.0 too.
             max_tokens: Output tokens per model call.
@@ -93,11 +95,6 @@ class Agent:
         where = f"Agent '{name}'"
         require(tools, Iterable, f"{where}: tools=", "a list, such as [tool]")
         require_all(handoffs, Agent, f"{where}: handoffs=", "an Agent", "a list, such as [agent]")
-        if output_type is not None and not (
-            isinstance(output_type, type) and issubclass(output_type, BaseModel)
-        ):
-            give = "the class of a pydantic model"
-            raise OrbiterError(f"{where}: output_type= got {shown(output_type)}: give {give}")
         if memory is not None:
             require_method(memory, "recall", f"{where}: memory=", "one, such as ShortTermMemory()")
         if context is not None:
@@ -110,7 +107,10 @@ class Agent:
         self.handoffs = list(handoffs)
         self.hooks = HookManager(hooks)
         self.output_type = output_type
-        self.output_schema = output_type.model_json_schema() if output_type else None
+        self.expected: OutputSchema | None = None
+        if output_type is not None and output_type is not str:
+            self.expected = OutputSchema(output_type, f"{where}: output_type=")
+        self.output_schema = None if self.expected is None else self.expected.schema
         self.max_steps = max_steps
         self.temperature = temperature
         self.max_tokens = max_tokens

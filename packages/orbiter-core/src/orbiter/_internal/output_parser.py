@@ -1,12 +1,8 @@
 """Turns a model's reply into an assistant message, and its text into the agent's output."""
 
 import json
-import re
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
-from orbiter._schema.schema import explain
 from orbiter.protocols import ModelReply
 from orbiter.types import AssistantMessage, OrbiterError, StopReason, ToolCall
 
@@ -19,8 +15,6 @@ CUT: dict[str | None, StopReason] = {
     "refusal": "refusal",
     "incomplete": "incomplete",
 }
-
-_FENCED = re.compile(r"\s*```[a-z]*\n(.*)\n```\s*", re.DOTALL)
 
 
 class OutputValidationError(OrbiterError):
@@ -44,10 +38,6 @@ class OutputValidationError(OrbiterError):
         self.stop_reason = stop_reason
         advice = advice or f"Simplify {output_type} or say in the instructions what it should hold"
         super().__init__(f"Agent '{agent_name}' gave no valid {output_type}: {problem}. {advice}.")
-
-
-class MisfitError(OrbiterError):
-    """A text does not fit the output type; the text of the error is written for the model."""
 
 
 def assistant_message(reply: ModelReply, serial: int) -> AssistantMessage:
@@ -75,23 +65,6 @@ def _with_ids(calls: list[ToolCall], serial: int) -> list[ToolCall]:
         taken.add(identity)
         distinct.append(ToolCall(id=identity, name=call.name, arguments=call.arguments))
     return distinct
-
-
-def parse_output(text: str, output_type: type[BaseModel]) -> BaseModel:
-    """Read the final answer of an agent with an output type.
-
-    Args:
-        text: The model's text, a JSON object, perhaps in a Markdown fence.
-        output_type: What it has to be.
-
-    Raises:
-        MisfitError: It is something else.
-    """
-    fenced = _FENCED.fullmatch(text)
-    try:
-        return output_type.model_validate_json(fenced[1] if fenced else text)
-    except ValidationError as error:
-        raise MisfitError(explain(error)) from error
 
 
 def correction(problem: str) -> str:

@@ -13,16 +13,15 @@ from orbiter._internal.model_call import call_model
 from orbiter._internal.output_parser import (
     CUT,
     OUTPUT_RETRIES,
-    MisfitError,
     OutputValidationError,
     assistant_message,
     correction,
     explain_cut,
-    parse_output,
 )
 from orbiter._internal.state import Emit
 from orbiter._internal.tool_runner import result_event, run_calls
 from orbiter._internal.turn import Turn
+from orbiter._output import MisfitError
 from orbiter.agent import Agent
 from orbiter.hooks import HookPoint
 from orbiter.types import (
@@ -159,11 +158,11 @@ def _break_off(turn: Turn, message: AssistantMessage, cut: StopReason) -> None:
     for call in message.tool_calls:
         turn.add(_answer(call, error=f"not called: the reply was cut off ({cut})"))
     turn.cut = cut
-    output_type = turn.agent.output_type
-    if output_type is not None:
+    wanted = turn.agent.expected
+    if wanted is not None:
         problem, advice = explain_cut(cut, message.content, _limit(turn))
         raise OutputValidationError(
-            turn.agent.name, output_type.__name__, problem, advice=advice, stop_reason=cut
+            turn.agent.name, wanted.name, problem, advice=advice, stop_reason=cut
         )
 
 
@@ -176,16 +175,14 @@ def _limit(turn: Turn) -> int | None:
 
 def _conclude(turn: Turn, text: str) -> None:
     """Take `text` for the final output, or ask the model to correct it."""
-    output_type = turn.agent.output_type
-    if output_type is None:
+    wanted = turn.agent.expected
+    if wanted is None:
         turn.output, turn.done = text, True
         return
     try:
-        turn.output, turn.done = parse_output(text, output_type), True
+        turn.output, turn.done = wanted.parse(text), True
     except MisfitError as misfit:
         turn.misfits += 1
         if turn.misfits > OUTPUT_RETRIES:
-            raise OutputValidationError(
-                turn.agent.name, output_type.__name__, str(misfit)
-            ) from misfit
+            raise OutputValidationError(turn.agent.name, wanted.name, str(misfit)) from misfit
         turn.add(UserMessage(content=correction(str(misfit))))
