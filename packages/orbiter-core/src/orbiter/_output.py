@@ -4,8 +4,9 @@ Vendors take objects only: what is none is wrapped in an object of one field, an
 again. What a model answers is untrusted text: it is bounded before it is read.
 """
 
+import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import GenericAlias, NoneType, UnionType
 from typing import Annotated, Any, Literal, NewType, Union, get_args, get_origin
 
@@ -15,7 +16,7 @@ from typing_extensions import TypeAliasType
 
 from orbiter._misuse import shown
 from orbiter._schema.schema import explain
-from orbiter.types import OrbiterError
+from orbiter.types import DepsT, OrbiterError, OutputT, RunContext
 
 MAX_ANSWER = 1 << 20
 MAX_PROBLEM = 2000
@@ -27,6 +28,12 @@ _FENCED = re.compile(r"\s*```[a-z]*\n(.*)\n```\s*", re.DOTALL)
 _GIVE = (
     "the class of a pydantic model, or a type with a JSON form: a dataclass, a TypedDict, int, "
     "list[str], A | B"
+)
+
+
+OutputFunction = (
+    Callable[[RunContext[DepsT], OutputT], OutputT | Awaitable[OutputT]]
+    | Callable[[OutputT], OutputT | Awaitable[OutputT]]
 )
 
 
@@ -124,6 +131,35 @@ class OutputSchema:
         if len(problem) > MAX_PROBLEM:
             problem = f"{problem[:MAX_PROBLEM]}…"
         raise MisfitError(problem) from error
+
+
+class OutputValidator:
+    """A user's function that checks outputs, whichever of its forms it has."""
+
+    __slots__ = ("_function", "_takes_context")
+
+    def __init__(self, function: Any, where: str) -> None:
+        """Look at what the function takes.
+
+        Raises:
+            OrbiterError: It is no function of the output, or of the RunContext and the output.
+        """
+        give = "a function of the output, or of the RunContext and the output"
+        try:
+            taken = inspect.signature(function).parameters.values()
+        except (TypeError, ValueError) as error:
+            raise OrbiterError(f"{where} got {shown(function)}: give {give}") from error
+        places = [p for p in taken if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        needed = [p for p in places if p.default is p.empty]
+        if not places or len(needed) > 2 or len(taken) > len(places):
+            raise OrbiterError(f"{where} got {shown(function)}: give {give}")
+        self._function = function
+        self._takes_context = len(needed) == 2
+
+    async def __call__(self, context: RunContext, output: Any) -> Any:
+        """Return the output, perhaps another one than was given."""
+        made = self._function(*(context, output) if self._takes_context else (output,))
+        return await made if inspect.isawaitable(made) else made
 
 
 def _is_type(value: Any) -> bool:

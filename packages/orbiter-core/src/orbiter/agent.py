@@ -1,15 +1,17 @@
 """The Agent: a model, its instructions and what it may use. It holds no state of a run."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Generic, overload
 
 from pydantic import ValidationError
+from typing_extensions import TypeForm
 
 from orbiter._misuse import require, require_all, require_method, shown
-from orbiter._output import OutputSchema
+from orbiter._output import OutputFunction, OutputSchema, OutputValidator
 from orbiter.config import (
     DEFAULT_MAX_STEPS,
     DEFAULT_MODEL,
+    DEFAULT_RETRIES,
     DEFAULT_TEMPERATURE,
     AgentConfig,
     ModelSettings,
@@ -18,14 +20,14 @@ from orbiter.hooks import Hook, HookFunction, HookManager, HookPoint
 from orbiter.observer import Observer
 from orbiter.protocols import ContextEngine, MemoryStore, Provider
 from orbiter.tool import FunctionTool, Tool
-from orbiter.types import OrbiterError, RunContext
+from orbiter.types import DepsT, OrbiterError, OutputT, RunContext
 
-Instructions = str | Callable[[RunContext], str | Awaitable[str]]
+Instructions = str | Callable[[RunContext[DepsT]], str | Awaitable[str]]
 
-__all__ = ["Agent", "ContextEngine", "Instructions", "MemoryStore", "Provider"]
+__all__ = ["Agent", "ContextEngine", "Instructions", "MemoryStore", "OutputFunction", "Provider"]
 
 
-class Agent:
+class Agent(Generic[DepsT, OutputT]):
     """What runs: give it to `run` as often as you like, also concurrently.
 
     Attributes are those of the constructor; `hooks` is a HookManager. `tools` and `handoffs` may
@@ -36,14 +38,74 @@ class Agent:
 
     provider: Provider | None = None
 
+    @overload
+    def __init__(
+        self: "Agent[DepsT, str]",
+        *,
+        name: str,
+        model: str = DEFAULT_MODEL,
+        instructions: Instructions[DepsT] = "",
+        tools: Sequence[Tool] = (),
+        handoffs: Sequence["Agent[Any, Any]"] = (),
+        hooks: Sequence[Hook | Observer | tuple[HookPoint, HookFunction]] = (),
+        output_type: None = None,
+        max_steps: int = DEFAULT_MAX_STEPS,
+        temperature: float = DEFAULT_TEMPERATURE,
+        max_tokens: int | None = None,
+        memory: MemoryStore | None = None,
+        context: ContextEngine | None = None,
+        settings: ModelSettings | None = None,
+        output_validators: Sequence[OutputFunction[DepsT, str]] = (),
+        retries: int = DEFAULT_RETRIES,
+    ) -> None: ...
+    @overload
     def __init__(
         self,
         *,
         name: str,
         model: str = DEFAULT_MODEL,
-        instructions: Instructions = "",
+        instructions: Instructions[DepsT] = "",
         tools: Sequence[Tool] = (),
-        handoffs: Sequence["Agent"] = (),
+        handoffs: Sequence["Agent[Any, Any]"] = (),
+        hooks: Sequence[Hook | Observer | tuple[HookPoint, HookFunction]] = (),
+        output_type: type[OutputT],
+        max_steps: int = DEFAULT_MAX_STEPS,
+        temperature: float = DEFAULT_TEMPERATURE,
+        max_tokens: int | None = None,
+        memory: MemoryStore | None = None,
+        context: ContextEngine | None = None,
+        settings: ModelSettings | None = None,
+        output_validators: Sequence[OutputFunction[DepsT, OutputT]] = (),
+        retries: int = DEFAULT_RETRIES,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        name: str,
+        model: str = DEFAULT_MODEL,
+        instructions: Instructions[DepsT] = "",
+        tools: Sequence[Tool] = (),
+        handoffs: Sequence["Agent[Any, Any]"] = (),
+        hooks: Sequence[Hook | Observer | tuple[HookPoint, HookFunction]] = (),
+        output_type: TypeForm[OutputT],
+        max_steps: int = DEFAULT_MAX_STEPS,
+        temperature: float = DEFAULT_TEMPERATURE,
+        max_tokens: int | None = None,
+        memory: MemoryStore | None = None,
+        context: ContextEngine | None = None,
+        settings: ModelSettings | None = None,
+        output_validators: Sequence[OutputFunction[DepsT, OutputT]] = (),
+        retries: int = DEFAULT_RETRIES,
+    ) -> None: ...
+    def __init__(
+        self,
+        *,
+        name: str,
+        model: str = DEFAULT_MODEL,
+        instructions: Instructions[DepsT] = "",
+        tools: Sequence[Tool] = (),
+        handoffs: Sequence["Agent[Any, Any]"] = (),
         hooks: Sequence[Hook | Observer | tuple[HookPoint, HookFunction]] = (),
         output_type: Any = None,
         max_steps: int = DEFAULT_MAX_STEPS,
@@ -52,6 +114,8 @@ class Agent:
         memory: MemoryStore | None = None,
         context: ContextEngine | None = None,
         settings: ModelSettings | None = None,
+        output_validators: Sequence[OutputFunction[DepsT, Any]] = (),
+        retries: int = DEFAULT_RETRIES,
     ) -> None:
         """Create an agent.
 
@@ -73,6 +137,12 @@ class Agent:
             settings: What else a model can be told; its `temperature` and `max_tokens` are those
                 of the agent.
 
+            output_validators: Functions, sync or async, that return the output, or raise
+                ModelRetry with what the model is to do better. They take the output, or the
+                RunContext and the output.
+            retries: How often a run asks for a better answer, and for a better call of each tool
+                that raises ModelRetry.
+
         Raises:
             OrbiterError: A value is out of range, or two tools have one name.
         """
@@ -85,6 +155,7 @@ class Agent:
                 instructions=instructions if isinstance(instructions, str) else "",
                 max_tokens=max_tokens,
                 max_steps=max_steps,
+                retries=retries,
                 **({} if temperature is DEFAULT_TEMPERATURE else {"temperature": temperature}),
             )
         except ValidationError as error:
@@ -117,7 +188,24 @@ class Agent:
         self.memory = memory
         self.context = context
         self.settings = settings
+        self.retries = retries
+        self.output_validators: list[OutputValidator] = []
+        require(output_validators, Iterable, f"{where}: output_validators=", "a list of functions")
+        for validator in output_validators:
+            self.output_validator(validator)
         self._check_tools()
+
+    def output_validator(
+        self, validator: OutputFunction[DepsT, OutputT], /
+    ) -> OutputFunction[DepsT, OutputT]:
+        """Have a function check each output: `@agent.output_validator`; see `output_validators`.
+
+        Raises:
+            OrbiterError: It takes neither the output nor the RunContext and the output.
+        """
+        where = f"Agent '{self.name}': output_validators="
+        self.output_validators.append(OutputValidator(validator, where))
+        return validator
 
     def _check_tools(self) -> None:
         seen: set[str] = set()

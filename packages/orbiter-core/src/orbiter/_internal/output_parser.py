@@ -6,8 +6,6 @@ from typing import Any
 from orbiter.protocols import ModelReply
 from orbiter.types import AssistantMessage, OrbiterError, StopReason, ToolCall
 
-OUTPUT_RETRIES = 2
-
 # finish reasons of a reply that is not whole, and what they are called of the run
 CUT: dict[str | None, StopReason] = {
     "length": "length",
@@ -70,6 +68,11 @@ def _with_ids(calls: list[ToolCall], serial: int) -> list[ToolCall]:
 def correction(problem: str) -> str:
     """Word the request for a better answer."""
     return f"Your answer does not fit the required JSON schema: {problem}. Answer with JSON only."
+
+
+def tries_left(tries: int) -> str:
+    """Word how often the model may try again."""
+    return f"Try again; {tries} more {'try is' if tries == 1 else 'tries are'} left after that."
 
 
 def explain_cut(cut: StopReason, said: str, max_tokens: int | None) -> tuple[str, str]:

@@ -158,7 +158,7 @@ def _said(
     if stopped and result is not None:
         error = f"the agent was stopped by its {result.stop_reason} after {follower.steps} turns"
         if cut := cut_short(result.stop_reason):
-            error = f"{cut}; it said last: {result.output or 'nothing'}"
+            error = f"{cut}; it said last: {result.output_or_text or 'nothing'}"
     usage = follower.usage
     return {
         "type": "result",

@@ -96,7 +96,7 @@ async def _pieces(
             if result is not None:
                 reason = FINISH.get(result.stop_reason, "stop")
                 if whole:
-                    yield "text", _as_text(result.output)
+                    yield "text", _as_text(result.output_or_text)
             status = "completed"
         except CalledError:
             assert prepared is not None  # noqa: S101 - only a prepared agent raises it

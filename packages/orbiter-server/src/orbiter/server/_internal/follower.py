@@ -93,7 +93,7 @@ class Follower:
         """Write down how a run ended, and tell it by its last event."""
         outcome: dict[str, Any] = {"error": error}
         if result is not None:
-            output = result.output
+            output = result.output_or_text
             outcome |= {
                 "output": to_jsonable_python(output, fallback=str),
                 "stop_reason": result.stop_reason,
