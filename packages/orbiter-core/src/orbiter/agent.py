@@ -193,7 +193,7 @@ class Agent(Generic[DepsT, OutputT]):
         require(output_validators, Iterable, f"{where}: output_validators=", "a list of functions")
         for validator in output_validators:
             self.output_validator(validator)
-        self._check_tools()
+        _check_tools(name, self.tools)
 
     def output_validator(
         self, validator: OutputFunction[DepsT, OutputT], /
@@ -207,29 +207,30 @@ class Agent(Generic[DepsT, OutputT]):
         self.output_validators.append(OutputValidator(validator, where))
         return validator
 
-    def _check_tools(self) -> None:
-        seen: set[str] = set()
-        for tool in self.tools:
-            if isinstance(getattr(tool, "__func__", None), Tool):
-                raise OrbiterError(
-                    f"Agent '{self.name}': {tool!r} is no tool: write @tool above @classmethod"
-                )
-            if not isinstance(tool, Tool):
-                raise OrbiterError(
-                    f"Agent '{self.name}': {tool!r} is no tool; decorate the function with @tool "
-                    "or give an instance of a Tool subclass"
-                )
-            if isinstance(tool, FunctionTool):
-                tool.check_bound()
-            if tool.name in seen:
-                raise OrbiterError(
-                    f"Agent '{self.name}' has two tools named '{tool.name}'; rename one with "
-                    '@tool(name="...")'
-                )
-            seen.add(tool.name)
-
     def __repr__(self) -> str:
         return f"Agent(name={self.name!r}, model={self.model!r})"
+
+
+def _check_tools(name: str, tools: Sequence[Tool]) -> None:
+    seen: set[str] = set()
+    for tool in tools:
+        if isinstance(getattr(tool, "__func__", None), Tool):
+            raise OrbiterError(
+                f"Agent '{name}': {tool!r} is no tool: write @tool above @classmethod"
+            )
+        if not isinstance(tool, Tool):
+            raise OrbiterError(
+                f"Agent '{name}': {tool!r} is no tool; decorate the function with @tool "
+                "or give an instance of a Tool subclass"
+            )
+        if isinstance(tool, FunctionTool):
+            tool.check_bound()
+        if tool.name in seen:
+            raise OrbiterError(
+                f"Agent '{name}' has two tools named '{tool.name}'; rename one with "
+                '@tool(name="...")'
+            )
+        seen.add(tool.name)
 
 
 def _agreed(

@@ -99,15 +99,14 @@ class RunResult(BaseModel, Generic[OutputT]):
     """What a run produced.
 
     Attributes:
-        output: The final text, or a value of the agent's `output_type`; reading it raises an
-            UnfinishedRunError where a run was stopped before it had one.
+        output: The final text, or a value of the agent's `output_type`, which raises an
+            UnfinishedRunError when it is read of a run that was stopped before it had one.
         messages: The whole conversation without system prompts, ready for `run(messages=...)`;
             every tool call in it has a result, however the run ended.
         usage: Tokens of all model calls of all agents.
         steps: Model calls made.
         last_agent: Name of the agent that spoke last.
-        stop_reason: `completed`, or what ended the run early; the `output` of an agent without an
-            output type is then what was said last.
+        stop_reason: `completed`, or what ended early; an untyped `output` is what was said last.
     """
 
     model_config = {"frozen": True}
@@ -127,8 +126,7 @@ class RunResult(BaseModel, Generic[OutputT]):
     @property
     def output_or_text(self) -> OutputT | str:
         """The output; of a run that was stopped before it had one, what was said last."""
-        found: OutputT | str = self.__dict__["output"]
-        return found
+        return self.__dict__["output"]  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
