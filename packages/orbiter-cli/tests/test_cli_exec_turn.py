@@ -75,6 +75,12 @@ async def test_a_typed_answer_is_a_verdict_with_its_data(tmp_path):
     assert (verdict["status"], verdict["data"]) == ("success", {"value": 3})
 
 
+async def test_an_answer_of_any_type_is_a_verdict_with_its_data(tmp_path):
+    said = await turn(tmp_path).run(agent("[1, 2]", output_type=set[int]))
+    verdict = json.loads(said["result"].removeprefix("<result>").removesuffix("</result>"))
+    assert (verdict["summary"], verdict["data"]) == ("[1, 2]", [1, 2])
+
+
 async def test_a_limit_of_steps_is_an_error_and_what_was_said_is_kept(tmp_path):
     looping = agent(
         *(call("run_command", command="true") for _ in range(3)), tools=[run_command], max_steps=2

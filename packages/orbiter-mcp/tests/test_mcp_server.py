@@ -62,6 +62,15 @@ async def test_structured_output_is_structured_content():
     assert (result.structured_content, result.content) == ({"name": "Oslo"}, '{"name":"Oslo"}')
 
 
+async def test_structured_output_that_is_no_object_is_in_one():
+    agent = Agent(name="counter", output_type=list[int])
+    async with MCPClient(MCPServer(agent, provider=ScriptedModel("[1, 2]"))) as client:
+        (offered,) = await client.list_tools()
+        assert offered.output_schema["required"] == ["result"]
+        result = await client.call_tool("counter", {"input": "?"})
+    assert result.structured_content == {"result": [1, 2]}
+
+
 async def test_a_swarm_is_named_after_its_first_agent():
     swarm = Swarm(agents=[Agent(name="writer"), Agent(name="editor")])
     async with MCPClient(MCPServer(swarm, provider=ScriptedModel("draft", "done"))) as client:

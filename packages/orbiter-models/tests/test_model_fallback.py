@@ -9,7 +9,9 @@ from orbiter.config import ModelConfig, ModelSettings
 from orbiter.models import (
     FallbackError,
     FallbackModel,
+    LimitedModel,
     ModelError,
+    ModelLimits,
     ModelProvider,
     ModelResponse,
     ScriptedModel,
@@ -265,3 +267,16 @@ async def test_models_may_be_strings_and_a_chain_a_name(monkeypatch):
 def test_what_is_no_model_is_refused(models, told):
     with pytest.raises(OrbiterError, match=told):
         FallbackModel(*models)
+
+
+@pytest.mark.parametrize(
+    ("second", "takes"), [("openai:gpt-4o", True), ("openai:gpt-3.5-turbo", False)]
+)
+def test_a_chain_and_limits_hold_an_answer_to_a_schema_if_each_model_can(
+    monkeypatch, second, takes
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    chain = FallbackModel("openai:gpt-4o-mini", second)
+    schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    assert chain.takes_schema(schema) is takes
+    assert LimitedModel(chain, ModelLimits(concurrent=1)).takes_schema(schema) is takes

@@ -1,13 +1,17 @@
 """The Agent: a model, its instructions and what it may use. It holds no state of a run."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Generic, overload
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
+from typing_extensions import TypeForm
 
 from orbiter._misuse import require, require_all, require_method, shown
+from orbiter._output import OutputFunction, OutputSchema, OutputValidator
 from orbiter.config import (
     DEFAULT_MAX_STEPS,
     DEFAULT_MODEL,
+    DEFAULT_RETRIES,
     DEFAULT_TEMPERATURE,
     AgentConfig,
     ModelSettings,
@@ -16,40 +20,102 @@ from orbiter.hooks import Hook, HookFunction, HookManager, HookPoint
 from orbiter.observer import Observer
 from orbiter.protocols import ContextEngine, MemoryStore, Provider
 from orbiter.tool import FunctionTool, Tool
-from orbiter.types import OrbiterError, RunContext
+from orbiter.types import DepsT, OrbiterError, OutputT, RunContext
 
-Instructions = str | Callable[[RunContext], str | Awaitable[str]]
+Instructions = str | Callable[[RunContext[DepsT]], str | Awaitable[str]]
 
-__all__ = ["Agent", "ContextEngine", "Instructions", "MemoryStore", "Provider"]
+__all__ = ["Agent", "ContextEngine", "Instructions", "MemoryStore", "OutputFunction", "Provider"]
 
 
-class Agent:
+class Agent(Generic[DepsT, OutputT]):
     """What runs: give it to `run` as often as you like, also concurrently.
 
     Attributes are those of the constructor; `hooks` is a HookManager. `tools` and `handoffs` may
     be extended between runs, which is how two agents can hand off to each other. `provider` is
     what a subclass brings along as its model, whatever the run uses for others: a remote agent
-    does.
+    does. `expected` is what `output_type` makes of an answer, None where text will do.
     """
 
     provider: Provider | None = None
 
+    @overload
     def __init__(
-        self,
+        self: "Agent[DepsT, str]",
         *,
         name: str,
         model: str = DEFAULT_MODEL,
-        instructions: Instructions = "",
+        instructions: Instructions[DepsT] = "",
         tools: Sequence[Tool] = (),
-        handoffs: Sequence["Agent"] = (),
+        handoffs: Sequence["Agent[Any, Any]"] = (),
         hooks: Sequence[Hook | Observer | tuple[HookPoint, HookFunction]] = (),
-        output_type: type[BaseModel] | None = None,
+        output_type: None = None,
         max_steps: int = DEFAULT_MAX_STEPS,
         temperature: float = DEFAULT_TEMPERATURE,
         max_tokens: int | None = None,
         memory: MemoryStore | None = None,
         context: ContextEngine | None = None,
         settings: ModelSettings | None = None,
+        output_validators: Sequence[OutputFunction[DepsT, str]] = (),
+        retries: int = DEFAULT_RETRIES,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        name: str,
+        model: str = DEFAULT_MODEL,
+        instructions: Instructions[DepsT] = "",
+        tools: Sequence[Tool] = (),
+        handoffs: Sequence["Agent[Any, Any]"] = (),
+        hooks: Sequence[Hook | Observer | tuple[HookPoint, HookFunction]] = (),
+        output_type: type[OutputT],
+        max_steps: int = DEFAULT_MAX_STEPS,
+        temperature: float = DEFAULT_TEMPERATURE,
+        max_tokens: int | None = None,
+        memory: MemoryStore | None = None,
+        context: ContextEngine | None = None,
+        settings: ModelSettings | None = None,
+        output_validators: Sequence[OutputFunction[DepsT, OutputT]] = (),
+        retries: int = DEFAULT_RETRIES,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        name: str,
+        model: str = DEFAULT_MODEL,
+        instructions: Instructions[DepsT] = "",
+        tools: Sequence[Tool] = (),
+        handoffs: Sequence["Agent[Any, Any]"] = (),
+        hooks: Sequence[Hook | Observer | tuple[HookPoint, HookFunction]] = (),
+        output_type: TypeForm[OutputT],
+        max_steps: int = DEFAULT_MAX_STEPS,
+        temperature: float = DEFAULT_TEMPERATURE,
+        max_tokens: int | None = None,
+        memory: MemoryStore | None = None,
+        context: ContextEngine | None = None,
+        settings: ModelSettings | None = None,
+        output_validators: Sequence[OutputFunction[DepsT, OutputT]] = (),
+        retries: int = DEFAULT_RETRIES,
+    ) -> None: ...
+    def __init__(
+        self,
+        *,
+        name: str,
+        model: str = DEFAULT_MODEL,
+        instructions: Instructions[DepsT] = "",
+        tools: Sequence[Tool] = (),
+        handoffs: Sequence["Agent[Any, Any]"] = (),
+        hooks: Sequence[Hook | Observer | tuple[HookPoint, HookFunction]] = (),
+        output_type: Any = None,
+        max_steps: int = DEFAULT_MAX_STEPS,
+        temperature: float = DEFAULT_TEMPERATURE,
+        max_tokens: int | None = None,
+        memory: MemoryStore | None = None,
+        context: ContextEngine | None = None,
+        settings: ModelSettings | None = None,
+        output_validators: Sequence[OutputFunction[DepsT, Any]] = (),
+        retries: int = DEFAULT_RETRIES,
     ) -> None:
         """Create an agent.
 
@@ -61,8 +127,8 @@ class Agent:
             tools: What the model may call.
             handoffs: Agents this one may pass the conversation to, by `transfer_to_<name>`.
             hooks: Functions called at points of the run, and at most one Observer.
-            output_type: Makes `result.output` an instance of it; a model's answer that does not
-                fit is sent back for correction.
+            output_type: Makes `result.output` a value of it: anything that pydantic's TypeAdapter
+                takes. A model's answer that does not fit is sent back for correction.
             max_steps: Model calls the agent may make in one run.
             temperature: From 0 to 2; a vendor is sent one that was given, 1.0 too.
             max_tokens: Output tokens per model call.
@@ -70,6 +136,12 @@ class Agent:
             context: Builds prompts, keeps the window small, holds state.
             settings: What else a model can be told; its `temperature` and `max_tokens` are those
                 of the agent.
+
+            output_validators: Functions, sync or async, that return the output, or raise
+                ModelRetry with what the model is to do better. They take the output, or the
+                RunContext and the output.
+            retries: How often a run asks for a better answer, and for a better call of each tool
+                that raises ModelRetry.
 
         Raises:
             OrbiterError: A value is out of range, or two tools have one name.
@@ -83,6 +155,7 @@ class Agent:
                 instructions=instructions if isinstance(instructions, str) else "",
                 max_tokens=max_tokens,
                 max_steps=max_steps,
+                retries=retries,
                 **({} if temperature is DEFAULT_TEMPERATURE else {"temperature": temperature}),
             )
         except ValidationError as error:
@@ -93,11 +166,6 @@ class Agent:
         where = f"Agent '{name}'"
         require(tools, Iterable, f"{where}: tools=", "a list, such as [tool]")
         require_all(handoffs, Agent, f"{where}: handoffs=", "an Agent", "a list, such as [agent]")
-        if output_type is not None and not (
-            isinstance(output_type, type) and issubclass(output_type, BaseModel)
-        ):
-            give = "the class of a pydantic model"
-            raise OrbiterError(f"{where}: output_type= got {shown(output_type)}: give {give}")
         if memory is not None:
             require_method(memory, "recall", f"{where}: memory=", "one, such as ShortTermMemory()")
         if context is not None:
@@ -110,38 +178,59 @@ class Agent:
         self.handoffs = list(handoffs)
         self.hooks = HookManager(hooks)
         self.output_type = output_type
-        self.output_schema = output_type.model_json_schema() if output_type else None
+        self.expected: OutputSchema | None = None
+        if output_type is not None and output_type is not str:
+            self.expected = OutputSchema(output_type, f"{where}: output_type=")
+        self.output_schema = None if self.expected is None else self.expected.schema
         self.max_steps = max_steps
         self.temperature = temperature
         self.max_tokens = max_tokens
         self.memory = memory
         self.context = context
         self.settings = settings
-        self._check_tools()
+        self.retries = retries
+        self.output_validators: list[OutputValidator] = []
+        require(output_validators, Iterable, f"{where}: output_validators=", "a list of functions")
+        for validator in output_validators:
+            self.output_validator(validator)
+        _check_tools(name, self.tools)
 
-    def _check_tools(self) -> None:
-        seen: set[str] = set()
-        for tool in self.tools:
-            if isinstance(getattr(tool, "__func__", None), Tool):
-                raise OrbiterError(
-                    f"Agent '{self.name}': {tool!r} is no tool: write @tool above @classmethod"
-                )
-            if not isinstance(tool, Tool):
-                raise OrbiterError(
-                    f"Agent '{self.name}': {tool!r} is no tool; decorate the function with @tool "
-                    "or give an instance of a Tool subclass"
-                )
-            if isinstance(tool, FunctionTool):
-                tool.check_bound()
-            if tool.name in seen:
-                raise OrbiterError(
-                    f"Agent '{self.name}' has two tools named '{tool.name}'; rename one with "
-                    '@tool(name="...")'
-                )
-            seen.add(tool.name)
+    def output_validator(
+        self, validator: OutputFunction[DepsT, OutputT], /
+    ) -> OutputFunction[DepsT, OutputT]:
+        """Have a function check each output: `@agent.output_validator`; see `output_validators`.
+
+        Raises:
+            OrbiterError: It takes neither the output nor the RunContext and the output.
+        """
+        where = f"Agent '{self.name}': output_validators="
+        self.output_validators.append(OutputValidator(validator, where))
+        return validator
 
     def __repr__(self) -> str:
         return f"Agent(name={self.name!r}, model={self.model!r})"
+
+
+def _check_tools(name: str, tools: Sequence[Tool]) -> None:
+    seen: set[str] = set()
+    for tool in tools:
+        if isinstance(getattr(tool, "__func__", None), Tool):
+            raise OrbiterError(
+                f"Agent '{name}': {tool!r} is no tool: write @tool above @classmethod"
+            )
+        if not isinstance(tool, Tool):
+            raise OrbiterError(
+                f"Agent '{name}': {tool!r} is no tool; decorate the function with @tool "
+                "or give an instance of a Tool subclass"
+            )
+        if isinstance(tool, FunctionTool):
+            tool.check_bound()
+        if tool.name in seen:
+            raise OrbiterError(
+                f"Agent '{name}' has two tools named '{tool.name}'; rename one with "
+                '@tool(name="...")'
+            )
+        seen.add(tool.name)
 
 
 def _agreed(

@@ -9,6 +9,7 @@ from orbiter.types import OrbiterError, Usage
 DEFAULT_PROVIDER = "openai"
 DEFAULT_MODEL = "openai:gpt-4o"
 DEFAULT_MAX_STEPS = 10
+DEFAULT_RETRIES = 2
 # told from a 1.0 that somebody wrote by its identity: a vendor is sent that one only
 DEFAULT_TEMPERATURE = float("1.0")
 
@@ -47,6 +48,7 @@ class AgentConfig(BaseModel):
     temperature: float = Field(default=DEFAULT_TEMPERATURE, ge=0.0, le=2.0)
     max_tokens: int | None = Field(default=None, ge=1)
     max_steps: int = Field(default=DEFAULT_MAX_STEPS, ge=1)
+    retries: int = Field(default=DEFAULT_RETRIES, ge=0)
 
 
 class ModelSettings(BaseModel):

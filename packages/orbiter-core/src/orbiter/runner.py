@@ -21,8 +21,10 @@ from orbiter.protocols import Provider
 from orbiter.swarm import Swarm
 from orbiter.types import (
     AssistantMessage,
+    DepsT,
     Message,
     OrbiterError,
+    OutputT,
     RunResult,
     SystemMessage,
     ToolResult,
@@ -49,17 +51,17 @@ class Runner:
 
     async def __call__(
         self,
-        agent: Agent | Swarm,
+        agent: Agent[DepsT, OutputT] | Swarm,
         input: str | Sequence[Part],
         *,
         messages: Sequence[Message] = (),
         provider: Provider | None = None,
-        deps: Any = None,
+        deps: DepsT | None = None,
         config: TaskConfig | None = None,
         spent: Spent | None = None,
         settings: ModelSettings | None = None,
         _provider: Provider | None = None,
-    ) -> RunResult:
+    ) -> RunResult[OutputT]:
         """Run to the end.
 
         Returns:
@@ -75,17 +77,17 @@ class Runner:
 
     def sync(
         self,
-        agent: Agent | Swarm,
+        agent: Agent[DepsT, OutputT] | Swarm,
         input: str | Sequence[Part],
         *,
         messages: Sequence[Message] = (),
         provider: Provider | None = None,
-        deps: Any = None,
+        deps: DepsT | None = None,
         config: TaskConfig | None = None,
         spent: Spent | None = None,
         settings: ModelSettings | None = None,
         _provider: Provider | None = None,
-    ) -> RunResult:
+    ) -> RunResult[OutputT]:
         """Run to the end from code that is not async.
 
         Raises:
@@ -98,7 +100,7 @@ class Runner:
         else:
             raise OrbiterError("run.sync was called inside an event loop: use `await run(...)`")
 
-        async def main() -> RunResult:
+        async def main() -> RunResult[OutputT]:
             try:
                 return await self(
                     agent,
@@ -117,17 +119,17 @@ class Runner:
 
     def stream(
         self,
-        agent: Agent | Swarm,
+        agent: Agent[DepsT, OutputT] | Swarm,
         input: str | Sequence[Part],
         *,
         messages: Sequence[Message] = (),
         provider: Provider | None = None,
-        deps: Any = None,
+        deps: DepsT | None = None,
         config: TaskConfig | None = None,
         spent: Spent | None = None,
         settings: ModelSettings | None = None,
         _provider: Provider | None = None,
-    ) -> RunStream:
+    ) -> RunStream[OutputT]:
         """Run while somebody reads: `async for event in run.stream(agent, "...")`.
 
         The last event of a run that ends by itself is a ResultEvent. An error is told by an
@@ -210,5 +212,5 @@ def _keep(error: Exception, result: RunResult) -> None:
 
 
 def _result(outcome: Outcome, state: RunState) -> RunResult:
-    state.last_agent = outcome.agent_name
+    state.last_agent, state.typed = outcome.agent_name, outcome.typed
     return state.result(outcome.output, outcome.stop_reason)

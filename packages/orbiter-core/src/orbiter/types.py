@@ -23,7 +23,7 @@ from orbiter._messages import (
 
 __all__ = [
     "AssistantMessage", "DepsT", "ErrorEvent", "HandoffEvent", "Message", "OrbiterError",
-    "ResultEvent", "RunContext", "RunResult", "StepEvent", "StopReason", "StreamEvent",
+    "OutputT", "ResultEvent", "RunContext", "RunResult", "StepEvent", "StopReason", "StreamEvent",
     "SystemMessage", "TextEvent", "ThinkingEvent", "ToolCall", "ToolCallEvent",
     "ToolExecutionError", "ToolResult", "ToolResultEvent", "Usage", "UsageEvent", "UserMessage",
 ]  # fmt: skip
@@ -91,22 +91,27 @@ StopReason = Literal[
 ]  # fmt: skip
 
 
-class RunResult(BaseModel):
+DepsT = TypeVar("DepsT", default=Any)
+OutputT = TypeVar("OutputT", default=Any)
+
+
+class RunResult(BaseModel, Generic[OutputT]):
     """What a run produced.
 
     Attributes:
-        output: The final text, or an instance of the agent's `output_type`.
+        output: The final text, or a value of the agent's `output_type`, which raises an
+            UnfinishedRunError when it is read of a run that was stopped before it had one.
         messages: The whole conversation without system prompts, ready for `run(messages=...)`;
             every tool call in it has a result, however the run ended.
         usage: Tokens of all model calls of all agents.
         steps: Model calls made.
         last_agent: Name of the agent that spoke last.
-        stop_reason: `completed`, or what ended the run early; `output` is then what was said last.
+        stop_reason: `completed`, or what ended early; an untyped `output` is what was said last.
     """
 
     model_config = {"frozen": True}
 
-    output: Any = ""
+    output: OutputT = ""  # type: ignore[assignment]
     messages: list[Annotated[Message, Field(discriminator="role")]] = []
     usage: Usage = Usage()
     steps: int = 0
@@ -118,8 +123,10 @@ class RunResult(BaseModel):
         """True when the agent was stopped by its `max_steps` before it had a final answer."""
         return self.stop_reason == "max_steps"
 
-
-DepsT = TypeVar("DepsT", default=Any)
+    @property
+    def output_or_text(self) -> OutputT | str:
+        """The output; of a run that was stopped before it had one, what was said last."""
+        return self.__dict__["output"]  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ serves one task; subtasks and parallel runs of one agent work on forks.
 import time
 from typing import Any, Unpack
 
-from pydantic import BaseModel
+from pydantic_core import to_json
 
 from orbiter.context._internal.blocks import Fitted
 from orbiter.context._internal.capture import refill, save, save_automatic
@@ -230,7 +230,7 @@ class Context:
         """End a run: remember it, save an automatic checkpoint. Called by the run loop."""
         self._end_run(self.turn_to(agent_name), messages)
         self.task_output = (
-            output.model_dump_json() if isinstance(output, BaseModel) else str(output)
+            output if isinstance(output, str) else to_json(output, fallback=str).decode()
         )
         if self.memory is not None:
             await self.memory.remember(messages, agent_name=agent_name)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from orbiter._internal.answer import ask_for_output
 from orbiter._internal.content import Given
-from orbiter._internal.output_parser import schema_request
 from orbiter._internal.plan import Plan
 from orbiter._internal.state import RunState
 from orbiter._internal.step import take_step
@@ -28,6 +28,7 @@ class Outcome:
     output: Any
     agent_name: str
     stop_reason: StopReason
+    typed: bool = False
 
 
 async def run_agent(
@@ -61,7 +62,7 @@ async def run_agent(
     steps: dict[str, int] = dict(made or {})
     while True:
         turn = Turn(agent, input, Plan(agent, extra, peers), state, log, start)
-        state.last_agent = agent.name
+        state.last_agent, state.typed = agent.name, agent.expected is not None
         try:
             if turn.observer is None:
                 await _begin(turn, shown, fresh)
@@ -76,7 +77,7 @@ async def run_agent(
                 await agent.hooks.run(turn.event(HookPoint.ERROR, error=error))
             raise
         if turn.target is None or reason != "completed":
-            return Outcome(turn.output, agent.name, reason)
+            return Outcome(turn.output, agent.name, reason, agent.expected is not None)
         agent, extra, start = turn.target, (), len(log)
         shown, fresh = [*history, *log], []
 
@@ -108,8 +109,8 @@ async def _begin(turn: Turn, history: list[Message], fresh: list[Message]) -> No
         note = await agent.memory.recall(turn.input, agent_name=agent.name)
         if note:
             turn.suffix = f"\n\n{note}"
-    if agent.output_schema is not None and not getattr(turn.provider, "structured_output", False):
-        turn.suffix += f"\n\n{schema_request(agent.output_schema)}"
+    if agent.output_schema is not None:
+        ask_for_output(turn, agent.output_schema)
     if turn.hooks is not None and HookPoint.START in turn.hooks:
         await turn.hooks.run(turn.event(HookPoint.START))
 

@@ -66,7 +66,7 @@ async def call_model(turn: Turn, messages: list[Message]) -> ModelReply:
         settings = turn.once if settings is None else settings.merged(turn.once)
     if settings is not None:
         apply(settings, options, provider, agent.name)
-    if agent.output_schema is not None and getattr(provider, "structured_output", False):
+    if agent.output_schema is not None and turn.held_to_schema:
         options["output_schema"] = agent.output_schema
     emit = turn.state.emit
     if emit is None:

@@ -1,16 +1,10 @@
 """Turns a model's reply into an assistant message, and its text into the agent's output."""
 
 import json
-import re
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
-from orbiter._schema.schema import explain
 from orbiter.protocols import ModelReply
 from orbiter.types import AssistantMessage, OrbiterError, StopReason, ToolCall
-
-OUTPUT_RETRIES = 2
 
 # finish reasons of a reply that is not whole, and what they are called of the run
 CUT: dict[str | None, StopReason] = {
@@ -19,8 +13,6 @@ CUT: dict[str | None, StopReason] = {
     "refusal": "refusal",
     "incomplete": "incomplete",
 }
-
-_FENCED = re.compile(r"\s*```[a-z]*\n(.*)\n```\s*", re.DOTALL)
 
 
 class OutputValidationError(OrbiterError):
@@ -44,10 +36,6 @@ class OutputValidationError(OrbiterError):
         self.stop_reason = stop_reason
         advice = advice or f"Simplify {output_type} or say in the instructions what it should hold"
         super().__init__(f"Agent '{agent_name}' gave no valid {output_type}: {problem}. {advice}.")
-
-
-class MisfitError(OrbiterError):
-    """A text does not fit the output type; the text of the error is written for the model."""
 
 
 def assistant_message(reply: ModelReply, serial: int) -> AssistantMessage:
@@ -77,26 +65,14 @@ def _with_ids(calls: list[ToolCall], serial: int) -> list[ToolCall]:
     return distinct
 
 
-def parse_output(text: str, output_type: type[BaseModel]) -> BaseModel:
-    """Read the final answer of an agent with an output type.
-
-    Args:
-        text: The model's text, a JSON object, perhaps in a Markdown fence.
-        output_type: What it has to be.
-
-    Raises:
-        MisfitError: It is something else.
-    """
-    fenced = _FENCED.fullmatch(text)
-    try:
-        return output_type.model_validate_json(fenced[1] if fenced else text)
-    except ValidationError as error:
-        raise MisfitError(explain(error)) from error
-
-
 def correction(problem: str) -> str:
     """Word the request for a better answer."""
     return f"Your answer does not fit the required JSON schema: {problem}. Answer with JSON only."
+
+
+def tries_left(tries: int) -> str:
+    """Word how often the model may try again."""
+    return f"Try again; {tries} more {'try is' if tries == 1 else 'tries are'} left after that."
 
 
 def explain_cut(cut: StopReason, said: str, max_tokens: int | None) -> tuple[str, str]:

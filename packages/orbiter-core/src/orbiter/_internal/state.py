@@ -24,6 +24,7 @@ class RunState:
         made: Model calls that the interrupted run before this one made, by agent.
         deadline: Event loop time at which the run ends, or None.
         last_agent: Name of the agent that ran last.
+        typed: Whether that one has an output type.
         observer: What encloses the pieces of the run, if anything does.
         settings: How the models are to answer, if the run says so.
     """
@@ -31,7 +32,7 @@ class RunState:
     __slots__ = (
         "_cached", "_input", "_limits", "_logs", "_output", "_reasoned", "_total", "_written",
         "deadline", "deps", "emit", "history", "last_agent", "made", "observer", "provider_for",
-        "settings", "steps",
+        "settings", "steps", "typed",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +54,7 @@ class RunState:
         self.steps = 0
         self.made: dict[str, int] = {}
         self.last_agent = ""
+        self.typed = False
         self.history = history
         self._logs: list[list[Message]] = []
         self._limits = config
@@ -109,7 +111,13 @@ class RunState:
 
     def result(self, output: Any, stop_reason: StopReason) -> RunResult:
         """Build the result; the conversation in it is valid however the run ended."""
-        return RunResult.model_construct(
+        kind: type[RunResult] = RunResult
+        if self.typed and stop_reason != "completed":
+            # rare, so that nobody else pays for its class
+            from orbiter._internal.unfinished import UnfinishedResult
+
+            kind = UnfinishedResult
+        return kind.model_construct(
             output=output,
             messages=[*self.history, *chain.from_iterable(self._logs)],
             usage=self.usage,

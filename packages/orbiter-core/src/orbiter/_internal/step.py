@@ -7,35 +7,24 @@ POST_TOOL_CALL hooks, context post_tool_call. What an agent does not use costs i
 
 from typing import Any
 
+from orbiter._internal.answer import break_off, conclude, take_answer
 from orbiter._internal.call_settings import released
 from orbiter._internal.message_builder import NO_RESULT, build_messages
 from orbiter._internal.model_call import call_model
-from orbiter._internal.output_parser import (
-    CUT,
-    OUTPUT_RETRIES,
-    MisfitError,
-    OutputValidationError,
-    assistant_message,
-    correction,
-    explain_cut,
-    parse_output,
-)
+from orbiter._internal.output_parser import CUT, assistant_message
 from orbiter._internal.state import Emit
 from orbiter._internal.tool_runner import result_event, run_calls
 from orbiter._internal.turn import Turn
 from orbiter.agent import Agent
 from orbiter.hooks import HookPoint
 from orbiter.types import (
-    AssistantMessage,
     HandoffEvent,
     Message,
     StepEvent,
-    StopReason,
     ToolCall,
     ToolCallEvent,
     ToolResult,
     UsageEvent,
-    UserMessage,
 )
 
 
@@ -74,11 +63,13 @@ async def take_step(turn: Turn) -> None:
     turn.add(message)
     cut = CUT.get(getattr(reply, "finish_reason", None))
     if cut is not None:
-        _break_off(turn, message, cut)
+        break_off(turn, message, cut)
     elif message.tool_calls:
         await _act(turn, message.tool_calls)
+    elif agent.expected is None and not agent.output_validators:
+        turn.output, turn.done = message.content, True
     else:
-        _conclude(turn, message.content)
+        await conclude(turn, message.content)
 
 
 def _who(reply: object) -> str:
@@ -115,34 +106,44 @@ async def _act(turn: Turn, calls: list[ToolCall]) -> None:
     results: dict[str, ToolResult] = {}
     target: Agent | None = None
     work: list[ToolCall] = []
-    for call in calls:
-        if call.name not in handoffs:
-            work.append(call)
-        elif target is None:
-            target = handoffs[call.name]
-            if turn.observer is not None:
-                turn.observer.handoff(turn.agent, target, call)
-            results[call.id] = _answer(call, content=f"Transferred to {target.name}.")
-        else:
-            problem = f"The conversation was already transferred to {target.name}."
-            results[call.id] = _answer(call, error=problem)
     try:
-        if emit is not None:
-            await _emit_results(emit, name, calls, results)
+        if turn.answer_tool is not None:
+            await take_answer(turn, calls, results)
+        for call in calls:
+            if call.id in results:
+                continue
+            if call.name not in handoffs:
+                work.append(call)
+            elif target is None:
+                target = handoffs[call.name]
+                if turn.observer is not None:
+                    turn.observer.handoff(turn.agent, target, call)
+                results[call.id] = _answer(call, content=f"Transferred to {target.name}.")
+            else:
+                problem = f"The conversation was already transferred to {target.name}."
+                results[call.id] = _answer(call, error=problem)
+        if emit is not None and not turn.done:
+            await _emit_results(emit, turn, calls, results)
         if work:
             await run_calls(turn, work, results)
     finally:
         for call in calls:
             turn.add(results.get(call.id) or _answer(call, error=NO_RESULT))
+    if turn.failure is not None:
+        raise turn.failure
     if target is not None and emit is not None:
         await emit(HandoffEvent(target=target.name, agent_name=name))
     turn.target = target
 
 
 async def _emit_results(
-    emit: Emit, name: str, calls: list[ToolCall], results: dict[str, ToolResult]
+    emit: Emit, turn: Turn, calls: list[ToolCall], results: dict[str, ToolResult]
 ) -> None:
+    name = turn.agent.name
     for call in calls:
+        # a final answer is no tool of anybody's
+        if call.name == turn.answer_tool:
+            continue
         await emit(
             ToolCallEvent(
                 tool_name=call.name,
@@ -152,45 +153,9 @@ async def _emit_results(
             )
         )
     for result in results.values():
-        await emit(result_event(name, result))
+        if result.tool_name != turn.answer_tool:
+            await emit(result_event(name, result))
 
 
 def _answer(call: ToolCall, content: str = "", error: str | None = None) -> ToolResult:
     return ToolResult(tool_call_id=call.id, tool_name=call.name, content=content, error=error)
-
-
-def _break_off(turn: Turn, message: AssistantMessage, cut: StopReason) -> None:
-    """Take a reply that is not whole for the last one of the run; what it calls may be cut too."""
-    for call in message.tool_calls:
-        turn.add(_answer(call, error=f"not called: the reply was cut off ({cut})"))
-    turn.cut = cut
-    output_type = turn.agent.output_type
-    if output_type is not None:
-        problem, advice = explain_cut(cut, message.content, _limit(turn))
-        raise OutputValidationError(
-            turn.agent.name, output_type.__name__, problem, advice=advice, stop_reason=cut
-        )
-
-
-def _limit(turn: Turn) -> int | None:
-    for settings in (turn.once, turn.settings):
-        if settings is not None and "max_tokens" in settings.model_fields_set:
-            return settings.max_tokens
-    return turn.agent.max_tokens
-
-
-def _conclude(turn: Turn, text: str) -> None:
-    """Take `text` for the final output, or ask the model to correct it."""
-    output_type = turn.agent.output_type
-    if output_type is None:
-        turn.output, turn.done = text, True
-        return
-    try:
-        turn.output, turn.done = parse_output(text, output_type), True
-    except MisfitError as misfit:
-        turn.misfits += 1
-        if turn.misfits > OUTPUT_RETRIES:
-            raise OutputValidationError(
-                turn.agent.name, output_type.__name__, str(misfit)
-            ) from misfit
-        turn.add(UserMessage(content=correction(str(misfit))))

@@ -7,10 +7,10 @@ a reader who stops at a tool call stops the tool as well.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self
 
 from orbiter._internal.state import Emit, RunState
-from orbiter.types import ErrorEvent, ResultEvent, RunResult, StreamEvent
+from orbiter.types import ErrorEvent, OutputT, ResultEvent, RunResult, StreamEvent
 
 Begin = Callable[[Emit], RunState]
 Execute = Callable[[RunState], Coroutine[Any, Any, RunResult]]
@@ -28,7 +28,7 @@ class _Channel:
         await self.queue.join()
 
 
-class RunStream(AsyncIterator[StreamEvent]):
+class RunStream(AsyncIterator[StreamEvent], Generic[OutputT]):
     """Iterate over it with `async for`; stop whenever you like, the run is cancelled then.
 
     Attributes:
@@ -44,7 +44,7 @@ class RunStream(AsyncIterator[StreamEvent]):
         self._reading = False
 
     @property
-    def result(self) -> RunResult | None:
+    def result(self) -> RunResult[OutputT] | None:
         """See the class."""
         return self._channel.result if self._channel else None
 

@@ -5,8 +5,10 @@ import logging
 from typing import Any
 
 from orbiter._internal.content import content_of
+from orbiter._internal.output_parser import tries_left
 from orbiter._internal.turn import Turn
 from orbiter._schema.text import as_text
+from orbiter.errors import ModelRetry, RetryLimitError
 from orbiter.hooks import HookPoint
 from orbiter.protocols import ContextEngine
 from orbiter.tool import ToolArgumentsError
@@ -108,8 +110,22 @@ async def _execute(turn: Turn, call: ToolCall) -> tuple[ToolResult, Exception | 
         failure = ToolExecutionError(call.name, RuntimeError(str(error) or "cancelled"))
     except Exception as error:
         failure = ToolExecutionError(call.name, error)
+    if isinstance(failure.cause, ModelRetry):
+        return _failed(call, _again(turn, call.name, failure.cause)), failure.cause
     logger.info("%s", failure, exc_info=failure)
     return _failed(call, str(failure)), failure.cause
+
+
+def _again(turn: Turn, name: str, cause: ModelRetry) -> str:
+    """Word what a tool wants otherwise; a tool that has wanted it too often fails the run."""
+    if turn.retried is None:
+        turn.retried = {}
+    times = turn.retried[name] = turn.retried.get(name, 0) + 1
+    left = turn.agent.retries - times
+    if left < 0:
+        turn.failure = RetryLimitError(turn.agent.name, name, turn.agent.retries, cause)
+        return str(cause)
+    return f"{cause}\n{tries_left(left)}"
 
 
 def _failed(call: ToolCall, error: str) -> ToolResult:

@@ -22,7 +22,11 @@ class Turn:
         start: Where this turn's part of the log begins.
         suffix: What memory and output type add to the instructions.
         hooks: The agent's, None when it has none.
-        misfits: Final answers that did not fit the output type.
+        misfits: Final answers that did not fit the output type, or that a validator refused.
+        answer_tool: By which tool the model gives its answer, if by one.
+        held_to_schema: Whether the vendor itself holds its answers to the output's schema.
+        retried: How often each tool has asked for another call.
+        failure: What ends the run once the calls of the step have their results.
         observer: The agent's own, else the run's, if any.
         done: Whether `output` is final.
         target: The agent to hand off to.
@@ -33,9 +37,9 @@ class Turn:
     """
 
     __slots__ = (
-        "agent", "cut", "done", "finished", "hooks", "input", "log", "misfits", "observer", "once",
-        "output", "plan", "provider", "run", "settings", "start", "state", "suffix", "target",
-        "view",
+        "agent", "answer_tool", "cut", "done", "failure", "finished", "held_to_schema", "hooks",
+        "input", "log", "misfits", "observer", "once", "output", "plan", "provider", "retried",
+        "run", "settings", "start", "state", "suffix", "target", "view",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +58,10 @@ class Turn:
         self.run: RunContext = RunContext(agent.name, input, self.view, agent.context, state.deps)
         self.suffix = ""
         self.misfits = 0
+        self.answer_tool: str | None = None
+        self.held_to_schema = False
+        self.retried: dict[str, int] | None = None
+        self.failure: Exception | None = None
         self.done = False
         self.output: Any = ""
         self.target: Agent | None = None

@@ -176,7 +176,7 @@ class Evaluator:
                 "messages": answer.messages[len(case.messages) :],
                 "cost_usd": self._price(answer),
             }
-            answer = answer.output
+            answer = answer.output_or_text
         return base.model_copy(update={**found, "output": _plain(answer)})
 
     async def _call(self, case: Case) -> Any:

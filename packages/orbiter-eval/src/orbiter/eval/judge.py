@@ -125,13 +125,10 @@ class Judge(Scorer):
         if self._own:
             question = f"{self._instructions()}\n{self._schema()}\n\n{question}"
         answer = await run(self._agent, question, provider=self._provider)
-        if isinstance(answer.output, self._verdict):
-            return answer.output
-        text = text_of(
-            answer.output.model_dump(mode="json")
-            if isinstance(answer.output, BaseModel)
-            else answer.output
-        )
+        output = answer.output_or_text
+        if isinstance(output, self._verdict):
+            return output
+        text = text_of(output.model_dump(mode="json") if isinstance(output, BaseModel) else output)
         fenced = _FENCED.fullmatch(text)
         try:
             return self._verdict.model_validate_json(fenced[1] if fenced else text)

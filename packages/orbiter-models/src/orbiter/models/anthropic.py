@@ -1,24 +1,26 @@
 """Anthropic's messages."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
 from orbiter.config import ModelConfig, ModelSettings
 from orbiter.models._internal.anthropic_blocks import Blocks, reply_parts
 from orbiter.models._internal.anthropic_cache import add_breakpoints
-from orbiter.models._internal.anthropic_wire import FINISH, add_settings, to_wire
+from orbiter.models._internal.anthropic_wire import FINISH, add_format, add_settings, to_wire
 from orbiter.models._internal.clock import Clock
 from orbiter.models._internal.counter import Counter
 from orbiter.models._internal.sdk import SdkClient
 from orbiter.models._internal.settings import add_options, refusal, sampling
+from orbiter.models._internal.strict import is_closed, is_recursive
 from orbiter.models.provider import ModelProvider, model_registry
 from orbiter.models.types import FinishReason, ModelResponse, StreamChunk
 from orbiter.types import Message, ToolCall
 
 # the API wants a number; every Claude can write this much
 _DEFAULT_MAX_TOKENS = 4096
-
+_WITHOUT_SCHEMAS = re.compile(r"claude-(?:instant|[23]|(?:opus|sonnet)-4(?:-[01])?(?:-20\d{6})?$)")
 
 _CANNOT = {
     "seed": "the API knows none; leave it out",
@@ -28,6 +30,7 @@ _CANNOT = {
 class AnthropicProvider(ModelProvider):
     """A Claude model. Needs `orbiter-models[anthropic]` and ANTHROPIC_API_KEY."""
 
+    structured_output = True
     settings = True
 
     def __init__(self, config: ModelConfig, *, clock: Clock | None = None) -> None:
@@ -54,6 +57,11 @@ class AnthropicProvider(ModelProvider):
             clock=clock or Clock(),
         )
 
+    def takes_schema(self, schema: dict[str, Any]) -> bool:
+        """Whether the API can hold an answer to a schema; Claude's first models know only tools."""
+        known = self.model.startswith("claude-") and not _WITHOUT_SCHEMAS.match(self.model)
+        return known and is_closed(schema) and not is_recursive(schema)
+
     async def complete(
         self,
         messages: list[Message],
@@ -61,10 +69,11 @@ class AnthropicProvider(ModelProvider):
         tools: list[dict[str, Any]] | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
+        output_schema: dict[str, Any] | None = None,
         settings: ModelSettings | None = None,
     ) -> ModelResponse:
         """Answer in one piece; see ModelProvider."""
-        request = self._request(messages, tools, temperature, max_tokens, settings)
+        request = self._request(messages, tools, temperature, max_tokens, output_schema, settings)
         answer = await self._client.send(lambda client: client.messages.create(**request), settings)
         blocks = answer.content
         return ModelResponse(
@@ -90,10 +99,11 @@ class AnthropicProvider(ModelProvider):
         tools: list[dict[str, Any]] | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
+        output_schema: dict[str, Any] | None = None,
         settings: ModelSettings | None = None,
     ) -> AsyncIterator[StreamChunk]:
         """Answer piece by piece; see ModelProvider."""
-        request = self._request(messages, tools, temperature, max_tokens, settings)
+        request = self._request(messages, tools, temperature, max_tokens, output_schema, settings)
         request["stream"] = True
         answer = await self._client.send(lambda client: client.messages.create(**request), settings)
         counter, blocks = Counter(), Blocks()
@@ -130,6 +140,7 @@ class AnthropicProvider(ModelProvider):
         tools: list[dict[str, Any]] | None,
         temperature: float | None,
         max_tokens: int | None,
+        output_schema: dict[str, Any] | None,
         settings: ModelSettings | None = None,
     ) -> dict[str, Any]:
         temperature, max_tokens = sampling(settings, temperature, max_tokens)
@@ -158,6 +169,9 @@ class AnthropicProvider(ModelProvider):
         if settings is not None:
             refusal(settings, _CANNOT, self._client.error)
             add_settings(request, settings, max_tokens, self._client.error)
+        if output_schema is not None:
+            add_format(request, output_schema)
+        if settings is not None:
             add_options(request, settings)
         return request
 

@@ -75,6 +75,10 @@ class FallbackModel(ModelProvider):
         self.structured_output = all(_can(model, "structured_output") for model in self._models)
         self.settings = all(_can(model, "settings") for model in self._models)
 
+    def takes_schema(self, schema: dict[str, Any]) -> bool:
+        """Whether each of the models can hold its answer to a schema."""
+        return all(_takes(model, schema) for model in self._models)
+
     async def complete(
         self,
         messages: list[Message],
@@ -174,6 +178,11 @@ def _name(provider: object) -> str:
 
 def _can(provider: object, what: str) -> bool:
     return bool(getattr(provider, what, False))
+
+
+def _takes(provider: Any, schema: dict[str, Any]) -> bool:
+    takes = getattr(provider, "takes_schema", None)
+    return _can(provider, "structured_output") if takes is None else bool(takes(schema))
 
 
 def _tells(chunk: StreamChunk) -> bool:

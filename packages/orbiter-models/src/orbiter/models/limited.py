@@ -73,6 +73,9 @@ class LimitedModel(ModelProvider):
         self.model = self._inner.model
         self.structured_output = self._inner.structured_output
         self.settings = self._inner.settings
+        takes = getattr(self._inner, "takes_schema", None)
+        if takes is not None:
+            self.takes_schema = takes
 
     async def complete(
         self,

@@ -1,5 +1,6 @@
 """OpenAI's chat completions, and every server that speaks them."""
 
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from orbiter.models._internal.openai_wire import (
     add_settings,
     chunk_of,
     finish_of,
+    response_format,
     text_in,
     usage_of,
 )
@@ -24,6 +26,8 @@ _CANNOT = {
     "thinking_budget": "chat completions know no budget; give reasoning_effort, or what a "
     "compatible server calls it in extra_body"
 }
+
+_WITHOUT_SCHEMAS = re.compile(r"gpt-3\.5|gpt-4(?:$|-)|gpt-4o-2024-05-13|chatgpt-4o")
 
 
 class OpenAIProvider(ModelProvider):
@@ -67,6 +71,11 @@ class OpenAIProvider(ModelProvider):
             asked = COMPATIBLE if self._client.base_url else OPENAI
         self._server = asked
         self.structured_output = asked.json_schema
+
+    def takes_schema(self, schema: dict[str, Any]) -> bool:
+        """Whether an answer can be held to a schema; OpenAI's first models know only tools."""
+        old = self._client.base_url is None and _WITHOUT_SCHEMAS.match(self.model) is not None
+        return self.structured_output and not old
 
     async def complete(
         self,
@@ -172,11 +181,8 @@ class OpenAIProvider(ModelProvider):
         if max_tokens is not None:
             request[self._server.tokens_field] = max_tokens
         if output_schema is not None:
-            name = str(output_schema.get("title", "output"))
-            request["response_format"] = {
-                "type": "json_schema",
-                "json_schema": {"name": name, "schema": output_schema},
-            }
+            ours = self._client.base_url is None
+            request["response_format"] = response_format(output_schema, strictly=ours)
         if settings is not None:
             refusal(settings, _CANNOT, self._client.error)
             if settings.prompt_caching is False:

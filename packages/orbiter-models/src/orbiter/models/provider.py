@@ -15,7 +15,9 @@ class ModelProvider(ABC):
 
     Attributes:
         structured_output: Whether `complete` and `stream` also take `output_schema`, a JSON schema
-            that the answer's text has to fit. Without it the schema goes into the system prompt.
+            that the answer's text has to fit. Without it the schema goes into the system prompt. A
+            provider that has a method `takes_schema`, called with the schema, says by it which it
+            takes; an answer to another is asked for as a tool call.
         settings: Whether `complete` and `stream` also take `settings`, a ModelSettings. Without it
             a run that has settings besides temperature and tokens fails.
         model: The model's name.

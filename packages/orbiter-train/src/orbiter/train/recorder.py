@@ -66,6 +66,10 @@ class _Recorded(ModelProvider):
         self.structured_output = getattr(inner, "structured_output", False)
         self.settings = getattr(inner, "settings", False)
 
+        takes = getattr(inner, "takes_schema", None)
+        if takes is not None:
+            self.takes_schema = takes
+
     async def complete(self, messages: list[Message], **options: Any) -> ModelResponse:
         response: ModelResponse = await self._inner.complete(messages, **options)
         self._keep(messages, options, response.content, list(response.tool_calls))

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from pydantic_core import to_jsonable_python
+
 from orbiter import Agent, run
 from orbiter.cli.agent.loading import agents_of
 from orbiter.cli.agent.session import Session, load_session
@@ -156,7 +158,7 @@ def _said(
     if stopped and result is not None:
         error = f"the agent was stopped by its {result.stop_reason} after {follower.steps} turns"
         if cut := cut_short(result.stop_reason):
-            error = f"{cut}; it said last: {result.output or 'nothing'}"
+            error = f"{cut}; it said last: {result.output_or_text or 'nothing'}"
     usage = follower.usage
     return {
         "type": "result",
@@ -184,9 +186,9 @@ def _text(
         return f"{spoken}\n<result>{json.dumps(asks)}</result>".strip()
     if result is None:
         return ""
-    if agent.output_type is None:
+    if agent.expected is None:
         return str(result.output)
-    data = result.output.model_dump(mode="json")
+    data = to_jsonable_python(result.output, fallback=str)
     shown = json.dumps(data, ensure_ascii=False)
     verdict = {"status": "success", "summary": shown[:1000], "data": data}
     return f"<result>{json.dumps(verdict, ensure_ascii=False)}</result>"

@@ -82,7 +82,7 @@ class AgentOffer(Offer):
         self._provider = provider
         self._deps = deps
         last = agent if isinstance(agent, Agent) else None
-        self._output_schema = last.output_schema if last is not None else None
+        self._expected = last.expected if last is not None else None
         said = first.instructions if isinstance(first.instructions, str) else ""
         self._description = f"Ask the agent '{first.name}'." + (f" {said}" if said else "")
 
@@ -98,7 +98,7 @@ class AgentOffer(Offer):
             "name": self.name,
             "description": self._description,
             "input_schema": schema,
-            "output_schema": self._output_schema,
+            "output_schema": None if self._expected is None else self._expected.schema,
         }
 
     async def call(self, arguments: dict[str, Any], report: Report) -> Answer:
@@ -122,7 +122,8 @@ class AgentOffer(Offer):
             return Answer(str(error) or type(error).__name__, failed=True)
         if stopped != "completed":
             return Answer(f"the agent '{self.name}' was stopped: {stopped}", failed=True)
-        return _answer(output)
+        # what is no object is in one, as the schema says
+        return _answer(output if self._expected is None else self._expected.holding(output))
 
 
 def _what(event: StepEvent | ToolCallEvent) -> str:

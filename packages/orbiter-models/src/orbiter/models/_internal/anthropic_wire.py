@@ -65,6 +65,16 @@ def add_settings(
         request["extra_body"] = {**request.get("extra_body", {}), **more}
 
 
+def add_format(request: dict[str, Any], schema: dict[str, Any]) -> None:
+    """Ask for an answer that fits a schema, which the API can express."""
+    # the SDK is there, or nothing could be sent
+    from anthropic import transform_schema
+
+    wanted = {"type": "json_schema", "schema": transform_schema(schema)}
+    body = request.setdefault("extra_body", {})
+    body["output_config"] = {**body.get("output_config", {}), "format": wanted}
+
+
 def _tool_choice(settings: ModelSettings) -> dict[str, Any] | None:
     one_at_a_time = settings.parallel_tool_calls is False
     if settings.tool_choice is None and not one_at_a_time:

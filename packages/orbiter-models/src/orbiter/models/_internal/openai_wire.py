@@ -1,9 +1,11 @@
 """Chat completions, as OpenAI's API writes them and servers that speak it."""
 
+import re
 from typing import Any
 
 from orbiter.config import ModelSettings
 from orbiter.models._internal.server import ModelServer
+from orbiter.models._internal.strict import is_closed, strict
 from orbiter.models.types import FinishReason, StreamChunk, ToolCallDelta
 from orbiter.types import Usage
 
@@ -42,6 +44,22 @@ def add_settings(request: dict[str, Any], settings: ModelSettings, server: Model
         request["tool_choice"] = settings.tool_choice
     if settings.parallel_tool_calls is not None:
         request["parallel_tool_calls"] = settings.parallel_tool_calls
+
+
+def response_format(schema: dict[str, Any], *, strictly: bool) -> dict[str, Any]:
+    """Ask for an answer that fits a schema.
+
+    Args:
+        schema: What core wants.
+        strictly: Whether OpenAI itself is asked, in its strict mode where that can express the
+            schema; servers that speak its words often have no such mode.
+    """
+    # the API takes no other names, and those of generics have brackets
+    name = re.sub(r"[^a-zA-Z0-9_-]+", "_", str(schema.get("title", "output")))[:64]
+    wanted: dict[str, Any] = {"name": name, "schema": schema}
+    if strictly and is_closed(schema):
+        wanted |= {"schema": strict(schema), "strict": True}
+    return {"type": "json_schema", "json_schema": wanted}
 
 
 def finish_of(word: str | None, refusal: str | None) -> FinishReason:

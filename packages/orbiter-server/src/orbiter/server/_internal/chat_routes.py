@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any
 from uuid import uuid4
 
-from pydantic import BaseModel
+from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -96,7 +96,7 @@ async def _pieces(
             if result is not None:
                 reason = FINISH.get(result.stop_reason, "stop")
                 if whole:
-                    yield "text", _as_text(result.output)
+                    yield "text", _as_text(result.output_or_text)
             status = "completed"
         except CalledError:
             assert prepared is not None  # noqa: S101 - only a prepared agent raises it
@@ -192,7 +192,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 
 def _as_text(output: Any) -> str:
-    return output.model_dump_json() if isinstance(output, BaseModel) else str(output)
+    return output if isinstance(output, str) else to_json(output, fallback=str).decode()
 
 
 def _data(value: Any) -> bytes:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 from orbiter import Agent, Swarm, run
 from orbiter.agent import Provider
@@ -93,11 +93,9 @@ class Follower:
         """Write down how a run ended, and tell it by its last event."""
         outcome: dict[str, Any] = {"error": error}
         if result is not None:
-            output = result.output
+            output = result.output_or_text
             outcome |= {
-                "output": output.model_dump(mode="json")
-                if isinstance(output, BaseModel)
-                else output,
+                "output": to_jsonable_python(output, fallback=str),
                 "stop_reason": result.stop_reason,
                 "usage": result.usage.model_dump(),
                 "steps": result.steps,

@@ -116,7 +116,7 @@ async def run_task(
     if result.stop_reason != "completed":
         raise TaskError(
             f"the agent was stopped by its {result.stop_reason} before it had an answer; it said "
-            f"last: {outcome(result.output) or 'nothing'}"
+            f"last: {outcome(result.output_or_text) or 'nothing'}"
         )
     return outcome(result.output)
 

@@ -57,7 +57,7 @@ def _run(subject: Any, result: Any, settings: Settings) -> Attributes:
         found["orbiter.run.output_tokens"] = result.usage.output_tokens
     if settings.content:
         found["orbiter.run.input"] = redacted(subject[1])
-        found["orbiter.run.output"] = None if result is None else redacted(result.output)
+        found["orbiter.run.output"] = None if result is None else redacted(result.output_or_text)
     return found
 
 

@@ -1,0 +1,147 @@
+"""The final answer of an agent: how it is asked for, taken, checked, or asked for again."""
+
+from typing import Any
+
+from orbiter._internal.output_parser import (
+    OutputValidationError,
+    correction,
+    explain_cut,
+    schema_request,
+    tries_left,
+)
+from orbiter._internal.turn import Turn
+from orbiter._output import MisfitError
+from orbiter.errors import ModelRetry
+from orbiter.types import (
+    AssistantMessage,
+    StopReason,
+    TextEvent,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+
+_TOOL = "final_answer"
+_BY_CALL = "Give your final answer by calling the tool `{}`, and in no other way."
+_TAKEN = "This is the final answer."
+_TOO_LATE = "not called: the final answer came with it"
+
+
+def ask_for_output(turn: Turn, schema: dict[str, Any]) -> None:
+    """Have the model answer by a schema: by the vendor's own mode, a tool call, or its prompt."""
+    takes = getattr(turn.provider, "takes_schema", None)
+    if takes is not None and not takes(schema):
+        plan = turn.plan
+        name = _TOOL
+        while name in plan.tools or name in plan.handoffs:
+            name += "_"
+        turn.answer_tool = name
+        plan.schemas = [*(plan.schemas or ()), _tool(name, schema)]
+        turn.suffix += f"\n\n{_BY_CALL.format(name)}"
+    elif getattr(turn.provider, "structured_output", False):
+        turn.held_to_schema = True
+    else:
+        turn.suffix += f"\n\n{schema_request(schema)}"
+
+
+def _tool(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    description = "Give the final answer."
+    return {
+        "type": "function",
+        "function": {"name": name, "description": description, "parameters": schema},
+    }
+
+
+async def conclude(turn: Turn, text: str) -> None:
+    """Take `text` for the final output, or ask the model to correct it.
+
+    Raises:
+        OutputValidationError: It was asked often enough.
+    """
+    try:
+        await _read(turn, text)
+    except (MisfitError, ModelRetry) as problem:
+        _count(turn, problem)
+        if isinstance(problem, MisfitError):
+            words = correction(str(problem))
+        else:
+            words = f"Your answer was not accepted: {problem}\n{tries_left(_left(turn))}"
+        if turn.answer_tool is not None:
+            words += f" {_BY_CALL.format(turn.answer_tool)}"
+        turn.add(UserMessage(content=words))
+
+
+async def take_answer(turn: Turn, calls: list[ToolCall], results: dict[str, ToolResult]) -> None:
+    """Take the final answer from the calls of a step, if it is among them.
+
+    Args:
+        turn: Whose calls.
+        calls: All of them.
+        results: Receives those of the answer; of all calls when the answer was taken.
+
+    Raises:
+        OutputValidationError: It was asked often enough.
+    """
+    answers = [call for call in calls if call.name == turn.answer_tool]
+    for call in answers:
+        try:
+            await _read(turn, call.arguments)
+        except (MisfitError, ModelRetry) as problem:
+            _count(turn, problem)
+            told = f"The answer was not accepted: {problem}\n{tries_left(_left(turn))}"
+            results[call.id] = _result(call, error=told)
+            continue
+        for other in calls:
+            results.setdefault(other.id, _result(other, error=_TOO_LATE))
+        results[call.id] = _result(call, content=_TAKEN)
+        if turn.state.emit is not None:
+            await turn.state.emit(TextEvent(text=call.arguments, agent_name=turn.agent.name))
+        return
+
+
+def break_off(turn: Turn, message: AssistantMessage, cut: StopReason) -> None:
+    """Take a reply that is not whole for the last one of the run; what it calls may be cut too.
+
+    Raises:
+        OutputValidationError: It had to be of a type.
+    """
+    for call in message.tool_calls:
+        turn.add(_result(call, error=f"not called: the reply was cut off ({cut})"))
+    turn.cut = cut
+    expected = turn.agent.expected
+    if expected is not None:
+        problem, advice = explain_cut(cut, message.content, _limit(turn))
+        raise OutputValidationError(
+            turn.agent.name, expected.name, problem, advice=advice, stop_reason=cut
+        )
+
+
+async def _read(turn: Turn, text: str) -> None:
+    agent = turn.agent
+    value: Any = text if agent.expected is None else agent.expected.parse(text)
+    for validator in agent.output_validators:
+        value = await validator(turn.run, value)
+    turn.output, turn.done = value, True
+
+
+def _count(turn: Turn, problem: Exception) -> None:
+    turn.misfits += 1
+    if _left(turn) < 0:
+        expected = turn.agent.expected
+        name = "output" if expected is None else expected.name
+        raise OutputValidationError(turn.agent.name, name, str(problem)) from problem
+
+
+def _left(turn: Turn) -> int:
+    return turn.agent.retries - turn.misfits
+
+
+def _limit(turn: Turn) -> int | None:
+    for settings in (turn.once, turn.settings):
+        if settings is not None and "max_tokens" in settings.model_fields_set:
+            return settings.max_tokens
+    return turn.agent.max_tokens
+
+
+def _result(call: ToolCall, content: str = "", error: str | None = None) -> ToolResult:
+    return ToolResult(tool_call_id=call.id, tool_name=call.name, content=content, error=error)
