@@ -181,7 +181,11 @@ class TestOutputValidators:
         with pytest.raises(ZeroDivisionError):
             await run(agent, "go", provider=ScriptedModel("x"))
 
-    @pytest.mark.parametrize("given", [5, lambda: 1, lambda a, b, c: a, lambda *a: a], ids=repr)
+    @pytest.mark.parametrize(
+        "given",
+        [5, lambda: 1, lambda a, b, c: a, lambda *a: a],
+        ids=["a number", "takes nothing", "takes three", "takes any"],
+    )
     def test_what_cannot_check_an_output_is_refused(self, given):
         with pytest.raises(OrbiterError, match=r"^Agent 'a': output_validators= got .*: give"):
             Agent(name="a", output_validators=[given])
