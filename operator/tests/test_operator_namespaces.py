@@ -95,9 +95,9 @@ class Tenants:
         same = {"uid": known["metadata"]["uid"]} if known["metadata"] else {}
         self.api.put("namespaces", {"metadata": {"name": name, "labels": labels, **same}})
 
-    def pod(self, namespace: str, **status: Any) -> None:
+    def pod(self, namespace: str, node: str | None = "node", **status: Any) -> None:
         meta = {"name": "worker", "namespace": namespace, "labels": WORKER}
-        self.api.put("pods", {"metadata": meta, "status": status})
+        self.api.put("pods", {"metadata": meta, "spec": {"nodeName": node}, "status": status})
 
     def named(self, plural: str, namespace: str) -> set[str]:
         return {name for place, name in self.api.objects[plural] if place == namespace}
@@ -120,8 +120,7 @@ class Tenants:
         """Reconcile what a comparison finds, and what comes of that."""
         await self.operator.compare()
         while len(self.operator.queue):
-            name = self.operator.queue._ready.popleft()
-            self.operator.queue._queued.discard(name)
+            name = self.operator.queue._next()
             await self.operator.reconcile(name)
 
 
@@ -241,6 +240,8 @@ async def test_when_the_label_goes_everything_goes(tenants: Tenants) -> None:
     [
         {"phase": "Running"},
         {"phase": "Pending", "initContainerStatuses": [{"state": {"running": {}}}]},
+        # What the API server still says of a worker that has begun, until its node tells.
+        {"phase": "Pending"},
     ],
 )
 async def test_an_agent_at_work_keeps_its_policies_and_its_user_and_nothing_new_begins(
@@ -258,6 +259,14 @@ async def test_an_agent_at_work_keeps_its_policies_and_its_user_and_nothing_new_
     await tenants.settle()
     assert tenants.named("networkpolicies", LABELLED) == set()
     assert not await tenants.lets_in(url)
+
+
+async def test_a_pod_that_has_no_node_keeps_nothing(tenants: Tenants) -> None:
+    await tenants.settle()
+    tenants.pod(LABELLED, node=None, phase="Pending")
+    tenants.namespace(LABELLED)
+    await tenants.settle()
+    assert tenants.named("networkpolicies", LABELLED) == set()
 
 
 async def test_a_label_that_went_while_no_operator_looked_is_noticed(tenants: Tenants) -> None:

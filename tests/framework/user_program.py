@@ -90,7 +90,7 @@ def show(event: StreamEvent) -> None:
 async def main() -> None:
     model = ScriptedModel(call("get_weather", city="Oslo"), '{"title": "Sunny"}', repeat=True)
     result = await run(agent, "hi", provider=model, deps=User("ada"))
-    assert_type(result, RunResult)
+    assert_type(result, RunResult[Report])
     there = RunContext("assistant", "hi", [], None, User("ada"))
     assert_type(await add(1, b=2, where=there), int)
     await run(swarm, "hi", messages=result.messages, provider=Echo(), deps=User("ada"))
@@ -98,7 +98,7 @@ async def main() -> None:
     async for event in run.stream(agent, "hi", provider=model):
         show(event)
     async with run.stream(agent, "hi") as stream:
-        assert_type(stream.result, RunResult | None)
+        assert_type(stream.result, RunResult[Report] | None)
 
 
 async def shout(task: Task) -> str:

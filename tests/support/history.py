@@ -15,9 +15,16 @@ DONE = ("completed", "failed")
 
 @dataclass
 class Attempt:
-    """One attempt of one task: the ids of its stream entries, in order."""
+    """One attempt of one task: the ids of its stream entries, in order.
 
-    begun: list[str] = field(default_factory=list)
+    Attributes:
+        begun: By what was announced: a worker that loses its connection before the answer says the
+            same once more, and has begun once.
+        ended: What it ended with.
+        outputs: Its outputs.
+    """
+
+    begun: dict[str, str] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
 
@@ -33,7 +40,7 @@ def read(redis: "Redis") -> History:
             event = json.loads(fields["data"])["event"]
             attempt = history[fields["agenttask"], int(fields["attempt"])]
             if event == WORKING:
-                attempt.begun.append(entry)
+                attempt.begun.setdefault(fields["data"], entry)
             elif event in DONE:
                 attempt.ended.append(entry)
     for entry, fields in redis.xrange("worker:developer:output"):
@@ -59,7 +66,11 @@ def complaints(history: History, names: set[str]) -> list[str]:
             found.append(f"{name} attempt {number} has {len(attempt.outputs)} outputs")
         before = history.get((name, number - 1))
         early = before and before.outputs and attempt.begun
-        if before and early and order(attempt.begun[0]) < order(before.outputs[0]):
+        if (
+            before
+            and early
+            and order(min(attempt.begun.values(), key=order)) < order(before.outputs[0])
+        ):
             found.append(f"{name} attempt {number} began before attempt {number - 1} ended")
     found += [f"{name} left no trace" for name in sorted(names - set(attempts))]
     return found

@@ -86,8 +86,7 @@ class Operator:
         metrics: OperatorMetrics,
         health: Health,
     ) -> None:
-        self._settings = settings
-        self._leader = leader
+        self._settings, self._leader = settings, leader
         self.queue: WorkQueue[Key] = WorkQueue(time.monotonic, attrgetter("namespace"))
         where = settings.watch_namespaces
         tenants = Tenants(settings.keys, where, lambda route: self.store.began_bare(route))

@@ -113,13 +113,13 @@ async def test_each_goes_on_with_anybodys_conversation_as_a_stream(at, name):
 
 
 @pytest.mark.parametrize("name", sorted(BY_NAME))
-async def test_a_schema_is_sent_where_all_models_take_one_and_told_elsewhere(at, name):
+async def test_a_schema_is_sent_where_all_models_take_one_and_is_a_tools_elsewhere(at, name):
     provider, wire = at(name, Answer(text='{"title": "Q"}'))
     result = await run(Agent(name="a", output_type=Report), "go", provider=provider)
     assert result.output == Report(title="Q")
     body = wire.received[0].body
     assert ("response_format" in body) == BY_NAME[name].json_schema
-    assert ('"title"' in str(body["messages"])) != BY_NAME[name].json_schema
+    assert ("title" in str(body.get("tools"))) != BY_NAME[name].json_schema
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -286,9 +286,9 @@ class Former:
 
 
 def _runs(pod: Object) -> bool:
-    """Whether something of a tenant's is at work in a pod: one that only waits has no rights."""
-    status = pod.get("status") or {}
-    began = status.get("initContainerStatuses") or ()
-    return status.get("phase") == "Running" or any(
-        "running" in (container.get("state") or {}) for container in began
-    )
+    """Whether something of a tenant's may be at work in a pod: it has a node, and is not over.
+
+    Its node tells what it does a moment late: an agent has begun by then.
+    """
+    phase = (pod.get("status") or {}).get("phase")
+    return bool((pod.get("spec") or {}).get("nodeName")) and phase not in ("Succeeded", "Failed")

@@ -1,7 +1,6 @@
 """The words of Orbiter: messages, usage, results, stream events and errors.
 
-Everything else speaks in these; this module imports nothing of Orbiter but the messages.
-All classes are frozen: a value that was handed out never changes under its reader.
+Everything else speaks in these. All classes are frozen: a value never changes under its reader.
 """
 
 from collections.abc import Iterable, Sequence

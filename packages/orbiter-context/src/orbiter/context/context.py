@@ -1,8 +1,7 @@
 """The Context: what an agent knows while it works, and what of it the model gets to see.
 
-Attached by `Agent(context=ctx)`, its engine methods (start_run, process, record_step, finish_run,
-fail_run) are called by the run loop; everything else is for the program that made it. One context
-serves one task; subtasks and parallel runs of one agent work on forks.
+Attached by `Agent(context=ctx)`, its engine methods (start_run to fail_run) are called by the run
+loop; all else is for who made it. One serves one task; subtasks and parallel runs work on forks.
 """
 
 import time
@@ -11,7 +10,7 @@ from typing import Any, Unpack
 from pydantic_core import to_json
 
 from orbiter.context._internal.blocks import Fitted
-from orbiter.context._internal.capture import refill, save, save_automatic
+from orbiter.context._internal.capture import refill, save, save_automatic, services_of
 from orbiter.context._internal.conversation import Ledger, fit, limits
 from orbiter.context._internal.knowledge import KnowledgeStore
 from orbiter.context._internal.modes import Processor, mode_registry
@@ -168,15 +167,10 @@ class Context:
         saved. Processors and neurons are code: add them again. What was inherited can still be
         read, though the parent itself is not restored.
         """
-        content = checkpoint.content
-        given = Services(
-            workspace=Workspace(content.workspace_directory, artifacts=content.artifacts),
-            knowledge=KnowledgeStore(task_id=content.knowledge_task_id),
-            checkpoints=checkpoint.store,
-        )
+        given = services_of(checkpoint)
         given.update(services)
-        ctx = cls(checkpoint.task_id, content.config, **given)
-        await refill(ctx, content)
+        ctx = cls(checkpoint.task_id, checkpoint.content.config, **given)
+        await refill(ctx, checkpoint.content)
         return ctx
 
     def turn_to(self, agent_name: str) -> RunRecord:
@@ -188,14 +182,9 @@ class Context:
         self, *, agent_name: str, input: str, history: list[Message], provider: Summarizing | None
     ) -> list[Message]:
         """Begin a run; return the history the model is to see. Called by the run loop."""
-        self.run = self._runs[agent_name] = RunRecord(
-            agent_name,
-            input,
-            history,
-            provider=provider,
-            budget=budget_of(self.config, provider),
-            before=self._runs.get(agent_name),
-        )
+        old, room = self._runs.get(agent_name), budget_of(self.config, provider)
+        run = RunRecord(agent_name, input, history, provider=provider, budget=room, before=old)
+        self.run = self._runs[agent_name] = run
         self.history = self.run.history
         self.origin_user_input = self.origin_user_input or input
         self.run.shown.next_run(Fitted(history))
@@ -228,10 +217,8 @@ class Context:
 
     async def finish_run(self, *, agent_name: str, messages: list[Message], output: Any) -> None:
         """End a run: remember it, save an automatic checkpoint. Called by the run loop."""
-        self._end_run(self.turn_to(agent_name), messages)
-        self.task_output = (
-            output if isinstance(output, str) else to_json(output, fallback=str).decode()
-        )
+        self.history = self.turn_to(agent_name).end(messages)
+        self.task_output = output if isinstance(output, str) else _json(output)
         if self.memory is not None:
             await self.memory.remember(messages, agent_name=agent_name)
         if self.config.mode != "pilot":
@@ -240,12 +227,11 @@ class Context:
     async def fail_run(self, *, agent_name: str, messages: list[Message]) -> None:
         """End a run that failed: save an automatic checkpoint. Called by the run loop."""
         run = self.turn_to(agent_name)
-        if run.agent_name != agent_name or not run.active:
-            return
-        self._end_run(run, messages)
-        if self.config.mode != "pilot":
-            await save_automatic(self)
+        if run.agent_name == agent_name and run.active:
+            self.history = run.end(messages)
+            if self.config.mode != "pilot":
+                await save_automatic(self)
 
-    def _end_run(self, run: RunRecord, messages: list[Message]) -> None:
-        run.active = False
-        self.history = [*run.history, *messages]
+
+def _json(output: Any) -> str:
+    return to_json(output, fallback=str).decode()

@@ -132,11 +132,8 @@ class KnowledgeNeuron(Neuron):
     async def _search(self, ctx: Context, query: str) -> str:
         found = await ctx.knowledge.search(query, top_k=self._top_k)
         # what the conversation has in these words is not sent twice
-        texts = [
-            f"[{chunk.source}] {chunk.content}"
-            for chunk in found
-            if not ctx.run.shown.says(chunk.content)
-        ]
+        new = [chunk for chunk in found if not ctx.run.shown.says(chunk.content)]
+        texts = [f"[{chunk.source}] {chunk.content}" for chunk in new]
         return _section("Knowledge", [as_data("\n".join(texts))] if texts else [])
 
 
@@ -150,9 +147,8 @@ class WorkspaceNeuron(Neuron):
         """Choose what is shown.
 
         Args:
-            artifacts: Also show what large texts were stored as. The conversation has those names
-                where the texts were; without them here the prompt stays the same from step to
-                step, so that providers can cache it.
+            artifacts: Also show what large texts were stored as. The conversation has those names;
+                without them here the prompt stays the same, so that providers can cache it.
         """
         self._artifacts = artifacts
 

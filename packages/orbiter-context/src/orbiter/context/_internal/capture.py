@@ -10,6 +10,7 @@ from orbiter.context._internal.knowledge import KnowledgeStore
 from orbiter.context._internal.run_record import RunRecord
 from orbiter.context._internal.saved import Checkpoint, CheckpointContent, CheckpointStore
 from orbiter.context._internal.seams import Clock
+from orbiter.context._internal.services import Services
 from orbiter.context.config import ContextConfig
 from orbiter.context.errors import CheckpointError
 from orbiter.context.state import ContextState
@@ -86,6 +87,16 @@ async def _content(ctx: Captured) -> CheckpointContent:
         knowledge_task_id=ctx.knowledge.task_id,
         steps=ctx.tracker.logs(),
         ledgers={name: ledger.copy() for name, ledger in ctx.ledgers.items()},
+    )
+
+
+def services_of(checkpoint: Checkpoint) -> Services:
+    """Return the services that a checkpoint has something for."""
+    content = checkpoint.content
+    return Services(
+        workspace=Workspace(content.workspace_directory, artifacts=content.artifacts),
+        knowledge=KnowledgeStore(task_id=content.knowledge_task_id),
+        checkpoints=checkpoint.store,
     )
 
 

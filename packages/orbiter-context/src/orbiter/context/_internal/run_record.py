@@ -58,6 +58,11 @@ class RunRecord:
             self._system, self.system_tokens = system_prompt, count(system_prompt)
         return self.meter.room(self.budget, self.system_tokens)
 
+    def end(self, messages: list[Message]) -> list[Message]:
+        """Note that it is over; return the whole conversation."""
+        self.active = False
+        return [*self.history, *messages]
+
     async def once(self, key: str, find: Callable[[], Awaitable[str]]) -> str:
         """Return what `find` gives, and while the run lasts ask it only once for a key."""
         found = self._found.get(key)
