@@ -37,6 +37,7 @@ from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
+from orbiter_operator.streams.quota import EVERYBODY, Quotas
 from orbiter_operator.streams.tenants import Tenants
 from orbiter_operator.streams.users import NamespaceUsers, RedisUsers
 from orbiter_operator.tasks.cache import KIND as TASK
@@ -84,8 +85,7 @@ class Operator:
         metrics: OperatorMetrics,
         health: Health,
     ) -> None:
-        self._settings = settings
-        self._leader = leader
+        self._settings, self._leader = settings, leader
         self.queue: WorkQueue[Key] = WorkQueue(time.monotonic)
         where = settings.watch_namespaces
         tenants = Tenants(settings.keys, where, lambda route: self.store.began_bare(route))
@@ -99,9 +99,10 @@ class Operator:
             master_key=settings.redis_master_key,
             generation=settings.redis_password_generation,
         )
+        self._quotas = Quotas(redis, self.users, settings, metrics.redis_bytes)
+        self._quotas.tell(self.store.touch)
         # Events of Jobs and Pods are many; what is urgent of them the workers tell by the queue.
-        throttle = Throttle(UNHURRIED_SECONDS)
-        events = EventPoster(kube, settings.identity)
+        throttle, events = Throttle(UNHURRIED_SECONDS), EventPoster(kube, settings.identity)
         self.sessions = Sessions(
             settings=settings,
             kube=kube,
@@ -115,6 +116,7 @@ class Operator:
             allowed=leader.check,
             measure=self._measured,
             clock=_now,
+            quotas=self._quotas,
         )
         self.consumer = Consumer(
             redis=redis,
@@ -134,6 +136,7 @@ class Operator:
             kube=kube,
             defaults=defaults,
             keys=tenants.keys,
+            over_quota=partial(self._quotas.why, least=EVERYBODY),
         )
         executor = Executor(
             kube=kube,
@@ -177,8 +180,7 @@ class Operator:
         )
         tasks = Informer(kube, AGENT_TASKS, self.store, namespaces=where)
         children = partial(Informer, kube, namespaces=where, selector=SELECTOR, throttle=throttle)
-        self._jobs = children(JOBS, self.store.jobs)
-        self._pods = children(PODS, self.store.pods)
+        self._jobs, self._pods = children(JOBS, self.store.jobs), children(PODS, self.store.pods)
         self._resync = TaskResync(
             informers=(tasks, self._jobs, self._pods, *self.sessions.informers),
             store=self.store,
@@ -237,7 +239,8 @@ class Operator:
             **every(WORKERS, "reconcile", partial(self.queue.work, self._reconcile)),
         }
         if self.users.managed:
-            parts |= {"redis users": self.users.run, **self._namespaces.parts()}
+            parts |= {"redis users": self.users.run, "redis quotas": self._quotas.run}
+            parts |= self._namespaces.parts()
         if self._settings.adopt_namespace or self._settings.key_prefixes:
             parts["intake"] = self._intake.run
         await self._supervisor.run(parts)
@@ -273,9 +276,8 @@ class Operator:
         return f"the watch of {', '.join(kinds)} is interrupted" if kinds else None
 
     def _redis_away(self) -> str | None:
-        if self.consumer.reachable:
-            return None
-        return f"{self._settings.redis_address} does not answer"
+        away = not self.consumer.reachable
+        return f"{self._settings.redis_address} does not answer" if away else None
 
     def _gauges(self) -> dict[str, float]:
         running, waiting = self.capacity.totals()
