@@ -18,6 +18,7 @@ from orbiter_contracts import queues, redis_users, scripts
 from orbiter_contracts.functions import library
 from orbiter_contracts.lease_scripts import RELEASE, TAKE
 from orbiter_operator.sessions.streams import OBSERVE, registry_key
+from orbiter_operator.streams.quota import PAGE
 from orbiter_operator.streams.reader import LAST_ID
 from orbiter_operator.streams.retention import REPAIR
 from worker_wrapper.queue.lease import LEASE_SECONDS
@@ -265,13 +266,31 @@ def test_a_worker_cannot_create_work_by_a_script_either(login: Login) -> None:
         login("developer").eval(text, 1, INPUT)
 
 
+def test_the_operator_alone_counts_the_bytes_of_all_keys(
+    guarded: tuple["Redis[str]", Login], login: Login
+) -> None:
+    (admin, _), operator = guarded, login("operator")
+    keys = (queues.Keys.of_namespace("team-b").session_record(1), OF_USER)
+    for key in keys:
+        admin.set(key, "x")
+    admin.set("another program's", "x")
+    next_page, *found = operator.register_script(PAGE)(args=["0", 1])
+    assert next_page == "0"
+    assert set(found[::2]) == {"{team-b}:", OF_USER}
+    assert min(found[1::2]) > 0
+    for user in ("developer", "po", CHAT):
+        for command in ("SCAN 0", f"MEMORY USAGE {OF_USER}"):
+            with pytest.raises(NoPermissionError):
+                login(user).execute_command(*command.split())
+
+
 @pytest.mark.parametrize("user", ["operator", "developer", "po", CHAT])
 @pytest.mark.parametrize(
     "command",
     [
         "FLUSHALL",
         "KEYS *",
-        "SCAN 0",
+        "MEMORY STATS",
         "CONFIG GET *",
         "ACL LIST",
         "SELECT 1",

@@ -246,6 +246,15 @@ def test_redis_being_away_does_not_change_the_phase_of_a_running_task():
     assert (status.phase, status.reason) == ("Running", "QueueUnavailable")
 
 
+def test_a_worker_that_may_not_publish_runs_on_and_the_status_says_why():
+    observed = running(over_quota="too many bytes", busy_since=NOW)
+    decision = decide(observed)
+    assert (decision.status.phase, decision.status.reason) == ("Running", "RedisQuotaExceeded")
+    assert (decision.status.message, decision.actions) == ("too many bytes", ())
+    published = decide(running(over_quota="too many bytes", **record(output())))
+    assert published.status.phase == "Completed"
+
+
 FAILED = job(state="failed", reason="BackoffLimitExceeded", message="backoff limit")
 CRASHES = [
     (FAILED, pod(phase="Failed", exit_reason="OOMKilled", exit_code=137), "OOMKilled"),

@@ -105,6 +105,14 @@ def test_redis_being_away_is_a_reason_and_no_phase_of_its_own():
     assert decision.actions == ()
 
 
+def test_no_attempt_begins_whose_worker_could_not_publish():
+    decision = decide(observed(over_quota="namespace team holds more than twice 100 bytes"))
+    assert (decision.status.phase, decision.status.reason) == ("Pending", "RedisQuotaExceeded")
+    assert decision.status.message == "namespace team holds more than twice 100 bytes"
+    assert decision.actions == ()
+    assert [event.reason for event in decision.events] == ["RedisQuotaExceeded"]
+
+
 @pytest.mark.parametrize("status", [403, 409])
 def test_a_refusal_that_may_pass_is_shown_and_tried_again(status):
     refusal = Refusal(status=status, reason="QuotaExceeded", message="exceeded quota: jobs")

@@ -416,3 +416,23 @@ def test_a_second_observation_changes_nothing():
     later = decide(again, NOW + timedelta(seconds=5))
     assert later.status == status
     assert later.events == ()
+
+
+@pytest.mark.parametrize(
+    ("observed", "phase"),
+    [
+        (session(), "Asleep"),
+        (session(1, running(), queue=queue(state=said())), "Ready"),
+        (session(queue=queue(undelivered=1), deployment=None), "Waking"),
+    ],
+)
+def test_a_session_to_which_nobody_may_send_is_not_available_and_answers_what_is_there(
+    observed, phase
+):
+    without = decide(observed)
+    plan = decide(observed.model_copy(update={"over_quota": "too many bytes"}))
+    assert (plan.status.phase, plan.actions) == (phase, without.actions)
+    assert available(without) == ("True", "AsExpected")
+    assert available(plan) == ("False", "RedisQuotaExceeded")
+    assert plan.status.condition("Available").message == "too many bytes"
+    assert "RedisQuotaExceeded" in [event.reason for event in plan.events]

@@ -94,6 +94,10 @@ class Field:
         with self._copy.client() as client:
             return said_by(client, command)
 
+    def client_of_copy(self) -> "Redis[bytes]":
+        """The copy itself, for what takes more than a command."""
+        return self._copy.client()
+
     def announce(self, user: str, size: int) -> None:
         """Begin a request of so many bytes as one of B's users.
 
@@ -159,11 +163,16 @@ def announced(port: int, first: str, size: int) -> None:
         raise Refused(said.decode())
 
 
-def keys_of(world: World, namespace: str) -> Keys:
-    """The keys of a namespace, as the operator of this installation names them."""
+def settings_of(world: World) -> dict[str, str]:
+    """The variables of this installation's operator, without those that a Secret gives."""
     (operator,) = world.cluster.list_all("deployments", SYSTEM, OPERATOR)
     (container,) = operator["spec"]["template"]["spec"]["containers"]
-    env = {item["name"]: item.get("value", "") for item in container["env"]}
+    return {item["name"]: item.get("value", "") for item in container["env"]}
+
+
+def keys_of(world: World, namespace: str) -> Keys:
+    """The keys of a namespace, as the operator of this installation names them."""
+    env = settings_of(world)
     apart = env.get("ORBITER_KEY_PREFIXES", "").lower() in ("true", "1")
     if apart and namespace != env.get("ORBITER_ADOPT_NAMESPACE"):
         return Keys.of_namespace(namespace)

@@ -5,13 +5,20 @@ control runs the same line on a copy of A's keys, in the name of a user without 
 """
 
 import shlex
+import time
+from contextlib import suppress
 from string import Template
+from typing import Any
 
-from attacks.field import Field
-from attacks.table import Attack, Guard, Party
+from attacks.field import B, Field, said_by, settings_of
+from attacks.table import Attack, Guard, Party, Refused
+from orbiter_contracts.queues import Keys
 
 DENIED = r"(?i)no permissions to (run|access)|can't (access|run)"
 _MUCH = 70 * 1024 * 1024
+_PIECE = 1024 * 1024
+_TAKEN_SECONDS = 5.0
+"""Within which somebody who has too much loses the rights to add."""
 ADD = "* data {}"
 LOOP = '"local n = 0 for i = 1, 1000 do n = n + i end return n" 0'
 
@@ -172,6 +179,70 @@ def _announcement(party: Party, user: str) -> Attack:
     )
 
 
+def _filling(party: Party, user: str, command: str, quotas: int) -> Attack:
+    """An attack that adds until that many quotas of its namespace are there, and then goes on.
+
+    Args:
+        party: Who it is.
+        user: In whose name.
+        command: One step of it, behind which the bytes stand.
+        quotas: How many.
+    """
+    words = tuple(Template(word) for word in shlex.split(command))
+    keys = Keys.of_namespace(B)
+    made = {"input": keys.developer_input, "session": keys.po_input("attacks-made")}
+
+    def step(field: Field) -> tuple[str, ...]:
+        return tuple(word.substitute(field.names | made) for word in words)
+
+    def fill(client: Any, field: Field) -> None:
+        quota = int(settings_of(field.world)["ORBITER_REDIS_QUOTA_BYTES"])
+        for _ in range(quota * quotas // _PIECE + 1):
+            said_by(client, (*step(field), b"x" * _PIECE))
+        deadline = time.monotonic() + _TAKEN_SECONDS
+        while time.monotonic() < deadline:
+            said_by(client, (*step(field), b"x"))
+
+    def action(field: Field) -> None:
+        try:
+            with field.client(user) as client:
+                fill(client, field)
+        finally:
+            _empty(field, user, step(field))
+
+    def control(field: Field) -> None:
+        with field.client_of_copy() as client:
+            fill(client, field)
+            client.flushall()
+
+    return Attack(
+        name=f"fills Redis' memory, as {user}",
+        party=party,
+        guard=Guard.QUOTA,
+        action=action,
+        control=control,
+        refusal=DENIED,
+    )
+
+
+def _empty(field: Field, user: str, step: tuple[str, ...]) -> None:
+    """Take away what a user has put into a key, and wait until that user may add again."""
+    command, key = step[:2]
+    with field.world.redis() as operator:
+        if command == "XADD":
+            operator.xtrim(key, maxlen=0, approximate=False)
+        else:
+            operator.expire(key, 0)
+
+    def may_add() -> bool:
+        with suppress(Refused):
+            field.redis(user, *step, b"{}")
+            return True
+        return False
+
+    field.world.until(f"{user} may add again", may_add)
+
+
 ATTACKS: list[Attack] = [
     *_lines(Party.TENANT, DEVELOPER, _CONVERSATION),
     *_lines(Party.TENANT, DEVELOPER, _SERVER),
@@ -196,4 +267,8 @@ ATTACKS: list[Attack] = [
     _announcement(Party.TENANT, SESSION),
     _announcement(Party.FRONT_END, CHAT),
     _announcement(Party.PRODUCER, PRODUCER),
+    # An entry that is bound to a task which is not there is left alone for some minutes.
+    _filling(Party.PRODUCER, PRODUCER, f"XADD $input * agenttask {B}/nobodys attempt 1 data", 1),
+    _filling(Party.FRONT_END, CHAT, "XADD $session * data", 1),
+    _filling(Party.TENANT, SESSION, "RPUSH $own_po_turns", 2),
 ]

@@ -29,6 +29,7 @@ class Guard(StrEnum):
     OPERATOR = "the operator"
     REDIS = "the rules of the Redis user"
     LIMITS = "Redis' limits"
+    QUOTA = "the namespace's quota of Redis"
     NETWORK = "the NetworkPolicy"
     POD = "the pod's security context"
     PROCESS = "the undumpable worker"

@@ -28,6 +28,7 @@ from orbiter_operator.settings import Settings
 from orbiter_operator.streams.client import blocking_client, redis_client
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
+from orbiter_operator.streams.quota import Quotas
 from orbiter_operator.streams.tenants import Tenants
 from orbiter_operator.streams.users import RedisUsers
 
@@ -72,6 +73,7 @@ async def running_sessions(
         master_key=chosen.redis_master_key,
         generation=chosen.redis_password_generation,
     )
+    quotas = Quotas(redis, users, chosen, metrics.redis_bytes)
     async with Kube(Credentials(lambda: kopf.ConnectionInfo(server=api.url))) as kube:
         sessions = Sessions(
             settings=chosen,
@@ -86,6 +88,7 @@ async def running_sessions(
             allowed=lambda: None,
             measure=metrics.reconciled,
             clock=lambda: datetime.now(UTC),
+            quotas=quotas,
             resync=resync,
         )
         consumer = _consumer(redis, reader, tenants, sessions)
@@ -96,6 +99,7 @@ async def running_sessions(
             "consumer": consumer.run,
             "acknowledger": consumer.run_acknowledger,
             "redis users": users.run,
+            "redis quotas": quotas.run,
         }
         tasks = {asyncio.create_task(part(), name=name) for name, part in parts.items()}
         try:

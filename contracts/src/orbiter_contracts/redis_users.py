@@ -36,6 +36,8 @@ _FUNCTIONS: Final = ("+fcall",)
 _LEASE: Final = ("+type", "+ttl", "+expire", "+hget", "+hset")
 _RECORD: Final = ("+get", "+set", "+hget", "+hmget", "+hset", "+expire")
 _READ: Final = ("+xread", "+xrange", "+xrevrange", "+xlen")
+_ADD: Final = ("+xadd", "+set", "+hset", "+hsetnx", "+hincrbyfloat", "+rpush")
+"""All rights above by which a value grows."""
 
 
 def worker_user(namespace: str) -> str:
@@ -56,6 +58,16 @@ def chat_user(namespace: str) -> str:
 def producer_user(namespace: str) -> str:
     """Name of the user of who hands in a namespace's tasks by themselves."""
     return f"p:{namespace}"
+
+
+def namespace_of(user: str) -> str:
+    """The namespace of a user whose name is one of those above."""
+    return user.split(":")[1]
+
+
+def hands_in(user: str) -> bool:
+    """Whether a user is that of front ends or producers: who only adds work, and does none."""
+    return user.startswith((chat_user(""), producer_user("")))
 
 
 def operator_patterns() -> tuple[str, ...]:
@@ -152,6 +164,14 @@ def producer_rules(keys: Keys) -> Rules:
     )
 
 
+def without_adding(rules: Rules) -> Rules:
+    """The same rights but for those to add: who reads, acknowledges and deletes goes on.
+
+    Every function of a worker's begins with what it adds, so one that is refused has done nothing.
+    """
+    return tuple(_less(rule) for rule in rules if rule not in _ADD)
+
+
 def literal(text: str) -> str:
     r"""A text as a pattern that means this text alone: `*` becomes `\*`.
 
@@ -172,6 +192,13 @@ def _keys(patterns: Iterable[str], *, reads: bool = False) -> Rules:
 def _also(commands: Rules, patterns: Iterable[str], *, reads: bool = False) -> str:
     """A selector: these commands with these keys, beside all else."""
     return f"({' '.join(('-@all', *commands, *_keys(patterns, reads=reads)))})"
+
+
+def _less(rule: str) -> str:
+    if not rule.startswith("("):
+        return rule
+    # No word of a selector has a space: `literal` sees to it.
+    return f"({' '.join(word for word in rule[1:-1].split(' ') if word not in _ADD)})"
 
 
 def _records(records: str) -> tuple[str, ...]:

@@ -1,12 +1,13 @@
-"""What a stream's name says: whose it is, and what is in it. The way back from `queues.Keys`.
+"""What a key's name says: whose it is, and what is in a stream. The way back from `queues.Keys`.
 
 Pure and total: whatever bytes a server or a stranger names, they are one of our streams or they are
 not.
 """
 
+import re
 from typing import Final, Literal, NamedTuple
 
-from orbiter_contracts.queues import BARE, PREFIX, Keys, dead_letter
+from orbiter_contracts.queues import BARE, NAMESPACE_PATTERN, PREFIX, Keys, dead_letter
 
 StreamKind = Literal["developer_input", "developer_output", "lifecycle", "po_input", "po_output"]
 
@@ -23,6 +24,7 @@ _PO: Final[tuple[tuple[str, StreamKind], ...]] = (
     (BARE.po_output("/").split("/")[1], "po_output"),
 )
 _DEAD: Final = dead_letter("")
+_NAMESPACE: Final = re.compile(NAMESPACE_PATTERN)
 
 
 class StreamName(NamedTuple):
@@ -81,3 +83,20 @@ def read_stream_name(name: bytes | str) -> StreamName | None:
             if worker_id and alive.endswith(suffix):
                 return StreamName(keys, po_kind, worker_id, dead)
     return None
+
+
+def owner_of_key(key: str) -> str | None:
+    """Whose a key is, by how it begins.
+
+    Returns:
+        A namespace; "" for a key without a prefix whose name tells none; None for one that is none
+        of ours.
+    """
+    prefix = PREFIX.match(key)
+    if prefix and prefix[0]:
+        return Keys(prefix[0]).namespace
+    for head, end in ((_HEAD, "."), (BARE.session_records(), ":")):
+        name, found, _ = key.removeprefix(head).partition(end)
+        if key.startswith(head) and found and _NAMESPACE.fullmatch(name):
+            return name
+    return "" if key.startswith(BARE.beginnings) else None

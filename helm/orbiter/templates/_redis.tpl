@@ -45,12 +45,13 @@ append-only file in that user's name, and leaves out (with a line in its log) wh
 may not do; without them a restart forgets the queue. Each program has the keys and the commands it uses and no others: a worker can
 take work and answer it but cannot create any (its XADD reaches outputs only), a developer worker
 cannot read conversations, a chat front end can speak to the sessions of its namespace and read their
-answers, nobody can
-list keys, read the configuration or flush the database. The operator alone may put a
+answers, nobody else can
+list keys, nobody at all read the configuration or flush the database. The operator alone may put a
 stream in another's place (RENAME): an id too large would close it for all. A PO worker may overwrite a snapshot and a
 session record, but no stream. The operator may delete a session's keys and end its own blocked read.
 With `redis.users: Managed` it makes the users of namespaces and of sessions, and moves a session from the
-keys without a prefix to those of its namespace, with its user's record. Those below are then only
+keys without a prefix to those of its namespace, with its user's record; it goes through all keys (SCAN)
+to count each namespace's bytes. Those below are then only
 for workers and front ends that an earlier version has begun with.
 Sessions have users of their own, which the operator makes; with `redis.users: Static` they share `po`.
 `+@connection -@dangerous` is PING, HELLO, CLIENT SETINFO and the like, without CLIENT KILL and LIST.
@@ -63,7 +64,7 @@ Sessions have users of their own, which the operator makes; with `redis.users: S
 {{- $scripts := "+eval +evalsha +script|load +script|exists +fcall" -}}
 {{- $common := printf "-@all %s %s %s" $connection $consume $scripts -}}
 user default off resetpass sanitize-payload resetchannels ~* +@all
-user operator on PASSWORD resetchannels ~worker:* ~agenttask:* {{ if $managed }}~session:user:* ~{*}:worker:* ~{*}:agenttask:* ~{*}:session:user:* {{ end }}{{ $common }} +xadd +xread +xlen +xtrim +xrevrange +rename +time +exists +expire +hget +hmget +hgetall +hset +hexists +hdel +client|unblock {{ if $managed }}+acl|setuser +acl|deluser +acl|users +function|load +client|kill +client|list +info {{ end }}(+unlink ~worker:po:*{{ if $managed }} ~{*}:worker:po:*{{ end }})
+user operator on PASSWORD resetchannels ~worker:* ~agenttask:* {{ if $managed }}~session:user:* ~{*}:worker:* ~{*}:agenttask:* ~{*}:session:user:* {{ end }}{{ $common }} +xadd +xread +xlen +xtrim +xrevrange +rename +time +exists +expire +hget +hmget +hgetall +hset +hexists +hdel +client|unblock {{ if $managed }}+acl|setuser +acl|deluser +acl|users +function|load +client|kill +client|list +info +scan +memory|usage +type +hlen {{ end }}(+unlink ~worker:po:*{{ if $managed }} ~{*}:worker:po:*{{ end }})
 user developer on PASSWORD resetchannels ~worker:developer:* ~worker:lifecycle ~agenttask:* {{ $common }} +exists +expire +type +ttl +get +set +hget +hset +hexists (+xadd ~worker:developer:output ~worker:developer:*:dead ~worker:lifecycle)
 {{- if not $managed }}
 user po on PASSWORD resetchannels ~worker:po:* ~worker:lifecycle ~session:* {{ $common }} +exists +expire +type +ttl +get +hget +hmget +hgetall +hset +hsetnx +hdel +hincrbyfloat +rpush +ltrim +lrange (+set ~worker:po:*:snapshot ~session:*) (+xadd ~worker:po:*:output ~worker:po:*:dead ~worker:lifecycle)

@@ -39,6 +39,7 @@ from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
+from orbiter_operator.streams.quota import EVERYBODY, Quotas
 from orbiter_operator.streams.tenants import Tenants
 from orbiter_operator.streams.users import RedisUsers
 from orbiter_operator.tasks.cache import KIND as TASK
@@ -94,15 +95,11 @@ class Operator:
         self.capacity = Capacity(settings.job_limit)
         pending, attempts = PendingOutputs(), Attempts(redis)
         defaults = WorkerDefaults.of(settings)
-        self.users = RedisUsers(
-            redis,
-            url=settings.redis_url,
-            master_key=settings.redis_master_key,
-            generation=settings.redis_password_generation,
-        )
+        self.users = RedisUsers.of(redis, settings)
+        self._quotas = Quotas(redis, self.users, settings, metrics.redis_bytes)
+        self._quotas.tell(self.store.touch)
         # Events of Jobs and Pods are many; what is urgent of them the workers tell by the queue.
-        throttle = Throttle(UNHURRIED_SECONDS)
-        events = EventPoster(kube, settings.identity)
+        throttle, events = Throttle(UNHURRIED_SECONDS), EventPoster(kube, settings.identity)
         self.sessions = Sessions(
             settings=settings,
             kube=kube,
@@ -116,6 +113,7 @@ class Operator:
             allowed=leader.check,
             measure=self._measured,
             clock=_now,
+            quotas=self._quotas,
         )
         self.consumer = Consumer(
             redis=redis,
@@ -135,6 +133,7 @@ class Operator:
             kube=kube,
             defaults=defaults,
             keys=tenants.keys,
+            over_quota=partial(self._quotas.why, least=EVERYBODY),
         )
         executor = Executor(
             kube=kube,
@@ -178,8 +177,7 @@ class Operator:
         )
         tasks = Informer(kube, AGENT_TASKS, self.store, namespaces=where)
         children = partial(Informer, kube, namespaces=where, selector=SELECTOR, throttle=throttle)
-        self._jobs = children(JOBS, self.store.jobs)
-        self._pods = children(PODS, self.store.pods)
+        self._jobs, self._pods = children(JOBS, self.store.jobs), children(PODS, self.store.pods)
         self._resync = TaskResync(
             informers=(tasks, self._jobs, self._pods, *self.sessions.informers),
             store=self.store,
@@ -239,7 +237,8 @@ class Operator:
             **every(WORKERS, "reconcile", partial(self.queue.work, self._reconcile)),
         }
         if self.users.managed:
-            parts |= {"redis users": self.users.run, **self._namespaces.parts()}
+            parts |= {"redis users": self.users.run, "redis quotas": self._quotas.run}
+            parts |= self._namespaces.parts()
         if self._settings.adopt_namespace or self._settings.key_prefixes:
             parts["intake"] = self._intake.run
         await self._supervisor.run(parts)
@@ -275,9 +274,8 @@ class Operator:
         return f"the watch of {', '.join(kinds)} is interrupted" if kinds else None
 
     def _redis_away(self) -> str | None:
-        if self.consumer.reachable:
-            return None
-        return f"{self._settings.redis_address} does not answer"
+        away = not self.consumer.reachable
+        return f"{self._settings.redis_address} does not answer" if away else None
 
     def _gauges(self) -> dict[str, float]:
         running, waiting = self.capacity.totals()

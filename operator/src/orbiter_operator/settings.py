@@ -59,6 +59,12 @@ class Settings(BaseSettings):
         description="One more makes all those passwords new; the ones before open until no worker "
         "has them",
     )
+    redis_quota_bytes: int = Field(
+        128 * 1024 * 1024,
+        ge=0,
+        description="Bytes in Redis beyond which who hands in a namespace's work may add no more, "
+        "and beyond twice which its workers may not either; 0: no limit. Needs a master key",
+    )
     key_prefixes: bool = Field(
         False,
         description="Whether each namespace but ORBITER_ADOPT_NAMESPACE has keys of its own in "

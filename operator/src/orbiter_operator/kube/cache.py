@@ -192,6 +192,12 @@ class ObjectCache:
         if left:
             self._removed[key] = left
 
+    def touch(self, namespace: str) -> None:
+        """Something has changed that all objects of a namespace depend on."""
+        for key in self:
+            if key.namespace == namespace:
+                self._enqueue(key)
+
     def put(self, obj: Object) -> None:
         """Remember an object as it is now."""
         meta = obj["metadata"]

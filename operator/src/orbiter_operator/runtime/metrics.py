@@ -3,11 +3,12 @@
 A frozen registry of its own, not the global one: tests run many operators in one process.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
+    Gauge,
     GCCollector,
     Histogram,
     PlatformCollector,
@@ -59,6 +60,21 @@ class Metrics:
             "Queue entries nobody could read",
             "stream",
         )
+        self._held, self._beyond = (
+            Gauge(name, text, ("namespace",), registry=self.registry)
+            for name, text in (
+                ("orbiter_redis_bytes", "Bytes that a namespace's keys have in Redis"),
+                ("orbiter_redis_quotas_exceeded", "How many times its quota that is: 0, 1 or 2"),
+            )
+        )
+
+    def redis_bytes(self, held: Mapping[str, int], beyond: Mapping[str, int]) -> None:
+        """The namespaces' keys were counted."""
+        for gauge in (self._held, self._beyond):
+            gauge.clear()
+        for namespace, size in held.items():
+            self._held.labels(namespace).set(size)
+            self._beyond.labels(namespace).set(beyond.get(namespace, 0))
 
     def request(self, verb: str, resource: str) -> None:
         """A request was sent to the API server."""

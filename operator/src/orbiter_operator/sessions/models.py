@@ -190,6 +190,7 @@ class ObservedSession(Frozen):
     rival: Rival | None = None
     refusal: Refusal | None = None
     keys: Keys = BARE
+    over_quota: str | None = None
 
     @property
     def replicas(self) -> int:

@@ -4,6 +4,7 @@ The cluster's side is in memory. Redis is asked in every pass, by one script: wh
 sleep depends on what its streams hold at this very moment.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -50,6 +51,7 @@ class SessionObserver:
         defaults: What is the same for all workers.
         keys: Which keys a namespace has.
         queue_address: Where Redis is, without a password.
+        over_quota: Why nobody may add to the streams of a namespace, if so.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class SessionObserver:
         defaults: WorkerDefaults,
         keys: KeysOf,
         queue_address: str,
+        over_quota: Callable[[str], str | None] = lambda namespace: None,
     ) -> None:
         self._store = store
         self._queues = queues
@@ -70,6 +73,7 @@ class SessionObserver:
         self._defaults = defaults
         self._keys = keys
         self._queue_address = queue_address
+        self._over_quota = over_quota
         self._heard: dict[str, str] = {}
         self._templates: dict[Key, tuple[tuple[str, int, Keys], str]] = {}
 
@@ -122,6 +126,7 @@ class SessionObserver:
             rival=rival,
             refusal=refusal,
             keys=keys,
+            over_quota=self._over_quota(key.namespace),
         )
 
     def place_of(self, key: Key) -> Keys:

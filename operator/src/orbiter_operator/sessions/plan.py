@@ -190,12 +190,22 @@ def _view(
     if observed.spec.operating_mode == "Suspended":
         text = "spec.operatingMode is Suspended: messages wait until it is Running"
         return View("Busy" if working else "Suspended", "Suspended", text)
+    if wanted.replicas and problem is not None:
+        return View("Failed" if problem.lasting else "Waking", problem.reason, problem.message)
+    view = _on_its_way(observed, wanted)
+    if observed.over_quota:
+        # What is there is still answered; a message sent now is refused.
+        return view._replace(reason="RedisQuotaExceeded", message=observed.over_quota)
+    return view
+
+
+def _on_its_way(observed: ObservedSession, wanted: Wanted) -> View:
+    """The phase of a session that nothing keeps from working."""
+    waiting = observed.queue is not None and observed.queue.waiting
     if not wanted.replicas:
-        if queue.waiting:
+        if waiting:
             return View("Waking", awake_message="the pod of last time has not ended yet")
         return View("Asleep")
-    if problem is not None:
-        return View("Failed" if problem.lasting else "Waking", problem.reason, problem.message)
     if is_ready(observed):
-        return View("Busy" if queue.waiting or is_busy(observed) else "Ready")
+        return View("Busy" if waiting or is_busy(observed) else "Ready")
     return View("Waking")

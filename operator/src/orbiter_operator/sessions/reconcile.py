@@ -47,6 +47,7 @@ from orbiter_operator.sessions.users import SessionUsers
 from orbiter_operator.sessions.wake import Waker
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.client import RETRIED
+from orbiter_operator.streams.quota import Quotas
 from orbiter_operator.streams.tenants import Tenants
 from orbiter_operator.streams.users import RedisUsers
 
@@ -189,6 +190,7 @@ class Sessions:
         allowed: Raises unless this replica is the active one.
         measure: Called with the seconds a pass took and whether it succeeded.
         clock: The time.
+        quotas: Who may add nothing more in Redis.
         resync: Seconds between two comparisons of all sessions with their streams.
     """
 
@@ -207,12 +209,13 @@ class Sessions:
         allowed: Callable[[], None],
         measure: Callable[[float, bool], None],
         clock: Callable[[], datetime],
+        quotas: Quotas,
         resync: float = EVERY_SECONDS,
     ) -> None:
         self.queue: WorkQueue[Key] = WorkQueue(time.monotonic, attrgetter("namespace"))
-        self._tenants = tenants
+        self._tenants, self._metrics = tenants, metrics
         self.store = SessionCache(tenants.seeing(self.queue.add))
-        self._metrics = metrics
+        quotas.tell(self.store.touch)
         registry = registry_key(settings.lease_namespace, settings.lease_name)
         queues, migration = SessionQueues(redis, registry), Migration(redis)
         session_users = SessionUsers(users, shared_secret=(defaults.redis_secret, PO_KEY))
@@ -225,6 +228,7 @@ class Sessions:
             defaults=defaults,
             keys=tenants.keys,
             queue_address=settings.redis_address,
+            over_quota=quotas.why,
         )
         executor = SessionExecutor(
             kube=kube,
@@ -271,10 +275,9 @@ class Sessions:
 
     def parts(self) -> dict[str, Part]:
         """How to start what runs side by side for ever, by name."""
-        deployments, pods = self.children
         return {
-            "deployments": deployments.follow,
-            "session pods": pods.follow,
+            "deployments": self.children[0].follow,
+            "session pods": self.children[1].follow,
             "waker": self.waker.run,
             "session resync": self._resync.run,
             **every(WORKERS, "session", partial(self.queue.work, self._reconcile)),

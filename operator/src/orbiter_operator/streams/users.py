@@ -27,6 +27,7 @@ from orbiter_contracts.redis_url import with_login
 from orbiter_contracts.redis_users import Rules
 from orbiter_operator.kube.client import RefusedError
 from orbiter_operator.kube.models import Refusal
+from orbiter_operator.settings import Settings
 
 log = structlog.get_logger(__name__)
 _OF_ONE = 16
@@ -67,8 +68,17 @@ class RedisUsers:
         self._generation = generation
         self._wanted: dict[str, _Wanted] = {}
         self._run_id = self._loaded = ""
+        # A quota's (`streams/quota`): it looks at a Redis before anybody is let into it.
+        self.rights: Callable[[str, Rules], Rules] = lambda user, rules: rules
+        self.look: Callable[[str], Awaitable[None]] | None = None
         self._told: set[str] = set()
         self._changing = asyncio.Lock()
+
+    @classmethod
+    def of(cls, redis: Redis, settings: Settings) -> "RedisUsers":
+        """Those of an installation."""
+        key, generation = settings.redis_master_key, settings.redis_password_generation
+        return cls(redis, url=settings.redis_url, master_key=key, generation=generation)
 
     @property
     def managed(self) -> bool:
@@ -176,14 +186,15 @@ class RedisUsers:
                 self._tell("users not compared", error)
             await asyncio.sleep(_CHECK_SECONDS)
 
-    async def restore(self) -> None:
-        """Load the functions and make all users anew if this is not the Redis of last time.
+    async def restore(self, *, anew: bool = False) -> None:
+        """Load the functions and make all users anew: of another Redis than last time, or `anew`.
 
         Raises:
             RedisError: Redis did not answer, or does not let the operator do that.
         """
         if self.managed:
             async with self._changing:
+                self._run_id = "" if anew else self._run_id
                 await self._restore()
 
     async def limit(self) -> None:
@@ -225,6 +236,8 @@ class RedisUsers:
             await self._load(run_id)
         if run_id == self._run_id:
             return
+        if self.look:
+            await self.look(run_id)
         began, wanted = time.monotonic(), list(self._wanted.items())
         for start in range(0, len(wanted), _AT_ONCE):
             async with self.redis.pipeline(transaction=False) as pipeline:
@@ -257,4 +270,4 @@ class RedisUsers:
         word = f"password {user} {wanted.uid}"
         words = {self.derived(word, before=before) for before in (False, wanted.before)}
         digests = (f"#{hashlib.sha256(one.encode()).hexdigest()}" for one in words)
-        return ("ACL", "SETUSER", user, "reset", "on", *digests, *wanted.rules)
+        return ("ACL", "SETUSER", user, "reset", "on", *digests, *self.rights(user, wanted.rules))

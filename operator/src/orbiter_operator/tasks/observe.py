@@ -53,6 +53,7 @@ class Observer:
         kube: The API client.
         defaults: What the installation says about every worker.
         keys: Which keys a namespace has.
+        over_quota: Why the workers of a namespace may not publish, if so.
         clock: Monotonic seconds.
     """
 
@@ -66,6 +67,7 @@ class Observer:
         kube: Kube,
         defaults: WorkerDefaults,
         keys: KeysOf = lambda namespace: BARE,
+        over_quota: Callable[[str], str | None] = lambda namespace: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -75,6 +77,7 @@ class Observer:
         self._kube = kube
         self._defaults = defaults
         self._keys = keys
+        self._over_quota = over_quota
         self._clock = clock
         self._position_shown: dict[Key, float] = {}
         self._parsed: dict[Key, tuple[str, tuple[TaskSpec, str | None, TaskStatus]]] = {}
@@ -158,6 +161,7 @@ class Observer:
             adopted=adopted,
             entry_ignored=ignored,
             keys=keys,
+            over_quota=self._over_quota(key.namespace),
         )
         return base.model_copy(update=self._known_record(key, base))
 

@@ -66,7 +66,8 @@ class Observed(Frozen):
     empty. `busy_since` is what the worker said itself (a hint, may be missing). `unacknowledged`
     means that an output of this task has been received and not yet acknowledged. `entry_ignored`
     says why the task counts as nobody's queue entry although its annotations name one. `keys` are
-    those of its namespace: of an attempt that begins now.
+    those of its namespace: of an attempt that begins now. `over_quota` says why its workers may not
+    publish.
     """
 
     namespace: str
@@ -95,6 +96,7 @@ class Observed(Frozen):
     taken_by: str | None = None
     unacknowledged: bool = False
     keys: Keys = BARE
+    over_quota: str | None = None
 
     def job(self, attempt: int) -> JobState | None:
         """The Job of one attempt, if it exists."""

@@ -2,16 +2,15 @@
 
 `plan(observed, now)` is pure: `observe` collects what it goes by, `executor` carries it out.
 `stage` says where a task stands: before its next attempt (`waiting`), in one or waiting for an
-answer to its agent's question (`running`), or at its end (`finished`). What an output means is in
-`result`, why there is none in `pods/reasons`.
+answer to its agent's question (`running`), or at its end. What an output means, and what is done at
+the end, is in `result`, why there is none in `pods/reasons`.
 """
 
 from datetime import datetime, timedelta
 
 from orbiter_operator.tasks.observed import Observed, current_attempt, stage
 from orbiter_operator.tasks.plan.actions import Plan
-from orbiter_operator.tasks.plan.finished import at_the_end, when_deleted
-from orbiter_operator.tasks.plan.result import after_attempt
+from orbiter_operator.tasks.plan.result import after_attempt, at_the_end, when_deleted
 from orbiter_operator.tasks.plan.running import during_attempt, while_asking
 from orbiter_operator.tasks.plan.waiting import before_attempt
 

@@ -123,12 +123,13 @@ def _on_its_way(
     since = since or (pod.began if pod else None)
     if since is not None:
         since = min(since, now)  # a worker's word, and its clock may be anything
+        works = f"attempt {attempt} works" if attempt > 1 else "the agent works"
         status = write(
             observed,
             now,
             "Running",
-            "Running",
-            f"attempt {attempt} works" if attempt > 1 else "the agent works",
+            "RedisQuotaExceeded" if observed.over_quota else "Running",
+            observed.over_quota or works,
             admitted=True,
             started=True,
             **identity(observed, attempt) | {"start_time": observed.status.start_time or since},

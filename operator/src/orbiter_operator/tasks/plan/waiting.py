@@ -70,6 +70,8 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
         return _in_line(observed, now)
     if observed.queue_error:
         return _wait(observed, now, "QueueUnavailable", observed.queue_error)
+    if observed.over_quota:  # its worker could begin, and not say so
+        return _wait(observed, now, "RedisQuotaExceeded", observed.over_quota)
     if observed.refusal:
         return _refused(observed, now, attempt, observed.refusal)
     return Plan(
