@@ -132,7 +132,7 @@ class DeadLetters:
 def stolen(world: World) -> list[str]:
     """What workers of either namespace were given that is not theirs; empty when all is well."""
     found: list[str] = []
-    entries: dict[str, str] = {}
+    entries: dict[tuple[str, str], str] = {}
     for namespace in (NAMESPACE, STRANGERS):
         for kind in ("jobs", "deployments"):
             for item in world.cluster.list_all(kind, namespace, _WORKERS):
@@ -142,7 +142,8 @@ def stolen(world: World) -> list[str]:
                 env = _environment(spec)
                 if not env.get("WORKER_ID", "").startswith(f"{namespace}."):
                     found.append(f"{name}: is the worker {env.get('WORKER_ID')}")
-                entry = env.get("TASK_ENTRY_ID", name)
+                # Entries of two streams may have one id: it is a time.
+                entry = env.get("KEY_PREFIX", ""), env.get("TASK_ENTRY_ID", name)
                 if entry in entries:
                     found.append(f"{name}: has the entry of {entries[entry]}")
                 entries[entry] = name

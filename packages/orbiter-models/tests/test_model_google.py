@@ -4,6 +4,7 @@ import base64
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from support.model_wire import Answer, Refusal
@@ -14,7 +15,7 @@ from orbiter.history import from_json, to_json
 from orbiter.models import FallbackModel, ModelError, ScriptedModel, get_provider
 from orbiter.models.google import GoogleProvider
 from orbiter.parts import DocumentPart, ImagePart, TextPart, ThinkingPart, ToolCallPart
-from orbiter.types import AssistantMessage, ToolCall, Usage, UserMessage
+from orbiter.types import AssistantMessage, ToolCall, ToolResult, Usage, UserMessage
 
 # not a conftest: every package's tests are a package called `tests`, so there can be only one
 pytest_plugins = ["support.model_vendors"]
@@ -175,6 +176,43 @@ async def test_errors_and_arguments_that_are_no_object_can_be_sent_back(vendors)
     await asked(vendor, Answer(text="ok"), agent=agent, messages=bad)
     sent = vendor.server.received[2].body["contents"][1]["parts"][0]
     assert sent["functionCall"]["args"] == {"invalid": "{"}
+
+
+@pytest.mark.parametrize("vendor", ["google", "anthropic"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"a": ' * 100_000,
+        '{"a": ' * 190 + "1" + "}" * 190,
+        '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        '{"a": NaN}',
+        '{"a": -Infinity}',
+        '{"a": "\\ud800"}',
+        "[1]",
+    ],
+    ids=["open", "deep", "deeper", "NaN", "infinite", "half", "list"],
+)
+async def test_arguments_that_cannot_be_sent_back_are_shown_as_text(vendors, vendor, arguments):
+    server = vendors(vendor)
+    agent = Agent(name="a", tools=[broken])
+    history = [
+        UserMessage(content="hi"),
+        AssistantMessage(tool_calls=[ToolCall(id="c", name="broken", arguments=arguments)]),
+        ToolResult(tool_call_id="c", tool_name="broken", content="no"),
+    ]
+    result = await asked(server, Answer(text="ok"), agent=agent, messages=history)
+    assert result.output == "ok"
+    body = server.server.received[0].body
+    [call] = body["contents"][1]["parts"] if vendor == "google" else body["messages"][1]["content"]
+    given = call["functionCall"]["args"] if vendor == "google" else call["input"]
+    assert given == {"invalid": arguments}
+
+
+@pytest.mark.parametrize("details", [5, True, "7s", {"retryDelay": "7s"}, [5], [{"retryDelay": 7}]])
+def test_an_error_whose_details_are_of_another_form_says_nothing_of_a_pause(details):
+    failure = SimpleNamespace(details={"error": {"details": details}}, response=None)
+    provider = GoogleProvider(ModelConfig(provider="google", model_name="m", api_key="k"))
+    assert provider._client._asked_for(failure) is None
 
 
 async def test_images_and_documents_are_shown(vendors):

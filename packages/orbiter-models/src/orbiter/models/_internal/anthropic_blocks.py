@@ -1,8 +1,8 @@
 """Messages as Anthropic's content blocks, and its blocks as what a model said."""
 
-import json
 from typing import Any
 
+from orbiter.models._internal.arguments import arguments_object
 from orbiter.models._internal.files import PDF, media_type, parts_of, text_of
 from orbiter.models._internal.settings import Refuse
 from orbiter.models.types import StreamChunk, ToolCallDelta
@@ -97,21 +97,17 @@ def _reply(message: AssistantMessage) -> list[Block]:
 
 
 def _call(call: ToolCall) -> Block:
-    return {"type": "tool_use", "id": call.id, "name": call.name, "input": _object(call.arguments)}
+    return {
+        "type": "tool_use",
+        "id": call.id,
+        "name": call.name,
+        "input": arguments_object(call.arguments),
+    }
 
 
 def text_block(text: str) -> Block:
     """Write text."""
     return {"type": "text", "text": text}
-
-
-def _object(arguments: str) -> dict[str, Any]:
-    """Read arguments for the API, which takes nothing but objects; others are shown as text."""
-    try:
-        value = json.loads(arguments or "{}")
-    except ValueError:
-        value = None
-    return value if isinstance(value, dict) else {"invalid": arguments}
 
 
 def reply_parts(blocks: list[Block]) -> tuple[ReplyPart, ...]:
@@ -176,5 +172,5 @@ class Blocks:
     def parts(self) -> tuple[ReplyPart, ...]:
         """All that was said, if it is more than text and calls."""
         for index, text in self._inputs.items():
-            self._blocks[index]["input"] = _object(text)
+            self._blocks[index]["input"] = arguments_object(text)
         return reply_parts([block for _, block in sorted(self._blocks.items())])

@@ -60,7 +60,8 @@ class GoogleClient(SdkClient):
     def _asked_for(self, failure: Any) -> str | None:
         details = getattr(failure, "details", None)
         error = details.get("error", details) if isinstance(details, dict) else {}
-        for detail in error.get("details") or () if isinstance(error, dict) else ():
+        told = error.get("details") if isinstance(error, dict) else None
+        for detail in told if isinstance(told, list) else ():
             delay = detail.get("retryDelay") if isinstance(detail, dict) else None
             if isinstance(delay, str):
                 return delay.removesuffix("s")

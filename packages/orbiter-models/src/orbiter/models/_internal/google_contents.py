@@ -1,8 +1,8 @@
 """Messages as Gemini's contents."""
 
-import json
 from typing import Any
 
+from orbiter.models._internal.arguments import arguments_object
 from orbiter.models._internal.files import media_type, parts_of
 from orbiter.models._internal.settings import Refuse
 from orbiter.parts import DocumentPart, ImagePart, OpaquePart, Part, TextPart, ThinkingPart
@@ -105,10 +105,4 @@ def _reply(message: AssistantMessage) -> list[Wire]:
 
 
 def _call(call: ToolCall) -> Wire:
-    try:
-        arguments = json.loads(call.arguments or "{}")
-    except ValueError:
-        arguments = None
-    # the API takes nothing but objects; others are shown as text
-    given = arguments if isinstance(arguments, dict) else {"invalid": call.arguments}
-    return {"function_call": {"name": call.name, "args": given}}
+    return {"function_call": {"name": call.name, "args": arguments_object(call.arguments)}}

@@ -19,8 +19,8 @@ class ModelServer(BaseModel):
         needs_key: False for a server of one's own, which is asked without a key when there is none.
         tokens_field: What it calls the limit of output tokens.
         seed_field: What it calls the seed.
-        json_schema: Whether all its models can be bound to a JSON schema. Else the schema of an
-            `output_type` is told in the system prompt.
+        json_schema: Whether all its models can be bound to a JSON schema. Else an answer
+            of an `output_type` is asked for as a tool call.
         thoughts: Fields in which it takes back what its models thought during the turn; it may
             refuse a request with others.
         stream_usage: Whether a stream has to be asked to tell its tokens.
