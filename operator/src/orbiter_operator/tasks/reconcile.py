@@ -188,6 +188,8 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
 
 
 _SECONDS = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0)
+_MOST_REASONS = 100
+"""Reasons with a time series of their own. An output's reason is any word that its worker likes."""
 
 
 class TaskMetrics:
@@ -205,6 +207,7 @@ class TaskMetrics:
             "phase",
             "reason",
         )
+        self._reasons: set[str] = set()
         self._retries = counter(
             registry, "orbiter_task_retries_total", "Attempts that another one follows", "status"
         )
@@ -228,9 +231,14 @@ class TaskMetrics:
         if status.reason == "Retrying" and before.reason != "Retrying":
             self._retries.labels(status.result.status if status.result else "").inc()
         if status.phase in FINAL and before.phase != status.phase:
-            self._finished.labels(status.phase, status.reason).inc()
+            self._finished.labels(status.phase, self._counted(status.reason)).inc()
             if status.duration_ms is not None:
                 self._duration.observe(status.duration_ms / 1000)
+
+    def _counted(self, reason: str) -> str:
+        if len(self._reasons) < _MOST_REASONS:
+            self._reasons.add(reason)
+        return reason if reason in self._reasons else "Other"
 
     def _spent(self, before: TaskStatus, status: TaskStatus) -> None:
         old, new = before.usage, status.usage
