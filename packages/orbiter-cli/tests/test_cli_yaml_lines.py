@@ -1,7 +1,6 @@
 """A YAML file is read by the loader in C where there is one: same values, errors and lines."""
 
 import pytest
-import yaml
 
 from orbiter.cli.agent import yaml_lines
 from orbiter.cli.agent.objects import AgentFileError
@@ -24,7 +23,7 @@ PLACES = [["name"], ["tools", 1], ["tools", 1, "deep", 1], ["text"], ["none"]]
 
 @pytest.fixture(params=["C", "Python"], autouse=True)
 def loader(request, monkeypatch):
-    kinds = {"C": yaml.CSafeLoader, "Python": yaml.SafeLoader}
+    kinds = {"C": yaml_lines._LOADER, "Python": yaml_lines._PYTHON}
     monkeypatch.setattr(yaml_lines, "_LOADER", kinds[request.param])
 
 
@@ -36,10 +35,31 @@ def read(tmp_path, text):
 
 def test_values_and_lines_are_the_same(tmp_path):
     first, second = read(tmp_path, GOOD)
-    assert first.values == yaml.safe_load(GOOD.partition("---")[0])
+    assert first.values == {
+        "name": "a",
+        "tools": ["x", {"deep": [1, "é", True, 511, "2001-01-01", None]}],
+        "text": "more\n",
+    }
     assert second.values == {"second": {"a": 1}, "third": {"a": 1}}
     assert [first.line(place) for place in PLACES] == [2, 5, 5, 6, 2]
     assert [second.line([key]) for key in ("second", "third")] == [10, 11]
+
+
+def test_a_date_is_the_text_that_was_written(tmp_path):
+    (one,) = read(tmp_path, "a: 2001-13-45\nb: 2001-12-14t21:59:43.10-05:00\n2001-01-01: c\n")
+    assert one.values == {
+        "a": "2001-13-45",
+        "b": "2001-12-14t21:59:43.10-05:00",
+        "2001-01-01": "c",
+    }
+
+
+@pytest.mark.parametrize(
+    "value", ["9" * 5000, "!!timestamp 2001-13-45", "!!binary é", "!!float x", "!!int 1x"]
+)
+def test_a_value_that_cannot_be_read_is_a_mistake_of_the_file(tmp_path, value):
+    with pytest.raises(AgentFileError, match=r"a\.yaml.*: it is no YAML: "):
+        read(tmp_path, f"a: {value}\n")
 
 
 @pytest.mark.parametrize("part", ["[", "{a: ", "- ", "? "])
