@@ -109,8 +109,10 @@ class Following:
     async def _list(self, api: "AgentTaskApi") -> str:
         items, version = await api.list()
         names = {item["metadata"]["name"] for item in items}
-        for name in [name for name in self._tasks if name not in names]:
-            self._forget(name)
+        for name, task in list(self._tasks.items()):
+            # What was made since the list was taken may have been answered before it.
+            if name not in names and task.version <= int(version):
+                self._forget(name)
         for item in items:
             # What was there before anybody asked is no news.
             self.learn(item, tell=item["metadata"]["name"] in self._reported)
