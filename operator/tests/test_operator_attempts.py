@@ -14,6 +14,7 @@ from orbiter_contracts.queues import (
     DEVELOPER_OUTPUT,
     LIFECYCLE,
 )
+from orbiter_contracts.scripts import PUBLISH_ATTEMPT
 from orbiter_operator.kube.names import Key
 from orbiter_operator.streams.attempts import CONSUMER, Attempts
 from orbiter_operator.streams.retention import lag, trim_streams
@@ -80,7 +81,22 @@ async def test_a_withdrawn_attempt_is_off_the_queue_and_its_worker_is_superseded
     record = await attempts.admit(FIRST, MESSAGE)
     await attempts.withdraw(FIRST)
     assert await redis.xlen(DEVELOPER_INPUT) == 0
-    assert await attempts.publish(FIRST, record.entry, output(), EVENT) is None
+    publish = redis.register_script(PUBLISH_ATTEMPT)
+    keys = [FIRST.record, DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE]
+    texts = output().model_dump_json(), EVENT.model_dump_json()
+    told = await publish(keys, [60, record.entry, DEVELOPER_GROUP, *texts, FIRST.task, 1])
+    assert told is None
+    assert await redis.xlen(DEVELOPER_OUTPUT) == 0
+
+
+async def test_what_somebody_else_took_off_the_queue_is_answered_in_the_workers_place(
+    redis, attempts
+):
+    record = await attempts.admit(FIRST, MESSAGE)
+    await redis.xtrim(DEVELOPER_INPUT, maxlen=0, approximate=False)
+    assert await attempts.publish(FIRST, record.entry, output("failed"), EVENT)
+    assert await attempts.publish(FIRST, record.entry, output("failed"), EVENT) is None
+    assert await redis.xlen(DEVELOPER_OUTPUT) == 1
 
 
 async def test_creating_the_groups_again_changes_nothing(redis, attempts):

@@ -51,6 +51,17 @@ async def test_the_work_of_a_running_worker_survives_a_flush_of_redis(own_world)
     await own_world.until("works", "Completed", seconds=40)
 
 
+async def test_a_task_whose_entry_somebody_took_off_the_queue_is_still_answered(own_world):
+    """With XTRIM or XDEL: a worker that finds its entry gone stops, and publishes nothing."""
+    await own_world.start_operator()
+    own_world.apply("trimmed", "silent sleep=0.8")
+    await own_world.until("trimmed", "Running")
+    await own_world.redis.xtrim(DEVELOPER_INPUT, maxlen=0, approximate=False)
+    status = await own_world.until("trimmed", "Failed", seconds=40)
+    assert status["reason"] == "WorkerCrashed"
+    assert await own_world.redis.xlen("worker:developer:output") == 1
+
+
 async def test_a_worker_that_dies_after_a_flush_is_still_answered(own_world):
     await own_world.start_operator()
     own_world.apply("dies", "silent sleep=0.8")

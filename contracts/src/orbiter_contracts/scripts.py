@@ -75,6 +75,12 @@ that is missing altogether means that Redis lost its data: the output is publish
 because the work was done. Behind the output nothing can fail: Redis would not take it back.
 """
 
+PUBLISH_IN_PLACE: Final = PUBLISH_ATTEMPT.replace("(#entry == 0 or ", "(", 1)
+"""PUBLISH_ATTEMPT of the operator, for a worker that is gone: it knows what it has withdrawn itself.
+
+An entry that somebody else took off the queue (XDEL, XTRIM) leaves a task that waits for its end.
+"""
+
 PUBLISH: Final = Script("publish_attempt", PUBLISH_ATTEMPT)
 """PUBLISH_ATTEMPT as what a worker runs, which may have to call a function instead."""
 

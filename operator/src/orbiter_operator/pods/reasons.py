@@ -145,7 +145,9 @@ def why_ended_silently(
         )
     if job.state == "complete":
         return Explanation(
-            reason="WorkerCrashed", message="the worker ended without publishing an output"
+            reason="WorkerCrashed",
+            message="the worker ended without publishing an output; so it does when somebody took"
+            " its entry off the queue (XDEL, XTRIM)",
         )
     text = job.message or "its pod is gone, nothing says why"
     return Explanation(reason="WorkerCrashed", message=one_line(text), detail=text)

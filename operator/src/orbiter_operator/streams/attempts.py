@@ -25,7 +25,7 @@ from orbiter_contracts.queues import (
     Keys,
     dead_letter,
 )
-from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
+from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS, PUBLISH_IN_PLACE
 from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.streams.reader import read_entry
 
@@ -93,7 +93,7 @@ class Attempts:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._admit = redis.register_script(_ADMIT_AND_READ)
-        self._publish = redis.register_script(PUBLISH_ATTEMPT)
+        self._publish = redis.register_script(PUBLISH_IN_PLACE)
         self._adopt = redis.register_script(_ADOPT_ENTRY)
         self._move = redis.register_script(_MOVE)
 
