@@ -38,6 +38,13 @@ _RECORD: Final = ("+get", "+set", "+hget", "+hmget", "+hset", "+expire")
 _READ: Final = ("+xread", "+xrange", "+xrevrange", "+xlen")
 _ADD: Final = ("+xadd", "+set", "+hset", "+hsetnx", "+hincrbyfloat", "+rpush")
 """All rights above by which a value grows."""
+MANAGES_USERS: Final = (
+    *("+acl|setuser", "+acl|deluser", "+acl|users", "+client|kill", "+client|list"),
+    *("+function|load", "+info"),
+)
+"""What an operator's user may have beside its work, to make these users and load the functions."""
+COUNTS_BYTES: Final = ("+scan", "+memory|usage", "+type", "+hlen")
+"""The same, to count what each namespace has."""
 
 
 def worker_user(namespace: str) -> str:

@@ -26,7 +26,13 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
-from orbiter_contracts.redis_users import Rules, hands_in, namespace_of, without_adding
+from orbiter_contracts.redis_users import (
+    COUNTS_BYTES,
+    Rules,
+    hands_in,
+    namespace_of,
+    without_adding,
+)
 from orbiter_contracts.stream_names import owner_of_key
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.users import RedisUsers
@@ -44,7 +50,7 @@ _MOST_FIELDS = 1000
 _LONGEST_NAME = 256
 _MAY_NOT = (
     "namespaces have no quota: Redis does not let the operator count their keys; give the "
-    "operator's user +scan, +memory|usage, +type and +hlen, or set ORBITER_REDIS_QUOTA_BYTES=0"
+    f"operator's user {' '.join(COUNTS_BYTES)}, or set ORBITER_REDIS_QUOTA_BYTES=0"
 )
 _REFUSED = "can't run this command"
 """In what Redis says to a script of who may not do something, whatever the keys."""

@@ -24,7 +24,7 @@ from redis.exceptions import NoPermissionError, ReadOnlyError, RedisError, Respo
 
 from orbiter_contracts.functions import library
 from orbiter_contracts.redis_url import with_login
-from orbiter_contracts.redis_users import Rules
+from orbiter_contracts.redis_users import MANAGES_USERS, Rules
 from orbiter_operator.kube.client import RefusedError
 from orbiter_operator.kube.models import Refusal
 from orbiter_operator.settings import Settings
@@ -37,8 +37,7 @@ _CHECK_SECONDS = 2.0
 _AT_ONCE = 500
 _MAY_NOT = (
     "Redis does not let the operator make the user {user} ({error}); give the operator's user "
-    "+acl|setuser, +acl|deluser, +acl|users, +client|kill, +client|list, +function|load and "
-    "+info, or leave ORBITER_REDIS_MASTER_KEY out"
+    f"{' '.join(MANAGES_USERS)}, or leave ORBITER_REDIS_MASTER_KEY out"
 )
 
 
