@@ -7,7 +7,7 @@ import pytest
 from support.eventually import eventually
 from support.fake_api import RefusedRequestError
 
-from orbiter_contracts.queues import DEVELOPER_INPUT
+from orbiter_contracts.queues import BARE
 
 pytestmark = pytest.mark.integration
 NAMESPACE = "team"
@@ -209,4 +209,4 @@ async def test_bound_entries_survive_as_they_are_while_the_dispatcher_looks_on(w
     world.apply("bound", "ok sleep=0.3")
     await world.until("bound", "Completed")
     assert len(world.api.objects["agenttasks"]) == 1
-    assert await world.redis.xlen(f"{DEVELOPER_INPUT}:dead") == 0
+    assert await world.redis.xlen(f"{BARE.developer_input}:dead") == 0
