@@ -15,7 +15,7 @@ from orbiter_operator.app import Operator, OperatorMetrics
 from orbiter_operator.kube.cache import Children
 from orbiter_operator.kube.client import ApiError, Kube
 from orbiter_operator.kube.leader_election import Leader
-from orbiter_operator.namespaces.reconcile import QUIET_SECONDS, Former
+from orbiter_operator.namespaces.users import QUIET_SECONDS, Former
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.runtime.health import Health
 from orbiter_operator.sessions.models import pod_of_session

@@ -21,8 +21,8 @@ from orbiter_contracts.queues import BARE, Keys
 from orbiter_contracts.redis_users import session_rules, session_user
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.leader_election import NotLeadingError
-from orbiter_operator.namespaces.objects import CHAT_SECRET, NamespaceUsers
 from orbiter_operator.namespaces.reconcile import Namespaces
+from orbiter_operator.namespaces.users import CHAT_SECRET, NamespaceUsers
 from orbiter_operator.runtime.supervisor import run_concurrently
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.users import RedisUsers

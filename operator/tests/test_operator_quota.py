@@ -16,7 +16,7 @@ from orbiter_contracts.lease_scripts import TAKE
 from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, Keys
 from orbiter_contracts.redis_users import session_rules, session_user
 from orbiter_contracts.scripts import PUBLISH
-from orbiter_operator.namespaces.objects import NamespaceUsers
+from orbiter_operator.namespaces.users import NamespaceUsers
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.quota import EVERYBODY, Quotas, level

@@ -21,8 +21,8 @@ from orbiter_contracts.queues import BARE, PO_GROUP
 from orbiter_contracts.redis_url import with_login
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.connection import Credentials
-from orbiter_operator.namespaces.objects import NamespaceUsers
 from orbiter_operator.namespaces.reconcile import Namespaces
+from orbiter_operator.namespaces.users import NamespaceUsers
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.cache import session_key
 from orbiter_operator.sessions.users import SessionUsers

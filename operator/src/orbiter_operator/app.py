@@ -22,8 +22,8 @@ from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.kopf_codec import Followed
 from orbiter_operator.kube.leader_election import Leader, LeaseLostError
 from orbiter_operator.kube.names import SELECTOR, Key
-from orbiter_operator.namespaces.objects import NamespaceUsers
 from orbiter_operator.namespaces.reconcile import Namespaces
+from orbiter_operator.namespaces.users import NamespaceUsers
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.runtime.health import Health
 from orbiter_operator.runtime.metrics import OPERATOR_GAUGES, Metrics
