@@ -27,6 +27,7 @@ from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.cache import session_key
 from orbiter_operator.sessions.users import SessionUsers
 from orbiter_operator.settings import Settings
+from orbiter_operator.streams.tenants import keys_of
 from orbiter_operator.streams.users import RedisUsers
 
 pytestmark = pytest.mark.integration
@@ -205,7 +206,7 @@ async def test_a_job_made_before_an_upgrade_whose_pod_starts_after_it_does_its_w
             settings=settings,
             kube=kube,
             users=NamespaceUsers(
-                users, keys=settings.keys, records=lambda name, keys: keys.session_records(name)
+                users, keys=keys_of(settings), records=lambda name, keys: keys.session_records(name)
             ),
             workers=(),
             allowed=lambda: None,

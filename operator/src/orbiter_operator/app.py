@@ -40,7 +40,7 @@ from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
 from orbiter_operator.streams.quota import EVERYBODY, Quotas
-from orbiter_operator.streams.tenants import Tenants
+from orbiter_operator.streams.tenants import Tenants, keys_of
 from orbiter_operator.streams.users import RedisUsers
 from orbiter_operator.tasks.cache import KIND as TASK
 from orbiter_operator.tasks.cache import TaskCache, TaskResync
@@ -90,7 +90,7 @@ class Operator:
         self._settings, self._leader = settings, leader
         self.queue: WorkQueue[Key] = WorkQueue(time.monotonic, attrgetter("namespace"))
         where = settings.watch_namespaces
-        tenants = Tenants(settings.keys, where, lambda route: self.store.began_bare(route))
+        tenants = Tenants(keys_of(settings), where, lambda route: self.store.began_bare(route))
         self.store = TaskCache(tenants.seeing(self.queue.add))
         self.capacity = Capacity(settings.job_limit)
         pending, attempts = PendingOutputs(), Attempts(redis)
@@ -193,7 +193,7 @@ class Operator:
             kube=kube,
             users=NamespaceUsers(
                 self.users,
-                keys=settings.keys,
+                keys=tenants.keys,
                 records=lambda namespace, keys: records_of(namespace, defaults, keys),
             ),
             workers=(self.store.jobs, self.store.pods, self.sessions.store.pods),

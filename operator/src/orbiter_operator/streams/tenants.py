@@ -17,11 +17,27 @@ from redis.exceptions import ResponseError
 from orbiter_contracts import InvalidMessageError, Route
 from orbiter_contracts.queues import BARE, TASK_FIELD, Keys, KeysOf
 from orbiter_operator.kube.names import Key
+from orbiter_operator.settings import Settings
 from orbiter_operator.streams.reader import Entry, Inbox, own_connection, unblock
 
 log = structlog.get_logger(__name__)
 READ_AT_ONCE = 250
 """Streams of one blocking read."""
+
+
+def keys_of(settings: Settings) -> KeysOf:
+    """Which keys each namespace has in an installation.
+
+    Those without a prefix are the namespace's that entries are adopted in: who puts entries on
+    the queue under the names that a standalone worker reads is that one tenant.
+    """
+
+    def keys(namespace: str) -> Keys:
+        if not settings.key_prefixes or namespace == settings.adopt_namespace:
+            return BARE
+        return Keys.of_namespace(namespace)
+
+    return keys
 
 
 class Tenants:
