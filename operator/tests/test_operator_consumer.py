@@ -1,6 +1,7 @@
 """What the workers say, read from a real Redis: each once, none lost, nonsense put aside."""
 
 import asyncio
+from functools import partial
 
 import pytest
 from support.eventually import eventually
@@ -16,13 +17,14 @@ from orbiter_contracts import (
     encode,
 )
 from orbiter_contracts.queues import BARE, OPERATOR_GROUP
-from orbiter_operator.kube.names import Key, build_task, task_name
+from orbiter_operator.kube.names import Key, task_name
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.streams import intake as dispatching
 from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
 from orbiter_operator.streams.tenants import Tenants
+from orbiter_operator.tasks.job import build_task
 
 pytestmark = pytest.mark.integration
 TASK = Key("team", "fix")
@@ -157,7 +159,7 @@ async def test_the_claim_on_an_adopted_entry_is_renewed_and_only_while_it_is_our
             kube=None,
             tenants=Tenants(),
             namespace="team",
-            agent={},
+            build=partial(build_task, agent={}),
             free_slots=lambda namespace: 0,
             allowed=may_act,
             dead=renewals.append,
@@ -179,7 +181,7 @@ def test_an_entry_becomes_the_same_task_however_often_it_is_read():
 def test_a_message_from_outside_chooses_no_agent():
     message = {"task_id": "t", "prompt": "do it", "agent": {"type": "gemini"}, "type": "gemini"}
     task = build_task(
-        "1-0", DeveloperWorkerInput.model_validate(message), "team", {"type": "codex"}
+        "1-0", DeveloperWorkerInput.model_validate(message), "team", agent={"type": "codex"}
     )
     assert task["spec"]["agent"] == {"type": "codex"}
     assert "gemini" not in str(task)
@@ -194,7 +196,7 @@ def test_the_task_of_an_entry_says_what_the_entry_says():
         timeout=60,
         workspace=Workspace(git=GitWorkspace(url="https://example.com/r.git", push="Always")),
     )
-    task = build_task("1-0", message, "team", {"type": "codex"})
+    task = build_task("1-0", message, "team", agent={"type": "codex"})
     assert task["spec"] == {
         "prompt": "do it",
         "agent": {"type": "codex"},

@@ -1,6 +1,7 @@
 """Entries from outside with which the API server fails: none of them holds up the others."""
 
 import asyncio
+from functools import partial
 
 import pytest
 from support.eventually import eventually
@@ -15,6 +16,7 @@ from orbiter_operator.streams.client import blocking_client, redis_client
 from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.reader import id_before
 from orbiter_operator.streams.tenants import Tenants
+from orbiter_operator.tasks.job import build_task
 
 pytestmark = pytest.mark.integration
 
@@ -45,7 +47,7 @@ async def dispatcher(redis_server, redis, kube, monkeypatch):
         kube=kube,
         tenants=Tenants(),
         namespace="team",
-        agent={"type": "claude"},
+        build=partial(build_task, agent={"type": "claude"}),
         free_slots=lambda namespace: 100,
         allowed=lambda: None,
         dead=lambda stream: None,
@@ -133,7 +135,7 @@ async def two_namespaces(redis_server, redis, kube, monkeypatch):
         kube=kube,
         tenants=Tenants(Keys.of_namespace, ("team", "other")),
         namespace="",
-        agent={"type": "claude"},
+        build=partial(build_task, agent={"type": "claude"}),
         free_slots=slots.__getitem__,
         allowed=lambda: None,
         dead=lambda stream: None,

@@ -6,6 +6,7 @@ characters, routing fields) among good ones, read by the operator's own readers.
 
 import asyncio
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -31,6 +32,7 @@ from orbiter_operator.streams.pending_outputs import PendingOutputs
 from orbiter_operator.streams.retention import trim_streams
 from orbiter_operator.streams.tenants import Tenants
 from orbiter_operator.tasks.cache import TaskCache
+from orbiter_operator.tasks.job import build_task
 
 pytestmark = pytest.mark.integration
 KINDS = {
@@ -79,7 +81,7 @@ class Readers:
             kube=kube,
             tenants=Tenants(),
             namespace="team",
-            agent={},
+            build=partial(build_task, agent={}),
             free_slots=lambda namespace: 100,
             allowed=lambda: None,
             dead=self.dead.append,

@@ -46,6 +46,7 @@ from orbiter_operator.tasks.cache import KIND as TASK
 from orbiter_operator.tasks.cache import TaskCache, TaskResync
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.executor import Executor
+from orbiter_operator.tasks.job import build_task
 from orbiter_operator.tasks.observe import Observer
 from orbiter_operator.tasks.reconcile import TaskMetrics, TaskReconciler
 
@@ -170,7 +171,7 @@ class Operator:
             kube=kube,
             tenants=tenants,
             namespace=settings.adopt_namespace,
-            agent=settings.adopt_agent,
+            build=partial(build_task, agent=settings.adopt_agent),
             free_slots=self.capacity.free_slots,
             allowed=leader.check,
             dead=metrics.dead_letter,
