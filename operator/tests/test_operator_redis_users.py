@@ -12,7 +12,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, RedisError
 from structlog.testing import capture_logs
 from support.eventually import eventually
-from support.redis_server import RedisServer
+from support.redis_server import MASTER_KEY, RedisServer, login
 
 from orbiter_contracts.functions import FUNCTIONS
 from orbiter_contracts.lease_scripts import TAKE
@@ -26,18 +26,13 @@ from orbiter_operator.streams.client import redis_client
 from orbiter_operator.streams.users import RedisUsers
 
 pytestmark = pytest.mark.integration
-MASTER_KEY = "an installation's own"
 RULES = producer_rules(BARE)
-
-
-def client_of(url: str) -> Redis:
-    return Redis.from_url(url, protocol=2, decode_responses=True)
 
 
 @pytest.fixture
 async def redis(own_redis_server) -> AsyncIterator[Redis]:
     """The operator's client of a server that this test may stop."""
-    async with client_of(own_redis_server.url) as client:
+    async with login(own_redis_server.url) as client:
         yield client
 
 
@@ -48,7 +43,7 @@ def users(redis, own_redis_server) -> RedisUsers:
 
 async def lets_in(url: str) -> bool:
     with suppress(RedisError):
-        async with client_of(url) as client:
+        async with login(url) as client:
             return await client.ping()
     return False
 
@@ -71,7 +66,7 @@ async def test_a_user_finds_the_functions_when_it_finds_its_way_in(redis, users)
     assert await functions(redis) == 0
     await users.want("w:team-a", session_rules(BARE, "a.b", BARE.session_record(1)))
     assert await functions(redis) == len(FUNCTIONS)
-    async with client_of(users.url("w:team-a")) as worker:
+    async with login(users.url("w:team-a")) as worker:
         lease = BARE.po_lease("a.b")
         assert await worker.fcall(TAKE.function, 1, lease, "t", "", "1", "p", "h", 12) == []
 
@@ -104,14 +99,14 @@ async def test_who_takes_over_after_a_fail_over_has_the_functions_and_gets_the_u
         url = f"redis://p%3Ateam:{users.password('p:team')}@127.0.0.1:{primary.port}/0"
         await eventually(partial(lets_in, url))
         watch.say("the user is let in")
-        async with client_of(primary.url) as admin:
+        async with login(primary.url) as admin:
             assert await functions(admin) == len(FUNCTIONS)
     await redis.aclose()
 
 
 async def test_a_removed_user_is_cut_off_and_does_not_come_back(own_redis_server, redis, users):
     await users.want("p:team", RULES)
-    async with client_of(users.url("p:team")) as producer:
+    async with login(users.url("p:team")) as producer:
         assert await producer.xadd(BARE.developer_input, {"data": "{}"})
         await users.remove("p:team")
         with pytest.raises(RedisError, match=r"(?i)closed|reset|username-password"):
@@ -134,7 +129,7 @@ async def test_what_was_done_before_is_not_done_again_and_other_rights_are(redis
     assert await given() == 1
     await users.want("p:team", producer_rules(Keys.of_namespace("team")))
     assert await given() == 2
-    async with client_of(users.url("p:team")) as producer:
+    async with login(users.url("p:team")) as producer:
         with pytest.raises(NoPermissionError):
             await producer.xadd(BARE.developer_input, {"data": "{}"})
         assert await producer.xadd("{team}:worker:developer:input", {"data": "{}"})
@@ -145,7 +140,7 @@ async def test_an_operator_that_may_not_is_told_what_to_give_it(own_redis_server
     rules = ("reset", "on", ">x", "~*", "+@all", f"-{right}")
     await redis.execute_command("ACL", "SETUSER", "limited", *rules)
     url = own_redis_server.url.replace("redis://", "redis://limited:x@")
-    async with client_of(url) as limited:
+    async with login(url) as limited:
         users = RedisUsers(limited, url=url, master_key=MASTER_KEY)
         with pytest.raises(RefusedError) as refused:
             await users.want("p:team", RULES)
@@ -214,12 +209,12 @@ async def test_a_namespace_is_let_in_and_out_again(redis, users, keys):
         *("w:team-a", "c:team-a", "p:team-a")
     ]
     session = keys.po_input("alice" if keys.prefix else "team-a.alice")
-    async with client_of(urls.producer) as producer, client_of(urls.chat) as chat:
+    async with login(urls.producer) as producer, login(urls.chat) as chat:
         assert await producer.xadd(keys.developer_input, {"data": "{}"})
         assert await chat.xadd(session, {"data": "{}"})
         with pytest.raises(NoPermissionError):
             await chat.xadd(keys.developer_input, {"data": "{}"})
-    async with client_of(urls.developer) as worker:
+    async with login(urls.developer) as worker:
         lease = keys.developer_lease("w-1")
         assert await worker.fcall(TAKE.function, 1, lease, "t", "", "1", "p", "h", 12) == []
     await namespaces.dismiss("team-a")
@@ -237,7 +232,7 @@ async def test_a_new_password_opens_beside_the_old_one_until_nobody_has_that(
     urls = [users.url("p:team") for users in (old, new, next_one)]
     await old.want("p:team", RULES)
     assert [await lets_in(url) for url in urls] == [True, False, False]
-    async with client_of(urls[0]) as early, client_of(urls[1]) as late:
+    async with login(urls[0]) as early, login(urls[1]) as late:
         assert await early.ping()
         await new.want("p:team", RULES, before=True)
         assert [await lets_in(url) for url in urls] == [True, True, False]
@@ -267,7 +262,7 @@ async def test_both_passwords_open_a_redis_that_has_lost_its_users(own_redis_ser
 
 async def test_in_the_first_generation_nobody_is_cut_off(redis, users):
     await users.want("p:team", RULES)
-    async with client_of(users.url("p:team")) as producer:
+    async with login(users.url("p:team")) as producer:
         assert await producer.ping()
         await users.want("p:team", producer_rules(Keys.of_namespace("team")))
         assert await producer.ping()
@@ -279,7 +274,7 @@ async def test_an_operator_that_has_begun_anew_ends_what_an_old_password_has_ope
 ):
     old, new = (of_generation(redis, own_redis_server, number) for number in (1, 2))
     await old.want("p:team", RULES)
-    async with client_of(old.url("p:team")) as stolen:
+    async with login(old.url("p:team")) as stolen:
         assert await stolen.ping()
         await new.want("p:team", RULES)
         with pytest.raises(RedisError, match=r"(?i)closed|reset|username-password"):
@@ -308,7 +303,7 @@ async def test_nobody_but_the_operator_makes_redis_run_a_program(redis, users, k
     session = "s:team-a:alice"
     await users.want(session, session_rules(keys, "team-a.alice", keys.session_record(1)))
     for url in (*await namespaces.admit("team-a"), users.url(session)):
-        async with client_of(url) as client:
+        async with login(url) as client:
             for command in (*PROGRAMS, ("EVAL", "while true do end", 0)):
                 with pytest.raises(NoPermissionError):
                     await client.execute_command(*command)
@@ -322,10 +317,10 @@ async def test_who_opens_too_many_connections_loses_the_newest(redis, users):
     await users.want("s:team:bob", RULES, most=3)
     url = users.url("s:team:alice")
     async with AsyncExitStack() as stack:
-        greedy = [await stack.enter_async_context(client_of(url)) for _ in range(6)]
+        greedy = [await stack.enter_async_context(login(url)) for _ in range(6)]
         for client in greedy:
             await client.ping()
-        modest = await stack.enter_async_context(client_of(users.url("s:team:bob")))
+        modest = await stack.enter_async_context(login(users.url("s:team:bob")))
         assert await modest.ping()
         with capture_logs() as logs:
             await users.limit()
@@ -352,6 +347,6 @@ async def test_connections_are_looked_at_again_and_again(redis, users):
 
     async with AsyncExitStack() as stack, running(users):
         for _ in range(3):
-            client = await stack.enter_async_context(client_of(url))
+            client = await stack.enter_async_context(login(url))
             await client.ping()
         await eventually(one)

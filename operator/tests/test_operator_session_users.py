@@ -14,6 +14,7 @@ from redis.exceptions import (
     ResponseError,
 )
 from support.eventually import eventually
+from support.redis_server import MASTER_KEY, login
 from support.running_sessions import running_sessions
 from support.talks import NAMESPACE, Talks
 
@@ -24,7 +25,6 @@ from orbiter_operator.sessions.cache import session_key
 from orbiter_operator.sessions.users import SessionUsers
 from orbiter_operator.streams.users import RedisUsers
 
-MASTER_KEY = "an installation's own"
 ALICE, BOB, MALLORY = (
     session_key(*name) for name in (("team", "alice"), ("team", "bob"), ("other", "mallory"))
 )
@@ -49,9 +49,8 @@ def users_of(world, master_key: str = MASTER_KEY) -> SessionUsers:
     return SessionUsers(made, shared_secret=("orbiter-redis", "po-url"))
 
 
-def login(users: SessionUsers, key, uid: str = "u1") -> Redis:
-    url = users.secret(key, uid)["stringData"]["url"]
-    return Redis.from_url(url, protocol=2, decode_responses=True)
+def worker_of(users: SessionUsers, key, uid: str = "u1") -> Redis:
+    return login(users.secret(key, uid)["stringData"]["url"])
 
 
 @pytest.fixture
@@ -69,7 +68,7 @@ async def mallory(world, users) -> AsyncIterator[Redis]:
     await world.redis.set(HER_RECORD, "{}")
     await world.redis.set(MY_RECORD, "{}")
     await world.redis.xadd(LIFECYCLE, {"data": "{}"}, id="1-1")
-    async with login(users, MALLORY) as client:
+    async with worker_of(users, MALLORY) as client:
         yield client
 
 
