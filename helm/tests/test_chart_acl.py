@@ -18,7 +18,7 @@ from orbiter_contracts import queues, redis_users, scripts
 from orbiter_contracts.functions import library
 from orbiter_contracts.lease_scripts import RELEASE, TAKE
 from orbiter_operator.sessions.streams import OBSERVE, registry_key
-from orbiter_operator.streams.quota import PAGE
+from orbiter_operator.streams.quota import COUNT_PAGE
 from orbiter_operator.streams.reader import LAST_ID
 from orbiter_operator.streams.retention import REPAIR
 from worker_wrapper.queue.lease import LEASE_SECONDS
@@ -277,7 +277,7 @@ def test_the_operator_alone_counts_the_bytes_of_all_keys(
     for key in keys:
         admin.set(key, "x")
     admin.set("another program's", "x")
-    next_page, *found = operator.register_script(PAGE)(args=["0", 1])
+    next_page, *found = operator.register_script(COUNT_PAGE)(args=["0", 1])
     assert next_page == "0"
     assert set(found[::2]) == {"{team-b}:", OF_USER}
     assert min(found[1::2]) > 0

@@ -413,7 +413,7 @@ async def test_a_namespace_that_was_deleted_while_no_operator_looked_takes_its_u
 ) -> None:
     await tenants.settle()
     for namespace in (LISTED, LABELLED, f"{LABELLED}-2"):
-        await tenants.users.users.want(*session_of(namespace))
+        await tenants.users.users.ensure(*session_of(namespace))
     tenants.operator = tenants.made(lease_namespace="elsewhere", worker_namespaces=("theirs",))
     account = {"name": "orbiter-worker", "namespace": "theirs"}
     tenants.api.put("serviceaccounts", {"metadata": account})
@@ -446,7 +446,7 @@ async def test_users_of_a_namespace_that_is_listed_no_more_go_without_a_look_at_
 
 async def test_a_session_that_is_still_looked_after_keeps_its_user(tenants: Tenants) -> None:
     await tenants.settle()
-    await tenants.users.users.want(*session_of(LABELLED))
+    await tenants.users.users.ensure(*session_of(LABELLED))
     tenants.namespace(LABELLED)
     await tenants.settle()
     assert await users_of(tenants, LABELLED) == {"s"}
@@ -459,7 +459,7 @@ async def test_an_operator_that_did_not_come_to_the_end_begins_again(
     tenants: Tenants, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await tenants.settle()
-    await tenants.users.users.want(*session_of(LABELLED))
+    await tenants.users.users.ensure(*session_of(LABELLED))
     await deleted(tenants, LABELLED)
 
     async def crash(beginning: str) -> None:
@@ -478,7 +478,7 @@ async def test_an_operator_that_did_not_come_to_the_end_begins_again(
 
 async def test_without_the_right_to_list_users_the_others_go(tenants: Tenants) -> None:
     await tenants.settle()
-    await tenants.users.users.want(*session_of(LABELLED))
+    await tenants.users.users.ensure(*session_of(LABELLED))
     await deleted(tenants, LABELLED)
     await tenants.redis.execute_command("ACL", "SETUSER", "default", "-acl|users")
     tenants.operator = tenants.made()

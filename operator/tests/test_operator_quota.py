@@ -20,7 +20,7 @@ from orbiter_contracts.scripts import PUBLISH
 from orbiter_operator.namespaces.users import NamespaceUsers
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.settings import Settings
-from orbiter_operator.streams.quota import EVERYBODY, Quotas, level
+from orbiter_operator.streams.quota import HARD_LIMIT, Quotas, level
 from orbiter_operator.streams.users import RedisUsers
 
 QUOTA = 256 * 1024
@@ -64,7 +64,7 @@ class Tenants:
             Settings(redis_quota_bytes=QUOTA, key_prefixes=True, **options),
             lambda held, levels: self.figures.update(held=dict(held), levels=dict(levels)),
         )
-        self.quotas.tell(self.told.append)
+        self.quotas.subscribe(self.told.append)
         self.namespaces = NamespaceUsers(
             self.users,
             keys=Keys.of_namespace,
@@ -77,7 +77,7 @@ class Tenants:
             await self.namespaces.admit(name)
             keys = Keys.of_namespace(name)
             rules = session_rules(keys, "bob", keys.session_record(1))
-            await self.users.want(session_user(name, "bob"), rules)
+            await self.users.ensure(session_user(name, "bob"), rules)
 
     @asynccontextmanager
     async def login(self, user: str) -> AsyncIterator[Redis]:
@@ -189,7 +189,7 @@ async def test_at_twice_the_quota_workers_may_not_add_and_an_answer_waits_whole(
     keys = (B.attempt_record("u", 1), B.developer_input, B.developer_output, B.lifecycle)
     routed = (60, entry, DEVELOPER_GROUP, "{}", "{}", "team-b/fix", "1")
     await tenants.quotas.check()
-    assert tenants.quotas.why("team-b", EVERYBODY)
+    assert tenants.quotas.why("team-b", HARD_LIMIT)
     async with tenants.login("w:team-b") as worker:
         with pytest.raises(ResponseError, match=REFUSED):
             await worker.fcall(PUBLISH.function, len(keys), *keys, *routed)
@@ -288,7 +288,7 @@ async def test_a_hash_with_very_many_fields_is_not_looked_through(tenants):
     await tenants.redis.hset(A.session_record(1), mapping=dict(list(fields.items())[:1000]))
     await tenants.redis.hset(B.session_record(1), mapping=fields)
     await tenants.quotas.check()
-    assert tenants.figures["levels"] == {"team-b": EVERYBODY}
+    assert tenants.figures["levels"] == {"team-b": HARD_LIMIT}
     await tenants.may("c:team-b", "EXPIRE", B.session_record(1), 0)
     await tenants.quotas.check()
     assert tenants.figures["levels"] == {}

@@ -39,7 +39,7 @@ from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
-from orbiter_operator.streams.quota import EVERYBODY, Quotas
+from orbiter_operator.streams.quota import HARD_LIMIT, Quotas
 from orbiter_operator.streams.tenants import Tenants, keys_of
 from orbiter_operator.streams.users import RedisUsers
 from orbiter_operator.tasks.cache import KIND as TASK
@@ -98,7 +98,7 @@ class Operator:
         defaults = WorkerDefaults.of(settings)
         self.users = RedisUsers.of(redis, settings)
         self._quotas = Quotas(redis, self.users, settings, metrics.redis_bytes)
-        self._quotas.tell(self.store.touch)
+        self._quotas.subscribe(self.store.touch)
         # Events of Jobs and Pods are many; what is urgent of them the workers tell by the queue.
         throttle, events = Throttle(UNHURRIED_SECONDS), EventPoster(kube, settings.identity)
         self.sessions = Sessions(
@@ -134,7 +134,7 @@ class Operator:
             kube=kube,
             defaults=defaults,
             keys=tenants.keys,
-            over_quota=partial(self._quotas.why, least=EVERYBODY),
+            over_quota=partial(self._quotas.why, least=HARD_LIMIT),
         )
         executor = Executor(
             kube=kube,

@@ -34,7 +34,7 @@ from orbiter_operator.kube.client import (
 )
 from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.names import APP_NAME, MANAGED_BY, MANAGER, OWN_LABELS, WORKER_APP
-from orbiter_operator.namespaces.users import Former, NamespaceUsers, SecretNames, secrets
+from orbiter_operator.namespaces.users import FormerUsers, NamespaceUsers, SecretNames, secrets
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.runtime.reconciler import WorkQueue, run_pass
 from orbiter_operator.runtime.supervisor import Part, every
@@ -53,7 +53,7 @@ LEAVING_SECONDS = 5.0
 """After how long is looked again whether the last worker of a former tenant has ended."""
 _WORKERS = f"{MANAGED_BY}={MANAGER},{APP_NAME}={WORKER_APP}"
 _NAMESPACE = re.compile(NAMESPACE_PATTERN)
-_PASSING = (*RETRIED, RefusedError, OSError, ValueError)
+_RETRIED = (*RETRIED, RefusedError, OSError, ValueError)
 
 
 class LabelledNamespaces:
@@ -169,7 +169,7 @@ class Namespaces:
         self._files = NamespaceFiles(Path(settings.namespace_objects), ours | {MANAGED_BY: MANAGER})
         self._ours = ",".join(f"{key}={value}" for key, value in ours.items())
         self._names = SecretNames(settings.redis_secret_name, settings.redis_ca_key)
-        self.former = Former(
+        self.former = FormerUsers(
             settings=settings, kube=kube, users=users.users, workers=workers, allowed=allowed
         )
         self._redis = users.users.redis
@@ -213,7 +213,7 @@ class Namespaces:
 
     async def reconcile(self, name: str) -> bool:
         """Reconcile one namespace; returns whether it is done for now."""
-        return await run_pass(self.queue, name, self._work, retried=_PASSING, measure=self._measure)
+        return await run_pass(self.queue, name, self._work, retried=_RETRIED, measure=self._measure)
 
     async def _work(self, name: str) -> None:
         self._allowed()

@@ -31,12 +31,12 @@ PRODUCER_SECRET: Final = "orbiter-producer"  # noqa: S105 - the name of one
 """The same for who hands in tasks by themselves."""
 _CA_OPTION = "ssl_ca_certs"
 _SHARED = (redis_users.worker_user, redis_users.chat_user, redis_users.producer_user)
-FORMER_SECONDS = 30.0
+_CHECK_SECONDS = 30.0
 """After how long is looked again who still needs a user of an earlier version; Redis closes what is
 idle later."""
 QUIET_SECONDS = 3600.0
 """How long nobody has to have needed it: nothing tells when a front end connects again."""
-_OF_MANY = 1024
+_MAX_SHARED_CONNECTIONS = 1024
 """Connections of all workers, front ends or producers of a namespace."""
 
 
@@ -70,7 +70,7 @@ class NamespaceUsers:
         Args:
             namespace: The namespace.
             before: Whether the passwords of the generation before open, too; see
-                `RedisUsers.want`. Who else has them than workers, only people know.
+                `RedisUsers.ensure`. Who else has them than workers, only people know.
 
         Raises:
             RedisError: Redis did not answer.
@@ -81,10 +81,10 @@ class NamespaceUsers:
         records = self._records(namespace, keys)
         worker, chat, producer = (user(namespace) for user in _SHARED)
         urls = NamespaceURLs(*map(self.users.url, (worker, chat, producer)))
-        want = partial(self.users.want, before=before, most=_OF_MANY)
-        await want(worker, redis_users.worker_rules(keys))
-        await want(chat, redis_users.chat_rules(keys, namespace, records))
-        await want(producer, redis_users.producer_rules(keys))
+        ensure = partial(self.users.ensure, before=before, max_connections=_MAX_SHARED_CONNECTIONS)
+        await ensure(worker, redis_users.worker_rules(keys))
+        await ensure(chat, redis_users.chat_rules(keys, namespace, records))
+        await ensure(producer, redis_users.producer_rules(keys))
         return urls
 
     async def dismiss(self, namespace: str) -> None:
@@ -160,7 +160,7 @@ def _without_ca(url: str) -> str:
     return urlunsplit(parts._replace(query=urlencode(kept)))
 
 
-class Former:
+class FormerUsers:
     """Ends the Redis users that an earlier version of the chart has left for what it had begun.
 
     One is needed as long as a Job or a pod is not over that names the Secret with their URLs, and
@@ -194,21 +194,21 @@ class Former:
         self._allowed = allowed
         self._clock = clock
         self._needed = dict.fromkeys(settings.former_redis_users, clock())
-        self._told = ""
+        self._logged = ""
 
     async def run(self) -> None:
         """Look now and then, for ever."""
         while True:
-            await asyncio.sleep(FORMER_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
             try:
                 self._allowed()
-                await self.look()
+                await self.check()
             except (ApiError, RedisError, *TRANSPORT_ERRORS) as error:
-                if self._told != (told := f"{type(error).__name__}: {error}"):
-                    log.warning("users of an earlier version not ended", error=told)
-                self._told = told
+                if self._logged != (text := f"{type(error).__name__}: {error}"):
+                    log.warning("users of an earlier version not ended", error=text)
+                self._logged = text
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """End who is not needed any more.
 
         Raises:
@@ -217,7 +217,7 @@ class Former:
         """
         if not self._needed:
             return
-        now, opened, begun = self._clock(), await self._users.opened(), self._begun()
+        now, opened, begun = self._clock(), await self._users.connections(), self._begun()
         self._needed |= {user: now for user in self._needed if begun or user in opened}
         quiet = [user for user, last in self._needed.items() if now - last >= QUIET_SECONDS]
         if not quiet:
@@ -229,7 +229,7 @@ class Former:
         passwords = {"data": {f"{user}-password": None for user in quiet}}
         secret = settings.former_redis_passwords
         await self._kube.patch(SECRETS, settings.lease_namespace, secret, passwords)
-        if await self._users.end(quiet):
+        if await self._users.delete(quiet):
             log.info("users of an earlier version ended", users=quiet)
         for user in quiet:
             del self._needed[user]

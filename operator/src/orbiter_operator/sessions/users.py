@@ -106,7 +106,7 @@ class SessionUsers:
         if self.managed:
             user = session_user(key.namespace, key.name)
             rules = session_rules(keys, worker_id, record)
-            await self._users.want(user, rules, uid=uid, before=before)
+            await self._users.ensure(user, rules, uid=uid, before=before)
 
     async def remove(self, key: Key) -> None:
         """Let a deleted session's worker in no more; whoever is connected in its name is cut off.

@@ -111,7 +111,7 @@ class Intake:
         self._inboxes = Inboxes(redis, reader, DEVELOPER_GROUP, CONSUMER)
         self._kube = kube
         self._tenants = tenants
-        self._news = tenants.subscribe()
+        self._new_tenants = tenants.subscribe()
         self._namespace = namespace
         self._build = build
         self._free_slots = free_slots
@@ -161,8 +161,8 @@ class Intake:
 
     async def _follow_tenants(self) -> None:
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._new_tenants.wait()
+            self._new_tenants.clear()
             await self._inboxes.interrupt()
 
     async def _open_sources(self) -> None:

@@ -60,7 +60,7 @@ class Tenants:
         self._began_bare = began_bare
         self._seen: dict[str, Keys] = {}
         self._served: dict[Keys, None] = {BARE: None}
-        self._told: list[asyncio.Event] = []
+        self._subscribers: list[asyncio.Event] = []
         for namespace in namespaces:
             self.see(namespace)
 
@@ -71,7 +71,7 @@ class Tenants:
         keys = self._seen[namespace] = self._keys(namespace)
         if keys not in self._served:
             self._served[keys] = None
-            for event in self._told:
+            for event in self._subscribers:
                 event.set()
 
     def seeing(self, enqueue: Callable[[Key], None]) -> Callable[[Key], None]:
@@ -86,7 +86,7 @@ class Tenants:
     def subscribe(self) -> asyncio.Event:
         """An event that is set whenever there are more keys; who waits for it clears it."""
         event = asyncio.Event()
-        self._told.append(event)
+        self._subscribers.append(event)
         return event
 
     def keys(self, namespace: str) -> Keys:
