@@ -36,7 +36,7 @@ _CHECK_SECONDS = 30.0
 idle later."""
 QUIET_SECONDS = 3600.0
 """How long nobody has to have needed it: nothing tells when a front end connects again."""
-_MAX_SHARED_CONNECTIONS = 1024
+MAX_SHARED_CONNECTIONS = 1024
 """Connections of all workers, front ends or producers of a namespace."""
 
 
@@ -81,7 +81,7 @@ class NamespaceUsers:
         records = self._records(namespace, keys)
         worker, chat, producer = (user(namespace) for user in _SHARED)
         urls = NamespaceURLs(*map(self.users.url, (worker, chat, producer)))
-        ensure = partial(self.users.ensure, before=before, max_connections=_MAX_SHARED_CONNECTIONS)
+        ensure = partial(self.users.ensure, before=before, max_connections=MAX_SHARED_CONNECTIONS)
         await ensure(worker, redis_users.worker_rules(keys))
         await ensure(chat, redis_users.chat_rules(keys, namespace, records))
         await ensure(producer, redis_users.producer_rules(keys))

@@ -46,7 +46,7 @@ _PAUSE_FACTOR = 4
 _HYSTERESIS = 0.9
 """Below which part of what it has gone beyond a namespace has its rights back."""
 _AT_ONCE = 200
-_MOST_FIELDS = 1000
+MAX_FIELDS = 1000
 _LONGEST_NAME = 256
 _MAY_NOT = (
     "namespaces have no quota: Redis does not let the operator count their keys; give the "
@@ -59,7 +59,7 @@ local page = redis.call('SCAN', ARGV[1], 'COUNT', {_AT_ONCE})
 local held, names, answer = {{}}, {{}}, {{page[1]}}
 for _, key in ipairs(page[2]) do
   local bytes = redis.pcall('TYPE', key)
-  if bytes.ok == 'hash' and redis.call('HLEN', key) > {_MOST_FIELDS} then bytes = tonumber(ARGV[2])
+  if bytes.ok == 'hash' and redis.call('HLEN', key) > {MAX_FIELDS} then bytes = tonumber(ARGV[2])
   elseif bytes.ok then bytes = redis.pcall('MEMORY', 'USAGE', key, 'SAMPLES', 0) end
   if type(bytes) == 'number' then
     local name = string.match(key, '^{{[^{{}}]*}}:') or key

@@ -30,7 +30,7 @@ from orbiter_operator.kube.models import Refusal
 from orbiter_operator.settings import Settings
 
 log = structlog.get_logger(__name__)
-_MAX_CONNECTIONS = 16
+MAX_CONNECTIONS = 16
 """Connections of one worker, which has two and now and then some of a process before it."""
 _CLIENT = re.compile(r"^id=(\d+) .* user=(\S+)", re.MULTILINE)
 _CHECK_SECONDS = 2.0
@@ -119,7 +119,7 @@ class RedisUsers:
         *,
         uid: str = "",
         before: bool = False,
-        max_connections: int = _MAX_CONNECTIONS,
+        max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         """Let a user in, with these rights and no others; now, and after each loss of Redis.
 
