@@ -234,7 +234,7 @@ async def test_a_new_password_opens_beside_the_old_one_until_nobody_has_that(
     assert [await lets_in(url) for url in urls] == [True, False, False]
     async with login(urls[0]) as early, login(urls[1]) as late:
         assert await early.ping()
-        await new.ensure("p:team", RULES, before=True)
+        await new.ensure("p:team", RULES, previous=True)
         assert [await lets_in(url) for url in urls] == [True, True, False]
         assert await early.ping()  # on the connection it has
         assert await late.ping()
@@ -245,13 +245,13 @@ async def test_a_new_password_opens_beside_the_old_one_until_nobody_has_that(
         with suppress(RedisConnectionError):
             await late.ping()
         assert await late.ping()  # on a new one
-    await next_one.ensure("p:team", RULES, before=True)
+    await next_one.ensure("p:team", RULES, previous=True)
     assert [await lets_in(url) for url in urls] == [False, True, True]
 
 
 async def test_both_passwords_open_a_redis_that_has_lost_its_users(own_redis_server, redis):
     old, new = (of_generation(redis, own_redis_server, number) for number in (1, 2))
-    await new.ensure("p:team", RULES, before=True)
+    await new.ensure("p:team", RULES, previous=True)
     own_redis_server.kill()
     own_redis_server.start()
     await redis.connection_pool.disconnect()

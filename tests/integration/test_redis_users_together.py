@@ -54,10 +54,10 @@ class Operators:
         return RedisUsers(self.redis, url=url, master_key="a key", generation=generation)
 
     @staticmethod
-    async def let_in(users: RedisUsers, *, before: bool = False) -> str:
+    async def let_in(users: RedisUsers, *, previous: bool = False) -> str:
         """Let the session's worker in; return its Secret's URL."""
         sessions = SessionUsers(users, shared_secret=("", ""))
-        await sessions.ensure(KEY, UID, WORKER, RECORD, before=before)
+        await sessions.ensure(KEY, UID, WORKER, RECORD, previous=previous)
         return str(sessions.secret(KEY, UID)["stringData"]["url"])
 
 
@@ -127,7 +127,7 @@ async def test_a_new_generation_of_passwords_loses_no_turn(
 
     users = operators.users(generation=2)
     async with looked_after(users):
-        url = await operators.let_in(users, before=True)
+        url = await operators.let_in(users, previous=True)
         fake_claude.release()
         assert len(await queues.answers(1)) == 1
         await queues.message("two")  # before its pod is replaced

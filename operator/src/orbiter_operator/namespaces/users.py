@@ -64,12 +64,12 @@ class NamespaceUsers:
         self._keys = keys
         self._records = records
 
-    async def admit(self, namespace: str, *, before: bool = True) -> NamespaceURLs:
+    async def admit(self, namespace: str, *, previous: bool = True) -> NamespaceURLs:
         """Let a namespace's developer workers, chat front ends and producers in.
 
         Args:
             namespace: The namespace.
-            before: Whether the passwords of the generation before open, too; see
+            previous: Whether the previous generation's passwords open, too; see
                 `RedisUsers.ensure`. Who else has them than workers, only people know.
 
         Raises:
@@ -81,7 +81,9 @@ class NamespaceUsers:
         records = self._records(namespace, keys)
         worker, chat, producer = (user(namespace) for user in _SHARED)
         urls = NamespaceURLs(*map(self.users.url, (worker, chat, producer)))
-        ensure = partial(self.users.ensure, before=before, max_connections=MAX_SHARED_CONNECTIONS)
+        ensure = partial(
+            self.users.ensure, previous=previous, max_connections=MAX_SHARED_CONNECTIONS
+        )
         await ensure(worker, redis_users.worker_rules(keys))
         await ensure(chat, redis_users.chat_rules(keys, namespace, records))
         await ensure(producer, redis_users.producer_rules(keys))

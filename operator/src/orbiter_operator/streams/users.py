@@ -44,7 +44,7 @@ _MAY_NOT = (
 class _Desired(NamedTuple):
     rules: Rules
     uid: str
-    before: bool
+    previous: bool
     max_connections: int
 
 
@@ -100,15 +100,15 @@ class RedisUsers:
         """The password in `url`."""
         return self.derived(f"password {user} {uid}")
 
-    def derived(self, text: str, *, before: bool = False) -> str:
-        """What follows from the master key, a text and the generation (or the one `before`).
+    def derived(self, text: str, *, previous: bool = False) -> str:
+        """What follows from the master key, a text and the generation (or the `previous` one).
 
         Raises:
             ValueError: There is no master key.
         """
         if not self._master_key:
             raise ValueError("without ORBITER_REDIS_MASTER_KEY the operator knows no passwords")
-        generation = self._generation - before
+        generation = self._generation - previous
         told = f"{text} {generation}" if generation > 1 else text
         return hmac.new(self._master_key, told.encode(), hashlib.sha256).hexdigest()
 
@@ -118,7 +118,7 @@ class RedisUsers:
         rules: Rules,
         *,
         uid: str = "",
-        before: bool = False,
+        previous: bool = False,
         max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         """Let a user in, with these rights and no others; now, and after each loss of Redis.
@@ -127,7 +127,7 @@ class RedisUsers:
             user: The user's name.
             rules: Its rights (`orbiter_contracts.redis_users`).
             uid: See `url`.
-            before: Whether the password of the generation before opens, too, because somebody may
+            previous: Whether the previous generation's password opens, too, because somebody may
                 have no other yet. Once nobody has, who is connected is cut off: whoever has the
                 present one connects again.
             max_connections: How many connections it may have; the newest of more are ended.
@@ -136,13 +136,13 @@ class RedisUsers:
             RedisError: Redis did not answer.
             RefusedError: Redis does not let the operator manage users.
         """
-        desired = _Desired(rules, uid, before and self._generation > 1, max_connections)
+        desired = _Desired(rules, uid, previous and self._generation > 1, max_connections)
         known = self._desired.get(user)
         if not self.managed or known == desired:
             return
-        late = 2 if before else 1
+        late = 2 if previous else 1
         # Of what an operator before this one has let in nothing is known.
-        ends = known.before and not before if known else self._generation > late
+        ends = known.previous and not previous if known else self._generation > late
         try:
             async with self._changing:
                 if not self._run_id:
@@ -273,7 +273,7 @@ class RedisUsers:
 
     def _set_user(self, user: str, desired: _Desired) -> tuple[str, ...]:
         word = f"password {user} {desired.uid}"
-        words = {self.derived(word, before=before) for before in (False, desired.before)}
+        words = {self.derived(word, previous=previous) for previous in (False, desired.previous)}
         digests = (f"#{hashlib.sha256(one.encode()).hexdigest()}" for one in words)
         rules = self.effective_rules(user, desired.rules)
         return ("ACL", "SETUSER", user, "reset", "on", *digests, *rules)
