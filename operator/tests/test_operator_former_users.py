@@ -216,7 +216,7 @@ async def test_who_comes_after_a_crash_ends_them(
     with monkeypatch.context() as patched:
         patched.setattr(upgraded.api, "before", fails)
         if step is None:
-            patched.setattr(upgraded.former._users, "end", crash)
+            patched.setattr(upgraded.former._users, "delete", crash)
         with pytest.raises((ApiError, ConnectionError)):
             await upgraded.later()
     assert set(FORMER) <= await upgraded.users()

@@ -25,6 +25,7 @@ from orbiter_operator.namespaces.reconcile import Namespaces
 from orbiter_operator.namespaces.users import CHAT_SECRET, NamespaceUsers
 from orbiter_operator.runtime.supervisor import run_concurrently
 from orbiter_operator.settings import Settings
+from orbiter_operator.streams.tenants import keys_of
 from orbiter_operator.streams.users import RedisUsers
 
 pytestmark = pytest.mark.integration
@@ -76,7 +77,7 @@ class Tenants:
         )
         users = RedisUsers(self.redis, url=given.redis_url, master_key=given.redis_master_key)
         self.users = NamespaceUsers(
-            users, keys=given.keys, records=lambda name, keys: BARE.session_records(name)
+            users, keys=keys_of(given), records=lambda name, keys: BARE.session_records(name)
         )
         return Namespaces(
             settings=given,
