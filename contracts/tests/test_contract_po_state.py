@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from orbiter_contracts import PORotation, POState, SnapshotReport
-from orbiter_contracts.queues import po_snapshot, po_state, po_turns
+from orbiter_contracts.queues import BARE
 
 AT = datetime(2026, 1, 10, 12, 0, tzinfo=UTC)
 STAMP = "2026-01-10T12:00:00Z"
@@ -22,7 +22,7 @@ FIELDS = {
 
 
 def test_the_keys_are_below_the_workers_prefix() -> None:
-    keys = [po_state("w"), po_turns("w"), po_snapshot("w")]
+    keys = [BARE.po_state("w"), BARE.po_turns("w"), BARE.po_snapshot("w")]
     assert keys == ["worker:po:w:state", "worker:po:w:turns", "worker:po:w:snapshot"]
 
 

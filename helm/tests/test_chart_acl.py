@@ -18,7 +18,7 @@ from orbiter_contracts import queues, redis_users, scripts
 from orbiter_contracts.functions import library
 from orbiter_contracts.lease_scripts import RELEASE, TAKE
 from orbiter_operator.sessions.streams import OBSERVE, registry_key
-from orbiter_operator.streams.quota import PAGE
+from orbiter_operator.streams.quota import COUNT_PAGE
 from orbiter_operator.streams.reader import LAST_ID
 from orbiter_operator.streams.retention import REPAIR
 from worker_wrapper.queue.lease import LEASE_SECONDS
@@ -26,11 +26,11 @@ from worker_wrapper.queue.lease import LEASE_SECONDS
 pytestmark = pytest.mark.e2e
 
 CHART = Path(__file__).resolve().parents[1] / "orbiter"
-RECORD = queues.attempt_record("4ab2", 1)
-OF_USER = queues.session_record(1)
-OF_TEAM_B = f"{queues.session_records('team-b')}1"
-INPUT, OUTPUT = queues.DEVELOPER_INPUT, queues.DEVELOPER_OUTPUT
-PO_INPUT, PO_OUTPUT = queues.po_input("default.anna"), queues.po_output("default.anna")
+RECORD = queues.BARE.attempt_record("4ab2", 1)
+OF_USER = queues.BARE.session_record(1)
+OF_TEAM_B = f"{queues.BARE.session_records('team-b')}1"
+INPUT, OUTPUT = queues.BARE.developer_input, queues.BARE.developer_output
+PO_INPUT, PO_OUTPUT = queues.BARE.po_input("default.anna"), queues.BARE.po_output("default.anna")
 CHAT, CHAT_B = "chat-default", "chat-team-b"
 Login = Callable[[str], "Redis[str]"]
 
@@ -87,7 +87,7 @@ def admit(operator: "Redis[str]") -> str:
 
 def publish(client: "Redis[str]", entry: str) -> object:
     """Publish the attempt's output, as a worker does and as the operator does in its place."""
-    keys = [RECORD, INPUT, OUTPUT, queues.LIFECYCLE]
+    keys = [RECORD, INPUT, OUTPUT, queues.BARE.lifecycle]
     lifetime = scripts.ATTEMPT_TTL_SECONDS
     group = queues.DEVELOPER_GROUP
     arguments = [lifetime, entry, group, "{}", "{}", "team/one", "1"]
@@ -114,7 +114,7 @@ def test_the_operator_can_answer_in_a_dead_workers_place(login: Login) -> None:
 
 @pytest.mark.parametrize(
     ("user", "stream"),
-    [(CHAT, PO_INPUT), ("po", PO_OUTPUT), ("developer", OUTPUT), ("po", queues.LIFECYCLE)],
+    [(CHAT, PO_INPUT), ("po", PO_OUTPUT), ("developer", OUTPUT), ("po", queues.BARE.lifecycle)],
 )
 def test_the_operator_mends_a_stream_whose_ids_somebody_has_used_up(
     login: Login, user: str, stream: str
@@ -139,14 +139,14 @@ def test_a_conversation_has_its_streams_and_its_record(login: Login) -> None:
 
 
 def test_a_conversation_has_its_state_its_turns_and_its_snapshot(login: Login) -> None:
-    worker, state = login("po"), queues.po_state("default.anna")
+    worker, state = login("po"), queues.BARE.po_state("default.anna")
     worker.hset(state, "state", "busy")
     worker.execute_command("HINCRBYFLOAT", state, "turns", "1")
     assert worker.hgetall(state) == {"state": "busy", "turns": "1"}
-    worker.rpush(queues.po_turns("default.anna"), "{}")
-    worker.ltrim(queues.po_turns("default.anna"), -200, -1)
-    worker.set(queues.po_snapshot("default.anna"), "compressed")
-    assert worker.get(queues.po_snapshot("default.anna")) == "compressed"
+    worker.rpush(queues.BARE.po_turns("default.anna"), "{}")
+    worker.ltrim(queues.BARE.po_turns("default.anna"), -200, -1)
+    worker.set(queues.BARE.po_snapshot("default.anna"), "compressed")
+    assert worker.get(queues.BARE.po_snapshot("default.anna")) == "compressed"
 
 
 def test_a_chat_front_end_speaks_to_a_session_and_hears_it(login: Login) -> None:
@@ -157,7 +157,7 @@ def test_a_chat_front_end_speaks_to_a_session_and_hears_it(login: Login) -> None
     worker.xadd(PO_OUTPUT, {"data": "{}"})
     assert len(chat.xread({PO_OUTPUT: "0"})[0][1]) == 1
     assert len(chat.xrevrange(PO_OUTPUT, count=1)) == 1
-    assert chat.hgetall(queues.po_state("default.anna")) == {}
+    assert chat.hgetall(queues.BARE.po_state("default.anna")) == {}
     for user, record in ((CHAT, OF_USER), (CHAT_B, OF_TEAM_B)):
         login(user).set(record, "{}", ex=queues.SESSION_TTL_SECONDS)
         assert login(user).get(record) == "{}"
@@ -165,26 +165,26 @@ def test_a_chat_front_end_speaks_to_a_session_and_hears_it(login: Login) -> None
 
 def test_the_operator_looks_after_a_session_to_its_end(login: Login) -> None:
     operator, worker = login("operator"), login("po")
-    hold = queues.po_hold("default.anna")
+    hold = queues.BARE.po_hold("default.anna")
     registry = registry_key("orbiter-system", "orbiter-operator")
     dead = queues.dead_letter(PO_INPUT)
-    keys = [PO_INPUT, PO_OUTPUT, queues.po_state("default.anna"), dead, registry, hold]
+    keys = [PO_INPUT, PO_OUTPUT, queues.BARE.po_state("default.anna"), dead, registry, hold]
     for reason, held in (("Suspended", 1), ("", 0), ("Suspended", 1)):
         reply = operator.eval(OBSERVE, len(keys), *keys, queues.PO_GROUP, "uid", "{}", reason)
         assert reply[:3] == ["0-0", 0, 0]
         assert worker.exists(hold) == held
-    assert operator.hgetall(queues.po_state("default.anna")) == {}
+    assert operator.hgetall(queues.BARE.po_state("default.anna")) == {}
     assert operator.xread({PO_INPUT: "0-0"}, block=1) == []
     assert operator.client_unblock(operator.client_id()) == 0
-    assert operator.unlink(*queues.po_keys("default.anna")) == 3
+    assert operator.unlink(*queues.BARE.po_keys("default.anna")) == 3
 
 
 @pytest.mark.parametrize(
     ("user", "key"),
     [
-        ("developer", queues.developer_lease("w-1")),
-        ("developer", queues.developer_lease("team.fix-1", "7-0")),
-        ("po", queues.po_lease("default.anna")),
+        ("developer", queues.BARE.developer_lease("w-1")),
+        ("developer", queues.BARE.developer_lease("team.fix-1", "7-0")),
+        ("po", queues.BARE.po_lease("default.anna")),
     ],
 )
 def test_a_worker_takes_the_lease_of_its_name_and_gives_it_back(
@@ -204,7 +204,10 @@ def test_a_worker_takes_the_lease_of_its_name_and_gives_it_back(
 
 @pytest.mark.parametrize(
     ("user", "key"),
-    [("developer", queues.developer_lease("w-1")), ("po", queues.po_lease("default.anna"))],
+    [
+        ("developer", queues.BARE.developer_lease("w-1")),
+        ("po", queues.BARE.po_lease("default.anna")),
+    ],
 )
 def test_a_worker_takes_its_lease_whatever_stands_in_its_place(
     guarded: tuple["Redis[str]", Login], login: Login, user: str, key: str
@@ -226,7 +229,7 @@ def test_a_worker_takes_its_lease_whatever_stands_in_its_place(
     ("user", "command"),
     [
         ("developer", ("XADD", INPUT, "*", "data", "{}")),
-        ("developer", ("GET", queues.session_record(1))),
+        ("developer", ("GET", queues.BARE.session_record(1))),
         ("developer", ("XRANGE", PO_OUTPUT, "-", "+")),
         ("developer", ("DEL", RECORD)),
         ("po", ("XADD", PO_INPUT, "*", "data", "{}")),
@@ -238,17 +241,17 @@ def test_a_worker_takes_its_lease_whatever_stands_in_its_place(
         (CHAT, ("XADD", PO_OUTPUT, "*", "data", "{}")),
         (CHAT, ("XADD", INPUT, "*", "data", "{}")),
         (CHAT, ("XRANGE", PO_INPUT, "-", "+")),
-        (CHAT, ("HSET", queues.po_state("default.anna"), "state", "ready")),
-        (CHAT, ("GET", queues.po_snapshot("default.anna"))),
+        (CHAT, ("HSET", queues.BARE.po_state("default.anna"), "state", "ready")),
+        (CHAT, ("GET", queues.BARE.po_snapshot("default.anna"))),
         (CHAT, ("GET", OF_TEAM_B)),
-        (CHAT, ("XADD", queues.po_input("team-b.bob"), "*", "data", "{}")),
+        (CHAT, ("XADD", queues.BARE.po_input("team-b.bob"), "*", "data", "{}")),
         (CHAT_B, ("XADD", PO_INPUT, "*", "data", "{}")),
         (CHAT_B, ("XRANGE", PO_OUTPUT, "-", "+")),
-        (CHAT_B, ("HGETALL", queues.po_state("default.anna"))),
+        (CHAT_B, ("HGETALL", queues.BARE.po_state("default.anna"))),
         (CHAT_B, ("GET", OF_USER)),
         ("po", ("GET", OF_TEAM_B)),
-        ("po", ("XRANGE", queues.LIFECYCLE, "-", "+")),
-        ("po", ("XRANGE", queues.po_output("default.bob"), "-", "+")),
+        ("po", ("XRANGE", queues.BARE.lifecycle, "-", "+")),
+        ("po", ("XRANGE", queues.BARE.po_output("default.bob"), "-", "+")),
         ("operator", ("SET", "another:key", "x")),
         ("operator", ("UNLINK", INPUT)),
     ],
@@ -274,7 +277,7 @@ def test_the_operator_alone_counts_the_bytes_of_all_keys(
     for key in keys:
         admin.set(key, "x")
     admin.set("another program's", "x")
-    next_page, *found = operator.register_script(PAGE)(args=["0", 1])
+    next_page, *found = operator.register_script(COUNT_PAGE)(args=["0", 1])
     assert next_page == "0"
     assert set(found[::2]) == {"{team-b}:", OF_USER}
     assert min(found[1::2]) > 0

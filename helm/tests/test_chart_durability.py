@@ -68,19 +68,21 @@ def test_queue_entries_written_by_scripts_and_transactions_survive_a_kill(
         patience = Retry(ConstantBackoff(0.05), 200, starting)
         return Redis(unix_socket_path=str(socket), decode_responses=True, retry=patience, **login)
 
-    record = queues.attempt_record("uid", 1)
+    record = queues.BARE.attempt_record("uid", 1)
     arguments = [60, "data", "{}", queues.TASK_FIELD, "team/one"]
     with running(tmp_path), client(username="operator", password=password) as redis:
-        entry = redis.eval(scripts.ADMIT_ATTEMPT, 2, record, queues.DEVELOPER_INPUT, *arguments)
+        entry = redis.eval(
+            scripts.ADMIT_ATTEMPT, 2, record, queues.BARE.developer_input, *arguments
+        )
         with redis.pipeline(transaction=True) as transaction:
-            transaction.xadd(queues.LIFECYCLE, {"data": "{}"})
-            transaction.xadd(queues.DEVELOPER_OUTPUT, {"data": "{}"})
+            transaction.xadd(queues.BARE.lifecycle, {"data": "{}"})
+            transaction.xadd(queues.BARE.developer_output, {"data": "{}"})
             transaction.execute()
     with running(tmp_path), client(username="operator", password=password) as redis:
         assert redis.hget(record, "entry") == entry
-        assert redis.xlen(queues.DEVELOPER_INPUT) == 1
-        assert redis.xlen(queues.LIFECYCLE) == 1
-        assert redis.xlen(queues.DEVELOPER_OUTPUT) == 1
+        assert redis.xlen(queues.BARE.developer_input) == 1
+        assert redis.xlen(queues.BARE.lifecycle) == 1
+        assert redis.xlen(queues.BARE.developer_output) == 1
         with client() as nobody, pytest.raises(AuthenticationError):
             nobody.ping()
 

@@ -3,6 +3,7 @@
 import copy
 import importlib.util
 import json
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,6 +11,9 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+
+from orbiter_contracts import redis_users
+from orbiter_contracts.queues import BARE
 
 HELM = Path(__file__).resolve().parents[1]
 CHART = HELM / "orbiter"
@@ -89,3 +93,53 @@ def test_every_value_has_a_default() -> None:
         if path != "global" and not table.default_of(DEFAULTS, path)
     ]
     assert undefined == []
+
+
+def rights_of(user: str) -> str:
+    """What the chart gives a user of Redis, with all that a value adds, as an ACL line."""
+    text = (CHART / "templates" / "_redis.tpl").read_text()
+    shared = re.findall(r'^{{- \$\w+ := "(.*)" -}}$', text, re.MULTILINE)
+    (line,) = re.findall(rf"^user {user} (.*)$", text, re.MULTILINE)
+    return " ".join((*shared, re.sub(r"{{.*?}}", " ", line)))
+
+
+def test_the_operators_user_has_the_keys_and_rights_that_it_needs() -> None:
+    rights, _, _ = rights_of("operator").partition("(")
+    words = rights.split()
+    patterns = {word.removeprefix("~") for word in words if word.startswith("~")}
+    assert patterns == set(redis_users.operator_patterns())
+    assert {*redis_users.MANAGES_USERS, *redis_users.COUNTS_BYTES} <= set(words)
+
+
+@pytest.mark.parametrize(
+    ("user", "rules"),
+    [
+        ("developer", redis_users.worker_rules(BARE)),
+        ("po", redis_users.session_rules(BARE, "team.alice", BARE.session_record(1))),
+    ],
+)
+def test_a_worker_of_the_charts_users_may_run_what_one_of_the_operators_may(
+    user: str, rules: redis_users.Rules
+) -> None:
+    may = set(re.findall(r"\+[\w@|]+", rights_of(user)))
+    needed = set(re.findall(r"\+[\w@|]+", " ".join(rules)))
+    assert {right for right in needed if not {right, right.partition("|")[0]} & may} == set()
+
+
+def test_the_pages_name_the_rights_that_an_operators_user_needs() -> None:
+    page = (HELM.parent / "docs" / "security.md").read_text()
+    for rights in (redis_users.MANAGES_USERS, redis_users.COUNTS_BYTES):
+        assert f"`{' '.join(rights)}`" in page
+
+
+def test_the_operators_readme_names_its_commands_and_none_that_the_chart_refuses() -> None:
+    readme = (HELM.parent / "operator" / "README.md").read_text()
+    needs = readme.partition("- **Redis**: keys")[2].partition("; of Sentinels")[0]
+    found = re.findall(r"\b[A-Z]{3,}(?: [A-Z]{2,})?\b", needs.partition("commands ")[2])
+    named = {f"+{name.replace(' ', '|').lower()}" for name in found}
+    beyond = {*redis_users.MANAGES_USERS, *redis_users.COUNTS_BYTES}
+    # HELLO, CLIENT ID, MULTI and EXEC are in categories.
+    said = {"+hello", "+client|id", "+multi", "+exec"}
+    allowed = set(re.findall(r"[+\w|]+", rights_of("operator"))) | {"+xinfo"}
+    assert beyond <= named
+    assert named - said <= allowed

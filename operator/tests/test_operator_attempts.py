@@ -8,12 +8,7 @@ from support.queues import open_groups
 
 from orbiter_contracts import DeveloperWorkerInput, WorkerLifecycleEvent, encode
 from orbiter_contracts.attempts import Attempt
-from orbiter_contracts.queues import (
-    DEVELOPER_GROUP,
-    DEVELOPER_INPUT,
-    DEVELOPER_OUTPUT,
-    LIFECYCLE,
-)
+from orbiter_contracts.queues import BARE, DEVELOPER_GROUP
 from orbiter_contracts.scripts import PUBLISH_ATTEMPT
 from orbiter_operator.kube.names import Key
 from orbiter_operator.streams.attempts import CONSUMER, Attempts
@@ -42,7 +37,7 @@ async def test_an_attempt_is_one_entry_however_often_it_is_admitted(redis, attem
     first = await attempts.admit(FIRST, MESSAGE)
     second = await attempts.admit(FIRST, MESSAGE)
     assert first == second
-    ((entry, fields),) = await redis.xrange(DEVELOPER_INPUT)
+    ((entry, fields),) = await redis.xrange(BARE.developer_input)
     assert entry == first.entry
     assert (fields["agenttask"], fields["attempt"]) == ("team/fix", "1")
 
@@ -51,9 +46,9 @@ async def test_an_output_is_published_once_and_takes_the_entry_off_the_queue(red
     record = await attempts.admit(FIRST, MESSAGE)
     assert await attempts.publish(FIRST, record.entry, output("failed"), EVENT)
     assert await attempts.publish(FIRST, record.entry, output("failed"), EVENT) is None
-    assert await redis.xlen(DEVELOPER_INPUT) == 0
-    assert await redis.xlen(DEVELOPER_OUTPUT) == 1
-    assert await redis.xlen(LIFECYCLE) == 1
+    assert await redis.xlen(BARE.developer_input) == 0
+    assert await redis.xlen(BARE.developer_output) == 1
+    assert await redis.xlen(BARE.lifecycle) == 1
 
 
 async def test_what_was_published_can_be_read_whoever_consumed_it(attempts):
@@ -72,7 +67,7 @@ async def test_an_unknown_attempt_has_an_empty_record(attempts):
 async def test_an_output_that_was_trimmed_or_is_nonsense_is_reported_as_such(redis, attempts):
     await redis.hset(FIRST.record, mapping={"entry": "1-0", "output": "2-0"})
     assert (await attempts.read(FIRST)).output.reason == "InvalidMessage"
-    entry = await redis.xadd(DEVELOPER_OUTPUT, {"data": "nonsense"})
+    entry = await redis.xadd(BARE.developer_output, {"data": "nonsense"})
     await redis.hset(FIRST.record, "output", entry)
     assert (await attempts.read(FIRST)).output.reason == "InvalidMessage"
 
@@ -80,23 +75,23 @@ async def test_an_output_that_was_trimmed_or_is_nonsense_is_reported_as_such(red
 async def test_a_withdrawn_attempt_is_off_the_queue_and_its_worker_is_superseded(redis, attempts):
     record = await attempts.admit(FIRST, MESSAGE)
     await attempts.withdraw(FIRST)
-    assert await redis.xlen(DEVELOPER_INPUT) == 0
+    assert await redis.xlen(BARE.developer_input) == 0
     publish = redis.register_script(PUBLISH_ATTEMPT)
-    keys = [FIRST.record, DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE]
+    keys = [FIRST.record, BARE.developer_input, BARE.developer_output, BARE.lifecycle]
     texts = output().model_dump_json(), EVENT.model_dump_json()
     told = await publish(keys, [60, record.entry, DEVELOPER_GROUP, *texts, FIRST.task, 1])
     assert told is None
-    assert await redis.xlen(DEVELOPER_OUTPUT) == 0
+    assert await redis.xlen(BARE.developer_output) == 0
 
 
 async def test_what_somebody_else_took_off_the_queue_is_answered_in_the_workers_place(
     redis, attempts
 ):
     record = await attempts.admit(FIRST, MESSAGE)
-    await redis.xtrim(DEVELOPER_INPUT, maxlen=0, approximate=False)
+    await redis.xtrim(BARE.developer_input, maxlen=0, approximate=False)
     assert await attempts.publish(FIRST, record.entry, output("failed"), EVENT)
     assert await attempts.publish(FIRST, record.entry, output("failed"), EVENT) is None
-    assert await redis.xlen(DEVELOPER_OUTPUT) == 1
+    assert await redis.xlen(BARE.developer_output) == 1
 
 
 async def test_creating_the_groups_again_changes_nothing(redis, attempts):
@@ -105,9 +100,9 @@ async def test_creating_the_groups_again_changes_nothing(redis, attempts):
 
 async def foreign(redis, consumer=None):
     """An entry from outside, read by a consumer."""
-    entry = await redis.xadd(DEVELOPER_INPUT, encode(MESSAGE))
+    entry = await redis.xadd(BARE.developer_input, encode(MESSAGE))
     if consumer:
-        await redis.xreadgroup(DEVELOPER_GROUP, consumer, {DEVELOPER_INPUT: ">"})
+        await redis.xreadgroup(DEVELOPER_GROUP, consumer, {BARE.developer_input: ">"})
     return entry
 
 
@@ -120,27 +115,27 @@ async def test_an_entry_we_hold_becomes_the_attempts_entry(redis, attempts):
 async def test_an_entry_a_living_worker_holds_is_left_to_it(redis, attempts):
     entry = await foreign(redis, "worker-7")
     assert "worker-7" in await attempts.adopt(FIRST, entry, "team.fix-1")
-    (pending,) = await redis.xpending_range(DEVELOPER_INPUT, DEVELOPER_GROUP, "-", "+", 10)
+    (pending,) = await redis.xpending_range(BARE.developer_input, DEVELOPER_GROUP, "-", "+", 10)
     assert pending["consumer"] == "worker-7"
 
 
 async def test_an_entry_our_own_worker_holds_stays_with_it(redis, attempts):
     entry = await foreign(redis, "team.fix-1")
     assert await attempts.adopt(FIRST, entry, "team.fix-1") is None
-    (pending,) = await redis.xpending_range(DEVELOPER_INPUT, DEVELOPER_GROUP, "-", "+", 10)
+    (pending,) = await redis.xpending_range(BARE.developer_input, DEVELOPER_GROUP, "-", "+", 10)
     assert pending["consumer"] == "team.fix-1"
 
 
 async def test_an_entry_that_was_answered_meanwhile_is_not_run_again(redis, attempts):
     entry = await foreign(redis)
-    await redis.xdel(DEVELOPER_INPUT, entry)
+    await redis.xdel(BARE.developer_input, entry)
     assert "answered by another worker" in await attempts.adopt(FIRST, entry, "team.fix-1")
 
 
 async def test_an_entry_that_is_bound_to_another_task_is_nobody_elses(redis, attempts):
     record = await attempts.admit(Attempt("other/victim", "u2", 1), MESSAGE)
     assert "other/victim" in await attempts.adopt(FIRST, record.entry, "team.fix-1")
-    assert await redis.xpending_range(DEVELOPER_INPUT, DEVELOPER_GROUP, "-", "+", 10) == []
+    assert await redis.xpending_range(BARE.developer_input, DEVELOPER_GROUP, "-", "+", 10) == []
 
 
 def known(phase="Running"):
@@ -159,7 +154,7 @@ def known(phase="Running"):
 async def test_entries_whose_task_is_gone_or_done_are_swept(redis, attempts, store, left):
     await attempts.admit(FIRST, MESSAGE)
     assert await trim_streams(redis, store.unfinished, now_ms) == 1 - left
-    assert await redis.xlen(DEVELOPER_INPUT) == left
+    assert await redis.xlen(BARE.developer_input) == left
 
 
 async def test_entries_of_an_earlier_task_of_the_same_name_are_swept(redis, attempts):
@@ -175,14 +170,14 @@ async def test_entries_from_outside_are_not_swept(redis, attempts):
 async def test_old_answers_go_and_recent_ones_stay(redis, attempts):
     day = 24 * 3600 * 1000
     for number in range(300):
-        await redis.xadd(DEVELOPER_OUTPUT, {"data": "x"}, id=f"{number + 1}-0")
-    await redis.xadd(DEVELOPER_OUTPUT, {"data": "x"}, id=f"{9 * day}-0")
+        await redis.xadd(BARE.developer_output, {"data": "x"}, id=f"{number + 1}-0")
+    await redis.xadd(BARE.developer_output, {"data": "x"}, id=f"{9 * day}-0")
     await trim_streams(redis, known().unfinished, lambda: 10 * day)
-    left = await redis.xrange(DEVELOPER_OUTPUT)
+    left = await redis.xrange(BARE.developer_output)
     assert left[-1][0] == f"{9 * day}-0"
     assert len(left) <= 101
 
 
 async def test_what_nobody_has_read_is_the_lag(redis, attempts):
-    await redis.xadd(LIFECYCLE, {"data": "x"})
+    await redis.xadd(BARE.lifecycle, {"data": "x"})
     assert await lag(redis) == 1

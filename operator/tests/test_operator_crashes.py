@@ -7,13 +7,7 @@ import pytest
 from support.eventually import eventually
 
 from orbiter_contracts import DeveloperWorkerInput, encode
-from orbiter_contracts.queues import (
-    DEVELOPER_GROUP,
-    DEVELOPER_INPUT,
-    DEVELOPER_OUTPUT,
-    OPERATOR_GROUP,
-    attempt_record,
-)
+from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, OPERATOR_GROUP
 from orbiter_operator.tasks.models import FINAL
 
 pytestmark = pytest.mark.integration
@@ -71,11 +65,11 @@ async def check_promises(world, names):
         assert final == world.phases(name)[-1:], "a final phase was left"
 
     async def all_is_acknowledged():
-        pending = await world.redis.xpending(DEVELOPER_OUTPUT, OPERATOR_GROUP)
-        return pending["pending"] == 0 and await world.redis.xlen(DEVELOPER_INPUT) == 0
+        pending = await world.redis.xpending(BARE.developer_output, OPERATOR_GROUP)
+        return pending["pending"] == 0 and await world.redis.xlen(BARE.developer_input) == 0
 
     await eventually(all_is_acknowledged)
-    outputs = await world.redis.xrange(DEVELOPER_OUTPUT)
+    outputs = await world.redis.xrange(BARE.developer_output)
     seen = [(fields["agenttask"], fields["attempt"]) for _, fields in outputs]
     assert len(seen) == len(set(seen)), "an attempt was published twice"
 
@@ -157,20 +151,20 @@ async def test_a_task_deleted_while_no_operator_was_there_leaves_no_entry(world)
     await operator.end()
     world.api.remove("agenttasks", NAMESPACE, "gone")
     await eventually(lambda: not world.node.running)
-    assert await world.redis.exists(attempt_record(obj["metadata"]["uid"], 1))
+    assert await world.redis.exists(BARE.attempt_record(obj["metadata"]["uid"], 1))
     await operator.start()
 
     async def the_queue_is_empty():
-        return await world.redis.xlen(DEVELOPER_INPUT) == 0
+        return await world.redis.xlen(BARE.developer_input) == 0
 
     await eventually(the_queue_is_empty)
 
 
 async def test_an_entry_read_before_a_crash_becomes_a_task_after_it(world):
-    await world.redis.xgroup_create(DEVELOPER_INPUT, DEVELOPER_GROUP, id="0", mkstream=True)
+    await world.redis.xgroup_create(BARE.developer_input, DEVELOPER_GROUP, id="0", mkstream=True)
     message = DeveloperWorkerInput(task_id="t", prompt="ok", request_id="theirs")
-    await world.redis.xadd(DEVELOPER_INPUT, encode(message))
-    await world.redis.xreadgroup(DEVELOPER_GROUP, "operator", {DEVELOPER_INPUT: ">"})
+    await world.redis.xadd(BARE.developer_input, encode(message))
+    await world.redis.xreadgroup(DEVELOPER_GROUP, "operator", {BARE.developer_input: ">"})
     await world.start_operator(adopt_namespace=NAMESPACE)
     await eventually(lambda: world.api.objects["agenttasks"])
     ((_, name),) = world.api.objects["agenttasks"]

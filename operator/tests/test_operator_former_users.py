@@ -15,7 +15,7 @@ from orbiter_operator.app import Operator, OperatorMetrics
 from orbiter_operator.kube.cache import Children
 from orbiter_operator.kube.client import ApiError, Kube
 from orbiter_operator.kube.leader_election import Leader
-from orbiter_operator.namespaces.reconcile import QUIET_SECONDS, Former
+from orbiter_operator.namespaces.users import QUIET_SECONDS, FormerUsers
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.runtime.health import Health
 from orbiter_operator.sessions.models import pod_of_session
@@ -86,14 +86,14 @@ class Installation:
         for user in {*FORMER, *OTHERS} - {"default"}:
             await self.redis.execute_command("ACL", "SETUSER", user, "on", ">before", "+@all", "~*")
 
-    def begun(self) -> Former:
+    def begun(self) -> FormerUsers:
         """The operator's part as it is after a start."""
         settings = Settings(
             former_redis_users=FORMER,
             worker_namespaces=("team-a", "team-b"),
             lease_namespace=SYSTEM,
         )
-        return Former(
+        return FormerUsers(
             settings=settings,
             kube=self.kube,
             users=RedisUsers(self.redis, url=self.server.url, master_key="master"),
@@ -105,7 +105,7 @@ class Installation:
     async def later(self, seconds: float = QUIET_SECONDS) -> None:
         """Look some time later."""
         self.now += seconds
-        await self.former.look()
+        await self.former.check()
 
     async def users(self) -> set[str]:
         return set(await self.redis.execute_command("ACL", "USERS"))
@@ -216,7 +216,7 @@ async def test_who_comes_after_a_crash_ends_them(
     with monkeypatch.context() as patched:
         patched.setattr(upgraded.api, "before", fails)
         if step is None:
-            patched.setattr(upgraded.former._users, "end", crash)
+            patched.setattr(upgraded.former._users, "delete", crash)
         with pytest.raises((ApiError, ConnectionError)):
             await upgraded.later()
     assert set(FORMER) <= await upgraded.users()
@@ -238,7 +238,7 @@ async def test_a_front_end_that_nobody_has_told_keeps_its_own(upgraded: Installa
         assert upgraded.passwords() >= {"chat-team-a-password"}
 
     async def gone() -> bool:
-        return "chat-team-a" not in await upgraded.former._users.opened()
+        return "chat-team-a" not in await upgraded.former._users.connections()
 
     await eventually(gone)
     await upgraded.later()

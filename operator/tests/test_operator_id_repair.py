@@ -8,18 +8,7 @@ from redis.exceptions import ResponseError
 from support.eventually import eventually
 from support.observed import NOW
 
-from orbiter_contracts.queues import (
-    BARE,
-    DEVELOPER_GROUP,
-    DEVELOPER_INPUT,
-    DEVELOPER_OUTPUT,
-    LIFECYCLE,
-    OPERATOR_GROUP,
-    PO_GROUP,
-    dead_letter,
-    po_input,
-    po_output,
-)
+from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, OPERATOR_GROUP, PO_GROUP, dead_letter
 from orbiter_operator.sessions.models import entry_time
 from orbiter_operator.sessions.streams import Record, SessionQueues, registry_key
 from orbiter_operator.streams.client import redis_client
@@ -30,7 +19,7 @@ pytestmark = pytest.mark.integration
 SHARED = shared(BARE)
 FUTURE = "9999999999999-0"
 RECORD = Record("u", "team", "alice", "team.alice", retain=False)
-INPUT, OUTPUT = po_input("team.alice"), po_output("team.alice")
+INPUT, OUTPUT = BARE.po_input("team.alice"), BARE.po_output("team.alice")
 GROUPS = dict(zip(SHARED, (DEVELOPER_GROUP, OPERATOR_GROUP, OPERATOR_GROUP), strict=True))
 
 
@@ -102,19 +91,19 @@ async def test_a_message_with_the_last_id_that_a_worker_holds_is_repaired_too(qu
 async def test_one_broken_stream_leaves_the_count_of_the_other_sessions_as_it_is(queues, redis):
     names = [f"team.s{number}" for number in range(100)]
     for name in names:
-        await redis.xgroup_create(po_input(name), PO_GROUP, id="0", mkstream=True)
-        await redis.xadd(po_input(name), {"data": "{}"})
-    broken = po_input(names[7])
+        await redis.xgroup_create(BARE.po_input(name), PO_GROUP, id="0", mkstream=True)
+        await redis.xadd(BARE.po_input(name), {"data": "{}"})
+    broken = BARE.po_input(names[7])
     await redis.xadd(broken, {"data": "x"}, id=LAST_ID)
     await redis.xreadgroup(PO_GROUP, "w", {broken: ">"})
     await redis.xdel(broken, LAST_ID)
-    await redis.delete(po_input(names[8]))
-    await redis.set(po_input(names[8]), "no stream")
-    waiting = await queues.waiting([po_input(name) for name in names])
+    await redis.delete(BARE.po_input(names[8]))
+    await redis.set(BARE.po_input(names[8]), "no stream")
+    waiting = await queues.waiting([BARE.po_input(name) for name in names])
     others = [name for name in names if name not in (names[7], names[8])]
-    assert {waiting[po_input(name)] for name in others} == {1}
-    assert waiting[po_input(names[7])] == -1  # it has to be looked at, and that mends it
-    assert waiting[po_input(names[8])] == -1
+    assert {waiting[BARE.po_input(name)] for name in others} == {1}
+    assert waiting[BARE.po_input(names[7])] == -1  # it has to be looked at, and that mends it
+    assert waiting[BARE.po_input(names[8])] == -1
 
 
 @pytest.mark.parametrize("stream", SHARED)
@@ -139,49 +128,49 @@ async def test_a_shared_stream_whose_ids_have_run_out_takes_entries_again(client
 async def test_entries_from_the_future_are_dealt_with_before_their_stream_is_repaired(
     client, redis
 ):
-    await redis.xgroup_create(LIFECYCLE, OPERATOR_GROUP, id="0", mkstream=True)
-    await redis.xadd(LIFECYCLE, {"data": "first"}, id=FUTURE)
-    behind = await redis.xadd(LIFECYCLE, {"data": "ours"})
+    await redis.xgroup_create(BARE.lifecycle, OPERATOR_GROUP, id="0", mkstream=True)
+    await redis.xadd(BARE.lifecycle, {"data": "first"}, id=FUTURE)
+    behind = await redis.xadd(BARE.lifecycle, {"data": "ours"})
     repair = StreamRepair(client)
-    assert not await repair.repair(LIFECYCLE)
-    await redis.xreadgroup(OPERATOR_GROUP, "c", {LIFECYCLE: ">"})
-    assert not await repair.repair(LIFECYCLE)
-    await redis.xack(LIFECYCLE, OPERATOR_GROUP, FUTURE, behind)
-    assert await repair.repair(LIFECYCLE)
-    assert sane(await redis.xadd(LIFECYCLE, {"data": "later"}))
-    assert not await redis.exists(dead_letter(LIFECYCLE))
+    assert not await repair.repair(BARE.lifecycle)
+    await redis.xreadgroup(OPERATOR_GROUP, "c", {BARE.lifecycle: ">"})
+    assert not await repair.repair(BARE.lifecycle)
+    await redis.xack(BARE.lifecycle, OPERATOR_GROUP, FUTURE, behind)
+    assert await repair.repair(BARE.lifecycle)
+    assert sane(await redis.xadd(BARE.lifecycle, {"data": "later"}))
+    assert not await redis.exists(dead_letter(BARE.lifecycle))
 
 
 async def test_thousands_of_entries_with_ids_out_of_range_are_repaired_at_once(client, redis):
-    await redis.xgroup_create(DEVELOPER_INPUT, DEVELOPER_GROUP, id="0", mkstream=True)
+    await redis.xgroup_create(BARE.developer_input, DEVELOPER_GROUP, id="0", mkstream=True)
     async with redis.pipeline(transaction=False) as pipe:
         for number in range(1, 1201):
-            pipe.xadd(DEVELOPER_INPUT, {"data": "x"}, id=f"18446744073709551615-{number}")
+            pipe.xadd(BARE.developer_input, {"data": "x"}, id=f"18446744073709551615-{number}")
         await pipe.execute()
-    await redis.xreadgroup(DEVELOPER_GROUP, "c", {DEVELOPER_INPUT: ">"})
+    await redis.xreadgroup(DEVELOPER_GROUP, "c", {BARE.developer_input: ">"})
     await StreamRepair(client).repair_shared()
-    assert await redis.xlen(DEVELOPER_INPUT) == 0
-    assert (await redis.xpending(DEVELOPER_INPUT, DEVELOPER_GROUP))["pending"] == 0
-    assert sane(await redis.xadd(DEVELOPER_INPUT, {"data": "later"}))
+    assert await redis.xlen(BARE.developer_input) == 0
+    assert (await redis.xpending(BARE.developer_input, DEVELOPER_GROUP))["pending"] == 0
+    assert sane(await redis.xadd(BARE.developer_input, {"data": "later"}))
 
 
 async def test_a_stream_of_the_present_is_left_alone(client, redis):
-    await redis.xgroup_create(DEVELOPER_OUTPUT, OPERATOR_GROUP, id="0", mkstream=True)
-    entry = await redis.xadd(DEVELOPER_OUTPUT, {"data": "x"})
+    await redis.xgroup_create(BARE.developer_output, OPERATOR_GROUP, id="0", mkstream=True)
+    entry = await redis.xadd(BARE.developer_output, {"data": "x"})
     await StreamRepair(client).repair_shared()
-    assert await newest(redis, DEVELOPER_OUTPUT) == entry
-    assert not await redis.exists(LIFECYCLE)
+    assert await newest(redis, BARE.developer_output) == entry
+    assert not await redis.exists(BARE.lifecycle)
 
 
 async def test_what_is_held_is_read_once_also_with_the_last_id(client, redis):
-    inbox = Inbox(client, LIFECYCLE, OPERATOR_GROUP, "c")
-    await redis.xgroup_create(LIFECYCLE, OPERATOR_GROUP, id="0", mkstream=True)
-    await redis.xadd(LIFECYCLE, {"data": "x"}, id=LAST_ID)
-    await redis.xreadgroup(OPERATOR_GROUP, "c", {LIFECYCLE: ">"})
+    inbox = Inbox(client, BARE.lifecycle, OPERATOR_GROUP, "c")
+    await redis.xgroup_create(BARE.lifecycle, OPERATOR_GROUP, id="0", mkstream=True)
+    await redis.xadd(BARE.lifecycle, {"data": "x"}, id=LAST_ID)
+    await redis.xreadgroup(OPERATOR_GROUP, "c", {BARE.lifecycle: ">"})
     held = await inbox.held("0", 10)
     assert [entry.id for entry in held] == [LAST_ID]
     assert await inbox.held(LAST_ID, 10) == []
-    assert [entry for entry, _ in await read_routes(client, LIFECYCLE, "-", 10)] == [LAST_ID]
+    assert [entry for entry, _ in await read_routes(client, BARE.lifecycle, "-", 10)] == [LAST_ID]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Entries from outside with which the API server fails: none of them holds up the others."""
 
 import asyncio
+from functools import partial
 
 import pytest
 from support.eventually import eventually
@@ -8,13 +9,14 @@ from support.fake_api import RefusedRequestError
 from support.queues import open_groups
 
 from orbiter_contracts import DeveloperWorkerInput, encode
-from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, DEVELOPER_INPUT, Keys
+from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, Keys
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.streams import intake as dispatching
 from orbiter_operator.streams.client import blocking_client, redis_client
 from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.reader import id_before
 from orbiter_operator.streams.tenants import Tenants
+from orbiter_operator.tasks.job import build_task
 
 pytestmark = pytest.mark.integration
 
@@ -45,7 +47,7 @@ async def dispatcher(redis_server, redis, kube, monkeypatch):
         kube=kube,
         tenants=Tenants(),
         namespace="team",
-        agent={"type": "claude"},
+        build=partial(build_task, agent={"type": "claude"}),
         free_slots=lambda namespace: 100,
         allowed=lambda: None,
         dead=lambda stream: None,
@@ -63,22 +65,24 @@ async def test_an_entry_with_which_the_api_server_keeps_failing_holds_up_nobody(
     api, redis, poisoned, dispatcher
 ):
     for name in ("poison", "good", "better"):
-        await redis.xadd(DEVELOPER_INPUT, encode(DeveloperWorkerInput(task_id=name, prompt="ok")))
+        await redis.xadd(
+            BARE.developer_input, encode(DeveloperWorkerInput(task_id=name, prompt="ok"))
+        )
     part = asyncio.create_task(dispatcher.run())
     await eventually(lambda: adopted(api) == {"good", "better"})
     poisoned.set()
     await eventually(lambda: "poison" in adopted(api))
     await end([part])
-    assert await redis.exists(f"{DEVELOPER_INPUT}:dead") == 0
+    assert await redis.exists(f"{BARE.developer_input}:dead") == 0
 
 
 async def test_what_another_worker_has_taken_meanwhile_is_left_to_it(
     api, redis, poisoned, dispatcher
 ):
     poison = encode(DeveloperWorkerInput(task_id="poison", prompt="ok"))
-    theirs = await redis.xadd(DEVELOPER_INPUT, poison)
+    theirs = await redis.xadd(BARE.developer_input, poison)
     good = encode(DeveloperWorkerInput(task_id="good", prompt="ok"))
-    await redis.xadd(DEVELOPER_INPUT, good)
+    await redis.xadd(BARE.developer_input, good)
     part = asyncio.create_task(dispatcher.run())
     await eventually(lambda: adopted(api) == {"good"})
     refuse = api.before
@@ -86,7 +90,7 @@ async def test_what_another_worker_has_taken_meanwhile_is_left_to_it(
     async def take(verb, plural, body):
         # while a request is on its way, so that none is with what was read before
         if (verb, plural) == ("create", "agenttasks"):
-            await redis.xack(DEVELOPER_INPUT, DEVELOPER_GROUP, theirs)
+            await redis.xack(BARE.developer_input, DEVELOPER_GROUP, theirs)
             taken.set()
         await refuse(verb, plural, body)
 
@@ -96,7 +100,7 @@ async def test_what_another_worker_has_taken_meanwhile_is_left_to_it(
         await taken.wait()
     api.before = refuse
     poisoned.set()
-    ours = await redis.xadd(DEVELOPER_INPUT, poison)
+    ours = await redis.xadd(BARE.developer_input, poison)
     await eventually(lambda: adopted(api) == {"good", "poison"})
     await end([part])
     made = {obj["metadata"]["annotations"]["orbiter.dev/entry"] for obj in _tasks(api)}
@@ -131,7 +135,7 @@ async def two_namespaces(redis_server, redis, kube, monkeypatch):
         kube=kube,
         tenants=Tenants(Keys.of_namespace, ("team", "other")),
         namespace="",
-        agent={"type": "claude"},
+        build=partial(build_task, agent={"type": "claude"}),
         free_slots=slots.__getitem__,
         allowed=lambda: None,
         dead=lambda stream: None,

@@ -5,7 +5,7 @@ from support.eventually import eventually
 from support.fake_api import RefusedRequestError
 from support.running_sessions import DEFAULTS
 
-from orbiter_contracts.queues import DEVELOPER_OUTPUT, OPERATOR_GROUP
+from orbiter_contracts.queues import BARE, OPERATOR_GROUP
 from orbiter_operator.tasks.models import LARGEST_SPEC, stored_bytes
 from orbiter_operator.tasks.observe import read_spec
 
@@ -52,7 +52,7 @@ async def test_a_task_without_room_for_any_status_is_told_by_an_event_and_not_tr
     await eventually(lambda: "StatusTooLarge" in world.events("full"))
 
     async def acknowledged():
-        groups = await world.redis.xinfo_groups(DEVELOPER_OUTPUT)
+        groups = await world.redis.xinfo_groups(BARE.developer_output)
         ours = next(group for group in groups if group["name"] == OPERATOR_GROUP)
         return ours["entries-read"] == 1 and ours["pending"] == 0
 

@@ -8,13 +8,7 @@ from support.eventually import eventually
 from support.fake_api import RefusedRequestError
 
 from orbiter_contracts import DeveloperWorkerInput, encode
-from orbiter_contracts.queues import (
-    DEVELOPER_GROUP,
-    DEVELOPER_INPUT,
-    DEVELOPER_OUTPUT,
-    LIFECYCLE,
-    OPERATOR_GROUP,
-)
+from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, OPERATOR_GROUP
 from orbiter_operator.kube.names import ENTRY, REQUEST, task_name
 
 pytestmark = pytest.mark.integration
@@ -22,11 +16,11 @@ NAMESPACE = "team"
 
 
 async def entries_left(redis):
-    return await redis.xlen(DEVELOPER_INPUT)
+    return await redis.xlen(BARE.developer_input)
 
 
 async def outputs_unacknowledged(redis):
-    groups = await redis.xinfo_groups(DEVELOPER_OUTPUT)
+    groups = await redis.xinfo_groups(BARE.developer_output)
     [group] = [group for group in groups if group["name"] == OPERATOR_GROUP]
     # what was not delivered yet counts too: the operator may know of an output before it reads it
     return group["pending"] + group["lag"]
@@ -116,7 +110,7 @@ async def test_readers_of_the_output_stream_hear_of_a_worker_that_died(world):
     await world.start_operator()
     world.apply("dies", "oom")
     await world.until("dies", "Failed")
-    ((_, fields),) = await world.redis.xrange(DEVELOPER_OUTPUT)
+    ((_, fields),) = await world.redis.xrange(BARE.developer_output)
     assert '"status":"failed"' in fields["data"]
     assert "Worker crashed: OOMKilled" in fields["data"]
     assert fields["agenttask"] == "team/dies"
@@ -150,7 +144,7 @@ async def test_cancelling_a_running_task_stops_its_worker_and_answers(world):
     assert status["reason"] == "Cancelled"
     await eventually(lambda: not world.node.running)
     assert world.api.get("jobs", NAMESPACE, "long-1") is None
-    ((_, fields),) = await world.redis.xrange(DEVELOPER_OUTPUT)
+    ((_, fields),) = await world.redis.xrange(BARE.developer_output)
     assert '"status":"cancelled"' in fields["data"]
     assert world.phases("long") == ["Pending", "Running", "Cancelled"]
 
@@ -338,13 +332,13 @@ async def test_a_prompt_is_taken_from_a_config_map(world):
 async def test_an_entry_from_outside_becomes_a_task_and_runs_as_it_is(world):
     await world.start_operator(adopt_namespace=NAMESPACE)
     message = DeveloperWorkerInput(request_id="theirs", task_id="their-task", prompt="ok")
-    await world.redis.xadd(DEVELOPER_INPUT, encode(message))
+    await world.redis.xadd(BARE.developer_input, encode(message))
     tasks = world.api.objects["agenttasks"]
     await eventually(lambda: tasks)
     ((_, name),) = tasks
     status = await world.until(name, "Completed")
     assert status["requestId"] == "theirs"
-    ((_, fields),) = await world.redis.xrange(DEVELOPER_OUTPUT)
+    ((_, fields),) = await world.redis.xrange(BARE.developer_output)
     assert '"request_id":"theirs"' in fields["data"]
     assert await entries_left(world.redis) == 0
 
@@ -366,7 +360,7 @@ async def test_a_task_that_claims_a_queue_entry_it_was_not_made_of_runs_its_own_
     world, place, name
 ):
     message = DeveloperWorkerInput(request_id="theirs", task_id="t", prompt="ok secret")
-    entry = await world.redis.xadd(DEVELOPER_INPUT, encode(message))
+    entry = await world.redis.xadd(BARE.developer_input, encode(message))
     made = task_name(entry)
     forge(world, place, name or made, entry)
     thief = f"{place}/{name or made}"
@@ -405,16 +399,16 @@ async def test_the_entry_of_another_tasks_job_cannot_be_claimed_nor_cancelled(wo
 
 
 async def _entry_of(world):
-    entries = await world.redis.xrange(DEVELOPER_INPUT)
+    entries = await world.redis.xrange(BARE.developer_input)
     return entries[0][0] if entries else None
 
 
 async def test_an_entry_from_outside_that_makes_no_sense_is_a_dead_letter(world):
     await world.start_operator(adopt_namespace=NAMESPACE)
-    await world.redis.xadd(DEVELOPER_INPUT, {"data": "{}"})
+    await world.redis.xadd(BARE.developer_input, {"data": "{}"})
 
     async def dead_letters():
-        return await world.redis.xrange(f"{DEVELOPER_INPUT}:dead")
+        return await world.redis.xrange(f"{BARE.developer_input}:dead")
 
     ((_, fields),) = await eventually(dead_letters)
     assert "prompt" in fields["reason"]
@@ -427,11 +421,11 @@ async def test_entries_from_outside_stay_where_they_are_while_there_is_no_free_s
     await world.until("busy", "Running")
     await asyncio.sleep(0.6)
     message = DeveloperWorkerInput(task_id="t", prompt="ok")
-    await world.redis.xadd(DEVELOPER_INPUT, encode(message))
+    await world.redis.xadd(BARE.developer_input, encode(message))
     await asyncio.sleep(0.6)
     assert len(world.api.objects["agenttasks"]) == 1
     pending = await world.redis.xpending_range(
-        DEVELOPER_INPUT, DEVELOPER_GROUP, "-", "+", 10, consumername="operator"
+        BARE.developer_input, DEVELOPER_GROUP, "-", "+", 10, consumername="operator"
     )
     assert pending == []
 
@@ -471,7 +465,7 @@ async def test_lifecycle_events_are_acknowledged(world):
     await world.until("task", "Completed")
 
     async def nothing_is_pending():
-        return (await world.redis.xpending(LIFECYCLE, OPERATOR_GROUP))["pending"] == 0
+        return (await world.redis.xpending(BARE.lifecycle, OPERATOR_GROUP))["pending"] == 0
 
     await eventually(nothing_is_pending)
 

@@ -8,13 +8,7 @@ import pytest
 from support.eventually import eventually
 
 from orbiter_contracts.bounds import MAX_ENTRY_BYTES
-from orbiter_contracts.queues import (
-    DEVELOPER_GROUP,
-    DEVELOPER_INPUT,
-    DEVELOPER_OUTPUT,
-    LIFECYCLE,
-    OPERATOR_GROUP,
-)
+from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, OPERATOR_GROUP
 
 pytestmark = pytest.mark.integration
 MIB = 1024 * 1024
@@ -36,14 +30,14 @@ async def test_entries_of_91_mib_among_good_ones_cost_neither_memory_nor_answers
     await world.until("first", "Completed")
     before = peak(operator.pid)
     for stream, group in (
-        (DEVELOPER_INPUT, DEVELOPER_GROUP),
-        (DEVELOPER_OUTPUT, OPERATOR_GROUP),
-        (LIFECYCLE, OPERATOR_GROUP),
+        (BARE.developer_input, DEVELOPER_GROUP),
+        (BARE.developer_output, OPERATOR_GROUP),
+        (BARE.lifecycle, OPERATOR_GROUP),
     ):
         name = f"after-{stream.rpartition(':')[2]}"
         large = await world.binary.xadd(stream, {"data": LARGE, "note": "x"})
         good = json.dumps({"task_id": name, "prompt": "ok"})
-        await world.redis.xadd(DEVELOPER_INPUT, {"data": good})
+        await world.redis.xadd(BARE.developer_input, {"data": good})
         await world.until(await eventually(lambda name=name: world.adopted(name)), "Completed")
 
         async def letters(stream=stream):
@@ -69,18 +63,20 @@ async def test_large_entries_that_an_earlier_operator_held_are_put_aside_at_the_
     await world.until("first", "Completed")
     usual = peak(first.pid)
     await first.end()
-    await world.binary.xadd(DEVELOPER_OUTPUT, {"data": LARGE})
-    await world.binary.xadd(DEVELOPER_OUTPUT, {"data": b"0" * MAX_ENTRY_BYTES, "more": b"1" * MIB})
+    await world.binary.xadd(BARE.developer_output, {"data": LARGE})
+    await world.binary.xadd(
+        BARE.developer_output, {"data": b"0" * MAX_ENTRY_BYTES, "more": b"1" * MIB}
+    )
     hand_out = (
         "return #redis.call('XREADGROUP', 'GROUP', ARGV[1], ARGV[2], 'STREAMS', KEYS[1], '>')"
     )
-    await world.redis.eval(hand_out, 1, DEVELOPER_OUTPUT, OPERATOR_GROUP, "operator")
+    await world.redis.eval(hand_out, 1, BARE.developer_output, OPERATOR_GROUP, "operator")
     second = await world.start_operator(adopt_namespace="team")
     world.apply("second")
     await world.until("second", "Completed")
 
     async def both_are_dead():
-        return await world.redis.xlen(f"{DEVELOPER_OUTPUT}:dead") == 2
+        return await world.redis.xlen(f"{BARE.developer_output}:dead") == 2
 
     await eventually(both_are_dead)
     assert peak(second.pid) - usual < GROWTH

@@ -21,10 +21,11 @@ from orbiter_contracts.queues import BARE, Keys
 from orbiter_contracts.redis_users import session_rules, session_user
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.leader_election import NotLeadingError
-from orbiter_operator.namespaces.objects import CHAT_SECRET, NamespaceUsers
 from orbiter_operator.namespaces.reconcile import Namespaces
+from orbiter_operator.namespaces.users import CHAT_SECRET, NamespaceUsers
 from orbiter_operator.runtime.supervisor import run_concurrently
 from orbiter_operator.settings import Settings
+from orbiter_operator.streams.tenants import keys_of
 from orbiter_operator.streams.users import RedisUsers
 
 pytestmark = pytest.mark.integration
@@ -76,7 +77,7 @@ class Tenants:
         )
         users = RedisUsers(self.redis, url=given.redis_url, master_key=given.redis_master_key)
         self.users = NamespaceUsers(
-            users, keys=given.keys, records=lambda name, keys: BARE.session_records(name)
+            users, keys=keys_of(given), records=lambda name, keys: BARE.session_records(name)
         )
         return Namespaces(
             settings=given,
@@ -413,7 +414,7 @@ async def test_a_namespace_that_was_deleted_while_no_operator_looked_takes_its_u
 ) -> None:
     await tenants.settle()
     for namespace in (LISTED, LABELLED, f"{LABELLED}-2"):
-        await tenants.users.users.want(*session_of(namespace))
+        await tenants.users.users.ensure(*session_of(namespace))
     tenants.operator = tenants.made(lease_namespace="elsewhere", worker_namespaces=("theirs",))
     account = {"name": "orbiter-worker", "namespace": "theirs"}
     tenants.api.put("serviceaccounts", {"metadata": account})
@@ -446,7 +447,7 @@ async def test_users_of_a_namespace_that_is_listed_no_more_go_without_a_look_at_
 
 async def test_a_session_that_is_still_looked_after_keeps_its_user(tenants: Tenants) -> None:
     await tenants.settle()
-    await tenants.users.users.want(*session_of(LABELLED))
+    await tenants.users.users.ensure(*session_of(LABELLED))
     tenants.namespace(LABELLED)
     await tenants.settle()
     assert await users_of(tenants, LABELLED) == {"s"}
@@ -459,7 +460,7 @@ async def test_an_operator_that_did_not_come_to_the_end_begins_again(
     tenants: Tenants, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await tenants.settle()
-    await tenants.users.users.want(*session_of(LABELLED))
+    await tenants.users.users.ensure(*session_of(LABELLED))
     await deleted(tenants, LABELLED)
 
     async def crash(beginning: str) -> None:
@@ -478,7 +479,7 @@ async def test_an_operator_that_did_not_come_to_the_end_begins_again(
 
 async def test_without_the_right_to_list_users_the_others_go(tenants: Tenants) -> None:
     await tenants.settle()
-    await tenants.users.users.want(*session_of(LABELLED))
+    await tenants.users.users.ensure(*session_of(LABELLED))
     await deleted(tenants, LABELLED)
     await tenants.redis.execute_command("ACL", "SETUSER", "default", "-acl|users")
     tenants.operator = tenants.made()

@@ -7,7 +7,7 @@ import pytest
 from support.eventually import eventually
 from support.fake_api import RefusedRequestError
 
-from orbiter_contracts.queues import DEVELOPER_INPUT
+from orbiter_contracts.queues import BARE
 
 pytestmark = pytest.mark.integration
 NAMESPACE = "team"
@@ -56,10 +56,10 @@ async def test_a_task_whose_entry_somebody_took_off_the_queue_is_still_answered(
     await own_world.start_operator()
     own_world.apply("trimmed", "silent sleep=0.8")
     await own_world.until("trimmed", "Running")
-    await own_world.redis.xtrim(DEVELOPER_INPUT, maxlen=0, approximate=False)
+    await own_world.redis.xtrim(BARE.developer_input, maxlen=0, approximate=False)
     status = await own_world.until("trimmed", "Failed", seconds=40)
     assert status["reason"] == "WorkerCrashed"
-    assert await own_world.redis.xlen("worker:developer:output") == 1
+    assert await own_world.redis.xlen(BARE.developer_output) == 1
 
 
 async def test_a_worker_that_dies_after_a_flush_is_still_answered(own_world):
@@ -220,4 +220,4 @@ async def test_bound_entries_survive_as_they_are_while_the_dispatcher_looks_on(w
     world.apply("bound", "ok sleep=0.3")
     await world.until("bound", "Completed")
     assert len(world.api.objects["agenttasks"]) == 1
-    assert await world.redis.xlen(f"{DEVELOPER_INPUT}:dead") == 0
+    assert await world.redis.xlen(f"{BARE.developer_input}:dead") == 0

@@ -4,7 +4,7 @@ import pytest
 from support.eventually import eventually
 
 from orbiter_contracts.attempts import request_id
-from orbiter_contracts.queues import task_snapshot
+from orbiter_contracts.queues import BARE
 from orbiter_operator.runtime.supervisor import HINTS_SECONDS
 
 pytestmark = pytest.mark.integration
@@ -51,7 +51,7 @@ async def test_an_answer_continues_the_session_in_a_new_job(world):
     assert world.phases("fix") == ["Pending", "Running", "InputRequired", "Running", "Completed"]
     first, second = job_env(world, "fix-1"), job_env(world, "fix-2")
     assert first["SESSION_ID"] == second["SESSION_ID"] == request_id(uid(world, "fix"), 1)
-    assert first["SNAPSHOT_KEY"] == second["SNAPSHOT_KEY"] == task_snapshot(uid(world, "fix"))
+    assert first["SNAPSHOT_KEY"] == second["SNAPSHOT_KEY"] == BARE.task_snapshot(uid(world, "fix"))
 
 
 async def test_a_round_costs_no_more_writes_than_its_two_lines(world):
@@ -82,7 +82,7 @@ async def test_several_rounds_work_and_the_session_is_forgotten_at_the_end(world
     status = await world.until("talk", "Failed")
     assert status["attempts"] == 5, "three questions, and two failures that retry.limit allows"
     assert world.node.prompts["team/talk", 5] == "fail"
-    key = task_snapshot(uid(world, "talk"))
+    key = BARE.task_snapshot(uid(world, "talk"))
     await eventually(lambda: is_gone(world, key))
 
 
@@ -113,7 +113,7 @@ async def test_a_task_is_cancelled_while_it_waits(world):
     world.api.patch("agenttasks", NAMESPACE, "enough", {"spec": {"desiredState": "Cancelled"}})
     status = await world.until("enough", "Cancelled")
     assert status["reason"] == "Cancelled"
-    key = task_snapshot(uid(world, "enough"))
+    key = BARE.task_snapshot(uid(world, "enough"))
     await eventually(lambda: is_gone(world, key))
 
 
@@ -121,7 +121,7 @@ async def test_a_deleted_task_leaves_no_session(world):
     await world.start_operator()
     world.apply("gone", "ask")
     await world.until("gone", "InputRequired")
-    key = task_snapshot(uid(world, "gone"))
+    key = BARE.task_snapshot(uid(world, "gone"))
     assert await world.redis.exists(key)
     world.api.remove("agenttasks", NAMESPACE, "gone")
     await eventually(lambda: is_gone(world, key))

@@ -10,16 +10,17 @@ from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
 from structlog.testing import capture_logs
 from support.eventually import eventually
+from support.redis_server import MASTER_KEY, login
 from support.talks import Talks
 
 from orbiter_contracts.lease_scripts import TAKE
 from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, Keys
 from orbiter_contracts.redis_users import session_rules, session_user
 from orbiter_contracts.scripts import PUBLISH
-from orbiter_operator.namespaces.objects import NamespaceUsers
+from orbiter_operator.namespaces.users import NamespaceUsers
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.settings import Settings
-from orbiter_operator.streams.quota import EVERYBODY, Quotas, level
+from orbiter_operator.streams.quota import HARD_LIMIT, Quotas, level
 from orbiter_operator.streams.users import RedisUsers
 
 QUOTA = 256 * 1024
@@ -54,7 +55,7 @@ class Tenants:
 
     def __init__(self, redis: Redis, url: str, **options: object) -> None:
         self.redis = redis
-        self.users = RedisUsers(redis, url=url, master_key="an installation's own")
+        self.users = RedisUsers(redis, url=url, master_key=MASTER_KEY)
         self.told: list[str] = []
         self.figures: dict[str, dict[str, int]] = {}
         self.quotas = Quotas(
@@ -63,7 +64,7 @@ class Tenants:
             Settings(redis_quota_bytes=QUOTA, key_prefixes=True, **options),
             lambda held, levels: self.figures.update(held=dict(held), levels=dict(levels)),
         )
-        self.quotas.tell(self.told.append)
+        self.quotas.subscribe(self.told.append)
         self.namespaces = NamespaceUsers(
             self.users,
             keys=Keys.of_namespace,
@@ -76,13 +77,11 @@ class Tenants:
             await self.namespaces.admit(name)
             keys = Keys.of_namespace(name)
             rules = session_rules(keys, "bob", keys.session_record(1))
-            await self.users.want(session_user(name, "bob"), rules)
+            await self.users.ensure(session_user(name, "bob"), rules)
 
     @asynccontextmanager
     async def login(self, user: str) -> AsyncIterator[Redis]:
-        async with Redis.from_url(
-            self.users.url(user), protocol=2, decode_responses=True
-        ) as client:
+        async with login(self.users.url(user)) as client:
             yield client
 
     async def may(self, user: str, *command: object) -> bool:
@@ -106,7 +105,7 @@ class Tenants:
 
 @pytest.fixture
 async def tenants(own_redis_server) -> AsyncIterator[Tenants]:
-    async with Redis.from_url(own_redis_server.url, protocol=2, decode_responses=True) as redis:
+    async with login(own_redis_server.url) as redis:
         made = Tenants(redis, own_redis_server.url)
         await made.admit()
         yield made
@@ -190,7 +189,7 @@ async def test_at_twice_the_quota_workers_may_not_add_and_an_answer_waits_whole(
     keys = (B.attempt_record("u", 1), B.developer_input, B.developer_output, B.lifecycle)
     routed = (60, entry, DEVELOPER_GROUP, "{}", "{}", "team-b/fix", "1")
     await tenants.quotas.check()
-    assert tenants.quotas.why("team-b", EVERYBODY)
+    assert tenants.quotas.why("team-b", HARD_LIMIT)
     async with tenants.login("w:team-b") as worker:
         with pytest.raises(ResponseError, match=REFUSED):
             await worker.fcall(PUBLISH.function, len(keys), *keys, *routed)
@@ -289,7 +288,7 @@ async def test_a_hash_with_very_many_fields_is_not_looked_through(tenants):
     await tenants.redis.hset(A.session_record(1), mapping=dict(list(fields.items())[:1000]))
     await tenants.redis.hset(B.session_record(1), mapping=fields)
     await tenants.quotas.check()
-    assert tenants.figures["levels"] == {"team-b": EVERYBODY}
+    assert tenants.figures["levels"] == {"team-b": HARD_LIMIT}
     await tenants.may("c:team-b", "EXPIRE", B.session_record(1), 0)
     await tenants.quotas.check()
     assert tenants.figures["levels"] == {}
@@ -300,7 +299,7 @@ async def test_a_hash_with_very_many_fields_is_not_looked_through(tenants):
 async def test_keys_without_a_prefix_are_the_namespaces_whose_they_are(
     own_redis_server, shared, levels
 ):
-    async with Redis.from_url(own_redis_server.url, protocol=2, decode_responses=True) as redis:
+    async with login(own_redis_server.url) as redis:
         tenants = Tenants(redis, own_redis_server.url, adopt_namespace=shared)
         await redis.xadd(BARE.developer_input, TOO_MUCH)
         await redis.xadd(BARE.po_input("team-b.bob"), SMALL)
@@ -314,12 +313,12 @@ async def test_keys_without_a_prefix_are_the_namespaces_whose_they_are(
 async def test_without_the_right_to_count_users_are_let_in_and_it_is_said_once(
     own_redis_server, right
 ):
-    async with Redis.from_url(own_redis_server.url, protocol=2, decode_responses=True) as redis:
+    async with login(own_redis_server.url) as redis:
         rules = ("reset", "on", ">x", "~*", "+@all", f"-{right}")
         await redis.execute_command("ACL", "SETUSER", "limited", *rules)
         await redis.hset("some", "field", "x")
     url = own_redis_server.url.replace("redis://", "redis://limited:x@")
-    async with Redis.from_url(url, protocol=2, decode_responses=True) as limited:
+    async with login(url) as limited:
         with capture_logs() as logs:
             tenants = Tenants(limited, url)
             await tenants.admit()
@@ -335,14 +334,14 @@ async def test_without_the_right_to_count_users_are_let_in_and_it_is_said_once(
 @pytest.mark.integration
 async def test_it_is_said_in_status_and_metrics_and_a_crash_of_the_operator_changes_nothing(world):
     settings = {
-        "redis_master_key": "an installation's own",
+        "redis_master_key": MASTER_KEY,
         "key_prefixes": "true",
         "watch_namespaces": "team,other",
         "worker_namespaces": "team,other",
         "redis_quota_bytes": QUOTA,
     }
     operator = await world.start_operator(**settings)
-    users = RedisUsers(world.redis, url=world.server.url, master_key="an installation's own")
+    users = RedisUsers(world.redis, url=world.server.url, master_key=MASTER_KEY)
     team, other = Keys.of_namespace("team"), Keys.of_namespace("other")
     said: list[str] = []
 
@@ -393,8 +392,8 @@ async def test_it_is_said_in_status_and_metrics_and_a_crash_of_the_operator_chan
 
 @pytest.mark.integration
 async def test_where_there_is_no_quota_nothing_is_counted_and_nothing_taken(own_redis_server):
-    async with Redis.from_url(own_redis_server.url, protocol=2, decode_responses=True) as redis:
-        users = RedisUsers(redis, url=own_redis_server.url, master_key="an installation's own")
+    async with login(own_redis_server.url) as redis:
+        users = RedisUsers(redis, url=own_redis_server.url, master_key=MASTER_KEY)
         quotas = Quotas(redis, users, Settings(redis_quota_bytes=0))
         namespaces = NamespaceUsers(
             users, keys=Keys.of_namespace, records=lambda name, keys: keys.session_records()

@@ -6,6 +6,7 @@ characters, routing fields) among good ones, read by the operator's own readers.
 
 import asyncio
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,15 +21,7 @@ from orbiter_contracts import (
     WorkerLifecycleEvent,
     encode,
 )
-from orbiter_contracts.queues import (
-    DEVELOPER_GROUP,
-    DEVELOPER_INPUT,
-    DEVELOPER_OUTPUT,
-    LIFECYCLE,
-    OPERATOR_GROUP,
-    TASK_FIELD,
-    po_state,
-)
+from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, OPERATOR_GROUP, TASK_FIELD
 from orbiter_operator.kube.names import ENTRY
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.streams import Record, SessionQueues, registry_key
@@ -39,12 +32,13 @@ from orbiter_operator.streams.pending_outputs import PendingOutputs
 from orbiter_operator.streams.retention import trim_streams
 from orbiter_operator.streams.tenants import Tenants
 from orbiter_operator.tasks.cache import TaskCache
+from orbiter_operator.tasks.job import build_task
 
 pytestmark = pytest.mark.integration
 KINDS = {
-    DEVELOPER_INPUT: DeveloperWorkerInput,
-    DEVELOPER_OUTPUT: DeveloperWorkerOutput,
-    LIFECYCLE: WorkerLifecycleEvent,
+    BARE.developer_input: DeveloperWorkerInput,
+    BARE.developer_output: DeveloperWorkerOutput,
+    BARE.lifecycle: WorkerLifecycleEvent,
 }
 ROUTES = st.binary(max_size=30) | st.sampled_from(
     [b"team/fix", b"a/b/c", b"1", b"0", "\u00b2".encode(), b"9" * 5000, b"+1", b"\xff", b""]
@@ -87,7 +81,7 @@ class Readers:
             kube=kube,
             tenants=Tenants(),
             namespace="team",
-            agent={},
+            build=partial(build_task, agent={}),
             free_slots=lambda namespace: 100,
             allowed=lambda: None,
             dead=self.dead.append,
@@ -129,10 +123,10 @@ async def test_every_good_entry_among_strange_ones_is_answered(readers, redis, a
     name = f"good-{next(NUMBER)}"
     for stream, fields in entries:
         await readers.redis.xadd(stream, fields)
-    await redis.xadd(DEVELOPER_INPUT, encode(DeveloperWorkerInput(task_id=name, prompt="ok")))
+    await redis.xadd(BARE.developer_input, encode(DeveloperWorkerInput(task_id=name, prompt="ok")))
     output = DeveloperWorkerOutput(request_id=name, task_id=name)
-    await redis.xadd(DEVELOPER_OUTPUT, encode(output, agenttask="team/fix", attempt="1"))
-    await redis.xadd(LIFECYCLE, encode(WorkerLifecycleEvent(worker_id=name, event="ready")))
+    await redis.xadd(BARE.developer_output, encode(output, agenttask="team/fix", attempt="1"))
+    await redis.xadd(BARE.lifecycle, encode(WorkerLifecycleEvent(worker_id=name, event="ready")))
 
     def all_are_answered():
         adopted = [task["spec"]["taskId"] for task in api.objects["agenttasks"].values()]
@@ -141,7 +135,9 @@ async def test_every_good_entry_among_strange_ones_is_answered(readers, redis, a
     await eventually(all_are_answered)
 
     async def all_outputs_and_events_are_acknowledged():
-        held = [await redis.xpending(s, OPERATOR_GROUP) for s in (DEVELOPER_OUTPUT, LIFECYCLE)]
+        held = [
+            await redis.xpending(s, OPERATOR_GROUP) for s in (BARE.developer_output, BARE.lifecycle)
+        ]
         return all(one["pending"] == 0 for one in held)
 
     await eventually(all_outputs_and_events_are_acknowledged)
@@ -152,10 +148,10 @@ async def test_every_good_entry_among_strange_ones_is_answered(readers, redis, a
         task["metadata"].get("annotations", {}).get(ENTRY)
         for task in api.objects["agenttasks"].values()
     }
-    held = await redis.xpending_range(DEVELOPER_INPUT, DEVELOPER_GROUP, "-", "+", 1000)
+    held = await redis.xpending_range(BARE.developer_input, DEVELOPER_GROUP, "-", "+", 1000)
     for item in held:
         ((_, fields),) = await readers.redis.xrange(
-            DEVELOPER_INPUT, item["message_id"], item["message_id"]
+            BARE.developer_input, item["message_id"], item["message_id"]
         )
         assert item["message_id"] in made or TASK_FIELD in fields
 
@@ -176,8 +172,8 @@ async def test_every_observation_of_a_session_is_answered_whatever_its_worker_le
     readers, redis, fields, registry
 ):
     key = registry_key("ns", "lease")
-    await redis.delete(po_state("w"), key)
-    await readers.redis.hset(po_state("w"), mapping=fields)
+    await redis.delete(BARE.po_state("w"), key)
+    await readers.redis.hset(BARE.po_state("w"), mapping=fields)
     if registry:
         await readers.redis.hset(key, mapping=registry)
     queues = SessionQueues(readers.redis, key)
@@ -191,7 +187,7 @@ async def test_a_state_of_any_number_and_size_of_fields_is_not_read_whole(reader
     now = datetime.now(UTC).isoformat()
     state = {f"f{number}": "x" * 100 for number in range(5000)}
     state |= {"session_id": "s" * 5_000_000, "turns": "3", "last_activity": now}
-    await redis.hset(po_state("w"), mapping=state)
+    await redis.hset(BARE.po_state("w"), mapping=state)
     queues = SessionQueues(readers.redis, registry_key("ns", "lease"))
     found = await queues.observe(Record("u", "team", "alice", "w", retain=False))
     assert found.state is not None

@@ -7,21 +7,14 @@ from support.eventually import eventually
 from support.fake_api import RefusedRequestError
 
 from orbiter_contracts import WorkerLifecycleEvent, encode
-from orbiter_contracts.queues import (
-    DEVELOPER_GROUP,
-    DEVELOPER_INPUT,
-    DEVELOPER_OUTPUT,
-    LIFECYCLE,
-    OPERATOR_GROUP,
-    attempt_record,
-)
+from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, OPERATOR_GROUP
 from orbiter_contracts.scripts import PUBLISH_ATTEMPT
 
 pytestmark = pytest.mark.integration
 GROUPS = {
-    DEVELOPER_INPUT: DEVELOPER_GROUP,
-    DEVELOPER_OUTPUT: OPERATOR_GROUP,
-    LIFECYCLE: OPERATOR_GROUP,
+    BARE.developer_input: DEVELOPER_GROUP,
+    BARE.developer_output: OPERATOR_GROUP,
+    BARE.lifecycle: OPERATOR_GROUP,
 }
 CRASHES = {
     "bytes-that-are-not-utf8": {b"data": b"\xff\xfe"},
@@ -53,7 +46,7 @@ async def test_a_malformed_entry_is_a_dead_letter_and_the_next_is_answered(world
     await world.until("before", "Completed")
     await world.redis.xadd(stream, entry)
     good = json.dumps({"task_id": "good", "prompt": "ok"})
-    await world.redis.xadd(DEVELOPER_INPUT, {"data": good})
+    await world.redis.xadd(BARE.developer_input, {"data": good})
     world.apply("after")
     await world.until("after", "Completed")
     ours = await eventually(lambda: world.adopted("good"))
@@ -78,7 +71,7 @@ async def test_a_verdict_with_an_integer_beyond_64_bits_ends_its_task_with_a_rea
     world.apply("huge", "silent sleep=1")
     await world.until("huge", "Running")
     uid = world.api.get("agenttasks", "team", "huge")["metadata"]["uid"]
-    record = attempt_record(uid, 1)
+    record = BARE.attempt_record(uid, 1)
     entry = await world.redis.hget(record, "entry")
     verdict = f'{{"status":"success","data":{{"n":{10**30}}}}}'
     output = f'{{"request_id":"r","task_id":"t","verdict":{verdict}}}'
@@ -86,7 +79,7 @@ async def test_a_verdict_with_an_integer_beyond_64_bits_ends_its_task_with_a_rea
     await world.redis.eval(
         PUBLISH_ATTEMPT,
         4,
-        *(record, DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE),
+        *(record, BARE.developer_input, BARE.developer_output, BARE.lifecycle),
         *(3600, entry, DEVELOPER_GROUP, output, event, "team/huge", 1),
     )
     status = await world.until("huge", "Failed")
@@ -131,13 +124,13 @@ async def test_an_entry_whose_task_the_api_server_refuses_is_a_dead_letter(
     await world.start_operator(adopt_namespace="team")
     for name in ("bad", "good"):
         await world.redis.xadd(
-            DEVELOPER_INPUT, {"data": json.dumps({"task_id": name, "prompt": "ok"})}
+            BARE.developer_input, {"data": json.dumps({"task_id": name, "prompt": "ok"})}
         )
     ours = await eventually(lambda: world.adopted("good"))
     await world.until(ours, "Completed")
 
     async def letters():
-        return await world.redis.xrange(f"{DEVELOPER_INPUT}:dead")
+        return await world.redis.xrange(f"{BARE.developer_input}:dead")
 
     ((_, letter),) = await eventually(letters)
     assert f"no AgentTask can be made of it: {status} {reason}" in letter["reason"]
@@ -163,10 +156,10 @@ async def test_an_entry_waits_while_no_task_can_be_made(world, status, message):
     world.api.before = refuse
     await world.start_operator(adopt_namespace="team")
     await world.redis.xadd(
-        DEVELOPER_INPUT, {"data": json.dumps({"task_id": "patient", "prompt": "ok"})}
+        BARE.developer_input, {"data": json.dumps({"task_id": "patient", "prompt": "ok"})}
     )
     await world.until(await eventually(lambda: world.adopted("patient")), "Completed")
-    assert await world.redis.exists(f"{DEVELOPER_INPUT}:dead") == 0
+    assert await world.redis.exists(f"{BARE.developer_input}:dead") == 0
 
 
 async def test_a_job_that_nobody_can_read_is_left_out(world):

@@ -11,11 +11,7 @@ from support.redis_server import client_of
 from support.replicated import Replicated
 
 from orbiter_contracts import encode
-from orbiter_contracts.queues import (
-    DEVELOPER_OUTPUT,
-    OPERATOR_GROUP,
-    po_input,
-)
+from orbiter_contracts.queues import BARE, OPERATOR_GROUP
 from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.wake import Waker
@@ -69,7 +65,7 @@ async def test_outputs_of_before_and_after_the_fail_over_are_each_told_once(
     running(consumer.run())
     running(consumer.run_acknowledger())
     await eventually(lambda: consumer.reachable)
-    await redis.xadd(DEVELOPER_OUTPUT, encode(output(), **BOUND))
+    await redis.xadd(BARE.developer_output, encode(output(), **BOUND))
     await eventually(lambda: pending.of(TASK))
 
     watch = await replicated.fail_over()
@@ -77,7 +73,7 @@ async def test_outputs_of_before_and_after_the_fail_over_are_each_told_once(
     watch.say("the waiting reader goes on")
 
     async def published():
-        return await written(redis.xadd(DEVELOPER_OUTPUT, encode(output(), **BOUND)))
+        return await written(redis.xadd(BARE.developer_output, encode(output(), **BOUND)))
 
     await eventually(published)
     watch.say("an output is published")
@@ -85,10 +81,10 @@ async def test_outputs_of_before_and_after_the_fail_over_are_each_told_once(
     consumer.settled(outputs)
 
     async def nothing_is_pending():
-        return (await redis.xpending(DEVELOPER_OUTPUT, OPERATOR_GROUP))["pending"] == 0
+        return (await redis.xpending(BARE.developer_output, OPERATOR_GROUP))["pending"] == 0
 
     await eventually(nothing_is_pending)
-    assert await redis.xlen(DEVELOPER_OUTPUT) == 2
+    assert await redis.xlen(BARE.developer_output) == 2
 
 
 async def test_a_sleeping_session_is_woken_by_a_message_to_the_new_primary(
@@ -97,12 +93,12 @@ async def test_a_sleeping_session_is_woken_by_a_message_to_the_new_primary(
     redis, reader = clients
     woken = []
     waker = Waker(redis=redis, reader=reader, woken=lambda key, entry: woken.append(key))
-    waker.watch("alice", po_input("alice"), "0-0")
+    waker.watch("alice", BARE.po_input("alice"), "0-0")
     running(waker.run())
     watch = await replicated.fail_over()
 
     async def sent():
-        return await written(redis.xadd(po_input("alice"), {"data": "{}"}))
+        return await written(redis.xadd(BARE.po_input("alice"), {"data": "{}"}))
 
     await eventually(sent)
     await eventually(lambda: woken)

@@ -7,7 +7,7 @@ from support.running_sessions import running_sessions
 from support.talks import Talks, worker_id
 
 from orbiter_contracts import POWorkerInput, encode
-from orbiter_contracts.queues import PO_GROUP, po_hold, po_input, po_output, po_snapshot
+from orbiter_contracts.queues import BARE, PO_GROUP
 from orbiter_operator.sessions.streams import registry_key
 from orbiter_operator.streams.reader import LAST_ID
 
@@ -34,7 +34,7 @@ async def test_a_session_sleeps_wakes_for_a_message_answers_and_sleeps_again(
     talks.apply("alice")
     status = await talks.until("alice", "Asleep")
     assert talks.replicas("alice") == 0
-    assert status["inputStream"] == po_input("team.alice")
+    assert status["inputStream"] == BARE.po_input("team.alice")
     for stream in (status["inputStream"], status["outputStream"]):
         [group] = await world.redis.xinfo_groups(stream)
         assert (group["name"], group["last-delivered-id"]) == (PO_GROUP, "0-0")
@@ -60,7 +60,7 @@ async def test_a_session_sleeps_wakes_for_a_message_answers_and_sleeps_again(
 
 @pytest.mark.parametrize("entry", [LAST_ID, "9007199254740993000-0", "9999999999999-0"])
 async def test_a_message_whose_id_no_clock_has_made_breaks_nothing(world, talks, entry):
-    stream = po_input("team.alice")
+    stream = BARE.po_input("team.alice")
 
     async def is_repaired():
         newest = (await world.redis.xinfo_stream(stream))["last-generated-id"]
@@ -95,7 +95,7 @@ async def test_a_suspended_session_ends_its_turn_and_keeps_messages_until_it_run
     await talks.send("bob", "one sleep=0.5")
     await talks.until_in_turn("bob")
     talks.change("bob", operatingMode="Suspended")
-    hold = po_hold(worker_id("bob"))
+    hold = BARE.po_hold(worker_id("bob"))
     await eventually(lambda: world.redis.exists(hold))
     for word in ("two", "three"):
         await talks.send("bob", word)
@@ -132,7 +132,7 @@ async def test_deleting_a_session_ends_its_pod_and_then_its_keys(world, operator
     await talks.until("gone", "Asleep")
     await talks.send("gone", "sleep=0.3")
     await talks.until_in_turn("gone")
-    await world.redis.set(po_snapshot("team.gone"), "memory")
+    await world.redis.set(BARE.po_snapshot("team.gone"), "memory")
     talks.delete("gone")
 
     async def nothing_left():
@@ -154,7 +154,7 @@ async def test_a_session_that_is_retained_keeps_its_keys(world, operator, talks)
         return not await world.redis.hgetall(REGISTRY)
 
     await eventually(forgotten)
-    assert po_output("team.kept") in await talks.keys("kept")
+    assert BARE.po_output("team.kept") in await talks.keys("kept")
 
 
 async def test_a_session_deleted_while_no_operator_was_there_is_tidied_up_at_the_next_start(
@@ -166,7 +166,7 @@ async def test_a_session_deleted_while_no_operator_was_there_is_tidied_up_at_the
         for name in ("missed", "stays"):
             await talks.until(name, "Asleep")
     # The keys of a worker that no POSession ever had.
-    await world.redis.xadd(po_input("standalone"), {"data": "{}"})
+    await world.redis.xadd(BARE.po_input("standalone"), {"data": "{}"})
     talks.delete("missed")
 
     async def nothing_left():
@@ -175,7 +175,7 @@ async def test_a_session_deleted_while_no_operator_was_there_is_tidied_up_at_the
     async with running_sessions(world.api, world.server):
         await eventually(nothing_left)
     assert len(await talks.keys("stays")) == 2
-    assert await world.redis.exists(po_input("standalone"))
+    assert await world.redis.exists(BARE.po_input("standalone"))
 
 
 async def test_a_new_session_of_the_same_name_begins_after_the_old_one_is_tidied_up(

@@ -11,7 +11,7 @@ from orbiter_contracts import POWorkerInput, WorkerLifecycleEvent, encode
 from orbiter_contracts.queues import BARE, PO_GROUP, Keys, dead_letter
 from orbiter_operator.runtime.reconciler import WorkQueue
 from orbiter_operator.sessions.cache import SessionCache, SessionResync, session_key
-from orbiter_operator.sessions.migration import Migration, place_of
+from orbiter_operator.sessions.migration import Migration, keys_in_use
 from orbiter_operator.sessions.models import DeploymentState
 from orbiter_operator.sessions.streams import Record, SessionQueues, registry_key
 from orbiter_operator.streams.reader import LAST_ID
@@ -60,7 +60,7 @@ def deployment(prefix, replicas):
     ],
 )
 def test_a_session_is_where_its_worker_is_until_it_sleeps(own, stream, found, place):
-    assert place_of(own, {"status": {"inputStream": stream}}, found, ()) == place
+    assert keys_in_use(own, {"status": {"inputStream": stream}}, found, ()) == place
 
 
 @pytest.mark.integration

@@ -11,7 +11,7 @@ from support.fake_api import RefusedRequestError
 from support.running_sessions import running_sessions
 from support.talks import Talks, worker_id
 
-from orbiter_contracts.queues import PO_GROUP, po_input
+from orbiter_contracts.queues import BARE, PO_GROUP
 
 pytestmark = pytest.mark.integration
 NAMESPACE = "team"
@@ -223,7 +223,7 @@ async def test_an_api_server_that_refuses_for_a_while_delays_the_wake_only(world
 
 @pytest.mark.parametrize("null", ["an entry was deleted", "the group began in the middle"])
 async def test_a_lag_that_redis_does_not_know_still_wakes(world, talks, null):
-    stream = po_input(worker_id("alice"))
+    stream = BARE.po_input(worker_id("alice"))
     first = await world.redis.xadd(stream, {"data": "{}"})
     if null == "an entry was deleted":
         await world.redis.xgroup_create(stream, PO_GROUP, "0")
@@ -254,7 +254,7 @@ async def test_a_message_that_is_being_answered_keeps_a_session_awake_though_its
         await talks.send("alice", "sleep=1")
 
         async def is_delivered():
-            [group] = await world.redis.xinfo_groups(po_input(worker_id("alice")))
+            [group] = await world.redis.xinfo_groups(BARE.po_input(worker_id("alice")))
             return (group["lag"], group["pending"]) == (0, 1)
 
         await eventually(is_delivered)
@@ -268,7 +268,7 @@ async def test_a_message_that_was_deleted_while_it_was_answered_keeps_nobody_awa
         talks.apply("alice")
         await talks.send("alice", "sleep=0.3")
         await talks.until_in_turn("alice")
-        stream = po_input(worker_id("alice"))
+        stream = BARE.po_input(worker_id("alice"))
         [(entry, _)] = await world.redis.xrange(stream)
         await world.redis.xdel(stream, entry)
         await world.redis.hset("worker:po:team.alice:state", "state", "ready")

@@ -6,7 +6,7 @@ from support.fake_session_node import long_ago
 from support.running_sessions import running_sessions
 from support.talks import NAMESPACE, Talks
 
-from orbiter_contracts.queues import po_hold, po_input, po_output, po_snapshot
+from orbiter_contracts.queues import BARE
 from orbiter_operator.sessions.cache import worker_id_of
 from orbiter_operator.sessions.models import worker_id_error
 from orbiter_operator.sessions.streams import registry_key
@@ -55,14 +55,14 @@ async def test_a_session_with_anothers_worker_id_is_refused_and_the_other_answer
         assert await talks.answered("alice") == ["re: hello"]
         await talks.until("alice", "Asleep")
         assert world.api.get("deployments", "other", "thief") is None
-        assert not await world.redis.exists(po_hold("team.alice"))
+        assert not await world.redis.exists(BARE.po_hold("team.alice"))
 
 
 @pytest.mark.integration
 async def test_deleting_a_session_that_was_refused_leaves_the_others_keys(world, talks):
     talks.apply("alice")
     intrude(world, workerId="team.alice")
-    await world.redis.set(po_snapshot("team.alice"), "memory")
+    await world.redis.set(BARE.po_snapshot("team.alice"), "memory")
     async with running_sessions(world.api, world.server):
         await eventually(lambda: status_of(world).get("phase") == "Failed")
         world.api.remove("posessions", "other", "thief")
@@ -71,7 +71,10 @@ async def test_deleting_a_session_that_was_refused_leaves_the_others_keys(world,
             return len(await world.redis.hgetall(REGISTRY)) == 1
 
         await eventually(forgotten)
-        assert await world.redis.exists(po_snapshot("team.alice"), po_input("team.alice")) == 2
+        assert (
+            await world.redis.exists(BARE.po_snapshot("team.alice"), BARE.po_input("team.alice"))
+            == 2
+        )
 
 
 @pytest.mark.integration
@@ -81,14 +84,14 @@ async def test_what_the_registry_says_of_another_namespace_is_not_deleted_either
         ' "retain": false}'
     )
     await world.redis.hset(REGISTRY, "u9", record)
-    await world.redis.set(po_snapshot("team.alice"), "memory")
+    await world.redis.set(BARE.po_snapshot("team.alice"), "memory")
     async with running_sessions(world.api, world.server):
 
         async def forgotten():
             return await world.redis.hget(REGISTRY, "u9") is None
 
         await eventually(forgotten)
-        assert await world.redis.exists(po_snapshot("team.alice"))
+        assert await world.redis.exists(BARE.po_snapshot("team.alice"))
 
 
 @pytest.mark.integration
@@ -107,16 +110,19 @@ async def test_a_second_session_of_one_worker_id_does_not_hold_the_first(world, 
     talks.apply("newer", workerId="team.shared")
     async with running_sessions(world.api, world.server):
         await talks.until_reason("newer", "DuplicateWorkerId")
-        assert not await world.redis.exists(po_hold("team.shared"))
+        assert not await world.redis.exists(BARE.po_hold("team.shared"))
         talks.change("older", operatingMode="Suspended")
-        await eventually(lambda: world.redis.exists(po_hold("team.shared")))
+        await eventually(lambda: world.redis.exists(BARE.po_hold("team.shared")))
         talks.delete("newer")
 
         async def forgotten():
             return len(await world.redis.hgetall(REGISTRY)) == 1
 
         await eventually(forgotten)
-        assert await world.redis.exists(po_hold("team.shared"), po_output("team.shared")) == 2
+        assert (
+            await world.redis.exists(BARE.po_hold("team.shared"), BARE.po_output("team.shared"))
+            == 2
+        )
 
 
 @pytest.mark.parametrize("worker_id", ["team.alice", "team.x", "team.A-b_c.d", "team." + "a" * 123])

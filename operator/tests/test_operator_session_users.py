@@ -14,6 +14,7 @@ from redis.exceptions import (
     ResponseError,
 )
 from support.eventually import eventually
+from support.redis_server import MASTER_KEY, login
 from support.running_sessions import running_sessions
 from support.talks import NAMESPACE, Talks
 
@@ -24,14 +25,13 @@ from orbiter_operator.sessions.cache import session_key
 from orbiter_operator.sessions.users import SessionUsers
 from orbiter_operator.streams.users import RedisUsers
 
-MASTER_KEY = "an installation's own"
 ALICE, BOB, MALLORY = (
     session_key(*name) for name in (("team", "alice"), ("team", "bob"), ("other", "mallory"))
 )
-LIFECYCLE = queues.LIFECYCLE
+LIFECYCLE = queues.BARE.lifecycle
 MINE, HERS = "other.mallory", "team.alice"
-HER_RECORD = queues.session_record(1)
-MY_RECORD = f"{queues.session_records('other')}1"
+HER_RECORD = queues.BARE.session_record(1)
+MY_RECORD = f"{queues.BARE.session_records('other')}1"
 
 
 @pytest.fixture
@@ -49,9 +49,8 @@ def users_of(world, master_key: str = MASTER_KEY) -> SessionUsers:
     return SessionUsers(made, shared_secret=("orbiter-redis", "po-url"))
 
 
-def login(users: SessionUsers, key, uid: str = "u1") -> Redis:
-    url = users.secret(key, uid)["stringData"]["url"]
-    return Redis.from_url(url, protocol=2, decode_responses=True)
+def worker_of(users: SessionUsers, key, uid: str = "u1") -> Redis:
+    return login(users.secret(key, uid)["stringData"]["url"])
 
 
 @pytest.fixture
@@ -60,22 +59,22 @@ async def mallory(world, users) -> AsyncIterator[Redis]:
     await users.ensure(ALICE, "u1", HERS, HER_RECORD)
     await users.ensure(MALLORY, "u1", MINE, MY_RECORD)
     for worker in (HERS, MINE):
-        await world.redis.xadd(queues.po_input(worker), {"data": "{}"})
-        await world.redis.xgroup_create(queues.po_input(worker), queues.PO_GROUP, id="0")
-        await world.redis.xadd(queues.po_output(worker), {"data": "{}"})
-        await world.redis.hset(queues.po_state(worker), "state", "ready")
-        await world.redis.rpush(queues.po_turns(worker), "{}")
-        await world.redis.set(queues.po_snapshot(worker), "memory")
+        await world.redis.xadd(queues.BARE.po_input(worker), {"data": "{}"})
+        await world.redis.xgroup_create(queues.BARE.po_input(worker), queues.PO_GROUP, id="0")
+        await world.redis.xadd(queues.BARE.po_output(worker), {"data": "{}"})
+        await world.redis.hset(queues.BARE.po_state(worker), "state", "ready")
+        await world.redis.rpush(queues.BARE.po_turns(worker), "{}")
+        await world.redis.set(queues.BARE.po_snapshot(worker), "memory")
     await world.redis.set(HER_RECORD, "{}")
     await world.redis.set(MY_RECORD, "{}")
     await world.redis.xadd(LIFECYCLE, {"data": "{}"}, id="1-1")
-    async with login(users, MALLORY) as client:
+    async with worker_of(users, MALLORY) as client:
         yield client
 
 
 def attacks(worker: str, record: str) -> list[tuple[str | int, ...]]:
     """What one session's worker could try with the keys of a session."""
-    said, heard = queues.po_output(worker), queues.po_input(worker)
+    said, heard = queues.BARE.po_output(worker), queues.BARE.po_input(worker)
     group = queues.PO_GROUP
     return [
         ("XRANGE", heard, "-", "+"),
@@ -86,18 +85,18 @@ def attacks(worker: str, record: str) -> list[tuple[str | int, ...]]:
         ("XDEL", heard, "1-1"),
         ("XADD", said, "*", "data", "forged"),
         ("XADD", queues.dead_letter(heard), "*", "data", "forged"),
-        ("GET", queues.po_snapshot(worker)),
-        ("SET", queues.po_snapshot(worker), "planted"),
-        ("HGETALL", queues.po_state(worker)),
-        ("HSET", queues.po_state(worker), "state", "busy"),
-        ("LRANGE", queues.po_turns(worker), 0, -1),
-        ("RPUSH", queues.po_turns(worker), "{}"),
-        ("HSET", queues.po_lease(worker), "token", "mine"),
+        ("GET", queues.BARE.po_snapshot(worker)),
+        ("SET", queues.BARE.po_snapshot(worker), "planted"),
+        ("HGETALL", queues.BARE.po_state(worker)),
+        ("HSET", queues.BARE.po_state(worker), "state", "busy"),
+        ("LRANGE", queues.BARE.po_turns(worker), 0, -1),
+        ("RPUSH", queues.BARE.po_turns(worker), "{}"),
+        ("HSET", queues.BARE.po_lease(worker), "token", "mine"),
         ("GET", record),
         ("SET", record, "{}"),
         ("EXPIRE", record, 1),
         ("FCALL", READ_RECORD.function, 1, record, 100, "session_id"),
-        ("FCALL", PIECE.function, 2, said, queues.po_state(worker), "{}", 10, "now"),
+        ("FCALL", PIECE.function, 2, said, queues.BARE.po_state(worker), "{}", 10, "now"),
     ]
 
 
@@ -117,11 +116,11 @@ async def test_a_worker_gets_at_nothing_of_another_session_and_at_all_of_its_own
 @pytest.mark.parametrize(
     "command",
     [
-        ("XADD", queues.po_input(MINE), "*", "data", "{}"),
+        ("XADD", queues.BARE.po_input(MINE), "*", "data", "{}"),
         ("XRANGE", LIFECYCLE, "-", "+"),
         ("XDEL", LIFECYCLE, "1-1"),
         ("XGROUP", "CREATE", LIFECYCLE, "mine", "0"),
-        ("XGROUP", "CREATE", queues.po_input(MINE), "mine", "0"),
+        ("XGROUP", "CREATE", queues.BARE.po_input(MINE), "mine", "0"),
         ("XREADGROUP", "GROUP", queues.OPERATOR_GROUP, "mine", "STREAMS", LIFECYCLE, ">"),
         ("EVAL", "return redis.call('XDEL', KEYS[1], '1-1')", 1, LIFECYCLE),
         ("EVAL", "return redis.call('GET', ARGV[1])", 0, HER_RECORD),
@@ -131,15 +130,15 @@ async def test_a_worker_gets_at_nothing_of_another_session_and_at_all_of_its_own
         ("SCRIPT", "LOAD", "return 1"),
         ("FUNCTION", "LOAD", "REPLACE", "#!lua name=orbiter"),
         ("FUNCTION", "DELETE", "orbiter"),
-        *(("XINFO", "STREAM", queues.po_input(worker)) for worker in (MINE, HERS)),
-        *(("XRANGE", queues.po_output(worker), "-", "+") for worker in (MINE, HERS)),
-        *(("HSET", queues.po_hold(worker), "reason", "stopped") for worker in (MINE, HERS)),
-        ("XRANGE", queues.DEVELOPER_INPUT, "-", "+"),
-        ("XADD", queues.DEVELOPER_OUTPUT, "*", "data", "{}"),
-        ("UNLINK", queues.po_input(MINE)),
+        *(("XINFO", "STREAM", queues.BARE.po_input(worker)) for worker in (MINE, HERS)),
+        *(("XRANGE", queues.BARE.po_output(worker), "-", "+") for worker in (MINE, HERS)),
+        *(("HSET", queues.BARE.po_hold(worker), "reason", "stopped") for worker in (MINE, HERS)),
+        ("XRANGE", queues.BARE.developer_input, "-", "+"),
+        ("XADD", queues.BARE.developer_output, "*", "data", "{}"),
+        ("UNLINK", queues.BARE.po_input(MINE)),
         ("ACL", "SETUSER", "s:other:mallory", "~*", "+@all"),
-        ("EXPIRE", queues.po_input(MINE), 1),
-        ("EXPIRE", queues.dead_letter(queues.po_output(MINE)), 1),
+        ("EXPIRE", queues.BARE.po_input(MINE), 1),
+        ("EXPIRE", queues.dead_letter(queues.BARE.po_output(MINE)), 1),
         ("ACL", "LIST"),
         ("ACL", "GETUSER", "s:team:alice"),
         ("CONFIG", "GET", "*"),
@@ -169,7 +168,7 @@ async def test_a_worker_does_only_what_its_work_needs(mallory, command):
 
 @pytest.mark.integration
 async def test_a_worker_says_something_in_the_stream_that_all_share(world, mallory):
-    keys = (LIFECYCLE, queues.po_state(MINE))
+    keys = (LIFECYCLE, queues.BARE.po_state(MINE))
     assert await mallory.fcall(TELL.function, 2, *keys, "{}", 1, "", "{}", "{}") == 1
     assert await world.redis.xlen(LIFECYCLE) == 2
 
@@ -225,7 +224,7 @@ async def test_a_session_is_answered_with_a_user_of_its_own(world, talks):
         reference = {"name": secret["metadata"]["name"], "key": "url"}
         assert source == {"secretKeyRef": reference}
         async with Redis.from_url(secret["stringData"]["url"], protocol=2) as worker:
-            assert await worker.hget(queues.po_state("team.alice"), "state") == b"ready"
+            assert await worker.hget(queues.BARE.po_state("team.alice"), "state") == b"ready"
         talks.delete("alice")
 
         async def gone() -> bool:
@@ -258,7 +257,7 @@ async def test_a_worker_which_may_make_no_group_finds_its_own(world, talks):
     def look(change: str, plural: str, obj) -> None:
         if (change, plural) == ("ADDED", "deployments"):
             with BlockingRedis.from_url(world.server.url, decode_responses=True) as client:
-                found.extend(client.xinfo_groups(queues.po_input("team.alice")))
+                found.extend(client.xinfo_groups(queues.BARE.po_input("team.alice")))
 
     world.api.listeners.append(look)
     talks.apply("alice")

@@ -28,21 +28,6 @@ def test_lists_are_written_with_commas_and_maps_as_json(monkeypatch):
     assert (settings.job_limit("team-a"), settings.job_limit("team-b")) == (2, 20)
 
 
-@pytest.mark.parametrize(
-    ("prefixes", "namespace", "prefix"),
-    [
-        (False, "team-a", ""),
-        (True, "team-a", "{team-a}:"),
-        (True, "shared", ""),
-    ],
-)
-def test_a_namespace_has_its_own_keys_but_for_the_one_that_entries_are_adopted_in(
-    prefixes, namespace, prefix
-):
-    settings = Settings(key_prefixes=prefixes, adopt_namespace="shared")
-    assert settings.keys(namespace).prefix == prefix
-
-
 def test_secrets_and_service_accounts_are_lists_too(monkeypatch):
     monkeypatch.setenv("ORBITER_PROTECTED_SECRETS", "a,b.*")
     monkeypatch.setenv("ORBITER_ALLOWED_SERVICE_ACCOUNTS", "")

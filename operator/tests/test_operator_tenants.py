@@ -18,11 +18,12 @@ from orbiter_contracts.attempts import request_id
 from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, OPERATOR_GROUP, Keys, dead_letter
 from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.supervisor import end
+from orbiter_operator.settings import Settings
 from orbiter_operator.streams import outputs
 from orbiter_operator.streams.client import blocking_client, redis_client
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
-from orbiter_operator.streams.tenants import Inboxes, Tenants
+from orbiter_operator.streams.tenants import Inboxes, Tenants, keys_of
 
 TEAM, OTHER = Keys.of_namespace("team"), Keys.of_namespace("other")
 BOUND = {"agenttask": "team/fix", "attempt": "1"}
@@ -32,6 +33,21 @@ TASK = Key("team", "fix")
 def tenants_of(*namespaces, bare=()):
     """Tenants with keys of their own; attempts of the namespaces `bare` began without."""
     return Tenants(Keys.of_namespace, namespaces, lambda route: route.namespace in bare)
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "namespace", "prefix"),
+    [
+        (False, "team-a", ""),
+        (True, "team-a", "{team-a}:"),
+        (True, "shared", ""),
+    ],
+)
+def test_a_namespace_has_its_own_keys_but_for_the_one_that_entries_are_adopted_in(
+    prefixes, namespace, prefix
+):
+    settings = Settings(key_prefixes=prefixes, adopt_namespace="shared")
+    assert keys_of(settings)(namespace).prefix == prefix
 
 
 def test_the_keys_without_a_prefix_are_always_served_and_each_namespace_once():

@@ -8,7 +8,7 @@ import pytest
 from redis.exceptions import ResponseError
 from support.eventually import eventually
 
-from orbiter_contracts.queues import po_input
+from orbiter_contracts.queues import BARE
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.wake import Waker
 from orbiter_operator.streams.client import blocking_client, redis_client
@@ -40,7 +40,7 @@ class Woken:
 
     async def hears(self, redis, key, after="0-0"):
         """Send a message and wait until its key is handed over."""
-        await redis.xadd(po_input(key), {"data": "{}"})
+        await redis.xadd(BARE.po_input(key), {"data": "{}"})
         await eventually(lambda: key in self.keys)
 
 
@@ -57,10 +57,10 @@ async def blocked(redis):
 
 async def test_a_message_wakes_its_session_and_no_other(woken, redis):
     for name in ("one", "two", "three"):
-        woken.waker.watch(name, po_input(name), "0-0")
+        woken.waker.watch(name, BARE.po_input(name), "0-0")
     await woken.hears(redis, "two")
     assert woken.keys == ["two"]
-    await redis.xadd(po_input("two"), {"data": "{}"})
+    await redis.xadd(BARE.po_input("two"), {"data": "{}"})
     await woken.hears(redis, "one")
     assert woken.keys == ["two", "one"]
 
@@ -87,35 +87,35 @@ async def test_an_end_that_is_told_twice_closes_the_connection(redis_server, red
 
 
 async def test_a_session_is_watched_from_the_last_message_that_is_known(woken, redis):
-    known = await redis.xadd(po_input("one"), {"data": "{}"})
-    woken.waker.watch("one", po_input("one"), known)
-    woken.waker.watch("two", po_input("two"), "0-0")
+    known = await redis.xadd(BARE.po_input("one"), {"data": "{}"})
+    woken.waker.watch("one", BARE.po_input("one"), known)
+    woken.waker.watch("two", BARE.po_input("two"), "0-0")
     await woken.hears(redis, "two")
     assert woken.keys == ["two"]
 
 
 async def test_a_message_sent_before_it_is_watched_wakes_too(woken, redis):
-    await redis.xadd(po_input("early"), {"data": "{}"})
-    woken.waker.watch("early", po_input("early"), "0-0")
+    await redis.xadd(BARE.po_input("early"), {"data": "{}"})
+    woken.waker.watch("early", BARE.po_input("early"), "0-0")
     await eventually(lambda: woken.keys == ["early"])
 
 
 async def test_a_session_added_to_a_blocked_connection_is_picked_up(woken, redis):
-    woken.waker.watch("first", po_input("first"), "0-0")
+    woken.waker.watch("first", BARE.po_input("first"), "0-0")
 
     async def is_blocked():
         return await blocked(redis) == 1
 
     await eventually(is_blocked)
-    woken.waker.watch("second", po_input("second"), "0-0")
+    woken.waker.watch("second", BARE.po_input("second"), "0-0")
     await woken.hears(redis, "second")
 
 
 async def test_a_session_that_is_not_watched_any_more_is_left_alone(woken, redis):
-    woken.waker.watch("gone", po_input("gone"), "0-0")
-    woken.waker.watch("stays", po_input("stays"), "0-0")
+    woken.waker.watch("gone", BARE.po_input("gone"), "0-0")
+    woken.waker.watch("stays", BARE.po_input("stays"), "0-0")
     woken.waker.unwatch("gone")
-    await redis.xadd(po_input("gone"), {"data": "{}"})
+    await redis.xadd(BARE.po_input("gone"), {"data": "{}"})
     await woken.hears(redis, "stays")
     assert woken.keys == ["stays"]
 
@@ -123,20 +123,20 @@ async def test_a_session_that_is_not_watched_any_more_is_left_alone(woken, redis
 async def test_hundreds_share_a_few_connections(woken, redis):
     names = [f"s-{n}" for n in range(100)]
     for name in names:
-        woken.waker.watch(name, po_input(name), "0-0")
+        woken.waker.watch(name, BARE.po_input(name), "0-0")
 
     async def all_block():
         return await blocked(redis) == 10
 
     await eventually(all_block)
     for name in names:
-        await redis.xadd(po_input(name), {"data": "{}"})
+        await redis.xadd(BARE.po_input(name), {"data": "{}"})
     await eventually(lambda: sorted(woken.keys) == sorted(names))
     assert len(woken.waker) == 0
 
 
 async def test_a_lost_connection_is_made_anew(woken, redis):
-    woken.waker.watch("one", po_input("one"), "0-0")
+    woken.waker.watch("one", BARE.po_input("one"), "0-0")
 
     async def is_blocked():
         return await blocked(redis) == 1
@@ -147,15 +147,15 @@ async def test_a_lost_connection_is_made_anew(woken, redis):
 
 
 async def test_a_message_of_any_size_wakes_its_session_without_being_read(woken, redis):
-    woken.waker.watch("one", po_input("one"), "0-0")
+    woken.waker.watch("one", BARE.po_input("one"), "0-0")
     await redis.xadd(
-        po_input("one"), {"data": "x" * 20_000_000} | {f"f{n}": "" for n in range(999)}
+        BARE.po_input("one"), {"data": "x" * 20_000_000} | {f"f{n}": "" for n in range(999)}
     )
     await eventually(lambda: woken.keys == ["one"])
-    found = await woken.clients[1].xread({po_input("one"): "0-0"})
+    found = await woken.clients[1].xread({BARE.po_input("one"): "0-0"})
     ((stream, ((entry, fields),)),) = found
-    assert (stream, fields) == (po_input("one"), {})
-    assert entry == (await redis.xrevrange(po_input("one"), count=1))[0][0]
+    assert (stream, fields) == (BARE.po_input("one"), {})
+    assert entry == (await redis.xrevrange(BARE.po_input("one"), count=1))[0][0]
     with pytest.raises(ResponseError, match="wrong number of arguments"):
         await woken.clients[1].execute_command("XREAD")
     assert await woken.clients[1].ping()

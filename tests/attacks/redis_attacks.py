@@ -6,6 +6,8 @@ control runs the same line on a copy of A's keys, in the name of a user without 
 
 import shlex
 import time
+from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
 from string import Template
 from typing import Any
@@ -195,24 +197,26 @@ def _filling(party: Party, user: str, command: str, quotas: int) -> Attack:
     def step(field: Field) -> tuple[str, ...]:
         return tuple(word.substitute(field.names | made) for word in words)
 
-    def fill(client: Any, field: Field) -> None:
+    def fill(client: Any, field: Field) -> Iterator[Any]:
         quota = int(settings_of(field.world)["ORBITER_REDIS_QUOTA_BYTES"])
         for _ in range(quota * quotas // _PIECE + 1):
-            said_by(client, (*step(field), b"x" * _PIECE))
+            yield said_by(client, (*step(field), b"x" * _PIECE))
         deadline = time.monotonic() + _TAKEN_SECONDS
         while time.monotonic() < deadline:
-            said_by(client, (*step(field), b"x"))
+            yield said_by(client, (*step(field), b"x"))
 
     def action(field: Field) -> None:
+        added: list[Any] = []
         try:
             with field.client(user) as client:
-                fill(client, field)
+                for answer in fill(client, field):
+                    added.append(answer)
         finally:
-            _empty(field, user, step(field))
+            _empty(field, user, step(field), added)
 
     def control(field: Field) -> None:
         with field.client_of_copy() as client:
-            fill(client, field)
+            deque(fill(client, field), maxlen=0)
             client.flushall()
 
     return Attack(
@@ -225,12 +229,15 @@ def _filling(party: Party, user: str, command: str, quotas: int) -> Attack:
     )
 
 
-def _empty(field: Field, user: str, step: tuple[str, ...]) -> None:
-    """Take away what a user has put into a key, and wait until that user may add again."""
+def _empty(field: Field, user: str, step: tuple[str, ...], added: list[Any]) -> None:
+    """Take away what a user has put into a key, and wait until that user may add again.
+
+    Of a stream only that: beside it stand the entries of tasks that run.
+    """
     command, key = step[:2]
     with field.world.redis() as operator:
         if command == "XADD":
-            operator.xtrim(key, maxlen=0, approximate=False)
+            operator.xdel(key, *added)
         else:
             operator.expire(key, 0)
 

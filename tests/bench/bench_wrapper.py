@@ -23,7 +23,7 @@ from redis import Redis
 from support.redis_server import RedisServer, running_server
 
 from orbiter_contracts import POWorkerInput, encode
-from orbiter_contracts.queues import po_input, po_output
+from orbiter_contracts.queues import BARE
 
 ROOT = Path(__file__).resolve().parents[2]
 ANSWER = {
@@ -108,8 +108,8 @@ class Bench:
         """Milliseconds from sending a message to having its answer; and the answer's id."""
         message = encode(POWorkerInput(user_id=1, prompt="hello"))
         began = time.perf_counter()
-        self.redis.xadd(po_input(WORKER), message)
-        ((_, ((entry, _),)),) = self.redis.xread({po_output(WORKER): last}, block=30_000)
+        self.redis.xadd(BARE.po_input(WORKER), message)
+        ((_, ((entry, _),)),) = self.redis.xread({BARE.po_output(WORKER): last}, block=30_000)
         return (time.perf_counter() - began) * 1000, entry
 
     def agent_ms(self) -> float:

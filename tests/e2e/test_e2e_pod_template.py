@@ -173,7 +173,7 @@ def lengthened(world: World) -> Iterator[str]:
     flags = [f"workers.namespaces={json.dumps([name])}"]
     flags += [f"workers.podTemplate.{field}={json.dumps(value)}" for field, value in VALUES.items()]
     manifests = world.cluster.helm(
-        *("template", name, str(CHART), "-n", SYSTEM, "-s", "templates/podtemplate.yaml"),
+        *("template", name, str(CHART), "-n", SYSTEM, "-s", "templates/admission-policy.yaml"),
         *(word for flag in flags for word in ("--set-json", flag)),
     )
     world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})

@@ -10,7 +10,7 @@ import pytest
 from support.session_world import SessionWorld, clear_sessions, front_end, worker_id
 from support.world import NAMESPACE, SYSTEM, World, worker_container
 
-from orbiter_contracts.queues import po_hold, po_keys, po_output, po_state
+from orbiter_contracts.queues import BARE
 
 RUN = uuid.uuid4().hex[:4]
 NOW = ("--force", "--grace-period=0", "--wait=false")
@@ -154,10 +154,10 @@ def test_a_suspended_session_keeps_its_messages_and_answers_them_in_order(
     name = f"pauses-{RUN}"
     talks.apply(name, idle=600)
     requests = [talks.send(name, "[[hang: 3s]] [[say: the long one]]")]
-    state = po_state(worker_id(name))
+    state = BARE.po_state(worker_id(name))
     talks.world.until("its turn began", lambda: talks.redis.hget(state, "state") == "busy")
     talks.change(name, operatingMode="Suspended")
-    hold = po_hold(worker_id(name))
+    hold = BARE.po_hold(worker_id(name))
     with talks.world.redis() as redis:
         talks.world.until("its worker is held", lambda: redis.exists(hold))
     requests += [talks.send(name, f"[[say: {word}]]") for word in ("two", "three")]
@@ -180,8 +180,10 @@ def test_a_deleted_session_leaves_nothing_and_a_retained_one_its_streams(
         talks.ask(name, "hello")
     talks.world.kubectl("-n", NAMESPACE, "delete", "posession", gone, kept)
     with talks.world.redis() as redis:
-        talks.world.until("its streams are gone", lambda: not redis.exists(*po_keys(f"e2e.{gone}")))
-        assert redis.xlen(po_output(f"e2e.{kept}")) == 1
+        talks.world.until(
+            "its streams are gone", lambda: not redis.exists(*BARE.po_keys(f"e2e.{gone}"))
+        )
+        assert redis.xlen(BARE.po_output(f"e2e.{kept}")) == 1
     assert talks.world.cluster.find("deployment", gone, NAMESPACE) is None
 
 

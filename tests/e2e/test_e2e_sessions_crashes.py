@@ -12,7 +12,7 @@ from redis.exceptions import RedisError, ResponseError
 from support.session_world import SessionWorld, clear_sessions, front_end, worker_id
 from support.world import NAMESPACE, SYSTEM, World
 
-from orbiter_contracts.queues import PO_GROUP, dead_letter, po_input
+from orbiter_contracts.queues import BARE, PO_GROUP, dead_letter
 
 RUN = uuid.uuid4().hex[:4]
 NOW = ("--force", "--grace-period=0", "--wait=false")
@@ -72,7 +72,7 @@ def test_a_message_whose_worker_dies_three_times_is_given_up(talks: SessionWorld
     talks.apply(name, idle=600)
     poison = talks.send(name, "[[hang: 100s]]")
     after = talks.send(name, "[[say: alive]]")
-    stream = po_input(worker_id(name))
+    stream = BARE.po_input(worker_id(name))
     with talks.world.redis() as redis:
 
         def deliveries() -> int:

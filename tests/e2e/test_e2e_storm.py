@@ -29,7 +29,7 @@ from support.storm import (
 from support.world import NAMESPACE, STRANGERS, SYSTEM, World, task
 
 from orbiter_contracts import DeveloperWorkerInput, encode
-from orbiter_contracts.queues import DEVELOPER_INPUT, LIFECYCLE, OPERATOR_GROUP, po_input, po_keys
+from orbiter_contracts.queues import BARE, OPERATOR_GROUP
 
 RUN = uuid.uuid4().hex[:4]
 TASKS = [f"storm-{n:02d}" for n in range(30)]
@@ -51,7 +51,7 @@ def storm(world: World) -> Iterator["Storm"]:
     streams = [stream for stream in STREAMS if stream != SESSION]
     with contextlib.ExitStack() as stack:
         raw = stack.enter_context(world.redis(text=False))
-        streams += [po_input(worker_id(name)) for name in SESSIONS]
+        streams += [BARE.po_input(worker_id(name)) for name in SESSIONS]
         letters = stack.enter_context(dead_letters(raw, streams))
         yield Storm(world, raw, letters, before)
     if restarts(world) != before:
@@ -83,13 +83,13 @@ class Storm:
         prompt = f'[[result: {{"summary": "{SECRET}"}}]]'
         message = encode(DeveloperWorkerInput(task_id=f"secret-{RUN}", prompt=prompt, timeout=60))
         fields: Any = message
-        entry: Any = self.redis.xadd(DEVELOPER_INPUT, fields)
+        entry: Any = self.redis.xadd(BARE.developer_input, fields)
         return str(entry.decode())
 
     def spoil_keys(self) -> None:
         """Make keys of sessions that are yet to come of a type that they must not have."""
         for name, key in zip(
-            ODD_SESSIONS, (key for key in po_keys(worker_id(ODD_SESSIONS[0]))), strict=False
+            ODD_SESSIONS, (key for key in BARE.po_keys(worker_id(ODD_SESSIONS[0]))), strict=False
         ):
             odd = key.replace(ODD_SESSIONS[0], name)
             if odd.endswith((":state", ":hold")):
@@ -139,7 +139,7 @@ class Storm:
         """The dead letters of a stream, or of all the sessions'."""
         if stream != SESSION:
             return self.letters.found(stream)
-        found = [self.letters.found(po_input(worker_id(name))) for name in SESSIONS]
+        found = [self.letters.found(BARE.po_input(worker_id(name))) for name in SESSIONS]
         return [letter for letters in found for letter in letters]
 
     def unread(self) -> list[str]:
@@ -164,7 +164,7 @@ def test_nobody_is_stopped_by_what_strangers_hand_in(storm: Storm, world: World)
 
     storm.until("all tasks are Completed", storm.tasks_completed)
     storm.until("all messages are answered", storm.all_answered)
-    for stream in (DEVELOPER_INPUT, LIFECYCLE, SESSION):
+    for stream in (BARE.developer_input, BARE.lifecycle, SESSION):
         unreadable = sum(e.unreadable for e in ENTRIES if e.stream == stream)
         storm.until(
             f"{unreadable} dead letters of {stream}",
@@ -176,7 +176,7 @@ def test_nobody_is_stopped_by_what_strangers_hand_in(storm: Storm, world: World)
     print(f"the storm took {time.monotonic() - began:.0f} s")
 
     since = counted(world) - storm.counted
-    for stream in (DEVELOPER_INPUT, LIFECYCLE):
+    for stream in (BARE.developer_input, BARE.lifecycle):
         assert since[stream] >= len(storm.dead(stream))
     for name in SESSIONS:
         good = [request for request in storm.answers(name) if request in storm.sent[name]]

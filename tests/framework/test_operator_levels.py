@@ -13,7 +13,7 @@ ROOM = "orbiter_operator"
 SOURCE = Path(__file__).resolve().parents[2] / "operator/src" / ROOM
 MOST_FILES = 65
 """55 when the rooms were made; tenancy added git_containers, allowlist, users twice, tenants,
-migration, two of namespaces, and make_secrets, a program of its own that the chart runs."""
+quota, migration, two of namespaces, and make_secrets, a program of its own that the chart runs."""
 MOST_LINES = 300
 MOST_LEVELS = 9
 

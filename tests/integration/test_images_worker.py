@@ -23,7 +23,7 @@ from support.eventually import eventually
 from support.queues import Queues
 from support.redis_server import RedisServer
 
-from orbiter_contracts.queues import po_output
+from orbiter_contracts.queues import BARE
 
 DOCKERFILE = (ROOT / "images/worker.Dockerfile").read_text()
 AGENT_UID = 1000
@@ -215,7 +215,7 @@ async def test_an_agent_that_plants_code_and_ends_the_worker_finds_the_same_work
             process.kill()
             process.wait()
         assert process.returncode == 0
-        assert await redis.xlen(po_output("po-1")) == number
+        assert await redis.xlen(BARE.po_output("po-1")) == number
     assert not container.marks.exists()
 
 

@@ -21,12 +21,13 @@ from orbiter_contracts.queues import BARE, PO_GROUP
 from orbiter_contracts.redis_url import with_login
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.connection import Credentials
-from orbiter_operator.namespaces.objects import NamespaceUsers
 from orbiter_operator.namespaces.reconcile import Namespaces
+from orbiter_operator.namespaces.users import NamespaceUsers
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.cache import session_key
 from orbiter_operator.sessions.users import SessionUsers
 from orbiter_operator.settings import Settings
+from orbiter_operator.streams.tenants import keys_of
 from orbiter_operator.streams.users import RedisUsers
 
 pytestmark = pytest.mark.integration
@@ -53,10 +54,10 @@ class Operators:
         return RedisUsers(self.redis, url=url, master_key="a key", generation=generation)
 
     @staticmethod
-    async def let_in(users: RedisUsers, *, before: bool = False) -> str:
+    async def let_in(users: RedisUsers, *, previous: bool = False) -> str:
         """Let the session's worker in; return its Secret's URL."""
         sessions = SessionUsers(users, shared_secret=("", ""))
-        await sessions.ensure(KEY, UID, WORKER, RECORD, before=before)
+        await sessions.ensure(KEY, UID, WORKER, RECORD, previous=previous)
         return str(sessions.secret(KEY, UID)["stringData"]["url"])
 
 
@@ -126,7 +127,7 @@ async def test_a_new_generation_of_passwords_loses_no_turn(
 
     users = operators.users(generation=2)
     async with looked_after(users):
-        url = await operators.let_in(users, before=True)
+        url = await operators.let_in(users, previous=True)
         fake_claude.release()
         assert len(await queues.answers(1)) == 1
         await queues.message("two")  # before its pod is replaced
@@ -205,7 +206,7 @@ async def test_a_job_made_before_an_upgrade_whose_pod_starts_after_it_does_its_w
             settings=settings,
             kube=kube,
             users=NamespaceUsers(
-                users, keys=settings.keys, records=lambda name, keys: keys.session_records(name)
+                users, keys=keys_of(settings), records=lambda name, keys: keys.session_records(name)
             ),
             workers=(),
             allowed=lambda: None,

@@ -10,7 +10,7 @@ from support.queues import RECORD, Queues
 from support.real_agents import HOLD, RealWorkers
 from support.wrapper import API_KEY
 
-from orbiter_contracts.queues import DEVELOPER_INPUT
+from orbiter_contracts.queues import BARE
 
 pytestmark = pytest.mark.integration
 
@@ -170,7 +170,7 @@ async def test_a_bound_worker_runs_its_entry_and_records_the_output(
     (output,) = await queues.outputs()
     assert (output.status, output.verdict and output.verdict.summary) == ("success", "bound")
     assert await queues.redis.hget(RECORD, "output")
-    entries = [entry for entry, _ in await queues.redis.xrange(DEVELOPER_INPUT)]
+    entries = [entry for entry, _ in await queues.redis.xrange(BARE.developer_input)]
     assert bound["TASK_ENTRY_ID"] not in entries
     assert len(entries) == 1
 
@@ -181,7 +181,7 @@ async def test_a_cancelled_attempts_agent_is_ended_with_its_tools(
     bound = await queues.bound_task(HOLD)
     wrapper = claude_workers.start(**bound)
     await claude_workers.held()
-    await queues.redis.xdel(DEVELOPER_INPUT, bound["TASK_ENTRY_ID"])
+    await queues.redis.xdel(BARE.developer_input, bound["TASK_ENTRY_ID"])
     wrapper.send(signal.SIGTERM)
     assert await wrapper.exit_code(seconds=20) == 0
     assert await queues.outputs() == []

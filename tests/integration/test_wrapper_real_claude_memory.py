@@ -8,11 +8,11 @@ from redis.asyncio import Redis
 from support.queues import Queues
 from support.real_agents import RealWorkers
 
-from orbiter_contracts.queues import po_snapshot
+from orbiter_contracts.queues import BARE
 
 pytestmark = pytest.mark.integration
 
-KEY = po_snapshot("po-1")
+KEY = BARE.po_snapshot("po-1")
 REMEMBER, RECALL = "[[remember: the word is blue]]", "[[recall]]"
 REMEMBERS = "I remember: the word is blue"
 

@@ -10,7 +10,7 @@ from support.queues import RECORD, Queues
 from support.real_agents import HOLD, RealWorkers
 from support.wrapper import API_KEY
 
-from orbiter_contracts.queues import po_snapshot
+from orbiter_contracts.queues import BARE
 
 pytestmark = pytest.mark.integration
 
@@ -158,12 +158,12 @@ async def test_a_conversation_goes_on_although_the_disk_was_lost(
     codex_workers: RealWorkers, queues: Queues
 ) -> None:
     for count, prompt in enumerate((REMEMBER, RECALL), 1):
-        wrapper = codex_workers.start_po(SNAPSHOT_KEY=po_snapshot("po-1"), STREAMING="Enabled")
+        wrapper = codex_workers.start_po(SNAPSHOT_KEY=BARE.po_snapshot("po-1"), STREAMING="Enabled")
         await queues.message(prompt)
         finals = await queues.finals(count)
         wrapper.send(signal.SIGTERM)
         await wrapper.exit_code()
-        kept = await queues.redis.strlen(po_snapshot("po-1"))
+        kept = await queues.redis.strlen(BARE.po_snapshot("po-1"))
         shutil.rmtree(codex_workers.home)
         codex_workers.home.mkdir()
     assert finals[1].text == REMEMBERS

@@ -25,11 +25,7 @@ from orbiter_contracts import (
     WorkerLifecycleEvent,
     decode,
 )
-from orbiter_contracts.queues import (
-    DEVELOPER_GROUP,
-    Keys,
-    attempt_record,
-)
+from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, Keys
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
 from orbiter_operator.runtime.supervisor import end
 
@@ -312,7 +308,7 @@ def _keys(env: dict[str, str]) -> Keys:
 
 
 def record_of(uid: str, attempt: int) -> str:
-    return attempt_record(uid, attempt)
+    return BARE.attempt_record(uid, attempt)
 
 
 def _outcome(words: list[str], attempt: int) -> Object:

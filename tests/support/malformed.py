@@ -9,20 +9,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from orbiter_contracts.bounds import FIELD_OVERHEAD_BYTES
-from orbiter_contracts.queues import DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE
+from orbiter_contracts.queues import BARE
 
 SESSION = "session"
 """Stands for the input stream of any session."""
-STREAMS = (DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE, SESSION)
+STREAMS = (BARE.developer_input, BARE.developer_output, BARE.lifecycle, SESSION)
 Fields = dict[bytes, bytes]
 Message = dict[str, object]
 MIB = 1024 * 1024
 _NOBODY = b"e2e/nobody"
 
 _READABLE: dict[str, Message] = {
-    DEVELOPER_INPUT: {"task_id": "storm", "prompt": "[[result]]"},
-    DEVELOPER_OUTPUT: {"request_id": "storm", "task_id": "storm"},
-    LIFECYCLE: {"worker_id": "nobody", "event": "busy"},
+    BARE.developer_input: {"task_id": "storm", "prompt": "[[result]]"},
+    BARE.developer_output: {"request_id": "storm", "task_id": "storm"},
+    BARE.lifecycle: {"worker_id": "nobody", "event": "busy"},
     SESSION: {"user_id": 1, "prompt": "hello", "request_id": "storm"},
 }
 
@@ -56,7 +56,7 @@ class Malformed:
     def fields(self) -> Fields:
         """What XADD is given."""
         routing: Fields = {}
-        if self.stream == DEVELOPER_OUTPUT:
+        if self.stream == BARE.developer_output:
             routing = {b"agenttask": _NOBODY, b"attempt": b"1"}
         return routing | self.kind.fields(dict(_READABLE[self.stream]))
 
@@ -99,7 +99,7 @@ def _attempt(name: str, attempt: bytes, task: bytes = _NOBODY) -> Kind:
     return Kind(name, fields, ())
 
 
-TIMED = (DEVELOPER_INPUT, SESSION)
+TIMED = (BARE.developer_input, SESSION)
 
 KINDS: tuple[Kind, ...] = (
     # What is no message at all.

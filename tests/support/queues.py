@@ -21,25 +21,17 @@ from orbiter_contracts import (
 from orbiter_contracts.queues import (
     BARE,
     DEVELOPER_GROUP,
-    DEVELOPER_INPUT,
-    DEVELOPER_OUTPUT,
-    LIFECYCLE,
     OPERATOR_GROUP,
     TASK_FIELD,
     Keys,
-    attempt_record,
     dead_letter,
-    po_input,
-    po_output,
-    po_state,
-    po_turns,
 )
 from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS
 from orbiter_operator.streams.tenants import create_groups
 
 TASK = "team/fix-login"
 UID = "9f1c"
-RECORD = attempt_record(UID, 1)
+RECORD = BARE.attempt_record(UID, 1)
 
 
 async def open_groups(redis: Redis, keys: Keys = BARE) -> None:
@@ -57,12 +49,12 @@ class Queues:
     async def task(self, prompt: str = "do it", **fields: Any) -> str:
         """Put a task on the shared queue, as any producer may; return its entry's id."""
         task = DeveloperWorkerInput(task_id="t-1", prompt=prompt, **fields)
-        entry: str = await self.redis.xadd(DEVELOPER_INPUT, encode(task))
+        entry: str = await self.redis.xadd(BARE.developer_input, encode(task))
         return entry
 
     async def bound_task(self, prompt: str = "do it", **fields: Any) -> dict[str, str]:
         """Admit attempt 1 of an AgentTask; return the environment of its Job's wrapper."""
-        await self.group(DEVELOPER_INPUT, DEVELOPER_GROUP)
+        await self.group(BARE.developer_input, DEVELOPER_GROUP)
         task = DeveloperWorkerInput(task_id="t-1", prompt=prompt, **fields)
         return await self.bound_entry(encode(task))
 
@@ -72,7 +64,7 @@ class Queues:
             text for pair in {**fields, TASK_FIELD: TASK, "attempt": "1"}.items() for text in pair
         ]
         entry = await self.redis.eval(
-            ADMIT_ATTEMPT, 2, RECORD, DEVELOPER_INPUT, ATTEMPT_TTL_SECONDS, *flat
+            ADMIT_ATTEMPT, 2, RECORD, BARE.developer_input, ATTEMPT_TTL_SECONDS, *flat
         )
         return {
             "TASK_ENTRY_ID": entry,
@@ -84,7 +76,7 @@ class Queues:
     async def message(self, prompt: str, *, worker: str = "po-1", **fields: Any) -> str:
         """Send a user's message to a PO worker; return its entry's id."""
         message = POWorkerInput(prompt=prompt, **{"user_id": 7, **fields})
-        entry: str = await self.redis.xadd(po_input(worker), encode(message))
+        entry: str = await self.redis.xadd(BARE.po_input(worker), encode(message))
         return entry
 
     async def group(self, stream: str, group: str) -> None:
@@ -94,25 +86,25 @@ class Queues:
 
     async def outputs(self) -> list[DeveloperWorkerOutput]:
         """All developer outputs so far."""
-        entries = await self.redis.xrange(DEVELOPER_OUTPUT)
+        entries = await self.redis.xrange(BARE.developer_output)
         return [decode(DeveloperWorkerOutput, fields) for _, fields in entries]
 
     async def output(self, count: int = 1) -> DeveloperWorkerOutput:
         """Wait for that many developer outputs; return the last."""
-        await eventually(lambda: self._has(DEVELOPER_OUTPUT, count))
+        await eventually(lambda: self._has(BARE.developer_output, count))
         return (await self.outputs())[count - 1]
 
     async def converse(self, *prompts: str) -> list[POWorkerOutput]:
         """Send a user's messages all at once; wait until all are answered; return all answers."""
-        before = await self.redis.xlen(po_output("po-1"))
+        before = await self.redis.xlen(BARE.po_output("po-1"))
         for prompt in prompts:
             await self.message(prompt)
         return await self.answers(before + len(prompts))
 
     async def answers(self, count: int, *, worker: str = "po-1") -> list[POWorkerOutput]:
         """Wait for that many answers of a PO worker; return them all."""
-        await eventually(lambda: self._has(po_output(worker), count))
-        entries = await self.redis.xrange(po_output(worker))
+        await eventually(lambda: self._has(BARE.po_output(worker), count))
+        entries = await self.redis.xrange(BARE.po_output(worker))
         return [decode(POWorkerOutput, fields) for _, fields in entries]
 
     async def finals(self, count: int, *, worker: str = "po-1") -> list[POWorkerOutput]:
@@ -127,16 +119,16 @@ class Queues:
 
     async def state(self, worker: str = "po-1") -> POState:
         """How a PO session stands."""
-        return POState.of(await self.redis.hgetall(po_state(worker))) or POState()
+        return POState.of(await self.redis.hgetall(BARE.po_state(worker))) or POState()
 
     async def turns(self, worker: str = "po-1") -> list[POTurn]:
         """The kept turns of a PO session."""
-        texts = await self.redis.lrange(po_turns(worker), 0, -1)
+        texts = await self.redis.lrange(BARE.po_turns(worker), 0, -1)
         return [POTurn.model_validate_json(text) for text in texts]
 
     async def lifecycle(self, worker: str | None = None) -> list[WorkerLifecycleEvent]:
         """All lifecycle events so far, of one worker or of all."""
-        entries = await self.redis.xrange(LIFECYCLE)
+        entries = await self.redis.xrange(BARE.lifecycle)
         events = [decode(WorkerLifecycleEvent, fields) for _, fields in entries]
         return [event for event in events if worker in (None, event.worker_id)]
 
@@ -148,11 +140,13 @@ class Queues:
         """Wait until that many lifecycle events of that name are there."""
         await eventually(lambda: self._told(event, count))
 
-    async def dead_letters(self, stream: str = DEVELOPER_INPUT) -> list[dict[str, str]]:
+    async def dead_letters(self, stream: str = BARE.developer_input) -> list[dict[str, str]]:
         """The fields of the stream's dead letters."""
         return [fields for _, fields in await self.redis.xrange(dead_letter(stream))]
 
-    async def is_settled(self, stream: str = DEVELOPER_INPUT, group: str = DEVELOPER_GROUP) -> bool:
+    async def is_settled(
+        self, stream: str = BARE.developer_input, group: str = DEVELOPER_GROUP
+    ) -> bool:
         """Whether nothing is left on a queue, read or unread."""
         pending = await self.redis.xpending(stream, group)
         return await self.redis.xlen(stream) == 0 and pending["pending"] == 0

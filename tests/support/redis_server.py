@@ -32,6 +32,8 @@ _KEY = re.compile(r"(worker:|session:user:|agenttask:)")
 PATIENT = {"socket_timeout": 60.0, "socket_connect_timeout": 60.0}
 """For the clients of tests: a shared machine is slow now and then, and the library's 5 s are
 not what is tested."""
+MASTER_KEY = "an installation's own"
+"""Of an operator that makes users; what their passwords follow from."""
 
 
 class NamespacedRedis(Redis):
@@ -181,6 +183,11 @@ async def redis(redis_server: RedisServer, namespace: str) -> AsyncIterator[Redi
     async with client_of(redis_server, namespace) as client:
         await client.flushall()
         yield client
+
+
+def login(url: str) -> Redis:
+    """A client in the name of the user whose URL it is; it reads replies as text."""
+    return Redis.from_url(url, protocol=2, decode_responses=True, **PATIENT)
 
 
 @contextlib.asynccontextmanager

@@ -29,7 +29,7 @@ from orbiter_operator.streams.client import blocking_client, redis_client
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
 from orbiter_operator.streams.quota import Quotas
-from orbiter_operator.streams.tenants import Tenants
+from orbiter_operator.streams.tenants import Tenants, keys_of
 from orbiter_operator.streams.users import RedisUsers
 
 DEFAULTS = WorkerDefaults(
@@ -65,7 +65,7 @@ async def running_sessions(
         **{"image_pull_timeout_seconds": 300, "redis_url": server.url} | settings,
     )
     metrics = OperatorMetrics()
-    tenants = Tenants(chosen.keys, chosen.watch_namespaces)
+    tenants = Tenants(keys_of(chosen), chosen.watch_namespaces)
     redis, reader = redis_client(chosen.redis_url), blocking_client(chosen.redis_url)
     users = RedisUsers(
         redis,

@@ -20,7 +20,7 @@ from support.redis_server import PATIENT
 from support.world import ECHO_IMAGE, NAMESPACE, World, worker_container
 
 from orbiter_contracts import POWorkerInput, POWorkerOutput, decode, encode
-from orbiter_contracts.queues import po_input, po_output
+from orbiter_contracts.queues import BARE
 
 _FIRST_USER = random.SystemRandom().randrange(10**6, 10**9)
 _users = itertools.count(_FIRST_USER)
@@ -85,17 +85,17 @@ class SessionWorld:
         """Send a message; returns its request id."""
         user = self.get(name)["spec"]["userId"]
         message = POWorkerInput(user_id=user, prompt=prompt, **fields)
-        self.redis.xadd(po_input(worker_id(name)), encode(message))  # type: ignore[arg-type]
+        self.redis.xadd(BARE.po_input(worker_id(name)), encode(message))  # type: ignore[arg-type]
         return message.request_id
 
     def outputs(self, name: str) -> list[POWorkerOutput]:
         """Everything on its output stream."""
-        entries: Any = self.redis.xrange(po_output(worker_id(name)))
+        entries: Any = self.redis.xrange(BARE.po_output(worker_id(name)))
         return [decode(POWorkerOutput, fields) for _, fields in entries]
 
     def answer(self, name: str, request: str, seconds: float = DEADLINE_SECONDS) -> POWorkerOutput:
         """Wait for the final answer to a message."""
-        stream, after = po_output(worker_id(name)), "0"
+        stream, after = BARE.po_output(worker_id(name)), "0"
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             found: Any = self.redis.xread({stream: after}, block=1000)

@@ -15,13 +15,7 @@ from support.hostile import REDIS, Hostile
 from support.malformed import SESSION, Malformed
 from support.world import ENDED, NAMESPACE, STRANGERS, SYSTEM, World
 
-from orbiter_contracts.queues import (
-    DEVELOPER_GROUP,
-    DEVELOPER_INPUT,
-    OPERATOR_GROUP,
-    dead_letter,
-    po_input,
-)
+from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, OPERATOR_GROUP, dead_letter
 
 OPERATOR = "app.kubernetes.io/component=operator"
 _WORKERS = "app.kubernetes.io/managed-by=orbiter"
@@ -107,7 +101,7 @@ class DeadLetters:
 
     def send(self, entry: Malformed, worker: str) -> None:
         """Hand a malformed entry in; one for a session goes to this worker's."""
-        stream = po_input(worker) if entry.stream == SESSION else entry.stream
+        stream = BARE.po_input(worker) if entry.stream == SESSION else entry.stream
         fields: Any = entry.fields
         self._sent.append((stream, self._redis.xadd(stream, fields)))
 
@@ -120,7 +114,7 @@ class DeadLetters:
         """Leave nothing of the storm behind, whether it was survived or not."""
         for stream, entry in self._sent:
             # What is held but gone would be read again, as an entry without fields.
-            group = DEVELOPER_GROUP if stream == DEVELOPER_INPUT else OPERATOR_GROUP
+            group = DEVELOPER_GROUP if stream == BARE.developer_input else OPERATOR_GROUP
             self._redis.xack(stream, group, entry)
             self._redis.xdel(stream, entry)
         for stream, since in self._since.items():

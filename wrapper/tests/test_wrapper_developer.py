@@ -9,7 +9,7 @@ from support.namespaced import NAMESPACES
 from support.queues import RECORD, TASK, Queues, routing
 from support.wrapper import API_KEY, FakeClaude, Wrappers
 
-from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT, DEVELOPER_OUTPUT, LIFECYCLE
+from orbiter_contracts.queues import BARE, DEVELOPER_GROUP
 
 pytestmark = [
     pytest.mark.integration,
@@ -44,7 +44,7 @@ async def test_a_standalone_worker_answers_one_task_and_leaves(
     assert output.finished_at >= output.started_at
     assert output.duration_ms is not None
     assert [turn.prompt for turn in fake_claude.turns] == ["fix the login"]
-    assert await queues.redis.xlen(DEVELOPER_INPUT) == 1
+    assert await queues.redis.xlen(BARE.developer_input) == 1
 
 
 async def test_the_lifecycle_tells_the_story_of_one_task(
@@ -118,7 +118,7 @@ async def test_a_task_that_takes_too_long_times_out(
 async def test_a_malformed_entry_is_dead_lettered_and_is_not_the_one_job(
     wrappers: Wrappers, queues: Queues, fields: dict[str, str], why: str
 ) -> None:
-    await queues.redis.xadd(DEVELOPER_INPUT, fields)
+    await queues.redis.xadd(BARE.developer_input, fields)
     await queues.task("the real one")
     assert await wrappers.start().exit_code() == 0
     assert (await queues.output()).status == "success"
@@ -148,7 +148,7 @@ async def test_a_worker_that_leaves_is_no_consumer_of_the_group_any_more(
 ) -> None:
     await queues.task()
     await wrappers.start().exit_code()
-    assert await queues.redis.xinfo_consumers(DEVELOPER_INPUT, DEVELOPER_GROUP) == []
+    assert await queues.redis.xinfo_consumers(BARE.developer_input, DEVELOPER_GROUP) == []
 
 
 async def test_a_bound_worker_runs_exactly_its_entry(
@@ -165,8 +165,8 @@ async def test_a_bound_workers_news_carries_its_task_and_attempt(
     wrappers: Wrappers, queues: Queues
 ) -> None:
     await wrappers.start(**await queues.bound_task()).exit_code()
-    (_, output), *_ = await queues.redis.xrange(DEVELOPER_OUTPUT)
-    events = [fields for _, fields in await queues.redis.xrange(LIFECYCLE)]
+    (_, output), *_ = await queues.redis.xrange(BARE.developer_output)
+    events = [fields for _, fields in await queues.redis.xrange(BARE.lifecycle)]
     assert len(events) == 5
     for fields in (output, *events):
         assert routing(fields) == {"agenttask": TASK, "attempt": "1"}
@@ -178,7 +178,7 @@ async def test_a_bound_workers_output_is_written_into_the_attempts_record(
 ) -> None:
     bound = await queues.bound_task()
     await wrappers.start(**bound).exit_code()
-    (output_id, _), *_ = await queues.redis.xrange(DEVELOPER_OUTPUT)
+    (output_id, _), *_ = await queues.redis.xrange(BARE.developer_output)
     assert await queues.redis.hgetall(RECORD) == {
         "entry": bound["TASK_ENTRY_ID"],
         "output": output_id,
@@ -190,7 +190,7 @@ async def test_a_bound_worker_takes_its_entry_from_whoever_was_handed_it(
     wrappers: Wrappers, queues: Queues
 ) -> None:
     bound = await queues.bound_task()
-    await queues.redis.xreadgroup(DEVELOPER_GROUP, "somebody", {DEVELOPER_INPUT: ">"})
+    await queues.redis.xreadgroup(DEVELOPER_GROUP, "somebody", {BARE.developer_input: ">"})
     assert await wrappers.start(**bound).exit_code() == 0
     assert (await queues.output()).status == "success"
     assert await queues.is_settled()
@@ -200,7 +200,7 @@ async def test_a_bound_worker_whose_entry_is_gone_has_nothing_to_do(
     wrappers: Wrappers, queues: Queues, fake_claude: FakeClaude
 ) -> None:
     bound = await queues.bound_task()
-    await queues.redis.xdel(DEVELOPER_INPUT, bound["TASK_ENTRY_ID"])
+    await queues.redis.xdel(BARE.developer_input, bound["TASK_ENTRY_ID"])
     wrapper = wrappers.start(**bound)
     assert await wrapper.exit_code() == 0
     assert await queues.outputs() == []
@@ -223,7 +223,7 @@ async def test_a_standalone_worker_leaves_bound_entries_alone(
 async def test_a_malformed_bound_entry_is_answered_and_dead_lettered(
     wrappers: Wrappers, queues: Queues
 ) -> None:
-    await queues.group(DEVELOPER_INPUT, DEVELOPER_GROUP)
+    await queues.group(BARE.developer_input, DEVELOPER_GROUP)
     bound = await queues.bound_entry({"data": '{"task_id": "t-9", "request_id": "r-9"}'})
     assert await wrappers.start(**bound).exit_code() == 0
     output = await queues.output()
@@ -241,7 +241,7 @@ async def test_a_bound_worker_without_a_record_settles_its_entry_all_the_same(
     entry = await queues.task("mine")
     assert await wrappers.start(TASK_ENTRY_ID=entry).exit_code() == 0
     await queues.output()
-    assert await queues.redis.xrange(DEVELOPER_INPUT, entry, entry) == []
+    assert await queues.redis.xrange(BARE.developer_input, entry, entry) == []
 
 
 async def test_no_secret_reaches_output_log_argv_or_agent(
@@ -252,7 +252,7 @@ async def test_no_secret_reaches_output_log_argv_or_agent(
     await queues.task()
     wrapper = wrappers.start(LOG_LEVEL="debug")
     await wrapper.exit_code()
-    (_, fields), *_ = await queues.redis.xrange(DEVELOPER_OUTPUT)
+    (_, fields), *_ = await queues.redis.xrange(BARE.developer_output)
     (turn,) = fake_claude.turns
     assert API_KEY not in fields["data"] + wrapper.output + " ".join(turn.argv)
     assert "my key is [redacted]" in fields["data"]

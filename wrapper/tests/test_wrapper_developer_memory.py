@@ -8,14 +8,14 @@ from support.namespaced import NAMESPACES
 from support.queues import RECORD, UID, Queues
 from support.wrapper import FakeClaude, WrapperProcess, Wrappers
 
-from orbiter_contracts.queues import task_snapshot
+from orbiter_contracts.queues import BARE
 
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.parametrize("namespace", NAMESPACES, indirect=True),
 ]
 
-KEY = task_snapshot(UID)
+KEY = BARE.task_snapshot(UID)
 SESSION = "5e55104e-0000-4000-8000-000000000000"
 ASKS = r"<result>{\"status\": \"input_required\", \"question\": \"which?\"}</result>"
 

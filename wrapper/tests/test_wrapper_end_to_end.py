@@ -17,7 +17,7 @@ from support.redis_proxy import Fault, RedisProxy, When, redis_proxy
 from support.redis_server import RedisServer, client_of
 from support.wrapper import FakeClaude, WrapperProcess, Wrappers
 
-from orbiter_contracts.queues import DEVELOPER_INPUT, PO_GROUP, po_input
+from orbiter_contracts.queues import BARE, PO_GROUP
 
 pytestmark = pytest.mark.integration
 
@@ -59,7 +59,7 @@ async def test_the_moments_cover_a_developers_whole_life(
 async def test_a_developer_killed_at_any_step_and_started_again_leaves_one_outcome(
     wrappers: Wrappers, queues: Queues, proxy: RedisProxy, kind: str, number: int
 ) -> None:
-    await queues.group(DEVELOPER_INPUT, "developer-workers")
+    await queues.group(BARE.developer_input, "developer-workers")
     environ = await queues.bound_task() if kind == "bound" else {}
     if kind == "standalone":
         await queues.task()
@@ -111,7 +111,7 @@ async def test_a_po_killed_at_any_step_answers_every_message_once_in_order(
     assert await second.exit_code() == 0
     assert [answer.request_id for answer in answers] == ["r-1", "r-2"]
     assert {answer.session_id for answer in answers} == {answers[0].session_id}
-    assert await queues.is_settled(po_input("po-1"), PO_GROUP)
+    assert await queues.is_settled(BARE.po_input("po-1"), PO_GROUP)
 
 
 async def test_a_task_of_a_dead_worker_is_taken_over_after_a_minute(
@@ -261,12 +261,12 @@ async def test_a_redis_that_lost_its_data_and_has_new_work_gets_the_outcome_too(
     wrapper = wrappers.start()
     await eventually(lambda: fake_claude.turns)
     await queues.redis.flushall()
-    await queues.group(DEVELOPER_INPUT, "developer-workers")
+    await queues.group(BARE.developer_input, "developer-workers")
     await queues.task(request_id="r-2")
     fake_claude.release()
     assert await wrapper.exit_code() == 0
     assert [output.request_id for output in await queues.outputs()] == ["r-1"]
-    assert await queues.redis.xlen(DEVELOPER_INPUT) == 1
+    assert await queues.redis.xlen(BARE.developer_input) == 1
 
 
 async def test_a_waiting_worker_survives_the_loss_of_its_stream(
@@ -288,7 +288,7 @@ async def test_an_attempt_that_was_published_by_the_operator_meanwhile_is_supers
     wrapper = wrappers.start(**bound)
     await eventually(lambda: fake_claude.turns)
     await queues.redis.hset(RECORD, "output", "1-1")
-    await queues.redis.xdel(DEVELOPER_INPUT, bound["TASK_ENTRY_ID"])
+    await queues.redis.xdel(BARE.developer_input, bound["TASK_ENTRY_ID"])
     fake_claude.release()
     assert await wrapper.exit_code() == 0
     assert await queues.outputs() == []
@@ -302,7 +302,7 @@ async def test_a_cancelled_attempts_agent_is_stopped_within_seconds(
     bound = await queues.bound_task()
     wrapper = wrappers.start(**bound)
     (turn,) = await eventually(lambda: fake_claude.turns)
-    await queues.redis.xdel(DEVELOPER_INPUT, bound["TASK_ENTRY_ID"])
+    await queues.redis.xdel(BARE.developer_input, bound["TASK_ENTRY_ID"])
     assert await wrapper.exit_code(seconds=15) == 0
     assert await queues.outputs() == []
     assert not Path(f"/proc/{turn.pid}").exists()
@@ -329,6 +329,6 @@ async def test_a_redis_that_stays_away_ends_the_worker_with_3_and_the_outcome_in
 async def leave_idle(queues: Queues, consumer: str, entry: str) -> None:
     """Make a claim look as if it had not been renewed for a minute."""
     await queues.redis.execute_command(
-        *("XCLAIM", DEVELOPER_INPUT, "developer-workers", consumer, 0, entry),
+        *("XCLAIM", BARE.developer_input, "developer-workers", consumer, 0, entry),
         *("IDLE", 61_000, "JUSTID"),
     )

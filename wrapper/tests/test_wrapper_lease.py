@@ -15,7 +15,7 @@ from support.redis_server import RedisServer, client_of
 from support.wrapper import FakeClaude, Wrappers, connected
 
 from orbiter_contracts.exit_codes import NAME_LOST, says_name_in_use
-from orbiter_contracts.queues import DEVELOPER_INPUT, developer_lease, po_lease
+from orbiter_contracts.queues import BARE
 from worker_wrapper.logging import Log
 from worker_wrapper.queue.connection import RedisConnection
 from worker_wrapper.queue.lease import LEASE_SECONDS, WAIT_SECONDS, Lease, NameInUseError
@@ -24,7 +24,7 @@ from worker_wrapper.shutdown import Shutdown
 
 pytestmark = pytest.mark.integration
 
-KEY = po_lease("po-1")
+KEY = BARE.po_lease("po-1")
 LOG = structlog.get_logger()
 Step = Callable[[], Awaitable[object]]
 
@@ -324,10 +324,12 @@ async def test_an_attempt_is_run_while_the_last_worker_of_that_name_is_still_lea
     wrappers: Wrappers, redis: Redis, fake_claude: FakeClaude
 ) -> None:
     queues = Queues(redis)
-    await redis.hset(developer_lease("w-1", "1-1"), mapping={"token": "x", "place": "elsewhere"})
+    await redis.hset(
+        BARE.developer_lease("w-1", "1-1"), mapping={"token": "x", "place": "elsewhere"}
+    )
     assert await wrappers.start("w-1", **await queues.bound_task()).exit_code() == 0
     assert (await queues.output()).status == "success"
-    assert await queues.is_settled(DEVELOPER_INPUT)
+    assert await queues.is_settled(BARE.developer_input)
 
 
 async def _story(queues: Queues, expected: str) -> bool:

@@ -13,7 +13,7 @@ from support.queues import Queues
 from support.wrapper import FakeClaude, FakeTurn, WrapperProcess, Wrappers
 
 from orbiter_contracts import SessionRecord
-from orbiter_contracts.queues import PO_GROUP, po_hold, po_input, po_output, po_state
+from orbiter_contracts.queues import BARE, PO_GROUP
 
 pytestmark = [
     pytest.mark.integration,
@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 SESSION = "5e55104e-0000-4000-8000-000000000000"
-STREAM = po_input("po-1")
+STREAM = BARE.po_input("po-1")
 RECORD = "session:user:7"
 
 
@@ -98,15 +98,15 @@ async def test_a_held_worker_ends_its_turn_and_takes_no_other_message(
     talkative.does(f"until [ -e {gate} ]; do sleep 0.02; done; echo '{{}}'")
     start(wrappers, SESSION_ID=SESSION)
     await queues.message("one")
-    await eventually(lambda: queues.redis.hget(po_state("po-1"), "request_id"))
-    await queues.redis.hset(po_hold("po-1"), "reason", "Suspended")
+    await eventually(lambda: queues.redis.hget(BARE.po_state("po-1"), "request_id"))
+    await queues.redis.hset(BARE.po_hold("po-1"), "reason", "Suspended")
     await queues.message("two")
     gate.touch()
     await queues.answers(1)
     before = await times_asked(queues.redis)
     await eventually(lambda: times_asked_is(queues.redis, before + 2))
-    assert await queues.redis.xlen(po_output("po-1")) == 1
-    await queues.redis.delete(po_hold("po-1"))
+    assert await queues.redis.xlen(BARE.po_output("po-1")) == 1
+    await queues.redis.delete(BARE.po_hold("po-1"))
     await queues.answers(2)
 
 
@@ -298,7 +298,7 @@ async def test_a_malformed_message_is_put_aside_and_blocks_nobody(
     await queues.answers(1)
     (letter,) = await queues.dead_letters(STREAM)
     assert "user_id" in letter["reason"]
-    assert await queues.redis.xlen(po_output("po-1")) == 1
+    assert await queues.redis.xlen(BARE.po_output("po-1")) == 1
 
 
 async def test_a_message_without_a_user_belongs_to_the_workers_own(

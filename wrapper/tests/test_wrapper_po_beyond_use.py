@@ -10,7 +10,7 @@ from support.eventually import eventually
 from support.queues import Queues
 from support.wrapper import FakeClaude, WrapperProcess, Wrappers
 
-from orbiter_contracts.queues import PO_GROUP, po_input, po_snapshot
+from orbiter_contracts.queues import BARE, PO_GROUP
 
 pytestmark = pytest.mark.integration
 
@@ -21,7 +21,7 @@ def queues(redis: Redis) -> Queues:
 
 
 def start(wrappers: Wrappers, **env: str) -> WrapperProcess:
-    return wrappers.start("po-1", WORKER_TYPE="po", SNAPSHOT_KEY=po_snapshot("po-1"), **env)
+    return wrappers.start("po-1", WORKER_TYPE="po", SNAPSHOT_KEY=BARE.po_snapshot("po-1"), **env)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ async def test_a_worker_whose_limits_its_agent_lowers_ends_before_the_next_messa
     answers = await queues.answers(3)
     assert [answer.request_id for answer in answers] == ["r-0", "r-1", "r-2"]
     assert answers[-1].status == answers[-2].status == "success"
-    await eventually(lambda: queues.is_settled(po_input("po-1"), PO_GROUP))
+    await eventually(lambda: queues.is_settled(BARE.po_input("po-1"), PO_GROUP))
     assert second.process.poll() is None
 
 
@@ -82,7 +82,7 @@ async def test_a_worker_that_would_fail_at_every_message_ends_and_the_next_answe
     assert [answer.request_id for answer in answers] == ["r-0", "r-1", "r-2"]
     reasons = [answer.reason for answer in answers]
     assert reasons == ["WorkerFailed"] * failures + [None] * (3 - failures)
-    await eventually(lambda: queues.is_settled(po_input("po-1"), PO_GROUP))
+    await eventually(lambda: queues.is_settled(BARE.po_input("po-1"), PO_GROUP))
 
 
 def test_a_program_that_cannot_be_started_for_want_of_room_is_no_mistake_of_the_agents(

@@ -16,7 +16,7 @@ from support.queues import Queues
 from support.redis_server import RedisServer, client_of
 from support.wrapper import FakeClaude, WrapperProcess, Wrappers
 
-from orbiter_contracts.queues import PO_GROUP, po_input, po_snapshot
+from orbiter_contracts.queues import BARE, PO_GROUP
 
 pytestmark = pytest.mark.integration
 
@@ -42,7 +42,7 @@ class Talk:
     def env(self) -> dict[str, str]:
         return {
             "WORKER_TYPE": "po",
-            "SNAPSHOT_KEY": po_snapshot(self.worker),
+            "SNAPSHOT_KEY": BARE.po_snapshot(self.worker),
             "HOME": str(self.home),
         }
 
@@ -57,7 +57,7 @@ class Talk:
         answers = await queues.answers(count, worker=worker)
         assert [answer.text for answer in answers] == list(self.texts)
         assert [answer.request_id for answer in answers] == [f"{worker}-{n}" for n in range(count)]
-        assert await queues.is_settled(po_input(worker), PO_GROUP)
+        assert await queues.is_settled(BARE.po_input(worker), PO_GROUP)
         state = await queues.state(worker)
         assert (state.turns, state.input_tokens, state.rotations) == (count, 10 * count, 1)
         assert state.rotation is not None
@@ -73,7 +73,7 @@ def queues(redis: Redis) -> Queues:
 
 
 def start(wrappers: Wrappers, worker: str = "po-1", **env: str) -> WrapperProcess:
-    return wrappers.start(worker, WORKER_TYPE="po", SNAPSHOT_KEY=po_snapshot(worker), **env)
+    return wrappers.start(worker, WORKER_TYPE="po", SNAPSHOT_KEY=BARE.po_snapshot(worker), **env)
 
 
 @pytest.mark.timeout(900)
@@ -195,7 +195,7 @@ async def test_a_poisoned_message_is_answered_at_its_third_time_and_the_state_sa
     good, bad, better = await queues.answers(3)
     assert (bad.request_id, bad.status, bad.reason) == ("r-1", "error", "WorkerCrashed")
     assert [good.text, better.text] == ["good|", "good|better|"]
-    (letter,) = await queues.dead_letters(po_input("po-1"))
+    (letter,) = await queues.dead_letters(BARE.po_input("po-1"))
     assert "delivered 3 times" in letter["reason"]
     await queues.told("ready", 5)
     state = await queues.state()

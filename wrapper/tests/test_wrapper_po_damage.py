@@ -6,15 +6,7 @@ from support.eventually import eventually
 from support.queues import Queues
 from support.wrapper import FakeClaude, Wrappers
 
-from orbiter_contracts.queues import (
-    DEVELOPER_OUTPUT,
-    LIFECYCLE,
-    PO_GROUP,
-    po_input,
-    po_snapshot,
-    po_state,
-    po_turns,
-)
+from orbiter_contracts.queues import BARE, PO_GROUP
 
 pytestmark = pytest.mark.integration
 
@@ -22,10 +14,10 @@ pytestmark = pytest.mark.integration
 async def answered_once(wrappers: Wrappers, redis: Redis, fake_claude: FakeClaude) -> None:
     """Two messages, each answered by one turn."""
     queues = Queues(redis)
-    wrappers.start("po-1", WORKER_TYPE="po", SNAPSHOT_KEY=po_snapshot("po-1"))
+    wrappers.start("po-1", WORKER_TYPE="po", SNAPSHOT_KEY=BARE.po_snapshot("po-1"))
     answers = await queues.converse("one", "two")
     assert [answer.status for answer in answers] == ["success", "success"]
-    await eventually(lambda: queues.is_settled(po_input("po-1"), PO_GROUP))
+    await eventually(lambda: queues.is_settled(BARE.po_input("po-1"), PO_GROUP))
     assert len(fake_claude.turns) == 2
 
 
@@ -33,13 +25,13 @@ async def answered_once(wrappers: Wrappers, redis: Redis, fake_claude: FakeClaud
 async def test_a_sum_that_is_no_number_begins_anew(
     wrappers: Wrappers, redis: Redis, fake_claude: FakeClaude, figure: str
 ) -> None:
-    await redis.hset(po_state("po-1"), mapping={"turns": figure, "input_tokens": figure})
+    await redis.hset(BARE.po_state("po-1"), mapping={"turns": figure, "input_tokens": figure})
     await answered_once(wrappers, redis, fake_claude)
     state = await Queues(redis).state()
     assert (state.turns, state.input_tokens) == (2, 20)
 
 
-@pytest.mark.parametrize("key", [po_turns("po-1"), LIFECYCLE])
+@pytest.mark.parametrize("key", [BARE.po_turns("po-1"), BARE.lifecycle])
 async def test_a_key_of_the_wrong_kind_costs_only_itself(
     wrappers: Wrappers, redis: Redis, fake_claude: FakeClaude, key: str
 ) -> None:
@@ -53,7 +45,7 @@ async def test_a_key_of_the_wrong_kind_costs_only_itself(
     await redis.hset(key, "not", "ours")
     fake_claude.release()
     assert [answer.status for answer in await queues.answers(1)] == ["success"]
-    await eventually(lambda: queues.is_settled(po_input("po-1"), PO_GROUP))
+    await eventually(lambda: queues.is_settled(BARE.po_input("po-1"), PO_GROUP))
     assert len(fake_claude.turns) == 1
     await wrapper.logged("answered")
 
@@ -65,9 +57,9 @@ async def test_an_attempt_is_published_although_the_lifecycle_is_damaged(
     fake_claude.hold()
     wrapper = wrappers.start("w-1", **await queues.bound_task())
     await eventually(lambda: fake_claude.turns)
-    await redis.delete(LIFECYCLE)
-    await redis.set(LIFECYCLE, "not a stream")
+    await redis.delete(BARE.lifecycle)
+    await redis.set(BARE.lifecycle, "not a stream")
     fake_claude.release()
     await wrapper.exit_code()
-    assert await redis.xlen(DEVELOPER_OUTPUT) == 1
+    assert await redis.xlen(BARE.developer_output) == 1
     assert await queues.is_settled()

@@ -18,12 +18,12 @@ from support.wrapper import FakeClaude, WrapperProcess, Wrappers
 
 from orbiter_contracts import POWorkerOutput
 from orbiter_contracts.bounds import DEAD_LETTER_BYTES, MAX_MESSAGE_BYTES
-from orbiter_contracts.queues import PO_GROUP, po_input
+from orbiter_contracts.queues import BARE, PO_GROUP
 from worker_wrapper.handlers.po_turn import NEW_SESSION_TEXT
 
 pytestmark = pytest.mark.integration
 
-STREAM = po_input("po-1")
+STREAM = BARE.po_input("po-1")
 DEEP = '{"a":' * 2000 + "1" + "}" * 2000
 Fields = dict[bytes | str, bytes | str]
 

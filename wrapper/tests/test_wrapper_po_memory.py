@@ -12,7 +12,7 @@ from support.queues import Queues
 from support.redis_server import RedisServer, client_of
 from support.wrapper import API_KEY, FakeClaude, WrapperProcess, Wrappers
 
-from orbiter_contracts.queues import po_snapshot
+from orbiter_contracts.queues import BARE
 from worker_wrapper.session.archive import MAGIC
 
 pytestmark = [
@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.parametrize("namespace", NAMESPACES, indirect=True),
 ]
 
-KEY = po_snapshot("po-1")
+KEY = BARE.po_snapshot("po-1")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from support.queues import Queues
 from support.wrapper import FakeClaude, WrapperProcess, Wrappers
 
 from orbiter_contracts import SessionRecord
-from orbiter_contracts.queues import po_input
+from orbiter_contracts.queues import BARE
 
 pytestmark = pytest.mark.integration
 
@@ -73,6 +73,6 @@ async def test_a_session_that_has_one_user_answers_nobody_else(
     assert (refused.request_id, refused.user_id, refused.reason) == ("r-1", 9, "InvalidMessage")
     assert "this session is that of user 7" in (refused.error or "")
     assert (answer.request_id, answer.status) == ("r-2", "success")
-    (letter,) = await queues.dead_letters(po_input("po-1"))
+    (letter,) = await queues.dead_letters(BARE.po_input("po-1"))
     assert "user_id: 9" in letter["reason"]
     assert [turn.prompt for turn in talkative.turns] == ["hi"]

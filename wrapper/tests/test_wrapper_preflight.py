@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.wrapper import FakeClaude, Wrappers
 
-from orbiter_contracts.queues import DEVELOPER_INPUT, po_input
+from orbiter_contracts.queues import BARE
 from worker_wrapper import preflight
 
 BASE = {
@@ -125,5 +125,5 @@ async def test_a_worker_says_at_its_start_which_stream_it_waits_for(
     developer = wrappers.start("w-1")
     po = wrappers.start("po-1", WORKER_TYPE="po")
 
-    assert (await developer.logged("listening"))["stream"] == DEVELOPER_INPUT
-    assert (await po.logged("listening"))["stream"] == po_input("po-1")
+    assert (await developer.logged("listening"))["stream"] == BARE.developer_input
+    assert (await po.logged("listening"))["stream"] == BARE.po_input("po-1")

@@ -6,14 +6,7 @@ from support.namespaced import NAMESPACES
 from support.queues import TASK, UID, Queues, routing
 
 from orbiter_contracts.bounds import DEAD_LETTER_BYTES, DEAD_LETTERS_KEPT
-from orbiter_contracts.queues import (
-    DEVELOPER_GROUP,
-    DEVELOPER_INPUT,
-    DEVELOPER_OUTPUT,
-    LIFECYCLE,
-    Keys,
-    dead_letter,
-)
+from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, Keys, dead_letter
 from orbiter_contracts.stream_names import read_stream_name
 from worker_wrapper.queue.claims import AttemptClaim, QueueClaim
 from worker_wrapper.queue.connection import RedisConnection
@@ -32,7 +25,7 @@ def queues(redis: Redis) -> Queues:
 
 @pytest.fixture
 async def stream(redis: Redis, connection: RedisConnection) -> InputStream:
-    stream = InputStream(connection, f"{redis.prefix}{DEVELOPER_INPUT}", DEVELOPER_GROUP, "me")
+    stream = InputStream(connection, f"{redis.prefix}{BARE.developer_input}", DEVELOPER_GROUP, "me")
     await stream.join()
     return stream
 
@@ -76,24 +69,26 @@ async def attempt(queues: Queues, stream: InputStream) -> AttemptClaim:
 
 
 async def give_to(queues: Queues, consumer: str, entry: str) -> None:
-    await queues.redis.xclaim(DEVELOPER_INPUT, DEVELOPER_GROUP, consumer, 0, [entry])
+    await queues.redis.xclaim(BARE.developer_input, DEVELOPER_GROUP, consumer, 0, [entry])
 
 
 async def holder(queues: Queues) -> tuple[str, int, int]:
     """Who holds the one pending entry, idle for how many ms, delivered how often."""
-    (pending,) = await queues.redis.xpending_range(DEVELOPER_INPUT, DEVELOPER_GROUP, "-", "+", 9)
+    (pending,) = await queues.redis.xpending_range(
+        BARE.developer_input, DEVELOPER_GROUP, "-", "+", 9
+    )
     return pending["consumer"], pending["time_since_delivered"], pending["times_delivered"]
 
 
 async def published(queues: Queues) -> tuple[int, int]:
-    return await queues.redis.xlen(DEVELOPER_OUTPUT), await queues.redis.xlen(LIFECYCLE)
+    return await queues.redis.xlen(BARE.developer_output), await queues.redis.xlen(BARE.lifecycle)
 
 
 async def test_renewing_resets_the_idle_time_and_not_the_count(
     queues: Queues, claim: QueueClaim
 ) -> None:
     await queues.redis.execute_command(
-        *("XCLAIM", DEVELOPER_INPUT, DEVELOPER_GROUP, "me", 0, claim.entry.id),
+        *("XCLAIM", BARE.developer_input, DEVELOPER_GROUP, "me", 0, claim.entry.id),
         *("IDLE", 50_000, "JUSTID"),
     )
     assert await claim.renew() == "held"
@@ -123,14 +118,14 @@ async def test_a_firm_claim_is_taken_back(queues: Queues, stream: InputStream) -
 
 
 async def test_an_entry_that_was_withdrawn_is_gone(queues: Queues, claim: QueueClaim) -> None:
-    await queues.redis.xdel(DEVELOPER_INPUT, claim.entry.id)
+    await queues.redis.xdel(BARE.developer_input, claim.entry.id)
     assert await claim.renew() == "gone"
     assert not await claim.settle("{}", "{}")
     assert await published(queues) == (0, 0)
 
 
 async def test_a_claim_redis_forgot_is_made_again(queues: Queues, claim: QueueClaim) -> None:
-    await queues.redis.xack(DEVELOPER_INPUT, DEVELOPER_GROUP, claim.entry.id)
+    await queues.redis.xack(BARE.developer_input, DEVELOPER_GROUP, claim.entry.id)
     assert await claim.renew() == "held"
     assert (await holder(queues))[0] == "me"
 
@@ -141,7 +136,7 @@ async def test_an_entry_lost_with_all_of_redis_is_still_answered(
 ) -> None:
     await queues.redis.flushall()
     if recreated:
-        await queues.group(DEVELOPER_INPUT, DEVELOPER_GROUP)
+        await queues.group(BARE.developer_input, DEVELOPER_GROUP)
     assert await claim.renew() == "lost"
     assert await claim.settle("{}", "{}")
     assert await published(queues) == (1, 1)
@@ -151,8 +146,8 @@ async def test_settling_publishes_both_messages_and_empties_the_queue(
     queues: Queues, claim: QueueClaim
 ) -> None:
     assert await claim.settle('{"out": 1}', '{"event": 1}', dead_reason="")
-    ((_, output),) = await queues.redis.xrange(DEVELOPER_OUTPUT)
-    ((_, event),) = await queues.redis.xrange(LIFECYCLE)
+    ((_, output),) = await queues.redis.xrange(BARE.developer_output)
+    ((_, event),) = await queues.redis.xrange(BARE.lifecycle)
     assert (output, event) == ({"data": '{"out": 1}'}, {"data": '{"event": 1}'})
     assert await queues.is_settled()
     assert await queues.dead_letters() == []
@@ -179,7 +174,7 @@ async def test_the_routing_fields_of_an_entry_go_with_its_outcome(
     await queues.bound_task()
     claim = queue_claim(stream, await read(stream), firm=True)
     await claim.settle("{}", "{}")
-    for key in (DEVELOPER_OUTPUT, LIFECYCLE):
+    for key in (BARE.developer_output, BARE.lifecycle):
         ((_, fields),) = await queues.redis.xrange(key)
         assert routing(fields) == {"agenttask": TASK, "attempt": "1"}
 
@@ -193,7 +188,7 @@ async def test_an_attempts_claim_is_taken_back_from_anybody(
 
 
 async def test_an_attempt_that_was_withdrawn_is_gone(queues: Queues, attempt: AttemptClaim) -> None:
-    await queues.redis.xdel(DEVELOPER_INPUT, attempt.entry.id)
+    await queues.redis.xdel(BARE.developer_input, attempt.entry.id)
     assert await attempt.renew() == "gone"
     assert not await attempt.settle("{}", "{}")
     assert await published(queues) == (0, 0)
@@ -205,7 +200,7 @@ async def test_an_attempt_lost_with_all_of_redis_is_still_answered(
 ) -> None:
     await queues.redis.flushall()
     if recreated:
-        await queues.group(DEVELOPER_INPUT, DEVELOPER_GROUP)
+        await queues.group(BARE.developer_input, DEVELOPER_GROUP)
     assert await attempt.renew() == "lost"
     assert await attempt.settle("{}", "{}")
     assert await published(queues) == (1, 1)
@@ -243,12 +238,12 @@ async def test_both_kinds_of_claim_keep_the_same_of_an_entry_in_its_dead_letter(
 ) -> None:
     letters = []
     for bound in (False, True):
-        added = await queues.redis.xadd(DEVELOPER_INPUT, ODD_ENTRIES[kind])
+        added = await queues.redis.xadd(BARE.developer_input, ODD_ENTRIES[kind])
         entry = await stream.claim(added)
         assert entry is not None
         claim = attempt_claim(stream, entry) if bound else queue_claim(stream, entry)
         assert await claim.settle("", "{}", dead_reason="because")
-        dead = dead_letter(DEVELOPER_INPUT)
+        dead = dead_letter(BARE.developer_input)
         command = ("XREVRANGE", dead, "+", "-", "COUNT", 1)
         ((_, found),) = await queues.redis.execute_command(*command, NEVER_DECODE=True)
         assert found.pop(b"reason").startswith(b"because")
@@ -261,7 +256,7 @@ async def test_both_kinds_of_claim_keep_the_same_of_an_entry_in_its_dead_letter(
 async def test_a_stream_of_dead_letters_has_no_more_than_the_newest(
     queues: Queues, stream: InputStream, kind: str
 ) -> None:
-    dead = dead_letter(DEVELOPER_INPUT)
+    dead = dead_letter(BARE.developer_input)
     fill = "for i = 1, ARGV[1] do redis.call('XADD', KEYS[1], i, 'reason', 'old') end"
     await queues.redis.eval(fill, 1, dead, DEAD_LETTERS_KEPT)
     await queues.task() if kind == "claim" else await queues.bound_task()

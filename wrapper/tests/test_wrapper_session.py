@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 
 from orbiter_contracts import POState, SessionRecord
-from orbiter_contracts.queues import SESSION_RECORDS
+from orbiter_contracts.queues import BARE
 from orbiter_contracts.worker_scripts import WRITE_RECORD
 from worker_wrapper.queue.connection import RedisConnection
 from worker_wrapper.session.record import RECORD_BYTES, Found, SessionTable
@@ -171,7 +171,7 @@ class Clock:
 
 
 def table(connection: RedisConnection, clock: Clock | None = None) -> SessionTable:
-    return SessionTable(connection, clock=clock or Clock(), records=SESSION_RECORDS)
+    return SessionTable(connection, clock=clock or Clock(), records=BARE.session_records())
 
 
 @pytest.mark.integration

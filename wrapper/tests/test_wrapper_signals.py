@@ -12,7 +12,7 @@ from support.ports import free_port
 from support.queues import Queues
 from support.wrapper import FakeClaude, Wrappers
 
-from orbiter_contracts.queues import DEVELOPER_GROUP, DEVELOPER_INPUT, PO_GROUP, po_input
+from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, PO_GROUP
 from worker_wrapper.queue.heartbeat import obey_shutdown
 from worker_wrapper.shutdown import Shutdown, StopTurn
 
@@ -115,8 +115,8 @@ async def test_a_working_po_finishes_its_message_and_leaves_the_next(
     fake_claude.release()
     assert await wrapper.exit_code() == 0
     assert [answer.request_id for answer in await queues.answers(1)] == ["r-1"]
-    assert await queues.redis.xlen(po_input("po-1")) == 1
-    assert (await queues.redis.xpending(po_input("po-1"), PO_GROUP))["pending"] == 0
+    assert await queues.redis.xlen(BARE.po_input("po-1")) == 1
+    assert (await queues.redis.xpending(BARE.po_input("po-1"), PO_GROUP))["pending"] == 0
     assert await queues.story() == "started ready busy completed ready stopped"
 
 
@@ -167,8 +167,8 @@ async def test_a_bound_worker_whose_entry_was_withdrawn_stops_at_once_when_asked
     bound = await queues.bound_task()
     wrapper = wrappers.start(**bound)
     (turn,) = await eventually(lambda: fake_claude.turns)
-    await queues.redis.xack(DEVELOPER_INPUT, DEVELOPER_GROUP, bound["TASK_ENTRY_ID"])
-    await queues.redis.xdel(DEVELOPER_INPUT, bound["TASK_ENTRY_ID"])
+    await queues.redis.xack(BARE.developer_input, DEVELOPER_GROUP, bound["TASK_ENTRY_ID"])
+    await queues.redis.xdel(BARE.developer_input, bound["TASK_ENTRY_ID"])
     wrapper.send(signal.SIGTERM)
     assert await wrapper.exit_code(seconds=4) == 0
     assert await queues.outputs() == []

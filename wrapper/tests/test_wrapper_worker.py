@@ -11,7 +11,7 @@ from support.queues import Queues
 from support.redis_server import RedisServer
 from support.wrapper import Wrappers
 
-from orbiter_contracts.queues import DEVELOPER_INPUT, po_state
+from orbiter_contracts.queues import BARE
 
 PROGRAM = """
 import asyncio, os
@@ -69,14 +69,14 @@ async def test_a_mistake_of_ours_is_told_as_failed_and_stopped(
         "error": "ValueError: cannot use [redacted]",
         "exit_code": "1",
     }
-    assert (await redis.hget(po_state("w-1"), "state")) == state
+    assert (await redis.hget(BARE.po_state("w-1"), "state")) == state
 
 
 @pytest.mark.integration
 async def test_a_queue_that_is_none_is_told_as_failed_and_stopped(
     wrappers: Wrappers, redis: Redis
 ) -> None:
-    await redis.set(DEVELOPER_INPUT, "not a stream")
+    await redis.set(BARE.developer_input, "not a stream")
     assert await wrappers.start("w-1").exit_code() == 3
     queues = Queues(redis)
     assert await queues.story("w-1") == "started failed stopped"

@@ -211,22 +211,3 @@ BARE: Final = Keys()
 
 KeysOf = Callable[[str], Keys]
 """Which keys a namespace has in an installation."""
-
-# Their names, for the operator, which has not been given Keys of its own yet, and for tests.
-DEVELOPER_INPUT: Final = BARE.developer_input
-DEVELOPER_OUTPUT: Final = BARE.developer_output
-LIFECYCLE: Final = BARE.lifecycle
-SESSION_RECORDS: Final = BARE.session_records()
-po_input = BARE.po_input
-po_output = BARE.po_output
-po_snapshot = BARE.po_snapshot
-po_turns = BARE.po_turns
-po_state = BARE.po_state
-po_hold = BARE.po_hold
-po_lease = BARE.po_lease
-po_keys = BARE.po_keys
-developer_lease = BARE.developer_lease
-session_records = BARE.session_records
-session_record = BARE.session_record
-attempt_record = BARE.attempt_record
-task_snapshot = BARE.task_snapshot

@@ -38,6 +38,13 @@ _RECORD: Final = ("+get", "+set", "+hget", "+hmget", "+hset", "+expire")
 _READ: Final = ("+xread", "+xrange", "+xrevrange", "+xlen")
 _ADD: Final = ("+xadd", "+set", "+hset", "+hsetnx", "+hincrbyfloat", "+rpush")
 """All rights above by which a value grows."""
+MANAGES_USERS: Final = (
+    *("+acl|setuser", "+acl|deluser", "+acl|users", "+client|kill", "+client|list"),
+    *("+function|load", "+info"),
+)
+"""What an operator's user may have beside its work, to make these users and load the functions."""
+COUNTS_BYTES: Final = ("+scan", "+memory|usage", "+type", "+hlen")
+"""The same, to count what each namespace has."""
 
 
 def worker_user(namespace: str) -> str:
@@ -65,7 +72,7 @@ def namespace_of(user: str) -> str:
     return user.split(":")[1]
 
 
-def hands_in(user: str) -> bool:
+def is_client(user: str) -> bool:
     """Whether a user is that of front ends or producers: who only adds work, and does none."""
     return user.startswith((chat_user(""), producer_user("")))
 
@@ -100,10 +107,10 @@ def worker_rules(keys: Keys) -> Rules:
         *_NOTHING,
         *_keys(worker_patterns(keys)),
         *(*_CONNECTION, *_CONSUME, *_FUNCTIONS, "+exists"),
-        _also(_LEASE, (record, leases)),
-        _also(("+hexists",), (record,)),
-        _also(("+get", "+set"), (keys.task_snapshot(_ANY),)),
-        _also(("+xadd",), answers),
+        _selector(_LEASE, (record, leases)),
+        _selector(("+hexists",), (record,)),
+        _selector(("+get", "+set"), (keys.task_snapshot(_ANY),)),
+        _selector(("+xadd",), answers),
     )
 
 
@@ -127,13 +134,13 @@ def session_rules(keys: Keys, worker_id: str, record: str) -> Rules:
         *_NOTHING,
         *_keys(session_patterns(keys, worker_id, record)),
         *(*_CONNECTION, *_FUNCTIONS, "+exists"),
-        _also(_CONSUME, (input_stream,)),
-        _also(_LEASE, (lease,)),
-        _also(hashes, (state,)),
-        _also(("+rpush", "+ltrim", "+lrange"), (turns,)),
-        _also(("+get", "+set"), (snapshot,)),
-        _also(_RECORD, (own_record,)),
-        _also(("+xadd",), answers),
+        _selector(_CONSUME, (input_stream,)),
+        _selector(_LEASE, (lease,)),
+        _selector(hashes, (state,)),
+        _selector(("+rpush", "+ltrim", "+lrange"), (turns,)),
+        _selector(("+get", "+set"), (snapshot,)),
+        _selector(_RECORD, (own_record,)),
+        _selector(("+xadd",), answers),
     )
 
 
@@ -149,9 +156,9 @@ def chat_rules(keys: Keys, namespace: str, records: str) -> Rules:
     told = (keys.po_output(own), keys.po_state(own))
     return (
         *(*_NOTHING, *_CONNECTION, "+@transaction"),
-        _also(("+xadd",), (keys.po_input(own),)),
-        _also((*_READ, "+hgetall", "+hget", "+hmget"), told, reads=True),
-        _also((*_RECORD, "+exists", "+hgetall"), _records(records)),
+        _selector(("+xadd",), (keys.po_input(own),)),
+        _selector((*_READ, "+hgetall", "+hget", "+hmget"), told, reads=True),
+        _selector((*_RECORD, "+exists", "+hgetall"), _records(records)),
     )
 
 
@@ -159,8 +166,8 @@ def producer_rules(keys: Keys) -> Rules:
     """What who hands in a namespace's tasks may: XADD them, and read what came of them."""
     return (
         *(*_NOTHING, *_CONNECTION, "+@transaction"),
-        _also(("+xadd",), (keys.developer_input,)),
-        _also(_READ, (keys.developer_output,), reads=True),
+        _selector(("+xadd",), (keys.developer_input,)),
+        _selector(_READ, (keys.developer_output,), reads=True),
     )
 
 
@@ -169,7 +176,7 @@ def without_adding(rules: Rules) -> Rules:
 
     Every function of a worker's begins with what it adds, so one that is refused has done nothing.
     """
-    return tuple(_less(rule) for rule in rules if rule not in _ADD)
+    return tuple(_rule_without_adding(rule) for rule in rules if rule not in _ADD)
 
 
 def literal(text: str) -> str:
@@ -189,12 +196,12 @@ def _keys(patterns: Iterable[str], *, reads: bool = False) -> Rules:
     return tuple(f"{'%R~' if reads else '~'}{pattern}" for pattern in patterns)
 
 
-def _also(commands: Rules, patterns: Iterable[str], *, reads: bool = False) -> str:
+def _selector(commands: Rules, patterns: Iterable[str], *, reads: bool = False) -> str:
     """A selector: these commands with these keys, beside all else."""
     return f"({' '.join(('-@all', *commands, *_keys(patterns, reads=reads)))})"
 
 
-def _less(rule: str) -> str:
+def _rule_without_adding(rule: str) -> str:
     if not rule.startswith("("):
         return rule
     # No word of a selector has a space: `literal` sees to it.

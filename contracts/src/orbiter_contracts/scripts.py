@@ -76,7 +76,7 @@ because the work was done. Behind the output nothing can fail: Redis would not t
 """
 
 PUBLISH_IN_PLACE: Final = PUBLISH_ATTEMPT.replace("(#entry == 0 or ", "(", 1)
-"""PUBLISH_ATTEMPT of the operator, for a worker that is gone: it knows what it has withdrawn itself.
+"""PUBLISH_ATTEMPT of the operator, for a worker that is gone: what it withdraws it knows itself.
 
 An entry that somebody else took off the queue (XDEL, XTRIM) leaves a task that waits for its end.
 """

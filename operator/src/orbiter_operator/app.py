@@ -22,8 +22,8 @@ from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.kopf_codec import Followed
 from orbiter_operator.kube.leader_election import Leader, LeaseLostError
 from orbiter_operator.kube.names import SELECTOR, Key
-from orbiter_operator.namespaces.objects import NamespaceUsers
 from orbiter_operator.namespaces.reconcile import Namespaces
+from orbiter_operator.namespaces.users import NamespaceUsers
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.runtime.health import Health
 from orbiter_operator.runtime.metrics import OPERATOR_GAUGES, Metrics
@@ -39,13 +39,14 @@ from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
-from orbiter_operator.streams.quota import EVERYBODY, Quotas
-from orbiter_operator.streams.tenants import Tenants
+from orbiter_operator.streams.quota import HARD_LIMIT, Quotas
+from orbiter_operator.streams.tenants import Tenants, keys_of
 from orbiter_operator.streams.users import RedisUsers
 from orbiter_operator.tasks.cache import KIND as TASK
 from orbiter_operator.tasks.cache import TaskCache, TaskResync
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.executor import Executor
+from orbiter_operator.tasks.job import build_task
 from orbiter_operator.tasks.observe import Observer
 from orbiter_operator.tasks.reconcile import TaskMetrics, TaskReconciler
 
@@ -90,14 +91,14 @@ class Operator:
         self._settings, self._leader = settings, leader
         self.queue: WorkQueue[Key] = WorkQueue(time.monotonic, attrgetter("namespace"))
         where = settings.watch_namespaces
-        tenants = Tenants(settings.keys, where, lambda route: self.store.began_bare(route))
+        tenants = Tenants(keys_of(settings), where, lambda route: self.store.began_bare(route))
         self.store = TaskCache(tenants.seeing(self.queue.add))
         self.capacity = Capacity(settings.job_limit)
         pending, attempts = PendingOutputs(), Attempts(redis)
         defaults = WorkerDefaults.of(settings)
         self.users = RedisUsers.of(redis, settings)
         self._quotas = Quotas(redis, self.users, settings, metrics.redis_bytes)
-        self._quotas.tell(self.store.touch)
+        self._quotas.subscribe(self.store.touch)
         # Events of Jobs and Pods are many; what is urgent of them the workers tell by the queue.
         throttle, events = Throttle(UNHURRIED_SECONDS), EventPoster(kube, settings.identity)
         self.sessions = Sessions(
@@ -133,7 +134,7 @@ class Operator:
             kube=kube,
             defaults=defaults,
             keys=tenants.keys,
-            over_quota=partial(self._quotas.why, least=EVERYBODY),
+            over_quota=partial(self._quotas.why, least=HARD_LIMIT),
         )
         executor = Executor(
             kube=kube,
@@ -170,7 +171,7 @@ class Operator:
             kube=kube,
             tenants=tenants,
             namespace=settings.adopt_namespace,
-            agent=settings.adopt_agent,
+            build=partial(build_task, agent=settings.adopt_agent),
             free_slots=self.capacity.free_slots,
             allowed=leader.check,
             dead=metrics.dead_letter,
@@ -193,7 +194,7 @@ class Operator:
             kube=kube,
             users=NamespaceUsers(
                 self.users,
-                keys=settings.keys,
+                keys=tenants.keys,
                 records=lambda namespace, keys: records_of(namespace, defaults, keys),
             ),
             workers=(self.store.jobs, self.store.pods, self.sessions.store.pods),

@@ -14,7 +14,6 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from orbiter_contracts import AGENT_TYPES
-from orbiter_contracts.queues import BARE, Keys
 from orbiter_contracts.redis_url import read_redis_url
 
 PREFIX = "ORBITER_"
@@ -248,16 +247,6 @@ class Settings(BaseSettings):
     def redis_address(self) -> str:
         """The Redis URL without user, password and options, for logs and status."""
         return read_redis_url(self.redis_url).shown
-
-    def keys(self, namespace: str) -> Keys:
-        """The Redis keys of what is in `namespace`.
-
-        Those without a prefix are the namespace's that entries are adopted in: who puts entries on
-        the queue under the names that a standalone worker reads is that one tenant.
-        """
-        if not self.key_prefixes or namespace == self.adopt_namespace:
-            return BARE
-        return Keys.of_namespace(namespace)
 
     def job_limit(self, namespace: str) -> int:
         """How many Jobs may run at the same time in `namespace`."""

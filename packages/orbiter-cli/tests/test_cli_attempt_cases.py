@@ -13,7 +13,7 @@ from support.local_tasks import Run
 from orbiter.cli.task.manifest import Manifest
 from orbiter.cli.task.worker import LocalWorker
 from orbiter_contracts.attempts import Attempt, request_id
-from orbiter_contracts.queues import task_snapshot
+from orbiter_contracts.queues import BARE
 
 UID = "6a7b1f4e-0000-4000-8000-000000000001"
 
@@ -58,7 +58,7 @@ async def test_a_session_goes_on_after_questions_only(case, tmp_path):
     for number, (asker, answered) in enumerate(zip(case.sessions, run.answered, strict=True), 1):
         told = worker(tmp_path).environment(Attempt("team/fix", UID, number), "5-0", answered)
         assert told["SESSION_ID"] == ids[asker - 1]
-        assert told["SNAPSHOT_KEY"] == task_snapshot(UID)
+        assert told["SNAPSHOT_KEY"] == BARE.task_snapshot(UID)
 
 
 @pytest.mark.parametrize("case", USAGES.values(), ids=USAGES)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from orbiter.cli.kubectl.conversation import Answer
 from orbiter.cli.kubectl.main import app
 from orbiter_contracts import POWorkerInput, POWorkerOutput, decode
-from orbiter_contracts.queues import Keys, po_input, po_output
+from orbiter_contracts.queues import BARE, Keys
 
 __all__ = ["kubectl", "server", "session", "worker"]
 
@@ -79,7 +79,7 @@ def test_one_message_is_answered_on_stdout(
 def test_pieces_appear_as_they_come(session: FakeKubectl, worker: StubWorker) -> None:
     def reply(worker: StubWorker, message: POWorkerInput) -> None:
         worker.says(message.model_copy(update={"request_id": "another"}), "not for us")
-        worker.redis.xadd(po_output("po-1"), {"data": "no message at all"})
+        worker.redis.xadd(BARE.po_output("po-1"), {"data": "no message at all"})
         worker.says(message, "Let me", is_final=False, sequence=0)
         worker.says(message, " see.", is_final=False, sequence=1)
         worker.says(message, "\n\nIt is 4", is_final=False, sequence=2, part=1)
@@ -121,7 +121,7 @@ def test_an_answer_that_does_not_come_in_time_is_given_up_with_what_is_known(
     assert result.exit_code == 124
     assert "no answer of session alice within 1 s" in result.stderr
     assert "(waking… (SecretMissing: no Secret x));" in result.stderr
-    [(_, fields)] = worker.redis.xrange(po_input("po-1"))
+    [(_, fields)] = worker.redis.xrange(BARE.po_input("po-1"))
     assert decode(POWorkerInput, fields).timeout == 1
 
 

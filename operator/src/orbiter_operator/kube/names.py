@@ -1,13 +1,9 @@
-"""The one vocabulary of labels, annotations and names on the objects the operator makes.
-
-And the one AgentTask that it makes itself, of an entry from outside.
-"""
+"""The one vocabulary of labels, annotations and names on the objects the operator makes."""
 
 import hashlib
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from orbiter_contracts import DeveloperWorkerInput
 from orbiter_contracts.queues import BARE, Keys
 
 API_VERSION: Final = "orbiter.dev/v1alpha1"
@@ -99,34 +95,3 @@ def owner_of(obj: dict[str, Any], kind: str) -> tuple[str, str] | None:
 def label_of(obj: dict[str, Any], name: str) -> str:
     """The value of a label; empty when there is none."""
     return str((obj["metadata"].get("labels") or {}).get(name) or "")
-
-
-def build_task(
-    entry: str,
-    message: DeveloperWorkerInput,
-    namespace: str,
-    agent: dict[str, Any],
-    keys: Keys = BARE,
-) -> dict[str, Any]:
-    """The AgentTask made of an entry, with that very entry as its first attempt."""
-    spec: dict[str, Any] = {
-        "prompt": message.prompt,
-        "agent": agent,
-        "timeoutSeconds": message.timeout,
-        "taskId": message.task_id,
-    }
-    if message.project_id:
-        spec["projectId"] = message.project_id
-    if message.workspace and message.workspace.git:
-        spec["workspace"] = {"git": message.workspace.git.model_dump(exclude_none=True)}
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "AgentTask",
-        "metadata": {
-            "name": task_name(entry, keys),
-            "namespace": namespace,
-            "labels": {MANAGED_BY: MANAGER},
-            "annotations": {ENTRY: entry, REQUEST: message.request_id},
-        },
-        "spec": spec,
-    }

@@ -6,63 +6,136 @@ Secrets with Redis' URLs from here; or because it has the label, and then all co
 When the label goes, nothing new begins: the workers' ServiceAccount goes, and with it the Secrets.
 What runs ends by itself: as long as an agent is at work, its Redis user and its NetworkPolicies
 stay, because half a task is of no use to anybody, and an agent must never be without policies.
-So it is with what an earlier version of the chart had for all namespaces at once (`Former`).
+
+The chart writes its objects, which are the same for all namespaces, into files: `namespace.json`,
+and `namespace-NAME.json` for a namespace that has its own. So they are said once, in the chart,
+whether the chart applies them or the operator.
 """
 
 import asyncio
+import json
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import structlog
-from redis.exceptions import RedisError
 
-from orbiter_contracts.queues import BARE
+from orbiter_contracts.queues import BARE, NAMESPACE_PATTERN
 from orbiter_operator.kube.client import (
     NAMESPACES,
     NETWORK_POLICIES,
     PODS,
-    SECRETS,
     SERVICE_ACCOUNTS,
-    TRANSPORT_ERRORS,
-    ApiError,
     Kube,
     RefusedError,
     Resource,
 )
 from orbiter_operator.kube.informer import Informer
-from orbiter_operator.kube.names import APP_NAME, MANAGED_BY, MANAGER, WORKER_APP
-from orbiter_operator.namespaces.objects import (
-    OPERATOR,
-    OPERATOR_NAMESPACE,
-    LabelledNamespaces,
-    NamespaceFiles,
-    NamespaceUsers,
-    SecretNames,
-    secrets,
-)
+from orbiter_operator.kube.names import APP_NAME, MANAGED_BY, MANAGER, OWN_LABELS, WORKER_APP
+from orbiter_operator.namespaces.users import FormerUsers, NamespaceUsers, SecretNames, secrets
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.runtime.reconciler import WorkQueue, run_pass
 from orbiter_operator.runtime.supervisor import Part, every
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.client import RETRIED
-from orbiter_operator.streams.users import RedisUsers
 
 log = structlog.get_logger(__name__)
 Object = dict[str, Any]
+OPERATOR: Final = f"{OWN_LABELS}operator"
+OPERATOR_NAMESPACE: Final = f"{OWN_LABELS}operator-namespace"
+"""Labels of what an operator has applied: its Lease's name and namespace."""
+# In this order: there is no worker before its policies, which go when the last one has gone.
+_KINDS = {"NetworkPolicy": NETWORK_POLICIES, "ServiceAccount": SERVICE_ACCOUNTS}
 WORKERS_AT_ONCE = 4
 LEAVING_SECONDS = 5.0
 """After how long is looked again whether the last worker of a former tenant has ended."""
-FORMER_SECONDS = 30.0
-"""The same for what an earlier version of the chart has left; Redis closes what is idle later."""
-QUIET_SECONDS = 3600.0
-"""How long nobody has to have needed it: nothing tells when a front end connects again."""
 _WORKERS = f"{MANAGED_BY}={MANAGER},{APP_NAME}={WORKER_APP}"
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_PASSING = (*RETRIED, RefusedError, OSError, ValueError)
+_NAMESPACE = re.compile(NAMESPACE_PATTERN)
+_RETRIED = (*RETRIED, RefusedError, OSError, ValueError)
+
+
+class LabelledNamespaces:
+    """The namespaces that have the label now, as an informer tells it.
+
+    Args:
+        enqueue: Called with the name of each that comes or goes.
+    """
+
+    def __init__(self, enqueue: Callable[[str], None]) -> None:
+        self._enqueue = enqueue
+        self._seen: dict[str, tuple[str, int]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._seen
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._seen))
+
+    def put(self, obj: Object) -> None:
+        """A namespace has the label; one that is being deleted is as if it had lost it."""
+        meta = obj["metadata"]
+        if meta.get("deletionTimestamp"):
+            self.remove(obj)
+            return
+        known = self._seen.get(meta["name"])
+        self._seen[meta["name"]] = (meta["uid"], int(meta["resourceVersion"]))
+        if known is None or known[0] != meta["uid"]:
+            self._enqueue(meta["name"])
+
+    def remove(self, obj: Object) -> None:
+        """It has it no more, or is gone."""
+        name = obj["metadata"]["name"]
+        if self._seen.pop(name, None):
+            self._enqueue(name)
+
+    def missing_from(self, listed: set[str], version: int) -> list[Object]:
+        """Those held here that a list taken at `version` does not have."""
+        return [
+            {"metadata": {"name": name, "uid": uid}}
+            for name, (uid, seen) in self._seen.items()
+            if uid not in listed and seen <= version
+        ]
+
+
+class NamespaceFiles:
+    """The chart's objects of a namespace, as they are in the files now.
+
+    Args:
+        directory: Where the files are.
+        labels: Further labels of each object.
+    """
+
+    def __init__(self, directory: Path, labels: dict[str, str]) -> None:
+        self._directory = directory
+        self._labels = labels
+
+    def objects(self, namespace: str) -> list[tuple[Resource, Object]]:
+        """The objects of one namespace, policies first.
+
+        Raises:
+            OSError: There is no such file.
+            ValueError: It is none of the chart's.
+        """
+        path = self._directory / f"namespace-{namespace}.json"
+        if not path.exists():
+            path = self._directory / "namespace.json"
+        found = json.loads(path.read_bytes())
+        kinds = [obj["kind"] for obj in found]
+        if not set(kinds) <= set(_KINDS):
+            unknown = ", ".join(sorted(set(kinds) - set(_KINDS)))
+            raise ValueError(f"{path} has {unknown}; only {' and '.join(_KINDS)} are for it")
+        order = list(_KINDS)
+        return [
+            (_KINDS[obj["kind"]], self._placed(obj, namespace))
+            for obj in sorted(found, key=lambda obj: order.index(obj["kind"]))
+        ]
+
+    def _placed(self, obj: Object, namespace: str) -> Object:
+        meta = obj["metadata"]
+        labels = (meta.get("labels") or {}) | self._labels
+        return obj | {"metadata": meta | {"namespace": namespace, "labels": labels}}
 
 
 class Namespaces:
@@ -96,7 +169,7 @@ class Namespaces:
         self._files = NamespaceFiles(Path(settings.namespace_objects), ours | {MANAGED_BY: MANAGER})
         self._ours = ",".join(f"{key}={value}" for key, value in ours.items())
         self._names = SecretNames(settings.redis_secret_name, settings.redis_ca_key)
-        self.former = Former(
+        self.former = FormerUsers(
             settings=settings, kube=kube, users=users.users, workers=workers, allowed=allowed
         )
         self._redis = users.users.redis
@@ -140,7 +213,7 @@ class Namespaces:
 
     async def reconcile(self, name: str) -> bool:
         """Reconcile one namespace; returns whether it is done for now."""
-        return await run_pass(self.queue, name, self._work, retried=_PASSING, measure=self._measure)
+        return await run_pass(self.queue, name, self._work, retried=_RETRIED, measure=self._measure)
 
     async def _work(self, name: str) -> None:
         self._allowed()
@@ -202,87 +275,6 @@ class Namespaces:
         while True:
             await self.compare()
             await asyncio.sleep(self._settings.resync_seconds)
-
-
-class Former:
-    """Ends the Redis users that an earlier version of the chart has left for what it had begun.
-
-    One is needed as long as a Job or a pod is not over that names the Secret with their URLs, and
-    while anybody is connected in its name. It ends when it was not needed for `QUIET_SECONDS`:
-    first the Secret goes, so that nothing begins with it, then the password, of which Redis would
-    make the user at its next start, then the user. Who comes after a crash does all of it again.
-
-    Args:
-        settings: Which users and Secrets; others are not touched.
-        kube: The API client.
-        users: The users of Redis.
-        workers: All Jobs and pods that there are.
-        allowed: Raises unless this replica is the active one.
-        clock: Seconds.
-    """
-
-    def __init__(
-        self,
-        *,
-        settings: Settings,
-        kube: Kube,
-        users: RedisUsers,
-        workers: Sequence[Iterable[JobState | PodState]],
-        allowed: Callable[[], None],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._settings = settings
-        self._kube = kube
-        self._users = users
-        self._workers = workers
-        self._allowed = allowed
-        self._clock = clock
-        self._needed = dict.fromkeys(settings.former_redis_users, clock())
-        self._told = ""
-
-    async def run(self) -> None:
-        """Look now and then, for ever."""
-        while True:
-            await asyncio.sleep(FORMER_SECONDS)
-            try:
-                self._allowed()
-                await self.look()
-            except (ApiError, RedisError, *TRANSPORT_ERRORS) as error:
-                if self._told != (told := f"{type(error).__name__}: {error}"):
-                    log.warning("users of an earlier version not ended", error=told)
-                self._told = told
-
-    async def look(self) -> None:
-        """End who is not needed any more.
-
-        Raises:
-            ApiError: The API server refused.
-            RedisError: Redis did not answer.
-        """
-        if not self._needed:
-            return
-        now, opened, begun = self._clock(), await self._users.opened(), self._begun()
-        self._needed |= {user: now for user in self._needed if begun or user in opened}
-        quiet = [user for user, last in self._needed.items() if now - last >= QUIET_SECONDS]
-        if not quiet:
-            return
-        settings = self._settings
-        if len(quiet) == len(self._needed):
-            for namespace in settings.worker_namespaces:
-                await self._kube.delete(SECRETS, namespace, settings.former_redis_secret)
-        passwords = {"data": {f"{user}-password": None for user in quiet}}
-        secret = settings.former_redis_passwords
-        await self._kube.patch(SECRETS, settings.lease_namespace, secret, passwords)
-        if await self._users.end(quiet):
-            log.info("users of an earlier version ended", users=quiet)
-        for user in quiet:
-            del self._needed[user]
-
-    def _begun(self) -> bool:
-        """Whether something of before is not over."""
-        secret = self._settings.former_redis_secret
-        states = chain.from_iterable(self._workers)
-        return any(state.redis_secret == secret and not state.over for state in states)
 
 
 def _runs(pod: Object) -> bool:

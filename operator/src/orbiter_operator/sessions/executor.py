@@ -99,9 +99,9 @@ class SessionExecutor:
         records = records_of(key.namespace, self._defaults, observed.keys)
         record = f"{records}{observed.spec.user_id}"
         if observed.queue is not None:
-            before = self._has_old_secret(key, observed)
+            previous = self._has_old_secret(key, observed)
             await self._users.ensure(
-                key, observed.uid, observed.worker_id, record, keys=observed.keys, before=before
+                key, observed.uid, observed.worker_id, record, keys=observed.keys, previous=previous
             )
         # What somebody has deleted, a pod that is made meanwhile waits for.
         missed = any(pod.waiting_reason in CONFIG_PROBLEMS for pod in observed.pods)

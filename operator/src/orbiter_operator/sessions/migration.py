@@ -79,7 +79,7 @@ return found
 """Which streams have entries, by their places from 1. KEYS: streams."""
 
 
-def place_of(
+def keys_in_use(
     own: Keys, obj: Object, deployment: DeploymentState | None, pods: Sequence[PodState]
 ) -> Keys:
     """The keys under which a session's conversation is, or is to be moved to.
@@ -106,7 +106,7 @@ def stream_keys(obj: Object) -> Keys | None:
     return name.keys if name else None
 
 
-def places_of(obj: Object, own: Keys) -> tuple[Keys, ...]:
+def keys_to_wipe(obj: Object, own: Keys) -> tuple[Keys, ...]:
     """All keys a session may have something under, its own first.
 
     Where its status names its own stream, it has nothing else; else it may be on its way.

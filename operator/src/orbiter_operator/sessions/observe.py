@@ -22,7 +22,7 @@ from orbiter_operator.sessions.cache import (
     worker_id_of,
 )
 from orbiter_operator.sessions.deployment import build_template, fingerprint
-from orbiter_operator.sessions.migration import Migration, place_of, stream_keys
+from orbiter_operator.sessions.migration import Migration, keys_in_use, stream_keys
 from orbiter_operator.sessions.models import (
     DUPLICATE_WORKER,
     ObservedSession,
@@ -103,7 +103,7 @@ class SessionObserver:
         # The keys of a worker id are the older session's, and so is the word whether it is held.
         ours = rival is None or rival.reason != DUPLICATE_WORKER
         hold = why_held(spec, error, rival) if ours else None
-        keys = self.place_of(key if ours or rival is None else _key_of(rival))
+        keys = self.keys_in_use(key if ours or rival is None else _key_of(rival))
         queue, queue_error = await self._read_queue(obj, keys, hold, ours=ours)
         deployments = self._store.deployments.of(key, uid)
         return ObservedSession(
@@ -129,7 +129,7 @@ class SessionObserver:
             over_quota=self._over_quota(key.namespace),
         )
 
-    def place_of(self, key: Key) -> Keys:
+    def keys_in_use(self, key: Key) -> Keys:
         """The keys under which a session is, or is to be moved to now that it sleeps."""
         own, obj = self._keys(key.namespace), self._store.get(key)
         if own == BARE or obj is None:
@@ -137,7 +137,7 @@ class SessionObserver:
         uid = obj["metadata"]["uid"]
         deployments = self._store.deployments.of(key, uid)
         pods = self._store.pods.of(key, uid)
-        return place_of(own, obj, deployments[0] if deployments else None, pods)
+        return keys_in_use(own, obj, deployments[0] if deployments else None, pods)
 
     async def _read_queue(
         self, obj: Object, keys: Keys, hold: str | None, *, ours: bool

@@ -38,7 +38,7 @@ from orbiter_operator.sessions import cache
 from orbiter_operator.sessions.cache import EVERY_SECONDS, SessionCache, SessionResync, worker_id_of
 from orbiter_operator.sessions.executor import SessionExecutor
 from orbiter_operator.sessions.metrics import SessionMetrics
-from orbiter_operator.sessions.migration import Migration, places_of
+from orbiter_operator.sessions.migration import Migration, keys_to_wipe
 from orbiter_operator.sessions.models import ObservedSession
 from orbiter_operator.sessions.observe import SessionObserver
 from orbiter_operator.sessions.plan import SessionPlan, plan_session
@@ -114,11 +114,11 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
                 self._queue.requeue_at(key, time.monotonic() + _TIDY_RETRY_SECONDS)
                 self._waker.unwatch(key)
                 return False
-            places = places_of(obj, self._keys(key.namespace))
-            record = cache.record_of(obj, places[0])
+            own, *others = keys_to_wipe(obj, self._keys(key.namespace))
+            record = cache.record_of(obj, own)
             shared = any(other != key for other in self._store.with_worker(worker_id_of(obj)))
             await self._users.remove(key)
-            await self._queues.wipe(record, *places, shared=shared)
+            await self._queues.wipe(record, *others, shared=shared)
             self._observer.forget(key, record.worker_id)
             self._store.tidied(key, uid)
             log.info("session deleted", session=str(key), kept=record.retain or shared)
@@ -215,7 +215,7 @@ class Sessions:
         self.queue: WorkQueue[Key] = WorkQueue(time.monotonic, attrgetter("namespace"))
         self._tenants, self._metrics = tenants, metrics
         self.store = SessionCache(tenants.seeing(self.queue.add))
-        quotas.tell(self.store.touch)
+        quotas.subscribe(self.store.touch)
         registry = registry_key(settings.lease_namespace, settings.lease_name)
         queues, migration = SessionQueues(redis, registry), Migration(redis)
         session_users = SessionUsers(users, shared_secret=(defaults.redis_secret, PO_KEY))
@@ -286,7 +286,7 @@ class Sessions:
     def heard(self, event: WorkerLifecycleEvent, keys: Keys = BARE) -> None:
         """A worker has said something about itself: reconcile its session."""
         for key in self.store.with_worker(event.worker_id):
-            if keys not in (self._tenants.keys(key.namespace), self._observer.place_of(key)):
+            if keys not in (self._tenants.keys(key.namespace), self._observer.keys_in_use(key)):
                 continue  # nobody speaks for another namespace
             self._observer.hear(event.worker_id, event.event)
             self.queue.add(key)

@@ -87,7 +87,7 @@ class SessionUsers:
         record: str,
         *,
         keys: Keys = BARE,
-        before: bool = False,
+        previous: bool = False,
     ) -> None:
         """Let the session's worker in, unless that was done before.
 
@@ -97,7 +97,7 @@ class SessionUsers:
             worker_id: Its worker id.
             record: Key of its user's session record.
             keys: The keys of its namespace.
-            before: Whether a worker of it may still have the password of the generation before.
+            previous: Whether a worker of it may still have the previous generation's password.
 
         Raises:
             RedisError: Redis did not answer.
@@ -106,7 +106,7 @@ class SessionUsers:
         if self.managed:
             user = session_user(key.namespace, key.name)
             rules = session_rules(keys, worker_id, record)
-            await self._users.want(user, rules, uid=uid, before=before)
+            await self._users.ensure(user, rules, uid=uid, previous=previous)
 
     async def remove(self, key: Key) -> None:
         """Let a deleted session's worker in no more; whoever is connected in its name is cut off.

@@ -23,7 +23,6 @@ from orbiter_contracts import DeveloperWorkerInput, InvalidMessageError, decode,
 from orbiter_contracts.queues import DEVELOPER_GROUP, TASK_FIELD, Keys
 from orbiter_operator.kube.client import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.kube.leader_election import NotLeadingError
-from orbiter_operator.kube.names import build_task
 from orbiter_operator.runtime.supervisor import UNHURRIED_SECONDS, next_moment, run_concurrently
 from orbiter_operator.streams.attempts import CONSUMER
 from orbiter_operator.streams.client import RETRIED, passes_by_itself
@@ -44,6 +43,7 @@ _TRIES = 3
 """How often the API server may fail with one entry before the next is tried."""
 ASIDE_SECONDS = 15.0
 """After how long what was put aside is tried again."""
+BuildTask = Callable[[str, DeveloperWorkerInput, str, Keys], dict[str, Any]]
 
 
 @dataclass
@@ -88,7 +88,7 @@ class Intake:
         kube: The API client.
         tenants: Whose streams there are.
         namespace: Where entries without a namespace become AgentTasks; empty leaves them alone.
-        agent: `spec.agent` of those tasks.
+        build: The AgentTask that an entry becomes (`tasks/job`).
         free_slots: How many more Jobs could start in a namespace.
         allowed: Raises unless this replica is the active one.
         dead: Called for every entry that cannot be read.
@@ -102,7 +102,7 @@ class Intake:
         kube: Kube,
         tenants: Tenants,
         namespace: str,
-        agent: dict[str, Any],
+        build: BuildTask,
         free_slots: Callable[[str], int],
         allowed: Callable[[], None],
         dead: Callable[[str], None],
@@ -111,9 +111,9 @@ class Intake:
         self._inboxes = Inboxes(redis, reader, DEVELOPER_GROUP, CONSUMER)
         self._kube = kube
         self._tenants = tenants
-        self._news = tenants.subscribe()
+        self._new_tenants = tenants.subscribe()
         self._namespace = namespace
-        self._agent = agent
+        self._build = build
         self._free_slots = free_slots
         self._allowed = allowed
         self._dead_letters = DeadLetters(redis, dead)
@@ -161,8 +161,8 @@ class Intake:
 
     async def _follow_tenants(self) -> None:
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._new_tenants.wait()
+            self._new_tenants.clear()
             await self._inboxes.interrupt()
 
     async def _open_sources(self) -> None:
@@ -271,7 +271,7 @@ class Intake:
 
     async def _adopt(self, source: _Source, entry: Entry) -> None:
         message = decode(DeveloperWorkerInput, entry.fields)
-        body = build_task(entry.id, message, source.namespace, self._agent, source.keys)
+        body = self._build(entry.id, message, source.namespace, source.keys)
         try:
             await self._kube.create(AGENT_TASKS, source.namespace, body)
         except ApiError as error:

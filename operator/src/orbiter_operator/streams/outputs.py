@@ -88,7 +88,7 @@ class Consumer:
         self._redis = redis
         self._reader = reader
         self._tenants = tenants
-        self._news = tenants.subscribe()
+        self._new_tenants = tenants.subscribe()
         self._outputs: list[Inboxes] = []
         self._events: list[Inboxes] = []
         self._open: dict[Keys, None] = {}
@@ -163,7 +163,7 @@ class Consumer:
 
     async def _open_streams(self) -> None:
         """Make the streams of new namespaces, and read what an earlier leader left of them."""
-        self._news.clear()
+        self._new_tenants.clear()
         new = [keys for keys in self._tenants.served if keys not in self._open]
         wanted = []
         for keys in new:
@@ -197,7 +197,7 @@ class Consumer:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_AGAIN_SECONDS):
-                    await self._news.wait()
+                    await self._new_tenants.wait()
             known = len(self._open)
             await self._open_streams()
             if len(self._outputs) > connections:

@@ -26,34 +26,40 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
-from orbiter_contracts.redis_users import Rules, hands_in, namespace_of, without_adding
+from orbiter_contracts.redis_users import (
+    COUNTS_BYTES,
+    Rules,
+    is_client,
+    namespace_of,
+    without_adding,
+)
 from orbiter_contracts.stream_names import owner_of_key
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.users import RedisUsers
 
 log = structlog.get_logger(__name__)
-EVERYBODY = 2
-"""How many quotas it takes until workers may not add either."""
+HARD_LIMIT = 2
+"""How many quotas the hard limit is, beyond which workers may not add either; one is the soft."""
 _CHECK_SECONDS = 1.0
-_REST = 4
+_PAUSE_FACTOR = 4
 """How many times as long as a pass the pause after it is: counting takes a fifth at most."""
-_BACK = 0.9
+_HYSTERESIS = 0.9
 """Below which part of what it has gone beyond a namespace has its rights back."""
 _AT_ONCE = 200
-_MOST_FIELDS = 1000
+MAX_FIELDS = 1000
 _LONGEST_NAME = 256
 _MAY_NOT = (
     "namespaces have no quota: Redis does not let the operator count their keys; give the "
-    "operator's user +scan, +memory|usage, +type and +hlen, or set ORBITER_REDIS_QUOTA_BYTES=0"
+    f"operator's user {' '.join(COUNTS_BYTES)}, or set ORBITER_REDIS_QUOTA_BYTES=0"
 )
 _REFUSED = "can't run this command"
 """In what Redis says to a script of who may not do something, whatever the keys."""
-PAGE = f"""
+COUNT_PAGE = f"""
 local page = redis.call('SCAN', ARGV[1], 'COUNT', {_AT_ONCE})
 local held, names, answer = {{}}, {{}}, {{page[1]}}
 for _, key in ipairs(page[2]) do
   local bytes = redis.pcall('TYPE', key)
-  if bytes.ok == 'hash' and redis.call('HLEN', key) > {_MOST_FIELDS} then bytes = tonumber(ARGV[2])
+  if bytes.ok == 'hash' and redis.call('HLEN', key) > {MAX_FIELDS} then bytes = tonumber(ARGV[2])
   elseif bytes.ok then bytes = redis.pcall('MEMORY', 'USAGE', key, 'SAMPLES', 0) end
   if type(bytes) == 'number' then
     local name = string.match(key, '^{{[^{{}}]*}}:') or key
@@ -75,20 +81,20 @@ how keys begin (of one without a prefix, the key) and how many bytes they have. 
 operator may not touch is none of ours.
 """
 
-Told = Callable[[str], None]
+Listener = Callable[[str], None]
 Measured = Callable[[Mapping[str, int], Mapping[str, int]], None]
 
 
 def level(before: int, held: int, limit: int) -> int:
-    """How many quotas a namespace counts as having gone beyond: 0, 1 or `EVERYBODY`.
+    """How many quotas a namespace counts as having gone beyond: 0, 1 or `HARD_LIMIT`.
 
     Args:
         before: What it counted as last.
         held: Its bytes.
         limit: The quota.
     """
-    for step in range(EVERYBODY, 0, -1):
-        if held > limit * step * (_BACK if before >= step else 1):
+    for step in range(HARD_LIMIT, 0, -1):
+        if held > limit * step * (_HYSTERESIS if before >= step else 1):
             return step
     return 0
 
@@ -110,25 +116,26 @@ class Quotas:
         settings: Settings,
         measured: Measured = lambda held, levels: None,
     ) -> None:
-        self._page = redis.register_script(PAGE)
+        self._page = redis.register_script(COUNT_PAGE)
         self._users = users
         self._limit = settings.redis_quota_bytes
         self._shared = settings.adopt_namespace if settings.key_prefixes else ""
         self._measured = measured
-        self._told: list[Told] = []
+        self._listeners: list[Listener] = []
         self._levels: dict[str, int] = {}
-        self._looked_at = self._trouble = ""
+        self._counted_first = self._logged = ""
         if self._limit:
-            users.rights, users.look = self.rights, self.look
+            users.effective_rules = self.effective_rules
+            users.before_users = self.count_first
 
-    def tell(self, told: Told) -> None:
+    def subscribe(self, listener: Listener) -> None:
         """Call this with each namespace that has lost or gets back rights."""
-        self._told.append(told)
+        self._listeners.append(listener)
 
-    def rights(self, user: str, rules: Rules) -> Rules:
+    def effective_rules(self, user: str, rules: Rules) -> Rules:
         """What of a user's rights its namespace has left it."""
         beyond = self._levels.get(namespace_of(user), 0)
-        return without_adding(rules) if beyond >= (1 if hands_in(user) else EVERYBODY) else rules
+        return without_adding(rules) if beyond >= (1 if is_client(user) else HARD_LIMIT) else rules
 
     def why(self, namespace: str, least: int = 1) -> str | None:
         """Why a namespace may not add; None when it may, or has gone beyond fewer quotas."""
@@ -136,7 +143,7 @@ class Quotas:
         if beyond < least:
             return None
         held, who = f"more than {self._limit} bytes", "front ends and producers"
-        if beyond >= EVERYBODY:
+        if beyond >= HARD_LIMIT:
             held, who = f"more than twice {self._limit} bytes", "workers and all others"
         return (
             f"namespace {namespace} holds {held} in Redis, its quota: {who} may add nothing there "
@@ -149,24 +156,24 @@ class Quotas:
             began = time.monotonic()
             try:
                 await self.check()
-                self._trouble = ""
+                self._logged = ""
             except (RedisError, OSError) as error:
-                self._complain(f"{type(error).__name__}: {error}")
-            await asyncio.sleep(max(_CHECK_SECONDS, (time.monotonic() - began) * _REST))
+                self._log_once(f"{type(error).__name__}: {error}")
+            await asyncio.sleep(max(_CHECK_SECONDS, (time.monotonic() - began) * _PAUSE_FACTOR))
 
-    async def look(self, run_id: str) -> None:
+    async def count_first(self, run_id: str) -> None:
         """Count once, before anybody is let into a Redis that is not known yet.
 
         Raises:
             RedisError: It did not answer.
         """
-        if run_id != self._looked_at:
+        if run_id != self._counted_first:
             try:
                 async for held, whole in self._counted():
                     self._judge(held, whole=whole)
             except ResponseError as error:  # users are let in all the same
-                self._complain(str(error))
-            self._looked_at = run_id
+                self._log_once(str(error))
+            self._counted_first = run_id
 
     async def check(self) -> None:
         """Count once; take rights, and give them back.
@@ -186,7 +193,7 @@ class Quotas:
         held, cursor = Counter[str](), "0"
         while True:
             try:
-                cursor, *found = await self._page(args=[cursor, self._limit * EVERYBODY + 1])
+                cursor, *found = await self._page(args=[cursor, self._limit * HARD_LIMIT + 1])
             except ResponseError as error:
                 if _REFUSED in str(error) or isinstance(error, NoPermissionError):
                     raise NoPermissionError(_MAY_NOT) from error
@@ -209,22 +216,22 @@ class Quotas:
             if now == before or (now < before and not whole):
                 continue
             changed, self._levels[namespace] = True, now
-            self._say(namespace, size, now, before)
-            for told in self._told:
-                told(namespace)
+            self._log_change(namespace, size, now, before)
+            for listener in self._listeners:
+                listener(namespace)
         if whole:
             self._levels = {name: beyond for name, beyond in self._levels.items() if beyond}
             self._measured(held, self._levels)
         return changed
 
-    def _say(self, namespace: str, held: int, now: int, before: int) -> None:
+    def _log_change(self, namespace: str, held: int, now: int, before: int) -> None:
         figures = {"namespace": namespace, "bytes": held, "quota": self._limit}
         if now < before:
             log.info("rights to add given back", **figures, beyond=now)
         else:
             log.warning("quota exceeded; rights to add taken", **figures, beyond=now)
 
-    def _complain(self, text: str) -> None:
-        if text != self._trouble:
+    def _log_once(self, text: str) -> None:
+        if text != self._logged:
             log.warning("bytes in Redis not counted", error=text)
-        self._trouble = text
+        self._logged = text

@@ -17,11 +17,27 @@ from redis.exceptions import ResponseError
 from orbiter_contracts import InvalidMessageError, Route
 from orbiter_contracts.queues import BARE, TASK_FIELD, Keys, KeysOf
 from orbiter_operator.kube.names import Key
+from orbiter_operator.settings import Settings
 from orbiter_operator.streams.reader import Entry, Inbox, own_connection, unblock
 
 log = structlog.get_logger(__name__)
 READ_AT_ONCE = 250
 """Streams of one blocking read."""
+
+
+def keys_of(settings: Settings) -> KeysOf:
+    """Which keys each namespace has in an installation.
+
+    Those without a prefix are the namespace's that entries are adopted in: who puts entries on
+    the queue under the names that a standalone worker reads is that one tenant.
+    """
+
+    def keys(namespace: str) -> Keys:
+        if not settings.key_prefixes or namespace == settings.adopt_namespace:
+            return BARE
+        return Keys.of_namespace(namespace)
+
+    return keys
 
 
 class Tenants:
@@ -44,7 +60,7 @@ class Tenants:
         self._began_bare = began_bare
         self._seen: dict[str, Keys] = {}
         self._served: dict[Keys, None] = {BARE: None}
-        self._told: list[asyncio.Event] = []
+        self._subscribers: list[asyncio.Event] = []
         for namespace in namespaces:
             self.see(namespace)
 
@@ -55,7 +71,7 @@ class Tenants:
         keys = self._seen[namespace] = self._keys(namespace)
         if keys not in self._served:
             self._served[keys] = None
-            for event in self._told:
+            for event in self._subscribers:
                 event.set()
 
     def seeing(self, enqueue: Callable[[Key], None]) -> Callable[[Key], None]:
@@ -70,7 +86,7 @@ class Tenants:
     def subscribe(self) -> asyncio.Event:
         """An event that is set whenever there are more keys; who waits for it clears it."""
         event = asyncio.Event()
-        self._told.append(event)
+        self._subscribers.append(event)
         return event
 
     def keys(self, namespace: str) -> Keys:

@@ -24,29 +24,28 @@ from redis.exceptions import NoPermissionError, ReadOnlyError, RedisError, Respo
 
 from orbiter_contracts.functions import library
 from orbiter_contracts.redis_url import with_login
-from orbiter_contracts.redis_users import Rules
+from orbiter_contracts.redis_users import MANAGES_USERS, Rules
 from orbiter_operator.kube.client import RefusedError
 from orbiter_operator.kube.models import Refusal
 from orbiter_operator.settings import Settings
 
 log = structlog.get_logger(__name__)
-_OF_ONE = 16
+MAX_CONNECTIONS = 16
 """Connections of one worker, which has two and now and then some of a process before it."""
 _CLIENT = re.compile(r"^id=(\d+) .* user=(\S+)", re.MULTILINE)
 _CHECK_SECONDS = 2.0
 _AT_ONCE = 500
 _MAY_NOT = (
     "Redis does not let the operator make the user {user} ({error}); give the operator's user "
-    "+acl|setuser, +acl|deluser, +acl|users, +client|kill, +client|list, +function|load and "
-    "+info, or leave ORBITER_REDIS_MASTER_KEY out"
+    f"{' '.join(MANAGES_USERS)}, or leave ORBITER_REDIS_MASTER_KEY out"
 )
 
 
-class _Wanted(NamedTuple):
+class _Desired(NamedTuple):
     rules: Rules
     uid: str
-    before: bool
-    most: int
+    previous: bool
+    max_connections: int
 
 
 class RedisUsers:
@@ -66,12 +65,12 @@ class RedisUsers:
         self._url = url
         self._master_key = master_key.encode()
         self._generation = generation
-        self._wanted: dict[str, _Wanted] = {}
+        self._desired: dict[str, _Desired] = {}
         self._run_id = self._loaded = ""
-        # A quota's (`streams/quota`): it looks at a Redis before anybody is let into it.
-        self.rights: Callable[[str, Rules], Rules] = lambda user, rules: rules
-        self.look: Callable[[str], Awaitable[None]] | None = None
-        self._told: set[str] = set()
+        # Set by `streams/quota`, which counts what is in a Redis before anybody is let into it.
+        self.effective_rules: Callable[[str, Rules], Rules] = lambda user, rules: rules
+        self.before_users: Callable[[str], Awaitable[None]] | None = None
+        self._logged: set[str] = set()
         self._changing = asyncio.Lock()
 
     @classmethod
@@ -101,20 +100,26 @@ class RedisUsers:
         """The password in `url`."""
         return self.derived(f"password {user} {uid}")
 
-    def derived(self, text: str, *, before: bool = False) -> str:
-        """What follows from the master key, a text and the generation (or the one `before`).
+    def derived(self, text: str, *, previous: bool = False) -> str:
+        """What follows from the master key, a text and the generation (or the `previous` one).
 
         Raises:
             ValueError: There is no master key.
         """
         if not self._master_key:
             raise ValueError("without ORBITER_REDIS_MASTER_KEY the operator knows no passwords")
-        generation = self._generation - before
+        generation = self._generation - previous
         told = f"{text} {generation}" if generation > 1 else text
         return hmac.new(self._master_key, told.encode(), hashlib.sha256).hexdigest()
 
-    async def want(
-        self, user: str, rules: Rules, *, uid: str = "", before: bool = False, most: int = _OF_ONE
+    async def ensure(
+        self,
+        user: str,
+        rules: Rules,
+        *,
+        uid: str = "",
+        previous: bool = False,
+        max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         """Let a user in, with these rights and no others; now, and after each loss of Redis.
 
@@ -122,30 +127,30 @@ class RedisUsers:
             user: The user's name.
             rules: Its rights (`orbiter_contracts.redis_users`).
             uid: See `url`.
-            before: Whether the password of the generation before opens, too, because somebody may
+            previous: Whether the previous generation's password opens, too, because somebody may
                 have no other yet. Once nobody has, who is connected is cut off: whoever has the
                 present one connects again.
-            most: How many connections it may have; the newest of more are ended.
+            max_connections: How many connections it may have; the newest of more are ended.
 
         Raises:
             RedisError: Redis did not answer.
             RefusedError: Redis does not let the operator manage users.
         """
-        wanted = _Wanted(rules, uid, before and self._generation > 1, most)
-        known = self._wanted.get(user)
-        if not self.managed or known == wanted:
+        desired = _Desired(rules, uid, previous and self._generation > 1, max_connections)
+        known = self._desired.get(user)
+        if not self.managed or known == desired:
             return
-        late = 2 if before else 1
+        late = 2 if previous else 1
         # Of what an operator before this one has let in nothing is known.
-        ends = known.before and not before if known else self._generation > late
+        ends = known.previous and not previous if known else self._generation > late
         try:
             async with self._changing:
                 if not self._run_id:
                     await self._restore()
-                await self._execute(*self._set_user(user, wanted))
+                await self._execute(*self._set_user(user, desired))
                 if ends:
                     await self._execute("CLIENT", "KILL", "USER", user)
-                self._wanted[user] = wanted
+                self._desired[user] = desired
         except ReadOnlyError:
             raise  # the primary is another one by now
         except ResponseError as error:
@@ -160,7 +165,7 @@ class RedisUsers:
         """
         if self.managed:
             async with self._changing:
-                self._wanted.pop(user, None)
+                self._desired.pop(user, None)
                 await self._execute("ACL", "DELUSER", user)
 
     async def remove_unwanted(self, beginning: str) -> None:
@@ -172,18 +177,18 @@ class RedisUsers:
         if self.managed:
             async with self._changing:
                 names = map(str, cast("list[Any]", await self._execute("ACL", "USERS")))
-                found = [n for n in names if n.startswith(beginning) and n not in self._wanted]
+                found = [n for n in names if n.startswith(beginning) and n not in self._desired]
                 for start in range(0, len(found), _AT_ONCE):
-                    await self.end(found[start : start + _AT_ONCE])
+                    await self.delete(found[start : start + _AT_ONCE])
 
     async def run(self) -> None:
         """Give a Redis that has lost its functions and users all of them again, for ever."""
         while self.managed:
             try:
                 await self.restore()
-                await self.limit()
+                await self.limit_connections()
             except (RedisError, OSError) as error:
-                self._tell("users not compared", error)
+                self._log_once("users not compared", error)
             await asyncio.sleep(_CHECK_SECONDS)
 
     async def restore(self, *, anew: bool = False) -> None:
@@ -197,21 +202,21 @@ class RedisUsers:
                 self._run_id = "" if anew else self._run_id
                 await self._restore()
 
-    async def limit(self) -> None:
+    async def limit_connections(self) -> None:
         """End the newest connections of who has more than it may: none takes the others' places.
 
         Raises:
             RedisError: Redis did not answer, or does not let the operator do that.
         """
-        for user, numbers in (await self.opened()).items():
-            wanted = self._wanted.get(user)
-            beyond = sorted(numbers)[wanted.most :] if wanted else ()
+        for user, numbers in (await self.connections()).items():
+            desired = self._desired.get(user)
+            beyond = sorted(numbers)[desired.max_connections :] if desired else ()
             for number in beyond:
                 await self._execute("CLIENT", "KILL", "ID", number)
-            if wanted and beyond:
+            if desired and beyond:
                 log.warning("connections ended", user=user, opened=len(numbers), ended=len(beyond))
 
-    async def opened(self) -> dict[str, list[int]]:
+    async def connections(self) -> dict[str, list[int]]:
         """The numbers of all connections there are, by user.
 
         Raises:
@@ -222,7 +227,7 @@ class RedisUsers:
             found[user].append(int(number))
         return found
 
-    async def end(self, users: Sequence[str]) -> int:
+    async def delete(self, users: Sequence[str]) -> int:
         """End users that somebody else has made; returns how many of them there were.
 
         Raises:
@@ -236,17 +241,17 @@ class RedisUsers:
             await self._load(run_id)
         if run_id == self._run_id:
             return
-        if self.look:
-            await self.look(run_id)
-        began, wanted = time.monotonic(), list(self._wanted.items())
-        for start in range(0, len(wanted), _AT_ONCE):
+        if self.before_users:
+            await self.before_users(run_id)
+        began, desired = time.monotonic(), list(self._desired.items())
+        for start in range(0, len(desired), _AT_ONCE):
             async with self.redis.pipeline(transaction=False) as pipeline:
-                for item in wanted[start : start + _AT_ONCE]:
+                for item in desired[start : start + _AT_ONCE]:
                     pipeline.execute_command(*self._set_user(*item))
                 await pipeline.execute()
         self._run_id = run_id
-        self._told.clear()
-        log.info("users restored", users=len(wanted), seconds=time.monotonic() - began)
+        self._logged.clear()
+        log.info("users restored", users=len(desired), seconds=time.monotonic() - began)
 
     async def _load(self, run_id: str) -> None:
         try:
@@ -255,19 +260,20 @@ class RedisUsers:
             raise
         except ResponseError as error:
             # One that is full, or waits for its replicas, may have them from before: users go in.
-            self._tell("functions not loaded", error)
+            self._log_once("functions not loaded", error)
         else:
             self._loaded = run_id
 
-    def _tell(self, what: str, error: Exception) -> None:
+    def _log_once(self, what: str, error: Exception) -> None:
         """Say what does not work; once of a Redis, because it is tried again and again."""
         text = f"{type(error).__name__}: {error}"
-        if text not in self._told:
+        if text not in self._logged:
             log.warning(what, error=text)
-        self._told.add(text)
+        self._logged.add(text)
 
-    def _set_user(self, user: str, wanted: _Wanted) -> tuple[str, ...]:
-        word = f"password {user} {wanted.uid}"
-        words = {self.derived(word, before=before) for before in (False, wanted.before)}
+    def _set_user(self, user: str, desired: _Desired) -> tuple[str, ...]:
+        word = f"password {user} {desired.uid}"
+        words = {self.derived(word, previous=previous) for previous in (False, desired.previous)}
         digests = (f"#{hashlib.sha256(one.encode()).hexdigest()}" for one in words)
-        return ("ACL", "SETUSER", user, "reset", "on", *digests, *self.rights(user, wanted.rules))
+        rules = self.effective_rules(user, desired.rules)
+        return ("ACL", "SETUSER", user, "reset", "on", *digests, *rules)

@@ -1,20 +1,28 @@
-"""The Job of an attempt, as a dict. Pure: the same task always gives the same Job."""
+"""The objects of a task, as dicts: the Job of an attempt, and the AgentTask that an entry becomes.
+
+Pure: the same task always gives the same Job, and the same entry the same task.
+"""
 
 from typing import Any
 
 from orbiter_contracts import DeveloperWorkerInput, GitWorkspace
+from orbiter_contracts.queues import BARE, Keys
 from orbiter_operator.kube.client import CONFIG_MAPS, ApiError, Kube
 from orbiter_operator.kube.names import (
+    API_VERSION,
     APP_NAME,
     ATTEMPT,
+    ENTRY,
     KUEUE_QUEUE,
     MANAGED_BY,
     MANAGER,
+    REQUEST,
     TASK,
     TASK_UID,
     WORKER_APP,
     job_name,
     owner_reference,
+    task_name,
     worker_id,
 )
 from orbiter_operator.pods.template import WorkerDefaults, worker_template
@@ -124,3 +132,46 @@ async def read_prompt(kube: Kube, namespace: str, spec: TaskSpec) -> tuple[str |
     if not prompt.strip():
         return None, f"{where} has no prompt under key {reference.key!r}"
     return prompt, None
+
+
+def build_task(
+    entry: str,
+    message: DeveloperWorkerInput,
+    namespace: str,
+    keys: Keys = BARE,
+    *,
+    agent: Object,
+) -> Object:
+    """The AgentTask made of an entry from outside, with that very entry as its first attempt.
+
+    Args:
+        entry: The entry's id.
+        message: What it says.
+        namespace: Where the task is made.
+        keys: Whose stream the entry is in.
+        agent: `spec.agent`: nobody outside chooses one.
+
+    Returns:
+        The object to create.
+    """
+    spec: Object = {
+        "prompt": message.prompt,
+        "agent": agent,
+        "timeoutSeconds": message.timeout,
+        "taskId": message.task_id,
+    }
+    if message.project_id:
+        spec["projectId"] = message.project_id
+    if message.workspace and message.workspace.git:
+        spec["workspace"] = {"git": message.workspace.git.model_dump(exclude_none=True)}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "AgentTask",
+        "metadata": {
+            "name": task_name(entry, keys),
+            "namespace": namespace,
+            "labels": {MANAGED_BY: MANAGER},
+            "annotations": {ENTRY: entry, REQUEST: message.request_id},
+        },
+        "spec": spec,
+    }
