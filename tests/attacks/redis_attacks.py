@@ -209,8 +209,7 @@ def _filling(party: Party, user: str, command: str, quotas: int) -> Attack:
         added: list[Any] = []
         try:
             with field.client(user) as client:
-                for answer in fill(client, field):
-                    added.append(answer)
+                deque(map(added.append, fill(client, field)), maxlen=0)
         finally:
             _empty(field, user, step(field), added)
 
