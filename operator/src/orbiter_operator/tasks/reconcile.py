@@ -231,7 +231,7 @@ class TaskMetrics:
         if status.reason == "Retrying" and before.reason != "Retrying":
             self._retries.labels(status.result.status if status.result else "").inc()
         if status.phase in FINAL and before.phase != status.phase:
-            self._finished.labels(status.phase, self._counted(status.reason)).inc()
+            self._finished.labels(status.phase, self._counted(status.reason or "")).inc()
             if status.duration_ms is not None:
                 self._duration.observe(status.duration_ms / 1000)
 
