@@ -149,7 +149,13 @@ def _action(observed: ObservedSession, replicas: int) -> SetReplicas | Apply | N
             return None
         return Apply(replicas=replicas, create=True)
     stale = deployment.template != observed.template and not observed.spec_error
-    if stale and not is_busy(observed):
+    # While Redis is away nobody knows whether a turn goes on.
+    unknown = observed.queue is None and observed.replicas > 0
+    if stale and not unknown and not is_busy(observed):
+        if observed.leaving:
+            waiting = observed.queue is not None and observed.queue.waiting
+            sleeps = observed.replicas > 0 and not waiting
+            return SetReplicas(replicas=0) if sleeps else None
         return Apply(replicas=replicas, create=False)
     if deployment.replicas != replicas:
         return SetReplicas(replicas=replicas)
