@@ -1,9 +1,10 @@
 """Move a session to the keys of its namespace, which has not always had any of its own.
 
-A session that is awake stays under the names its worker was started with. Once it sleeps, all that
-it has goes to its own keys in one step, before anything else is asked of it; its status names the
-new streams, and the next worker is started with them. Nothing of this has to be remembered: a
-crash in between does the step once more, and it finds nothing to do.
+A session that is awake stays under the names its worker was started with; where its next worker is
+to be another one, it is put to sleep between two turns (`plan`). Once it sleeps, all that it has
+goes to its own keys in one step, before anything else is asked of it; its status names the new
+streams, and the next worker is started with them. Nothing of this has to be remembered: a crash in
+between does the step once more, and it finds nothing to do.
 """
 
 from collections.abc import Sequence
