@@ -359,6 +359,10 @@ def test_a_session_that_leaves_the_keys_of_before_is_put_to_sleep_between_two_tu
     assert decide(asked).actions == ()
     ready = session(1, running(), queue=queue(state=said()), **leaving)
     assert decide(ready).actions == (SetReplicas(replicas=0),)
+    broken = session(
+        1, pod(waiting_reason="CrashLoopBackOff"), queue=queue(undelivered=1), **leaving
+    )
+    assert decide(broken).actions == (SetReplicas(replicas=0),)
 
 
 def test_while_redis_cannot_say_whether_a_turn_goes_on_no_pod_is_replaced():

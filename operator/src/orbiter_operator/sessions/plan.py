@@ -153,8 +153,9 @@ def _action(observed: ObservedSession, replicas: int) -> SetReplicas | Apply | N
     unknown = observed.queue is None and observed.replicas > 0
     if stale and not unknown and not is_busy(observed):
         if observed.leaving:
+            # What waits for a worker that takes messages is left to it.
             waiting = observed.queue is not None and observed.queue.waiting
-            sleeps = observed.replicas > 0 and not waiting
+            sleeps = observed.replicas > 0 and not (waiting and is_ready(observed))
             return SetReplicas(replicas=0) if sleeps else None
         return Apply(replicas=replicas, create=False)
     if deployment.replicas != replicas:
