@@ -64,7 +64,7 @@ def guarded(
             for line in users.splitlines():
                 admin.execute_command("ACL", "SETUSER", *line.split()[1:])
             rules = redis_users.session_rules(queues.BARE, "default.anna", OF_USER)
-            login("operator").execute_command("ACL", "SETUSER", "po", "on", ">po", *rules)
+            login("operator").execute_command("ACL", "SETUSER", "po", "reset", "on", ">po", *rules)
             login("operator").function_load(library(), replace=True)
             passwords["po"] = "po"
             yield admin, login

@@ -193,7 +193,7 @@ def test_the_operator_ends_the_users_that_the_chart_has_made_and_no_others(
 ) -> None:
     items = render(cluster, "workers.redisSecretName=urls", "workers.namespaces={team-a,team-b}")
     found = environment(items)
-    assert found["ORBITER_FORMER_REDIS_USERS"] == "developer,chat-team-a,chat-team-b"
+    assert found["ORBITER_FORMER_REDIS_USERS"] == ("developer,po,chat,chat-team-a,chat-team-b")
     assert found["ORBITER_FORMER_REDIS_SECRET"] == "urls"
     assert found["ORBITER_FORMER_REDIS_PASSWORDS"] == "orbiter-redis-auth"
     for yours in ("redis.users=Static", "redis.auth.existingSecret=a", EXTERNAL):
@@ -264,6 +264,8 @@ def test_the_operator_makes_the_users_and_the_chart_has_no_password(cluster: Clu
         ["default", "off", "resetpass"],
         ["operator", "on", "PASSWORD"],
         ["developer", "on", "PASSWORD"],
+        ["po", "on", "PASSWORD"],
+        ["chat", "on", "PASSWORD"],
         ["chat-default", "on", "PASSWORD"],
     ]
 
@@ -274,7 +276,7 @@ def test_redis_has_the_passwords_of_its_users_and_not_the_master_key(cluster: Cl
     sources = [source["secret"] for source in volume["projected"]["sources"]]
     assert [(source["items"], source["optional"]) for source in sources] == [
         ([{"key": f"{user}-password", "path": user}], user != "operator")
-        for user in ("operator", "developer", "chat-default")
+        for user in ("operator", "developer", "po", "chat", "chat-default")
     ]
 
 

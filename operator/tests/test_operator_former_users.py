@@ -15,7 +15,7 @@ from orbiter_operator.app import Operator, OperatorMetrics
 from orbiter_operator.kube.cache import Children
 from orbiter_operator.kube.client import ApiError, Kube
 from orbiter_operator.kube.leader_election import Leader
-from orbiter_operator.namespaces.users import QUIET_SECONDS, FormerUsers
+from orbiter_operator.namespaces.users import FormerUsers
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.runtime.health import Health
 from orbiter_operator.sessions.models import pod_of_session
@@ -25,6 +25,7 @@ from orbiter_operator.tasks.cache import job_of_attempt, pod_of_attempt
 
 pytestmark = pytest.mark.integration
 
+QUIET_SECONDS = 3600.0
 FORMER = ("developer", "chat-team-a")
 OTHERS = {"default", "po", "chat-bob", "developers", "w:team-a", "s:team-a:alice"}
 SYSTEM, AUTH, URLS = "orbiter-system", "orbiter-redis-auth", "orbiter-redis"
@@ -80,6 +81,7 @@ class Installation:
         """What the upgrade has left."""
         keys = ("operator", "master", *FORMER)
         data = {f"{key}-password": base64.b64encode(b"before").decode() for key in keys}
+        data["users.acl"] = base64.b64encode(b"user developer on #...").decode()
         self.api.put("secrets", {"metadata": {"name": AUTH, "namespace": SYSTEM}, "data": data})
         for namespace in ("team-a", "team-b"):
             self.api.put("secrets", {"metadata": {"name": URLS, "namespace": namespace}})
@@ -120,7 +122,7 @@ class Installation:
 
     async def nothing_ended(self) -> bool:
         ours = {f"team-a/{URLS}", f"team-b/{URLS}"} <= self.secrets()
-        return ours and set(FORMER) <= await self.users() and len(self.passwords()) == 4
+        return ours and set(FORMER) <= await self.users() and len(self.passwords()) == 5
 
     async def all_ended(self) -> bool:
         """Whether they are gone, and nothing else."""

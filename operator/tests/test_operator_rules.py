@@ -289,3 +289,39 @@ def test_every_template_is_either_explained_or_makes_a_job(overlay):
     read, sentence = read_spec({"prompt": "p", "podTemplate": overlay}, DEFAULTS)
     if sentence is None:
         build_job(observed(spec=read), 1, "7-0", DEFAULTS)
+
+
+SHARED: dict[str, dict[str, Any]] = {
+    "a claim": {"persistentVolumeClaim": {"claimName": "team"}},
+    "a file server": {"nfs": {"server": "files", "path": "/team"}},
+    "a driver's": {"csi": {"driver": "files.example.com"}},
+}
+OWN_VOLUMES: dict[str, dict[str, Any]] = {
+    "the node's disk": {"emptyDir": {"sizeLimit": "1Gi"}},
+    "the pod's own claim": {"emptyDir": None, "ephemeral": {"volumeClaimTemplate": {}}},
+}
+
+
+@pytest.mark.parametrize("kind", SHARED)
+@pytest.mark.parametrize("name", ["workspace", "git-handover", "git-private"])
+def test_where_the_credential_is_used_no_other_pod_writes(name, kind):
+    shared = template(volumes=[{"name": name, "emptyDir": None, **SHARED[kind]}])
+    told = why(**git("forge"), **shared) or ""
+    assert told.startswith(f"spec.podTemplate.spec.volumes[{name}] is ")
+    assert "other pods" in told
+    beside = template(volumes=[{"name": name, **SHARED[kind]}])
+    assert "other pods" in (why(**git("forge"), **beside) or "")
+
+
+@pytest.mark.parametrize("kind", OWN_VOLUMES)
+def test_a_volume_of_the_pods_own_may_be_the_workspace(kind):
+    own = template(volumes=[{"name": "workspace", **OWN_VOLUMES[kind]}])
+    assert why(**git("forge"), **own) is None
+
+
+def test_a_workspace_without_a_credential_may_be_shared():
+    shared = template(volumes=[{"name": "workspace", "emptyDir": None, **SHARED["a claim"]}])
+    url = {"workspace": {"git": {"url": "https://git.example.com/r.git"}}}
+    assert why(**url, **shared) is None
+    claim = {"persistentVolumeClaim": {"claimName": "team"}}
+    assert why(workspace=claim) is None

@@ -211,6 +211,51 @@ async def test_what_comes_late_is_put_behind_what_is_there(redis):
     assert await migration.left_behind([WORKER]) == []
 
 
+RELEASED = BARE.session_record(7)
+"""Where the first version has a user's record, of whichever namespace."""
+
+
+async def has_record(redis, kind, session):
+    """A record as a front end, or a worker, has put it there."""
+    if kind == "hash":
+        await redis.hset(RELEASED, mapping={"session_id": session, "theirs": "1"})
+    else:
+        await redis.set(RELEASED, kind.replace("SESSION", session), ex=1000)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("kind", ['{"session_id": "SESSION", "theirs": 1}', "hash"])
+async def test_the_record_of_the_first_version_goes_with_the_session_that_it_names(redis, kind):
+    await has_record(redis, kind, "s-1")
+    await redis.hset(BARE.po_state(WORKER), "session_id", "s-1")
+    kept = await redis.dump(RELEASED)
+    for _ in range(2):
+        await Migration(redis).move(WORKER, 7, TEAM)
+    assert await redis.dump(TEAM.session_record(7)) == kept
+    assert not await redis.exists(RELEASED)
+    assert (await redis.ttl(TEAM.session_record(7)) > 900) == (kind != "hash")
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("kind", ['{"session_id": "SESSION"}', "hash", "{", "[]", "[" * 9999])
+async def test_a_record_that_names_another_session_is_anothers(redis, kind):
+    await has_record(redis, kind, "of the namespace that has no keys of its own")
+    await redis.hset(BARE.po_state(WORKER), "session_id", "s-1")
+    await Migration(redis).move(WORKER, 7, TEAM)
+    assert await redis.exists(RELEASED)
+    assert not await redis.exists(TEAM.session_record(7))
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("kind", ["{}", '{"session_id": null}', '{"session_id": ""}'])
+async def test_a_session_that_has_said_nothing_takes_no_record(redis, kind):
+    await has_record(redis, kind, "")
+    await Migration(redis).move(WORKER, 7, TEAM)
+    await redis.hset(BARE.po_state(WORKER), "session_id", "")
+    await Migration(redis).move(WORKER, 7, TEAM)
+    assert await redis.exists(RELEASED)
+
+
 def asleep(namespace, name, stream):
     return {
         "metadata": {"name": name, "namespace": namespace, "uid": name, "resourceVersion": "1"},

@@ -350,6 +350,28 @@ def test_a_new_template_is_applied_when_the_turn_is_over():
     assert decide(session(0, **stale)).actions == (Apply(replicas=0, create=False),)
 
 
+def test_a_session_that_leaves_the_keys_of_before_is_put_to_sleep_between_two_turns():
+    """Its next worker has other keys, and they are moved while there is none."""
+    leaving = {"template": "other", "leaving": True}
+    busy = session(1, running(), queue=queue(pending=1), **leaving)
+    assert decide(busy).actions == ()
+    asked = session(1, running(), queue=queue(state=said(), undelivered=1), **leaving)
+    assert decide(asked).actions == ()
+    ready = session(1, running(), queue=queue(state=said()), **leaving)
+    assert decide(ready).actions == (SetReplicas(replicas=0),)
+    broken = session(
+        1, pod(waiting_reason="CrashLoopBackOff"), queue=queue(undelivered=1), **leaving
+    )
+    assert decide(broken).actions == (SetReplicas(replicas=0),)
+
+
+def test_while_redis_cannot_say_whether_a_turn_goes_on_no_pod_is_replaced():
+    """An upgrade restarts Redis, and has a new template for every session, at the same time."""
+    away = {"queue": None, "queue_error": "Redis cannot be used: refused", "template": "other"}
+    assert decide(session(1, running(), **away)).actions == ()
+    assert decide(session(0, **away)).actions == (Apply(replicas=0, create=False),)
+
+
 def test_a_rotation_is_an_event_once_with_its_reason():
     rotation = {"reason": "Idle", "from": "one", "to": "two", "at": NOW}
     state = said(session_id="two", rotations=1, rotation=rotation)

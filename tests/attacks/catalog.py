@@ -31,6 +31,10 @@ ELSEWHERE: tuple[tuple[str, str], ...] = (
         f"{_E2E}network.py::test_nobody_but_workers_of_tenants_reaches_redis",
     ),
     (
+        "waits in a workspace that tasks share for the git credential of another",
+        f"{_E2E}shared_workspace.py::test_who_shares_a_workspace_gets_at_no_git_credential",
+    ),
+    (
         "searches its container for the git credential",
         f"{_E2E}git_credential.py::"
         "test_an_agent_that_searches_finds_no_credential_and_its_work_is_pushed",

@@ -6,6 +6,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from support.cluster import Object
 from support.world import NAMESPACE, World, task
 
 SERVER = "git-server.orbiter-test.svc"
@@ -43,7 +44,9 @@ SEARCH = (
 COMMIT = 'echo searched > found.txt && git add found.txt && git commit -q -m "Search"'
 
 
-def git_task(world: World, name: str, prompt: str, **agent: Any) -> str:
+def git_task(
+    world: World, name: str, prompt: str, template: Object | None = None, **agent: Any
+) -> str:
     """Apply a task that pushes to a repository of its own; return that one's name."""
     world.apply(
         {
@@ -67,6 +70,7 @@ def git_task(world: World, name: str, prompt: str, **agent: Any) -> str:
         },
     )
     given["spec"]["agent"] |= agent
+    given["spec"]["podTemplate"] = template or {}
     world.apply(given)
     return repository
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from redis import Redis
 
+from orbiter_contracts.queues import BARE, Keys
+
 WORKING = "busy"
 DONE = ("completed", "failed")
 
@@ -32,10 +34,10 @@ class Attempt:
 History = dict[tuple[str, int], Attempt]
 
 
-def read(redis: "Redis") -> History:
-    """Collect every attempt's entries from the lifecycle and output streams."""
+def read(redis: "Redis", keys: Keys = BARE) -> History:
+    """Collect every attempt's entries from the lifecycle and output streams under some keys."""
     history: History = defaultdict(Attempt)
-    for entry, fields in redis.xrange("worker:lifecycle"):
+    for entry, fields in redis.xrange(keys.lifecycle):
         if "agenttask" in fields:
             event = json.loads(fields["data"])["event"]
             attempt = history[fields["agenttask"], int(fields["attempt"])]
@@ -43,7 +45,7 @@ def read(redis: "Redis") -> History:
                 attempt.begun.setdefault(fields["data"], entry)
             elif event in DONE:
                 attempt.ended.append(entry)
-    for entry, fields in redis.xrange("worker:developer:output"):
+    for entry, fields in redis.xrange(keys.developer_output):
         if "agenttask" in fields:
             history[fields["agenttask"], int(fields["attempt"])].outputs.append(entry)
     return history

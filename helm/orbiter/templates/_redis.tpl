@@ -3,11 +3,14 @@
 {{- .Values.redis.auth.existingSecret | default (printf "%s-auth" (include "orbiter.redis.name" .)) -}}
 {{- end }}
 
-{{/* The users that the bundled Redis begins with, each with the key NAME-password in that Secret. */}}
+{{/*
+The users that the bundled Redis begins with, each with the key NAME-password in that Secret. All but
+the operator are an earlier version's where the operator makes users: who has no password is left out.
+*/}}
 {{- define "orbiter.redis.users" -}}
-{{- $users := list "operator" "developer" -}}
-{{- if eq .Values.redis.users "Static" -}}
-{{- $users = append $users "po" -}}
+{{- $users := list "operator" "developer" "po" -}}
+{{- if eq .Values.redis.users "Managed" -}}
+{{- $users = append $users "chat" -}}
 {{- end -}}
 {{- range .Values.workers.namespaces -}}
 {{- $users = append $users (printf "chat-%s" .) -}}
@@ -64,10 +67,11 @@ Sessions have users of their own, which the operator makes; with `redis.users: S
 {{- $scripts := "+eval +evalsha +script|load +script|exists +fcall" -}}
 {{- $common := printf "-@all %s %s %s" $connection $consume $scripts -}}
 user default off resetpass sanitize-payload resetchannels ~* +@all
-user operator on PASSWORD resetchannels ~worker:* ~agenttask:* {{ if $managed }}~session:user:* ~{*}:worker:* ~{*}:agenttask:* ~{*}:session:user:* {{ end }}{{ $common }} +xadd +xread +xlen +xtrim +xrevrange +rename +time +exists +expire +hget +hmget +hgetall +hset +hexists +hdel +client|unblock {{ if $managed }}+acl|setuser +acl|deluser +acl|users +function|load +client|kill +client|list +info +scan +memory|usage +type +hlen {{ end }}(+unlink ~worker:po:*{{ if $managed }} ~{*}:worker:po:*{{ end }})
+user operator on PASSWORD resetchannels ~worker:* ~agenttask:* {{ if $managed }}~session:user:* ~{*}:worker:* ~{*}:agenttask:* ~{*}:session:user:* {{ end }}{{ $common }} +xadd +xread +xlen +xtrim +xrevrange +rename +time +exists +expire +hget +hmget +hgetall +hset +hexists +hdel +client|unblock {{ if $managed }}+acl|setuser +acl|deluser +acl|users +function|load +client|kill +client|list +info +scan +memory|usage +type +hlen +getrange {{ end }}(+unlink ~worker:po:*{{ if $managed }} ~{*}:worker:po:*{{ end }})
 user developer on PASSWORD resetchannels ~worker:developer:* ~worker:lifecycle ~agenttask:* {{ $common }} +exists +expire +type +ttl +get +set +hget +hset +hexists (+xadd ~worker:developer:output ~worker:developer:*:dead ~worker:lifecycle)
-{{- if not $managed }}
 user po on PASSWORD resetchannels ~worker:po:* ~worker:lifecycle ~session:* {{ $common }} +exists +expire +type +ttl +get +hget +hmget +hgetall +hset +hsetnx +hdel +hincrbyfloat +rpush +ltrim +lrange (+set ~worker:po:*:snapshot ~session:*) (+xadd ~worker:po:*:output ~worker:po:*:dead ~worker:lifecycle)
+{{- if $managed }}
+user chat on PASSWORD resetchannels ~session:user:* -@all {{ $connection }} +exists +expire +get +set +hgetall (+xadd ~worker:po:*:input) (+xread +xrange +xrevrange +xlen +hgetall +hget +hmget %R~worker:po:*:output %R~worker:po:*:state)
 {{- end }}
 {{- range $namespace := $values.workers.namespaces }}
 {{- $user := printf "chat-%s" $namespace }}

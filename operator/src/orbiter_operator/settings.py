@@ -128,6 +128,9 @@ class Settings(BaseSettings):
         "orbiter-redis-auth",
         description="Secret with their passwords, as NAME-password, in the Lease's namespace",
     )
+    former_redis_quiet_seconds: int = Field(
+        3600, ge=0, description="Seconds nobody has to have needed one of them before it ends"
+    )
     worker_service_account: str = Field(
         "orbiter-worker", description="ServiceAccount of workers (no token is mounted)"
     )

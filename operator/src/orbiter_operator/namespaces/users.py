@@ -34,8 +34,8 @@ _SHARED = (redis_users.worker_user, redis_users.chat_user, redis_users.producer_
 _CHECK_SECONDS = 30.0
 """After how long is looked again who still needs a user of an earlier version; Redis closes what is
 idle later."""
-QUIET_SECONDS = 3600.0
-"""How long nobody has to have needed it: nothing tells when a front end connects again."""
+_FORMER_ACL = "users.acl"
+"""Key beside the passwords with which the first version told Redis all of its users."""
 MAX_SHARED_CONNECTIONS = 1024
 """Connections of all workers, front ends or producers of a namespace."""
 
@@ -166,9 +166,10 @@ class FormerUsers:
     """Ends the Redis users that an earlier version of the chart has left for what it had begun.
 
     One is needed as long as a Job or a pod is not over that names the Secret with their URLs, and
-    while anybody is connected in its name. It ends when it was not needed for `QUIET_SECONDS`:
-    first the Secret goes, so that nothing begins with it, then the password, of which Redis would
-    make the user at its next start, then the user. Who comes after a crash does all of it again.
+    while anybody is connected in its name. It ends when it was not needed for a while, since
+    nothing tells when a front end connects again: first the Secret goes, so that nothing begins
+    with it, then the password, of which Redis would make the user at its next start, then the user.
+    Who comes after a crash does all of it again.
 
     Args:
         settings: Which users and Secrets; others are not touched.
@@ -221,16 +222,18 @@ class FormerUsers:
             return
         now, opened, begun = self._clock(), await self._users.connections(), self._begun()
         self._needed |= {user: now for user in self._needed if begun or user in opened}
-        quiet = [user for user, last in self._needed.items() if now - last >= QUIET_SECONDS]
+        enough = self._settings.former_redis_quiet_seconds
+        quiet = [user for user, last in self._needed.items() if now - last >= enough]
         if not quiet:
             return
         settings = self._settings
+        passwords = dict.fromkeys(f"{user}-password" for user in quiet)
         if len(quiet) == len(self._needed):
+            passwords[_FORMER_ACL] = None
             for namespace in settings.worker_namespaces:
                 await self._kube.delete(SECRETS, namespace, settings.former_redis_secret)
-        passwords = {"data": {f"{user}-password": None for user in quiet}}
         secret = settings.former_redis_passwords
-        await self._kube.patch(SECRETS, settings.lease_namespace, secret, passwords)
+        await self._kube.patch(SECRETS, settings.lease_namespace, secret, {"data": passwords})
         if await self._users.delete(quiet):
             log.info("users of an earlier version ended", users=quiet)
         for user in quiet:

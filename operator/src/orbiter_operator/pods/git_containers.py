@@ -28,6 +28,8 @@ _PUSH_MEMORY: Final = "512Mi"
 _OURS: Final = frozenset(
     {"home", "tmp", "workspace", "agent", "git-credentials", "git-handover", "git-private"}
 )
+USED_WITH_CREDENTIAL: Final = frozenset({"workspace", "git-handover", "git-private"})
+"""Volumes in which git works while it has the credential: who else writes there could take it."""
 _TAKEN: Final = frozenset(
     {
         "WORKSPACE_DIR",

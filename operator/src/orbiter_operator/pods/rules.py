@@ -14,6 +14,7 @@ from orbiter_contracts.bounds import one_line
 from orbiter_operator.kube.models import Agent, Workspace
 from orbiter_operator.kube.names import MANAGED_BY, OWN_LABELS, WORKER
 from orbiter_operator.pods.allowlist import is_one_of, template_error
+from orbiter_operator.pods.git_containers import USED_WITH_CREDENTIAL
 from orbiter_operator.pods.overlay import MERGE_KEYS
 from orbiter_operator.pods.template import IDENTITY, Object, WorkerDefaults, lay_over
 
@@ -28,6 +29,7 @@ LONGEST_GRACE_SECONDS = 3600
 _LOADERS = ("LD_*", "GLIBC_TUNABLES", "GCONV_PATH", "OPENSSL_*", "SSLKEYLOGFILE")
 """Variables by which a program is given code, or told to write down its secrets, as it starts."""
 _TOKENS = ("serviceAccountToken", "podCertificate")
+_OF_THE_POD = ("emptyDir", "ephemeral")
 _ALWAYS_LISTS = ("containers", "volumes")
 
 
@@ -62,6 +64,7 @@ def pod_error(
     trusted = pod.get("serviceAccountName") in defaults.allowed_service_accounts
     found = next(_account(pod, defaults, trusted=trusted), None)
     found = found or next(_worker(agent, pod), None)
+    found = found or next(_shared_with_git(workspace, pod), None)
     return found or next(_everywhere(pod, defaults, trusted=trusted), None)
 
 
@@ -179,6 +182,20 @@ def _variable(name: object, where: str) -> Iterator[str]:
     if is_one_of(name, _LOADERS):
         why = "by which the worker would run what is not its own; set it in the agent's commands"
         yield _sentence(where, name, why)
+
+
+def _shared_with_git(workspace: Workspace, pod: Object) -> Iterator[str]:
+    """Volumes of other pods, where git works while it has the credential."""
+    if workspace.git is None or workspace.git.credentials_secret_ref is None:
+        return
+    for volume in pod["volumes"]:
+        kinds = sorted(volume.keys() - {"name", *_OF_THE_POD})
+        if volume["name"] in USED_WITH_CREDENTIAL and kinds:
+            why = (
+                "where other pods can write while git has workspace.git.credentialsSecretRef; take "
+                f"a volume of this pod alone ({', '.join(_OF_THE_POD)}), or do without the Secret"
+            )
+            yield _sentence(f"{_OVERLAY}.spec.volumes[{volume['name']}]", kinds[0], why)
 
 
 def _secrets_in(pod: Object, defaults: WorkerDefaults) -> Iterator[str]:

@@ -1,9 +1,10 @@
 """Move a session to the keys of its namespace, which has not always had any of its own.
 
-A session that is awake stays under the names its worker was started with. Once it sleeps, all that
-it has goes to its own keys in one step, before anything else is asked of it; its status names the
-new streams, and the next worker is started with them. Nothing of this has to be remembered: a
-crash in between does the step once more, and it finds nothing to do.
+A session that is awake stays under the names its worker was started with; where its next worker is
+to be another one, it is put to sleep between two turns (`plan`). Once it sleeps, all that it has
+goes to its own keys in one step, before anything else is asked of it; its status names the new
+streams, and the next worker is started with them. Nothing of this has to be remembered: a crash in
+between does the step once more, and it finds nothing to do.
 """
 
 from collections.abc import Sequence
@@ -68,6 +69,34 @@ what is there; only streams can have that. KEYS: old and new names in turn. ARGV
 of a stream at most. Returns how many there were.
 """
 
+MOVE_RECORD = """
+if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
+local kind, named = redis.pcall('TYPE', KEYS[1]).ok, nil
+if kind == 'hash' then
+  named = redis.pcall('HGET', KEYS[1], 'session_id')
+elseif kind == 'string' then
+  local text = redis.pcall('GETRANGE', KEYS[1], 0, 65535)
+  if type(text) == 'string' then
+    local good, fields = pcall(cjson.decode, text)
+    if good and type(fields) == 'table' then named = fields['session_id'] end
+  end
+end
+if type(named) ~= 'string' or named == '' then return 0 end
+for i = 3, 4 do
+  if redis.pcall('HGET', KEYS[i], 'session_id') == named then
+    redis.call('RENAME', KEYS[1], KEYS[2])
+    return 1
+  end
+end
+return 0
+"""
+"""Move a user's record that no namespace is in the name of, if it names this very session.
+
+In the first version users were counted over all namespaces; today such a record is of the one
+namespace whose keys have no prefix. KEYS: the record, its new name, and the old and the new name of
+what the session's worker has said of itself.
+"""
+
 _LEFT = """
 local found = {}
 for i, stream in ipairs(KEYS) do
@@ -123,6 +152,7 @@ class Migration:
 
     def __init__(self, redis: Redis) -> None:
         self._move = redis.register_script(MOVE)
+        self._move_record = redis.register_script(MOVE_RECORD)
         self._left = redis.register_script(_LEFT)
 
     async def move(self, worker_id: str, user_id: object, keys: Keys) -> None:
@@ -137,8 +167,11 @@ class Migration:
         old_record = f"{BARE.session_records(keys.namespace)}{user_id}"
         names.append((old_record, keys.session_record(str(user_id))))
         flat = [name for pair in names for name in pair]
+        states = [places.po_state(worker_id) for places in (BARE, keys)]
+        released, own = (places.session_record(str(user_id)) for places in (BARE, keys))
         while await self._move(keys=flat, args=[_AT_ONCE]) >= _AT_ONCE:
             log.info("more to move", worker=worker_id)
+        await self._move_record(keys=[released, own, *states])
 
     async def left_behind(self, worker_ids: Sequence[str]) -> list[str]:
         """The workers for whom there are messages under the names without a prefix."""

@@ -168,7 +168,7 @@ class ObservedSession(Frozen):
     `queue` is None when Redis did not answer (`queue_error` says why). `heard` is the name of the
     last lifecycle event, a hint that may be missing. `template` is the fingerprint its Deployment
     should have. `spec_error` says why the spec cannot be run; `spec` may then be empty. `keys` are
-    those under which the conversation is.
+    those under which the conversation is; it is `leaving` them when its namespace has others.
     """
 
     namespace: str
@@ -190,6 +190,7 @@ class ObservedSession(Frozen):
     rival: Rival | None = None
     refusal: Refusal | None = None
     keys: Keys = BARE
+    leaving: bool = False
     over_quota: str | None = None
 
     @property

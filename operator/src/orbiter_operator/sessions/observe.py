@@ -126,6 +126,7 @@ class SessionObserver:
             rival=rival,
             refusal=refusal,
             keys=keys,
+            leaving=ours and keys == BARE != self._keys(key.namespace),
             over_quota=self._over_quota(key.namespace),
         )
 

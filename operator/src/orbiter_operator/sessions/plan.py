@@ -149,7 +149,14 @@ def _action(observed: ObservedSession, replicas: int) -> SetReplicas | Apply | N
             return None
         return Apply(replicas=replicas, create=True)
     stale = deployment.template != observed.template and not observed.spec_error
-    if stale and not is_busy(observed):
+    # While Redis is away nobody knows whether a turn goes on.
+    unknown = observed.queue is None and observed.replicas > 0
+    if stale and not unknown and not is_busy(observed):
+        if observed.leaving:
+            # What waits for a worker that takes messages is left to it.
+            waiting = observed.queue is not None and observed.queue.waiting
+            sleeps = observed.replicas > 0 and not (waiting and is_ready(observed))
+            return SetReplicas(replicas=0) if sleeps else None
         return Apply(replicas=replicas, create=False)
     if deployment.replicas != replicas:
         return SetReplicas(replicas=replicas)
