@@ -6,6 +6,7 @@ from typing import Any, Generic, overload
 from pydantic import ValidationError
 from typing_extensions import TypeForm
 
+from orbiter._agent_values import agreed_settings, check_tools
 from orbiter._misuse import require, require_all, require_method, shown
 from orbiter._output import OutputFunction, OutputSchema, OutputValidator
 from orbiter.config import (
@@ -19,7 +20,7 @@ from orbiter.config import (
 from orbiter.hooks import Hook, HookFunction, HookManager, HookPoint
 from orbiter.observer import Observer
 from orbiter.protocols import ContextEngine, MemoryStore, Provider
-from orbiter.tool import FunctionTool, Tool
+from orbiter.tool import Tool
 from orbiter.types import DepsT, OrbiterError, OutputT, RunContext
 
 Instructions = str | Callable[[RunContext[DepsT]], str | Awaitable[str]]
@@ -147,7 +148,7 @@ class Agent(Generic[DepsT, OutputT]):
             OrbiterError: A value is out of range, or two tools have one name.
         """
         if settings is not None:
-            temperature, max_tokens = _agreed(name, settings, temperature, max_tokens)
+            temperature, max_tokens = agreed_settings(name, settings, temperature, max_tokens)
         try:
             self.config = AgentConfig(
                 name=name,
@@ -193,7 +194,7 @@ class Agent(Generic[DepsT, OutputT]):
         require(output_validators, Iterable, f"{where}: output_validators=", "a list of functions")
         for validator in output_validators:
             self.output_validator(validator)
-        _check_tools(name, self.tools)
+        check_tools(name, self.tools)
 
     def output_validator(
         self, validator: OutputFunction[DepsT, OutputT], /
@@ -209,39 +210,3 @@ class Agent(Generic[DepsT, OutputT]):
 
     def __repr__(self) -> str:
         return f"Agent(name={self.name!r}, model={self.model!r})"
-
-
-def _check_tools(name: str, tools: Sequence[Tool]) -> None:
-    seen: set[str] = set()
-    for tool in tools:
-        if isinstance(getattr(tool, "__func__", None), Tool):
-            raise OrbiterError(
-                f"Agent '{name}': {tool!r} is no tool: write @tool above @classmethod"
-            )
-        if not isinstance(tool, Tool):
-            raise OrbiterError(
-                f"Agent '{name}': {tool!r} is no tool; decorate the function with @tool "
-                "or give an instance of a Tool subclass"
-            )
-        if isinstance(tool, FunctionTool):
-            tool.check_bound()
-        if tool.name in seen:
-            raise OrbiterError(
-                f"Agent '{name}' has two tools named '{tool.name}'; rename one with "
-                '@tool(name="...")'
-            )
-        seen.add(tool.name)
-
-
-def _agreed(
-    name: str, settings: ModelSettings, temperature: float, max_tokens: int | None
-) -> tuple[float, int | None]:
-    """Return an agent's temperature and tokens, which may be given in one of two places."""
-    where = f"Agent '{name}': settings="
-    require(settings, ModelSettings, where, "ModelSettings(top_p=..., ...)")
-    twice = {"temperature": temperature is not DEFAULT_TEMPERATURE, "max_tokens": bool(max_tokens)}
-    given = settings.given
-    for field in twice.keys() & given.keys():
-        if twice[field]:
-            raise OrbiterError(f"{where} has {field}, and so has the agent: give it once")
-    return given.get("temperature", temperature), given.get("max_tokens", max_tokens)

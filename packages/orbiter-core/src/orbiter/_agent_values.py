@@ -1,0 +1,49 @@
+"""What an Agent is given, checked before it is taken."""
+
+from collections.abc import Sequence
+
+from orbiter._misuse import require
+from orbiter.config import DEFAULT_TEMPERATURE, ModelSettings
+from orbiter.tool import FunctionTool, Tool
+from orbiter.types import OrbiterError
+
+
+def check_tools(name: str, tools: Sequence[Tool]) -> None:
+    """Refuse what is no tool, and two tools of one name.
+
+    Raises:
+        OrbiterError: There is such.
+    """
+    seen: set[str] = set()
+    for tool in tools:
+        if isinstance(getattr(tool, "__func__", None), Tool):
+            raise OrbiterError(
+                f"Agent '{name}': {tool!r} is no tool: write @tool above @classmethod"
+            )
+        if not isinstance(tool, Tool):
+            raise OrbiterError(
+                f"Agent '{name}': {tool!r} is no tool; decorate the function with @tool "
+                "or give an instance of a Tool subclass"
+            )
+        if isinstance(tool, FunctionTool):
+            tool.check_bound()
+        if tool.name in seen:
+            raise OrbiterError(
+                f"Agent '{name}' has two tools named '{tool.name}'; rename one with "
+                '@tool(name="...")'
+            )
+        seen.add(tool.name)
+
+
+def agreed_settings(
+    name: str, settings: ModelSettings, temperature: float, max_tokens: int | None
+) -> tuple[float, int | None]:
+    """Return an agent's temperature and tokens, which may be given in one of two places."""
+    where = f"Agent '{name}': settings="
+    require(settings, ModelSettings, where, "ModelSettings(top_p=..., ...)")
+    twice = {"temperature": temperature is not DEFAULT_TEMPERATURE, "max_tokens": bool(max_tokens)}
+    given = settings.given
+    for field in twice.keys() & given.keys():
+        if twice[field]:
+            raise OrbiterError(f"{where} has {field}, and so has the agent: give it once")
+    return given.get("temperature", temperature), given.get("max_tokens", max_tokens)
