@@ -261,3 +261,14 @@ async def test_an_unsampled_trace_leaves_nothing_out_of_its_children(spans):
     with spans.on(sample_ratio=0):
         await run(calc(), "?", provider=ScriptedModel(call("add", a=1, b=1), "2"))
     assert spans.names == []
+
+
+async def test_an_agent_that_is_asked_by_a_tool_stands_under_that_tool(spans):
+    expert = Agent(name="expert", model="openai:gpt-4o")
+    lead = Agent(name="lead", model="openai:gpt-4o", tools=[expert.as_tool()])
+    with spans.on():
+        await run(lead, "?", provider=ScriptedModel(call("expert", input="?"), "42", "42."))
+    tree = spans.tree()
+    assert tree["invoke_agent expert"] == "execute_tool expert"
+    whole = spans["invoke_workflow lead"].attributes
+    assert (whole["orbiter.run.steps"], whole["orbiter.run.input_tokens"]) == (3, 30)

@@ -9,6 +9,7 @@ from typing_extensions import TypeForm
 from orbiter._agent_values import agreed_settings, check_tools
 from orbiter._misuse import require, require_all, require_method, shown
 from orbiter._output import OutputFunction, OutputSchema, OutputValidator
+from orbiter.agent_tool import AgentTool
 from orbiter.config import (
     DEFAULT_MAX_STEPS,
     DEFAULT_MODEL,
@@ -58,6 +59,7 @@ class Agent(Generic[DepsT, OutputT]):
         settings: ModelSettings | None = None,
         output_validators: Sequence[OutputFunction[DepsT, str]] = (),
         retries: int = DEFAULT_RETRIES,
+        description: str = "",
     ) -> None: ...
     @overload
     def __init__(
@@ -78,6 +80,7 @@ class Agent(Generic[DepsT, OutputT]):
         settings: ModelSettings | None = None,
         output_validators: Sequence[OutputFunction[DepsT, OutputT]] = (),
         retries: int = DEFAULT_RETRIES,
+        description: str = "",
     ) -> None: ...
     @overload
     def __init__(
@@ -98,6 +101,7 @@ class Agent(Generic[DepsT, OutputT]):
         settings: ModelSettings | None = None,
         output_validators: Sequence[OutputFunction[DepsT, OutputT]] = (),
         retries: int = DEFAULT_RETRIES,
+        description: str = "",
     ) -> None: ...
     def __init__(
         self,
@@ -117,6 +121,7 @@ class Agent(Generic[DepsT, OutputT]):
         settings: ModelSettings | None = None,
         output_validators: Sequence[OutputFunction[DepsT, Any]] = (),
         retries: int = DEFAULT_RETRIES,
+        description: str = "",
     ) -> None:
         """Create an agent.
 
@@ -137,12 +142,12 @@ class Agent(Generic[DepsT, OutputT]):
             context: Builds prompts, keeps the window small, holds state.
             settings: What else a model can be told; its `temperature` and `max_tokens` are those
                 of the agent.
-
             output_validators: Functions, sync or async, that return the output, or raise
                 ModelRetry with what the model is to do better. They take the output, or the
                 RunContext and the output.
             retries: How often a run asks for a better answer, and for a better call of each tool
                 that raises ModelRetry.
+            description: What it is good for, in a sentence: by it others decide to call on it.
 
         Raises:
             OrbiterError: A value is out of range, or two tools have one name.
@@ -157,6 +162,7 @@ class Agent(Generic[DepsT, OutputT]):
                 max_tokens=max_tokens,
                 max_steps=max_steps,
                 retries=retries,
+                description=description,
                 **({} if temperature is DEFAULT_TEMPERATURE else {"temperature": temperature}),
             )
         except ValidationError as error:
@@ -174,6 +180,7 @@ class Agent(Generic[DepsT, OutputT]):
             require_method(context, "start_run", f"{where}: context=", give)
         self.name = name
         self.model = model
+        self.description = description
         self.instructions = instructions
         self.tools = list(tools)
         self.handoffs = list(handoffs)
@@ -207,6 +214,15 @@ class Agent(Generic[DepsT, OutputT]):
         where = f"Agent '{self.name}': output_validators="
         self.output_validators.append(OutputValidator(validator, where))
         return validator
+
+    def as_tool(self, *, name: str | None = None, description: str | None = None) -> AgentTool:
+        """Return a tool by which another agent asks this one; see AgentTool.
+
+        Args:
+            name: What the model calls it, by default the agent's name.
+            description: What it is for, by default the agent's own description.
+        """
+        return AgentTool(self, name=name, description=description)
 
     def __repr__(self) -> str:
         return f"Agent(name={self.name!r}, model={self.model!r})"

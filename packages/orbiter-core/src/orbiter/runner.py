@@ -12,7 +12,7 @@ from orbiter._internal.output_parser import OutputValidationError
 from orbiter._internal.providers import close_providers, provider_for
 from orbiter._internal.state import Emit, RunState
 from orbiter._internal.stream import RunStream
-from orbiter._internal.swarm_runner import run_target
+from orbiter._internal.swarm_runner import run_nested, run_target
 from orbiter._misuse import require, require_all, require_method
 from orbiter.agent import Agent
 from orbiter.config import ModelSettings, Spent, TaskConfig
@@ -184,6 +184,7 @@ def _beginning(
             emit=emit,
             spent=spent,
             settings=settings,
+            nested=run_nested,
         )
 
     return begin

@@ -1,16 +1,17 @@
 """The Swarm: several agents that work on one input, by a flow, as a team or by handoffs."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from orbiter._internal.graph import Flow, FlowError, Step, parse_flow, sequence
 from orbiter._misuse import require_all
 from orbiter.agent import Agent
+from orbiter.agent_tool import AgentTool
 from orbiter.types import OrbiterError
 
 Mode = Literal["workflow", "team", "handoff"]
 
-__all__ = ["FlowError", "Mode", "Swarm"]
+__all__ = ["FlowError", "Mode", "Swarm", "agents_of"]
 
 
 class Swarm:
@@ -84,3 +85,21 @@ class Swarm:
     def __repr__(self) -> str:
         how = f"flow={str(self.flow)!r}" if self.flow else f"mode={self.mode!r}"
         return f"Swarm({', '.join(self._by_name)}, {how})"
+
+
+def agents_of(target: Agent | Swarm) -> list[Agent]:
+    """Return all agents that may have a part in a run, in the order they are met.
+
+    They are members of swarms, targets of handoffs, and those that others ask by a tool.
+    """
+    waiting: list[Any] = [target]
+    seen: dict[int, Agent] = {}
+    while waiting:
+        one = waiting.pop(0)
+        if isinstance(one, Swarm):
+            waiting[:0] = one.agents
+        elif id(one) not in seen:
+            seen[id(one)] = one
+            waiting += one.handoffs
+            waiting += [tool.target for tool in one.tools if isinstance(tool, AgentTool)]
+    return list(seen.values())

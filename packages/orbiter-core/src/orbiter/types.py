@@ -4,7 +4,7 @@ Everything else speaks in these. All classes are frozen: a value never changes u
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Generic, Literal
 
 from pydantic import BaseModel, Field
@@ -19,6 +19,7 @@ from orbiter._messages import (
     UserMessage,
 )
 from orbiter._usage import Usage
+from orbiter.parts import Part
 
 __all__ = [
     "AssistantMessage", "DepsT", "ErrorEvent", "HandoffEvent", "Message", "OrbiterError",
@@ -104,6 +105,8 @@ class RunContext(Generic[DepsT]):
         messages: The conversation so far; grows while the agent runs, read only.
         context: The agent's context engine, if any.
         deps: Whatever was given to `run(deps=...)`.
+        runner: What `run` calls with an agent and its input. Whoever calls tools outside of a run
+            may give `orbiter.run`.
     """
 
     agent_name: str
@@ -111,6 +114,30 @@ class RunContext(Generic[DepsT]):
     messages: Sequence[Message]
     context: Any
     deps: DepsT
+    runner: Any = field(default=None, repr=False, compare=False)
+
+    async def run(self, agent: Any, input: str | Sequence[Part]) -> RunResult:
+        """Run an agent or a swarm as a part of this run.
+
+        What it takes counts for this run, and this run's limits hold for it; so do its deps and
+        its provider. This run's stream tells of it no more than its usage.
+
+        Args:
+            agent: An Agent or a Swarm.
+            input: What it is asked; it sees nothing else.
+
+        Returns:
+            Its result, with the conversation, usage and steps of its own.
+
+        Raises:
+            OrbiterError: It failed, or this context belongs to no run.
+        """
+        if self.runner is None:
+            raise OrbiterError(
+                f"the context of '{self.agent_name}' belongs to no run: use `await run(...)`"
+            )
+        result: RunResult = await self.runner(agent, input)
+        return result
 
 
 class TextEvent(BaseModel):

@@ -67,7 +67,8 @@ class A2AServer:
         Args:
             agent: What is served.
             name: What others know it by; by default the agent's name.
-            description: What it is good for: by it, others decide whom to ask.
+            description: What it is good for: by it, others decide whom to ask. By default the
+                agent's own.
             version: Of the agent.
             url: Where clients reach it.
             token: What clients present as `Authorization: Bearer ...`. Without one only this
@@ -89,6 +90,8 @@ class A2AServer:
                 raise OrbiterError("a swarm has no name of its own: give A2AServer(name=...)")
             name = agent.name
         self.name = name
+        if isinstance(agent, Agent):
+            description = description or agent.description
         self.card: AgentCard = make_card(
             self.name, description or f"The agent {self.name}", url, version,
             secured=token is not None, push=push != "none",

@@ -5,14 +5,17 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from orbiter._internal.call_runner import Outcome, run_agent
+from orbiter._internal.content import given
 from orbiter._internal.graph import Flow, Parallel, Step, steps
 from orbiter._internal.graph import Sequence as Chain
-from orbiter._internal.plan import purpose, tool_name
+from orbiter._internal.nested import NestedState
 from orbiter._internal.state import RunState
+from orbiter._naming import purpose, tool_name
 from orbiter._schema.text import as_text
 from orbiter.agent import Agent
+from orbiter.agent_tool import completed
 from orbiter.tool import Tool
-from orbiter.types import Message, OrbiterError
+from orbiter.types import Message, RunResult
 
 
 class Members(Protocol):
@@ -54,6 +57,29 @@ async def run_target(
     if any(agent.handoffs for agent in target.agents):
         peers = ()
     return await run_agent(first, input, history, state, state.open_log(), peers=peers)
+
+
+async def run_nested(
+    target: Agent | Members, input: Any, outer: RunState, *, heard: bool = False
+) -> RunResult:
+    """Run an agent or a swarm inside of a run; see NestedState.
+
+    Raises:
+        OrbiterError: It failed, or is neither.
+    """
+    text: str = input if isinstance(input, str) else given(input)
+    state = NestedState(outer, heard=heard)
+    if isinstance(target, Agent) or state.observer is None:
+        return _result(await run_target(target, text, [], state), state)
+    with state.observer.run(target, text) as scope:
+        result = _result(await run_target(target, text, [], state), state)
+        scope.done(result)
+        return result
+
+
+def _result(outcome: Outcome, state: RunState) -> RunResult:
+    state.last_agent, state.typed = outcome.agent_name, outcome.typed
+    return state.result(outcome.output, outcome.stop_reason)
 
 
 class _FlowRun:
@@ -106,7 +132,7 @@ class _Delegate(Tool):
     def __init__(self, worker: Agent, state: RunState) -> None:
         self.worker = worker
         self.state = state
-        self.name = tool_name("delegate_to", worker)
+        self.name = tool_name("delegate_to", worker.name)
         self.description = f"Give a task to {worker.name} and get the result.{purpose(worker)}"
 
     async def execute(self, task: str) -> Any:
@@ -115,9 +141,4 @@ class _Delegate(Tool):
         Args:
             task: Everything the worker has to know, in full sentences.
         """
-        outcome = await run_agent(self.worker, task, [], self.state, [])
-        if outcome.stop_reason != "completed":
-            raise OrbiterError(
-                f"stopped early ({outcome.stop_reason}) after: {as_text(outcome.output)!r}"
-            )
-        return outcome.output
+        return completed(await run_nested(self.worker, task, self.state, heard=True))

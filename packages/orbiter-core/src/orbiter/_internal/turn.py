@@ -55,7 +55,9 @@ class Turn:
         self.log = log
         self.start = start
         self.view: list[Message] = []
-        self.run: RunContext = RunContext(agent.name, input, self.view, agent.context, state.deps)
+        self.run: RunContext = RunContext(
+            agent.name, input, self.view, agent.context, state.deps, state.run_nested
+        )
         self.suffix = ""
         self.misfits = 0
         self.answer_tool: str | None = None

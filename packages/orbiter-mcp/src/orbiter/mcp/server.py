@@ -57,7 +57,7 @@ class MCPServer:
         many = offers if isinstance(offers, Sequence) else [offers]
         for one in many:
             offer: Offer = (
-                ToolOffer(one, name, deps)
+                ToolOffer(one, name, provider, deps)
                 if isinstance(one, Tool)
                 else AgentOffer(one, provider, deps)
             )

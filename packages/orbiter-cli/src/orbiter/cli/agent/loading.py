@@ -12,6 +12,7 @@ from orbiter.cli.agent.objects import AgentFileError, load_object, load_output_t
 from orbiter.cli.ui.outcome import usage
 from orbiter.cli.ui.sentences import sentence
 from orbiter.config import parse_model_string
+from orbiter.swarm import agents_of
 from orbiter.types import OrbiterError
 
 _SUFFIXES = (".yaml", ".yml")
@@ -82,18 +83,6 @@ def load_agent(reference: str, *, model: str | None = None) -> LoadedAgent:
                 with loader.blame(None if model else agent):
                     model_registry.get(parse_model_string(agent.model)[0])
         return LoadedAgent(target, loader.servers)
-
-
-def agents_of(target: Agent | Swarm) -> list[Agent]:
-    """Return all agents that may have a part in a run, in the order they are met."""
-    waiting = list(target.agents) if isinstance(target, Swarm) else [target]
-    seen: dict[int, Agent] = {}
-    while waiting:
-        agent = waiting.pop(0)
-        if id(agent) not in seen:
-            seen[id(agent)] = agent
-            waiting += agent.handoffs
-    return list(seen.values())
 
 
 class _NamedError(AgentFileError):

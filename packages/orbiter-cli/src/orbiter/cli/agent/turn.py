@@ -11,11 +11,11 @@ from uuid import uuid4
 from pydantic_core import to_jsonable_python
 
 from orbiter import Agent, run
-from orbiter.cli.agent.loading import agents_of
 from orbiter.cli.agent.session import Session, load_session
 from orbiter.cli.agent.workspace_tools import ask_user
 from orbiter.cli.ui.outcome import UsageError, cut_short
 from orbiter.hooks import Hook, HookEvent, HookManager, HookPoint
+from orbiter.swarm import agents_of
 from orbiter.types import Message, OrbiterError, RunResult, ToolResult, Usage
 
 _OF_THE_STOP = ("step", "error")

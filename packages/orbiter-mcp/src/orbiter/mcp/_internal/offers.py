@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
@@ -45,10 +46,11 @@ class Offer(ABC):
 class ToolOffer(Offer):
     """A tool as it is."""
 
-    def __init__(self, tool: Tool, server: str, deps: Any) -> None:
+    def __init__(self, tool: Tool, server: str, provider: Provider | None, deps: Any) -> None:
         self.name = tool.name
         self._tool = tool
-        self._context = RunContext(server, "", (), None, deps)
+        runner = partial(run, provider=provider, deps=deps)
+        self._context = RunContext(server, "", (), None, deps, runner)
 
     def definition(self) -> dict[str, Any]:
         """Return the fields of the SDK's Tool."""
@@ -83,7 +85,9 @@ class AgentOffer(Offer):
         self._deps = deps
         last = agent if isinstance(agent, Agent) else None
         self._expected = last.expected if last is not None else None
-        said = first.instructions if isinstance(first.instructions, str) else ""
+        said = first.description
+        if not said and isinstance(first.instructions, str):
+            said = first.instructions
         self._description = f"Ask the agent '{first.name}'." + (f" {said}" if said else "")
 
     def definition(self) -> dict[str, Any]:

@@ -125,6 +125,7 @@ def describe(name: str, target: Agent | Swarm) -> AgentInfo:
         )  # fmt: skip
     # the instructions are not for those who talk to the agent
     return AgentInfo(
-        name=name, model=target.model, tools=[tool.name for tool in target.tools],
+        name=name, model=target.model, description=target.description,
+        tools=[tool.name for tool in target.tools],
         handoffs=[agent.name for agent in target.handoffs],
     )  # fmt: skip
