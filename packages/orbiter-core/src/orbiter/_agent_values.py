@@ -1,11 +1,29 @@
 """What an Agent is given, checked before it is taken."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from orbiter._misuse import require
-from orbiter.config import DEFAULT_TEMPERATURE, ModelSettings
+from pydantic import ValidationError
+
+from orbiter._misuse import require, shown
+from orbiter.config import DEFAULT_TEMPERATURE, AgentConfig, ModelSettings
 from orbiter.tool import FunctionTool, Tool
 from orbiter.types import OrbiterError
+
+
+def checked_config(name: str, **values: Any) -> AgentConfig:
+    """Return an agent's plain values.
+
+    Raises:
+        OrbiterError: One is out of range; the text names it.
+    """
+    try:
+        return AgentConfig(name=name, **values)
+    except ValidationError as error:
+        what = "; ".join(
+            f"{p['loc'][0]}: {p['msg']}, not {shown(p['input'])}" for p in error.errors()
+        )
+        raise OrbiterError(f"Agent '{name}': {what}") from error
 
 
 def check_tools(name: str, tools: Sequence[Tool]) -> None:

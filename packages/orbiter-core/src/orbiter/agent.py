@@ -3,11 +3,10 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, overload
 
-from pydantic import ValidationError
 from typing_extensions import TypeForm
 
-from orbiter._agent_values import agreed_settings, check_tools
-from orbiter._misuse import require, require_all, require_method, shown
+from orbiter._agent_values import agreed_settings, check_tools, checked_config
+from orbiter._misuse import require, require_all, require_method
 from orbiter._output import OutputFunction, OutputSchema, OutputValidator
 from orbiter.agent_tool import AgentTool
 from orbiter.config import (
@@ -15,18 +14,27 @@ from orbiter.config import (
     DEFAULT_MODEL,
     DEFAULT_RETRIES,
     DEFAULT_TEMPERATURE,
-    AgentConfig,
     ModelSettings,
 )
+from orbiter.guardrails import Guardrail
 from orbiter.hooks import Hook, HookFunction, HookManager, HookPoint
 from orbiter.observer import Observer
 from orbiter.protocols import ContextEngine, MemoryStore, Provider
 from orbiter.tool import Tool
-from orbiter.types import DepsT, OrbiterError, OutputT, RunContext
+from orbiter.types import DepsT, OutputT, RunContext
 
 Instructions = str | Callable[[RunContext[DepsT]], str | Awaitable[str]]
+ToolFilter = Callable[[RunContext[DepsT], Tool], bool | Awaitable[bool]]
 
-__all__ = ["Agent", "ContextEngine", "Instructions", "MemoryStore", "OutputFunction", "Provider"]
+__all__ = [
+    "Agent",
+    "ContextEngine",
+    "Instructions",
+    "MemoryStore",
+    "OutputFunction",
+    "Provider",
+    "ToolFilter",
+]
 
 
 class Agent(Generic[DepsT, OutputT]):
@@ -60,6 +68,8 @@ class Agent(Generic[DepsT, OutputT]):
         output_validators: Sequence[OutputFunction[DepsT, str]] = (),
         retries: int = DEFAULT_RETRIES,
         description: str = "",
+        tool_filter: ToolFilter[DepsT] | None = None,
+        guardrails: Sequence[Guardrail] = (),
     ) -> None: ...
     @overload
     def __init__(
@@ -81,6 +91,8 @@ class Agent(Generic[DepsT, OutputT]):
         output_validators: Sequence[OutputFunction[DepsT, OutputT]] = (),
         retries: int = DEFAULT_RETRIES,
         description: str = "",
+        tool_filter: ToolFilter[DepsT] | None = None,
+        guardrails: Sequence[Guardrail] = (),
     ) -> None: ...
     @overload
     def __init__(
@@ -102,6 +114,8 @@ class Agent(Generic[DepsT, OutputT]):
         output_validators: Sequence[OutputFunction[DepsT, OutputT]] = (),
         retries: int = DEFAULT_RETRIES,
         description: str = "",
+        tool_filter: ToolFilter[DepsT] | None = None,
+        guardrails: Sequence[Guardrail] = (),
     ) -> None: ...
     def __init__(
         self,
@@ -122,6 +136,8 @@ class Agent(Generic[DepsT, OutputT]):
         output_validators: Sequence[OutputFunction[DepsT, Any]] = (),
         retries: int = DEFAULT_RETRIES,
         description: str = "",
+        tool_filter: ToolFilter[DepsT] | None = None,
+        guardrails: Sequence[Guardrail] = (),
     ) -> None:
         """Create an agent.
 
@@ -148,31 +164,30 @@ class Agent(Generic[DepsT, OutputT]):
             retries: How often a run asks for a better answer, and for a better call of each tool
                 that raises ModelRetry.
             description: What it is good for, in a sentence: by it others decide to call on it.
+            tool_filter: A function, sync or async, asked before each model call whether a tool is
+                offered in it. It takes the RunContext and the Tool.
+            guardrails: What looks at its input, its output and its tool calls.
 
         Raises:
             OrbiterError: A value is out of range, or two tools have one name.
         """
         if settings is not None:
             temperature, max_tokens = agreed_settings(name, settings, temperature, max_tokens)
-        try:
-            self.config = AgentConfig(
-                name=name,
-                model=model,
-                instructions=instructions if isinstance(instructions, str) else "",
-                max_tokens=max_tokens,
-                max_steps=max_steps,
-                retries=retries,
-                description=description,
-                **({} if temperature is DEFAULT_TEMPERATURE else {"temperature": temperature}),
-            )
-        except ValidationError as error:
-            what = "; ".join(
-                f"{p['loc'][0]}: {p['msg']}, not {shown(p['input'])}" for p in error.errors()
-            )
-            raise OrbiterError(f"Agent '{name}': {what}") from error
+        self.config = checked_config(
+            name=name,
+            model=model,
+            instructions=instructions if isinstance(instructions, str) else "",
+            max_tokens=max_tokens,
+            max_steps=max_steps,
+            retries=retries,
+            description=description,
+            **({} if temperature is DEFAULT_TEMPERATURE else {"temperature": temperature}),
+        )
         where = f"Agent '{name}'"
         require(tools, Iterable, f"{where}: tools=", "a list, such as [tool]")
         require_all(handoffs, Agent, f"{where}: handoffs=", "an Agent", "a list, such as [agent]")
+        give = "a Guardrail, such as MyGuardrail()"
+        require_all(guardrails, Guardrail, f"{where}: guardrails=", give, "a list, such as [rail]")
         if memory is not None:
             require_method(memory, "recall", f"{where}: memory=", "one, such as ShortTermMemory()")
         if context is not None:
@@ -197,6 +212,8 @@ class Agent(Generic[DepsT, OutputT]):
         self.context = context
         self.settings = settings
         self.retries = retries
+        self.tool_filter = tool_filter
+        self.guardrails = list(guardrails)
         self.output_validators: list[OutputValidator] = []
         require(output_validators, Iterable, f"{where}: output_validators=", "a list of functions")
         for validator in output_validators:

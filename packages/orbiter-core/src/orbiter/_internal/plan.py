@@ -1,6 +1,7 @@
 """What an agent can do in one run: its tools, its handoffs and how the model is told of them."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from copy import copy
 from typing import Any
 
 from orbiter._naming import purpose, tool_name
@@ -37,6 +38,14 @@ class Plan:
             self.handoffs[name] = target
             schemas.append(_transfer_schema(name, target))
         self.schemas: list[dict[str, Any]] | None = schemas or None
+
+    def without(self, hidden: Collection[str]) -> "Plan":
+        """Return this plan as if there were no tools of these names."""
+        rest = copy(self)
+        rest.tools = {name: tool for name, tool in self.tools.items() if name not in hidden}
+        schemas = [s for s in self.schemas or () if s["function"]["name"] not in hidden]
+        rest.schemas = schemas or None
+        return rest
 
 
 def _transfer_schema(name: str, target: Agent) -> dict[str, Any]:
