@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
+from orbiter._internal.beside import run_to_the_end
 
 from orbiter._internal.call_runner import Outcome
 from orbiter._internal.content import given
@@ -89,16 +90,13 @@ class Runner:
         _provider: Provider | None = None,
     ) -> RunResult[OutputT]:
         """Run to the end from code that is not async.
+        Where an event loop runs already, as in a notebook, the run has a loop and a thread of its
+        own, and the one here stands still until it is over; async code has `await run(...)`.
+
 
         Raises:
-            OrbiterError: As `run`, and when an event loop is already running in this thread.
+            OrbiterError: As `run`.
         """
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
-            raise OrbiterError("run.sync was called inside an event loop: use `await run(...)`")
 
         async def main() -> RunResult[OutputT]:
             try:
@@ -115,7 +113,7 @@ class Runner:
             finally:
                 await close_providers()
 
-        return asyncio.run(main())
+        return run_to_the_end(main)
 
     def stream(
         self,
