@@ -114,6 +114,7 @@ class AnthropicProvider(ModelProvider):
                 if event.type == "message_start":
                     yield StreamChunk(
                         usage=counter.add(event.message.usage).increment(),
+                        id=event.message.id,
                         model=event.message.model,
                         provider=self._client.config.provider,
                     )
