@@ -2,6 +2,8 @@
 
 import asyncio
 import gc
+import importlib
+import threading
 import warnings
 
 import pytest
@@ -98,3 +100,51 @@ async def test_a_loop_that_ended_without_a_word_leaves_nothing_behind(vendor):
         await run(AGENT, "go", provider=provider)
         gc.collect()
     assert len(provider._client._open) == 1
+
+
+async def test_the_sdk_is_imported_beside_the_event_loop(vendor, monkeypatch):
+    threads = []
+    real = importlib.import_module
+
+    def noting(name, *rest):
+        threads.append(threading.current_thread())
+        return real(name, *rest)
+
+    provider = vendor.will(Answer(text="hi"))
+    monkeypatch.setattr(importlib, "import_module", noting)
+    assert (await run(AGENT, "go", provider=provider)).output == "hi"
+    assert threads
+    assert threading.current_thread() not in threads
+
+
+async def test_calls_that_begin_together_share_one_client(vendor):
+    provider = vendor.will(*[Answer(text="hi")] * 4)
+    said = await asyncio.gather(*(run(AGENT, "go", provider=provider) for _ in range(4)))
+    assert [result.output for result in said] == ["hi"] * 4
+    assert len(provider._client._open) == 1
+    await provider.aclose()
+    await eventually(lambda: vendor.server.connections == 0)
+
+
+async def test_a_loop_of_one_s_own_is_left_without_a_warning(vendor, monkeypatch):
+    provider = vendor.will(Answer(text="hi"))
+    monkeypatch.setattr("orbiter._internal.providers._load", lambda model: provider)
+
+    async def main():
+        try:
+            return (await run(AGENT, "go")).output
+        finally:
+            await run.aclose()
+
+    def own():
+        loop = asyncio.new_event_loop()
+        try:
+            return loop.run_until_complete(main())
+        finally:
+            loop.close()
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert await asyncio.to_thread(own) == "hi"
+        gc.collect()
+    assert [str(w.message) for w in told if issubclass(w.category, ResourceWarning)] == []

@@ -1,11 +1,10 @@
 """`run`: the three ways to run an agent or a swarm, and nothing else."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
-from orbiter._internal.beside import run_to_the_end
 
+from orbiter._internal.beside import run_to_the_end
 from orbiter._internal.call_runner import Outcome
 from orbiter._internal.content import given
 from orbiter._internal.message_builder import close_calls
@@ -90,9 +89,9 @@ class Runner:
         _provider: Provider | None = None,
     ) -> RunResult[OutputT]:
         """Run to the end from code that is not async.
+
         Where an event loop runs already, as in a notebook, the run has a loop and a thread of its
         own, and the one here stands still until it is over; async code has `await run(...)`.
-
 
         Raises:
             OrbiterError: As `run`.
@@ -138,6 +137,14 @@ class Runner:
             _beginning(messages, provider or _provider, deps, config, spent, settings),
             lambda state: _execute(agent, text, state),
         )
+
+    async def aclose(self) -> None:
+        """Close the connections that models of agents have opened in this event loop.
+
+        `run.sync` and `asyncio.run` do that at their end. A program that makes and closes its event
+        loop itself calls it before; whoever runs on gets new connections.
+        """
+        await close_providers()
 
     def __repr__(self) -> str:
         return "run"

@@ -1,7 +1,8 @@
 """What the providers that use a vendor's SDK share: the client, retries and errors.
 
 Both SDKs come from the same generator: their clients, exceptions and options have one shape. They
-are imported at the first call; their own retries are off, because ours are the same for both.
+are imported at the first call, in a thread; their own retries are off, because ours are the same
+for both.
 """
 
 import asyncio
@@ -158,7 +159,12 @@ class SdkClient:
         # a loop that was closed without its generators being shut down
         for gone in [other for other in list(self._open) if other.is_closed()]:
             self._open.pop(gone, None)
-        client = self._make()
+        # importing an SDK takes up to a second, and its first client reads certificates: in a
+        # thread, so that nothing else of the loop waits for it
+        client = await asyncio.to_thread(self._make)
+        if loop in self._open:
+            # another call was there first; of this client nothing is open yet
+            return self._open[loop][0]
         life = self._life(loop, client)
         self._open[loop] = client, life
         await anext(life)
