@@ -85,13 +85,11 @@ class A2AServer:
         if not isinstance(agent, Agent | Swarm):
             given = f"the class {agent.__name__}" if isinstance(agent, type) else f"{agent!r:.80}"
             raise OrbiterError(f"A2AServer(...) got {given}: give an Agent or a Swarm")
-        if name is None:
-            if isinstance(agent, Swarm):
-                raise OrbiterError("a swarm has no name of its own: give A2AServer(name=...)")
-            name = agent.name
+        name = name or agent.name
+        if not name:
+            raise OrbiterError("a swarm has no name of its own: give A2AServer(name=...)")
         self.name = name
-        if isinstance(agent, Agent):
-            description = description or agent.description
+        description = description or agent.description
         self.card: AgentCard = make_card(
             self.name, description or f"The agent {self.name}", url, version,
             secured=token is not None, push=push != "none",

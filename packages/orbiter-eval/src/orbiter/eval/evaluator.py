@@ -218,7 +218,7 @@ def _plain(output: Any) -> Any:
 
 def _name(target: Any) -> str:
     if isinstance(target, Swarm):
-        return ", ".join(agent.name for agent in target.agents)
+        return target.name or ", ".join(agent.name for agent in target.agents)
     if isinstance(target, Agent):
         return target.name
     return str(getattr(target, "__name__", type(target).__name__))

@@ -78,17 +78,19 @@ class AgentOffer(Offer):
     """An agent or a swarm that is run from the beginning at each call."""
 
     def __init__(self, agent: Agent | Swarm, provider: Provider | None, deps: Any) -> None:
-        first = agent if isinstance(agent, Agent) else agent.agents[0]
-        self.name = full_name("", first.name)
+        shown: Agent | Swarm = agent
+        while isinstance(shown, Swarm) and not shown.name:
+            shown = shown.agents[0]
+        self.name = full_name("", shown.name)
         self._agent = agent
         self._provider = provider
         self._deps = deps
         last = agent if isinstance(agent, Agent) else None
         self._expected = last.expected if last is not None else None
-        said = first.description
-        if not said and isinstance(first.instructions, str):
-            said = first.instructions
-        self._description = f"Ask the agent '{first.name}'." + (f" {said}" if said else "")
+        said = shown.description
+        if not said and isinstance(shown, Agent) and isinstance(shown.instructions, str):
+            said = shown.instructions
+        self._description = f"Ask the agent '{shown.name}'." + (f" {said}" if said else "")
 
     def definition(self) -> dict[str, Any]:
         """Return the fields of the SDK's Tool."""
