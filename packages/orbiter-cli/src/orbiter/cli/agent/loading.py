@@ -140,10 +140,16 @@ class _Loader:
 
     def _swarm(self, written: SwarmFile, file: Path) -> Swarm:
         agents = [
-            self._member(one, file.parent) if isinstance(one, str) else self._agent(one, file)
+            self._stage(one, file.parent) if isinstance(one, str) else self._agent(one, file)
             for one in written.agents
         ]
-        return Swarm(agents=agents, flow=written.flow, mode=written.mode)
+        return Swarm(
+            agents=agents,
+            flow=written.flow,
+            mode=written.mode,
+            name=written.name,
+            description=written.description,
+        )
 
     def _agent(self, written: AgentFile, file: Path) -> Agent:
         directory = file.parent
@@ -157,11 +163,22 @@ class _Loader:
             max_steps=written.max_steps,
             temperature=written.temperature,
             max_tokens=written.max_tokens,
+            settings=written.settings,
+            description=written.description,
+            retries=written.retries,
         )
         if written.mcp_servers:
             self.servers.append((agent, written.mcp_servers, file))
         self._files[id(agent)] = file
         return agent
+
+    def _stage(self, reference: str, directory: Path) -> Agent | Swarm:
+        found = self.load(reference, directory)
+        if isinstance(found, Swarm) and not found.name:
+            raise AgentFileError(
+                f"'{reference}' is a Swarm; as a member of another it needs a name"
+            )
+        return found
 
     def _member(self, reference: str, directory: Path) -> Agent:
         found = self.load(reference, directory)
