@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,7 +13,9 @@ from pydantic_core import to_json
 
 from orbiter import run
 from orbiter.agent import Agent, Provider
+from orbiter.mcp._internal.files import split
 from orbiter.mcp._internal.names import full_name
+from orbiter.parts import ResultPart, has_parts
 from orbiter.swarm import Swarm
 from orbiter.tool import Tool, ToolArgumentsError
 from orbiter.types import ResultEvent, RunContext, StepEvent, ToolCallEvent, ToolExecutionError
@@ -27,6 +29,7 @@ class Answer(NamedTuple):
     text: str
     structured: Any = None
     failed: bool = False
+    files: Sequence[ResultPart] = ()
 
 
 class Offer(ABC):
@@ -139,6 +142,9 @@ def _what(event: StepEvent | ToolCallEvent) -> str:
 
 
 def _answer(value: Any) -> Answer:
+    if has_parts(value):
+        said, files = split(value)
+        return Answer("\n".join(_answer(one).text for one in said), files=files)
     if isinstance(value, str):
         return Answer(value)
     text = to_json(value, fallback=str).decode()
