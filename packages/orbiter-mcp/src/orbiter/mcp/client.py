@@ -76,6 +76,9 @@ class MCPClient:
         self._timeout = timeout
         self._files = files
         self._on_progress = on_progress
+        if isinstance(server, HttpServer) and server.oauth is not None:
+            # a person signs in first
+            connect_timeout += server.oauth.timeout
         self._line = Line(self.name, server, connect_timeout, reconnect_pauses)
         self._repeatable: frozenset[str] = frozenset()
 
