@@ -1,12 +1,13 @@
 """What an Agent is given, checked before it is taken."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
-from orbiter._misuse import require, shown
+from orbiter._misuse import require, require_all, require_method, shown
 from orbiter.config import DEFAULT_TEMPERATURE, AgentConfig, ModelSettings
+from orbiter.guardrails import Guardrail
 from orbiter.tool import FunctionTool, Tool
 from orbiter.types import OrbiterError
 
@@ -24,6 +25,22 @@ def checked_config(name: str, **values: Any) -> AgentConfig:
             f"{p['loc'][0]}: {p['msg']}, not {shown(p['input'])}" for p in error.errors()
         )
         raise OrbiterError(f"Agent '{name}': {what}") from error
+
+
+def check_given(where: str, tools: Any, guardrails: Any, memory: Any, context: Any) -> None:
+    """Refuse what is of no use where it was given.
+
+    Raises:
+        OrbiterError: Something is; the text says what to give.
+    """
+    require(tools, Iterable, f"{where}: tools=", "a list, such as [tool]")
+    give = "a Guardrail, such as MyGuardrail()"
+    require_all(guardrails, Guardrail, f"{where}: guardrails=", give, "a list, such as [rail]")
+    if memory is not None:
+        require_method(memory, "recall", f"{where}: memory=", "one, such as ShortTermMemory()")
+    if context is not None:
+        give = "one, such as Context(task_id=...)"
+        require_method(context, "start_run", f"{where}: context=", give)
 
 
 def check_tools(name: str, tools: Sequence[Tool]) -> None:

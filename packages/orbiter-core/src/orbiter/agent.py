@@ -5,8 +5,8 @@ from typing import Any, Generic, overload
 
 from typing_extensions import TypeForm
 
-from orbiter._agent_values import agreed_settings, check_tools, checked_config
-from orbiter._misuse import require, require_all, require_method
+from orbiter._agent_values import agreed_settings, check_given, check_tools, checked_config
+from orbiter._misuse import require, require_all
 from orbiter._output import OutputFunction, OutputSchema, OutputValidator
 from orbiter.agent_tool import AgentTool
 from orbiter.config import (
@@ -184,15 +184,8 @@ class Agent(Generic[DepsT, OutputT]):
             **({} if temperature is DEFAULT_TEMPERATURE else {"temperature": temperature}),
         )
         where = f"Agent '{name}'"
-        require(tools, Iterable, f"{where}: tools=", "a list, such as [tool]")
         require_all(handoffs, Agent, f"{where}: handoffs=", "an Agent", "a list, such as [agent]")
-        give = "a Guardrail, such as MyGuardrail()"
-        require_all(guardrails, Guardrail, f"{where}: guardrails=", give, "a list, such as [rail]")
-        if memory is not None:
-            require_method(memory, "recall", f"{where}: memory=", "one, such as ShortTermMemory()")
-        if context is not None:
-            give = "one, such as Context(task_id=...)"
-            require_method(context, "start_run", f"{where}: context=", give)
+        check_given(where, tools, guardrails, memory, context)
         self.name = name
         self.model = model
         self.description = description

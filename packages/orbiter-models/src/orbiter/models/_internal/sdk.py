@@ -117,12 +117,8 @@ class SdkClient:
                 error = self._translate(failure)
                 if attempt > self.config.max_retries or not error.retryable:
                     raise error from failure
-                wait = pause(
-                    attempt,
-                    self._asked_for(failure),
-                    now=self.clock.now(),
-                    chance=self.clock.chance(),
-                )
+                asked = self._asked_for(failure)
+                wait = pause(attempt, asked, now=self.clock.now(), chance=self.clock.chance())
                 if wait is None:
                     raise error from failure
             await self.clock.sleep(wait)
@@ -159,12 +155,10 @@ class SdkClient:
         # a loop that was closed without its generators being shut down
         for gone in [other for other in list(self._open) if other.is_closed()]:
             self._open.pop(gone, None)
-        # importing an SDK takes up to a second, and its first client reads certificates: in a
-        # thread, so that nothing else of the loop waits for it
+        # in a thread: the import takes up to a second, in which the loop would stand still
         client = await asyncio.to_thread(self._make)
         if loop in self._open:
-            # another call was there first; of this client nothing is open yet
-            return self._open[loop][0]
+            return self._open[loop][0]  # another call was first; this client has nothing open
         life = self._life(loop, client)
         self._open[loop] = client, life
         await anext(life)
