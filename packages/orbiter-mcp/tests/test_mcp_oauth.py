@@ -14,6 +14,7 @@ import uvicorn
 from mcp.server.auth.provider import (
     AccessToken,
     AuthorizationCode,
+    ProviderTokenVerifier,
     RefreshToken,
     construct_redirect_uri,
 )
@@ -121,6 +122,7 @@ async def served(granting):
             ),
         ),
         auth_server_provider=granting,
+        token_verifier=ProviderTokenVerifier(granting),
     )
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))
     serving = asyncio.create_task(server.serve(sockets=[opened]))
@@ -199,7 +201,7 @@ async def test_what_cannot_be_read_is_asked_for_again(granting, url, oauth, tmp_
 
 async def test_a_person_who_says_no_is_the_error(granting, url, oauth):
     granting.refuses = True
-    with pytest.raises(MCPConnectionError, match="signing in was refused: access_denied"):
+    with pytest.raises(MCPConnectionError, match="reached: signing in was refused: access_denied"):
         await sums(url, oauth)
 
 

@@ -77,9 +77,7 @@ class Connection:
 
     async def _keep(self, ready: asyncio.Future[None]) -> None:
         try:
-            async with connected(
-                self.name, self._server, self._lines, self._done.set
-            ) as self.client:
+            async with connected(self._server, self._lines, self._done.set) as self.client:
                 if not ready.done():
                     ready.set_result(None)
                 await self._done.wait()

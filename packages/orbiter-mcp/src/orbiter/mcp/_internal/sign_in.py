@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import BaseModel, ValidationError
 
 from orbiter.listening import listen
-from orbiter.mcp.errors import MCPConnectionError
 from orbiter.mcp.oauth import OAuth
+from orbiter.types import OrbiterError
 
 if TYPE_CHECKING:
     from mcp.client.auth import OAuthClientProvider
@@ -37,12 +37,12 @@ class _Record(BaseModel):
     metadata: dict[str, Any] | None = None
 
 
-def authentication(name: str, url: str, oauth: OAuth) -> OAuthClientProvider:
+def authentication(url: str, oauth: OAuth) -> OAuthClientProvider:
     """Return what signs the requests to a server, after signing in if that has to be."""
     from mcp.client.auth import OAuthClientProvider
     from mcp.shared.auth import OAuthClientMetadata
 
-    way_back = _WayBack(name, oauth)
+    way_back = _WayBack(oauth)
     redirect: Any = f"http://{_HOST}:{oauth.port}{_PATH}"
     kept = _Kept(url, oauth, redirect)
     provider = OAuthClientProvider(
@@ -133,8 +133,7 @@ class _Kept:
 class _WayBack:
     """Sends a person to the server's page, and hears from the browser when it is done."""
 
-    def __init__(self, name: str, oauth: OAuth) -> None:
-        self._name = name
+    def __init__(self, oauth: OAuth) -> None:
         self._oauth = oauth
         self._answer: asyncio.Future[dict[str, str]] | None = None
         self._server: asyncio.Server | None = None
@@ -142,9 +141,7 @@ class _WayBack:
     async def open(self, url: str) -> None:
         """Listen for the browser, and show the page."""
         if urlsplit(url).scheme not in ("http", "https"):
-            raise MCPConnectionError(
-                self._name, f"its page to sign in has no web address: {url!r:.80}"
-            )
+            raise OrbiterError(f"its page to sign in has no web address: {url!r:.80}")
         self._answer = asyncio.get_running_loop().create_future()
         opened = listen(_HOST, self._oauth.port)
         self._server = await asyncio.start_server(self._serve, sock=opened, limit=_LONGEST)
@@ -165,14 +162,12 @@ class _WayBack:
             async with asyncio.timeout(self._oauth.timeout):
                 told = await self._answer
         except TimeoutError as error:
-            raise MCPConnectionError(
-                self._name, f"nobody signed in within {self._oauth.timeout:g} s"
-            ) from error
+            raise OrbiterError(f"nobody signed in within {self._oauth.timeout:g} s") from error
         finally:
             await self._close()
         if "code" not in told:
             why = told.get("error_description") or told.get("error") or "no reason"
-            raise MCPConnectionError(self._name, f"signing in was refused: {why:.200}")
+            raise OrbiterError(f"signing in was refused: {why:.200}")
         return AuthorizationCodeResult(
             code=told["code"], state=told.get("state"), iss=told.get("iss")
         )

@@ -73,12 +73,11 @@ class WatchedStream:
 
 @asynccontextmanager
 async def connected(
-    name: str, server: Any, said: deque[str], ended: Callable[[], None]
+    server: Any, said: deque[str], ended: Callable[[], None]
 ) -> AsyncIterator[Client]:
     """Connect to a server.
 
     Args:
-        name: What it is called in errors.
         server: A ServerConfig, or a server object of the SDK in this process.
         said: Receives what may explain a failure: the last lines of a program's stderr, the status
             codes of a refusal over HTTP.
@@ -90,7 +89,7 @@ async def connected(
 
     async with AsyncExitStack() as stack:
         if isinstance(server, StdioServer | HttpServer):
-            transport: Any = _watched(name, server, said, ended)
+            transport: Any = _watched(server, said, ended)
         else:
             transport = server
         yield await stack.enter_async_context(Client(transport, cache=None))
@@ -98,7 +97,7 @@ async def connected(
 
 @asynccontextmanager
 async def _watched(
-    name: str, server: StdioServer | HttpServer, said: deque[str], ended: Callable[[], None]
+    server: StdioServer | HttpServer, said: deque[str], ended: Callable[[], None]
 ) -> AsyncIterator[Any]:
     async with AsyncExitStack() as stack:
         if isinstance(server, StdioServer):
@@ -113,20 +112,20 @@ async def _watched(
         else:
             from mcp.client.streamable_http import streamable_http_client
 
-            http = await stack.enter_async_context(_http_client(name, server, said))
+            http = await stack.enter_async_context(_http_client(server, said))
             opening = streamable_http_client(server.url, http_client=http)
             read, write = await stack.enter_async_context(opening)
         yield WatchedStream(read, ended), write
 
 
-def _http_client(name: str, server: HttpServer, said: deque[str]) -> Any:
+def _http_client(server: HttpServer, said: deque[str]) -> Any:
     import httpx2
 
     auth = None
     if server.oauth is not None:
         from orbiter.mcp._internal.sign_in import authentication
 
-        auth = authentication(name, server.url, server.oauth)
+        auth = authentication(server.url, server.oauth)
 
     async def note(response: httpx2.Response) -> None:
         # the SDK does not tell; servers without a stream of events refuse GET, which is all right
