@@ -3,6 +3,9 @@
 import asyncio
 import gc
 import importlib
+import os
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -148,3 +151,36 @@ async def test_a_loop_of_one_s_own_is_left_without_a_warning(vendor, monkeypatch
         assert await asyncio.to_thread(own) == "hi"
         gc.collect()
     assert [str(w.message) for w in told if issubclass(w.category, ResourceWarning)] == []
+
+
+TYPED = """
+import asyncio, sys, threading
+from orbiter import Agent, run
+from orbiter.models import ModelError, get_provider
+
+class Noting:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("anthropic", "openai"):
+            print(threading.current_thread() is threading.main_thread())
+
+sys.meta_path.insert(0, Noting())
+
+async def main():
+    address = {"api_key": "k", "base_url": "http://127.0.0.1:9", "max_retries": 0}
+    model = get_provider(sys.argv[1], **address)
+    try:
+        await run(Agent(name="a", output_type=list[int]), "go", provider=model)
+    except ModelError:
+        pass
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("model", ["anthropic:claude-sonnet-4-5", "openai:gpt-4o"])
+def test_a_typed_answer_does_not_import_the_sdk_on_the_event_loop(model):
+    done = subprocess.run(
+        [sys.executable, "-c", TYPED, model], capture_output=True, text=True, timeout=240,
+        env={**os.environ, "ORBITER_FORBID_MODEL_CALLS": ""},
+    )  # fmt: skip
+    assert (done.stdout.split(), done.stderr) == (["False"], "")

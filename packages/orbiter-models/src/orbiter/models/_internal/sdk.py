@@ -105,7 +105,7 @@ class SdkClient:
             ModelError: No try succeeded, or trying again is no use.
         """
         check_allowed(self.config.model_name, self.config.provider)
-        client = await self._opened()
+        client = await self.opened()
         if settings is not None and settings.http_client is not None:
             client = self._with(client, settings.http_client)
         attempt = 0
@@ -148,7 +148,8 @@ class SdkClient:
             raise self.error(f"the setting 'http_client' does not fit the SDK: {error}") from error
         return copied if self._account else _without_account(copied)
 
-    async def _opened(self) -> Any:
+    async def opened(self) -> Any:
+        """Return the client of the running event loop; the SDK is imported by then."""
         loop = asyncio.get_running_loop()
         if loop in self._open:
             return self._open[loop][0]
