@@ -121,10 +121,12 @@ class Swarm:
         return f"Swarm({', '.join(self._by_name)}, {how})"
 
 
-def agents_of(target: Agent | Swarm) -> list[Agent]:
+def agents_of(target: Agent | Swarm, *, asked: bool = True) -> list[Agent]:
     """Return all agents that may have a part in a run, in the order they are met.
 
-    They are members of swarms, targets of handoffs, and those that others ask by a tool.
+    Args:
+        target: What is run.
+        asked: Also those that others ask by a tool, whose conversation is none of the run's.
     """
     waiting: list[Any] = [target]
     seen: dict[int, Agent] = {}
@@ -135,5 +137,6 @@ def agents_of(target: Agent | Swarm) -> list[Agent]:
         elif id(one) not in seen:
             seen[id(one)] = one
             waiting += one.handoffs
-            waiting += [tool.target for tool in one.tools if isinstance(tool, AgentTool)]
+            if asked:
+                waiting += [tool.target for tool in one.tools if isinstance(tool, AgentTool)]
     return list(seen.values())
