@@ -116,7 +116,7 @@ async def test_a_remote_agent_is_asked_from_any_event_loop(serve):
 
 
 async def test_a_remote_agent_has_the_name_of_its_card_and_runs_like_any_other(remote):
-    assert (remote.name, remote.instructions) == ("counter", "Counts to three.")
+    assert (remote.name, remote.description) == ("counter", "Counts to three.")
     result = await run(remote, "Count")
     assert (result.output, result.last_agent) == ("One two three.", "counter")
 

@@ -270,3 +270,9 @@ async def test_the_token_is_asked_for(connect, serve):
         await ask(client, "Hi")
     client = await connect(ScriptedModel("Hi."), token="secret", key="secret")
     assert (await ask(client, "Hi")).status.state == TaskState.TASK_STATE_COMPLETED
+
+
+async def test_the_card_tells_the_agent_s_own_description(connect):
+    agent = Agent(name="forecaster", description="Knows the weather.")
+    client = await connect(ScriptedModel(), agent)
+    assert client.test_card.description == "Knows the weather."

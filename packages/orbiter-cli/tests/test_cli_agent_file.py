@@ -3,6 +3,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import yaml  # noqa: F401 - else it would be one of the modules that `here` forgets
 
 from orbiter import Agent, Swarm, run
 from orbiter.cli.agent.loading import load_agent
@@ -119,7 +120,8 @@ def test_another_model_can_take_the_place_of_all(here):
         ("mute.yaml", "mute.yaml:2: max_tokens: Input should be greater than or equal to 1, not 0"),
         ("flow.yaml", "flow.yaml: flow, position 5: there is no agent 'x'"),
         ("loop.yaml", "hands off to itself"),
-        ("nested.yaml", "nested.yaml: 'flat.yaml' is a Swarm; only an Agent"),
+        ("nested.yaml", "nested.yaml: 'flat.yaml' is a Swarm; as a member of another it needs"),
+        ("passes.yaml", "passes.yaml: 'flat.yaml' is a Swarm; only an Agent"),
         ("tool.yaml", "tool.yaml: 'lib:number' is no tool"),
         ("type.yaml", "type.yaml: 'lib:number' is no pydantic model"),
         ("gone.yaml", "gone.yaml: 'nowhere:x': module nowhere cannot be imported"),
@@ -153,6 +155,7 @@ def test_what_cannot_be_loaded_is_told_by_its_name(here, reference, told):
         flow_yaml="agents: [{name: a}]\nflow: a >> x\n",
         loop_yaml="name: a\nhandoffs: [loop.yaml]\n",
         nested_yaml="agents: [flat.yaml]\n",
+        passes_yaml="name: b\nhandoffs: [flat.yaml]\n",
         flat_yaml="agents: [{name: a}]\n",
         tool_yaml="name: a\ntools: ['lib:number']\n",
         type_yaml="name: a\noutput_type: lib:number\n",
@@ -190,3 +193,70 @@ def test_a_model_of_the_command_line_is_not_the_files_mistake(here):
     here(a_yaml="name: a\n")
     with pytest.raises(UsageError, match=r"^unknown model provider 'acme'"):
         load_agent("a.yaml", model="acme:x")
+
+
+async def test_a_file_says_how_the_model_is_to_answer_and_what_the_agent_is_good_for(here):
+    here(
+        calc_yaml="""
+        name: calc
+        description: Adds up.
+        retries: 0
+        settings:
+          top_p: 0.5
+          stop: END
+          reasoning_effort: low
+          extra_headers: {x-team: sums}
+        """
+    )
+    agent = load_agent("calc.yaml").target
+    model = ScriptedModel("4")
+    await run(agent, "2+2?", provider=model)
+    assert (agent.description, agent.retries) == ("Adds up.", 0)
+    assert model.requests[0].settings.given == {
+        "top_p": 0.5,
+        "stop": ("END",),
+        "reasoning_effort": "low",
+        "extra_headers": {"x-team": "sums"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("{top_pp: 1}", "calc.yaml:3: settings.top_pp: settings have no such field; known: "),
+        ("{top_pp: 1}", "did you mean top_p?"),
+        ("{top_p: 2}", "calc.yaml:3: settings.top_p: "),
+        ("{http_client: x}", "calc.yaml:3: settings.http_client: "),
+        ("{thinking_budget: 1, reasoning_effort: low}", "not both"),
+    ],
+)
+def test_a_mistake_in_settings_is_named_with_its_line(here, settings, told):
+    here(calc_yaml=f"name: calc\nmodel: openai:x\nsettings: {settings}\n")
+    with pytest.raises(UsageError) as refused:
+        load_agent("calc.yaml")
+    assert told in str(refused.value)
+
+
+def test_a_temperature_is_given_once(here):
+    here(calc_yaml="name: calc\ntemperature: 0.5\nsettings: {temperature: 0.2}\n")
+    with pytest.raises(UsageError, match="give it once"):
+        load_agent("calc.yaml")
+
+
+def test_a_swarm_in_a_file_has_swarms_of_other_files(here):
+    here(
+        press_yaml="""
+        name: press
+        description: Writes articles.
+        agents: [{name: writer}, {name: editor}]
+        """,
+        all_yaml="""
+        agents: [{name: researcher}, press.yaml]
+        flow: researcher >> press
+        """,
+    )
+    swarm = load_agent("all.yaml").target
+    assert str(swarm.flow) == "researcher >> press"
+    press = swarm.agent("press")
+    assert isinstance(press, Swarm)
+    assert press.description == "Writes articles."

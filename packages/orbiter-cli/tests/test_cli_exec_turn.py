@@ -142,3 +142,31 @@ async def test_a_broken_session_is_told_with_its_file(tmp_path):
     file.write_text("{")
     with pytest.raises(UsageError, match=r"s\.json cannot be read"):
         await turn(tmp_path).run(agent("hello"))
+
+
+async def test_an_agent_that_is_asked_by_a_tool_costs_and_leaves_the_session_alone(tmp_path):
+    kept = []
+
+    def answer(messages):
+        kept.append([message.content for message in load_session(tmp_path, "s").messages])
+        return "42"
+
+    expert = agent(answer)
+    asking = agent(
+        call("expert", input="How many?"), "It is 42.", tools=[expert.as_tool(name="expert")]
+    )
+    said = await turn(tmp_path).run(asking)
+    assert kept == [["hi"]]
+    assert (said["result"], said["num_turns"]) == ("It is 42.", 3)
+    assert said["usage"]["output_tokens"] == 15
+
+
+async def test_what_an_agent_costs_that_is_asked_by_a_tool_counts_for_the_limit(tmp_path):
+    dear = ModelResponse(content="42", usage=Usage(input_tokens=10**7, total_tokens=10**7))
+    expert = agent(dear)
+    asking = agent(
+        call("expert", input="How many?"), "never said", tools=[expert.as_tool(name="expert")]
+    )
+    said = await turn(tmp_path, max_cost_usd=1.0).run(asking)
+    assert "the limit of 1 USD is reached" in said["result"]
+    assert len(asking.provider.requests) == 1

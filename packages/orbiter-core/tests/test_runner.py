@@ -210,11 +210,6 @@ def test_run_sync_needs_no_event_loop(calc):
     assert result.output == "5"
 
 
-async def test_run_sync_inside_an_event_loop_says_what_to_do(calc):
-    with pytest.raises(OrbiterError, match="use `await run"):
-        run.sync(calc, "hi", provider=ScriptedModel("hello"))
-
-
 class Report(BaseModel):
     title: str
     pages: int

@@ -111,6 +111,19 @@ async def test_failed_runs_stay_failed_unless_they_are_to_be_run_again(tmp_path)
     assert EvalResult.load(file).errors == []
 
 
+async def test_a_journal_is_of_those_too_that_the_agent_asks_by_a_tool(tmp_path):
+    def evaluator(instructions):
+        expert = Agent(name="expert", description="Knows.", instructions=instructions)
+        agent = Agent(name="a", tools=[expert.as_tool()])
+        return Evaluator(agent, [ExactMatch()], provider=ScriptedModel("0", repeat=True))
+
+    file = tmp_path / "a.jsonl"
+    await evaluator("x").run(CASES, journal=file)
+    await evaluator("x").run(CASES, journal=file)
+    with pytest.raises(JournalError, match="begun with other agent"):
+        await evaluator("y").run(CASES, journal=file)
+
+
 @pytest.mark.parametrize("what", ["cases", "agent", "scorers", "repeats"])
 async def test_a_journal_of_another_evaluation_is_left_alone(tmp_path, what):
     def evaluator(instructions="x", scorer=None, repeats=1):

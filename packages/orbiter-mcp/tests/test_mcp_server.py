@@ -112,3 +112,18 @@ def test_a_server_needs_things_with_different_names():
 async def test_nobody_else_is_served_without_a_token():
     with pytest.raises(MCPConfigError, match=r"anybody who reaches 0\.0\.0\.0:8000; give a token"):
         await MCPServer(population).serve_http(host="0.0.0.0")
+
+
+async def test_a_description_says_what_an_agent_is_good_for_in_place_of_its_instructions():
+    agent = Agent(name="geographer", description="Knows cities.", instructions="Secret.")
+    async with MCPClient(MCPServer(agent)) as client:
+        (offered,) = await client.list_tools()
+    assert offered.description == "Ask the agent 'geographer'. Knows cities."
+
+
+async def test_an_agent_that_is_a_tool_of_others_runs_by_itself_for_a_client():
+    geographer = Agent(name="geographer")
+    model = ScriptedModel("37 million.")
+    async with MCPClient(MCPServer(geographer.as_tool(), provider=model)) as client:
+        result = await client.call_tool("geographer", {"input": "How many?"})
+    assert (result.content, result.error) == ("37 million.", None)

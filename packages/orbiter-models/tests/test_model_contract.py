@@ -368,3 +368,13 @@ async def test_leaving_a_stream_closes_its_connection(vendor):
             if event.type == "text":
                 break
     assert stream.result.stop_reason == "cancelled"
+
+
+async def test_a_streamed_reply_has_the_id_the_model_and_the_end_of_one_in_one_piece(vendor):
+    provider = vendor.will(Answer(text="hi"), Answer(text="hi"))
+    whole = await provider.complete([UserMessage(content="hi")])
+    chunks = [chunk async for chunk in provider.stream([UserMessage(content="hi")])]
+    assert whole.id
+    for name in ("id", "model", "provider", "finish_reason"):
+        told = [getattr(chunk, name) for chunk in chunks if getattr(chunk, name)]
+        assert told[-1] == getattr(whole, name), name

@@ -261,3 +261,38 @@ async def test_an_unsampled_trace_leaves_nothing_out_of_its_children(spans):
     with spans.on(sample_ratio=0):
         await run(calc(), "?", provider=ScriptedModel(call("add", a=1, b=1), "2"))
     assert spans.names == []
+
+
+async def test_an_agent_that_is_asked_by_a_tool_stands_under_that_tool(spans):
+    expert = Agent(name="expert", model="openai:gpt-4o")
+    lead = Agent(name="lead", model="openai:gpt-4o", tools=[expert.as_tool()])
+    with spans.on():
+        await run(lead, "?", provider=ScriptedModel(call("expert", input="?"), "42", "42."))
+    tree = spans.tree()
+    assert tree["invoke_agent expert"] == "execute_tool expert"
+    whole = spans["invoke_workflow lead"].attributes
+    assert (whole["orbiter.run.steps"], whole["orbiter.run.input_tokens"]) == (3, 30)
+
+
+async def test_the_span_of_a_streamed_call_tells_what_one_in_one_piece_does(spans):
+    reply = ModelResponse(id="r1", model="gpt-4o-2024-08-06", provider="openai", content="5")
+    with spans.on():
+        await run(calc(), "?", provider=ScriptedModel(reply))
+        async for _ in run.stream(calc(), "?", provider=ScriptedModel(reply)):
+            pass
+    whole, streamed = (dict(s.attributes) for s in spans.all if s.name == "chat gpt-4o")
+    assert streamed.pop("gen_ai.request.stream") is True
+    assert streamed == whole
+    assert streamed["gen_ai.response.id"] == "r1"
+    assert streamed["gen_ai.response.finish_reasons"] == ("stop",)
+
+
+async def test_a_swarm_in_a_swarm_is_a_workflow_in_a_workflow(spans):
+    inner = Swarm(name="inner", agents=[Agent(name="a")])
+    outer = Swarm(agents=[inner, Agent(name="b")], flow="inner >> b")
+    with spans.on():
+        await run(outer, "?", provider=ScriptedModel("1", "2"))
+    tree = spans.tree()
+    assert tree["invoke_agent a"] == "invoke_workflow inner"
+    assert tree["invoke_workflow inner"] == "invoke_workflow inner >> b"
+    assert spans["invoke_workflow inner"].attributes["orbiter.run.steps"] == 1

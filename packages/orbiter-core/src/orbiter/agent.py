@@ -3,28 +3,38 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, overload
 
-from pydantic import ValidationError
 from typing_extensions import TypeForm
 
-from orbiter._misuse import require, require_all, require_method, shown
+from orbiter._agent_values import agreed_settings, check_given, check_tools, checked_config
+from orbiter._misuse import require, require_all
 from orbiter._output import OutputFunction, OutputSchema, OutputValidator
+from orbiter.agent_tool import AgentTool
 from orbiter.config import (
     DEFAULT_MAX_STEPS,
     DEFAULT_MODEL,
     DEFAULT_RETRIES,
     DEFAULT_TEMPERATURE,
-    AgentConfig,
     ModelSettings,
 )
+from orbiter.guardrails import Guardrail
 from orbiter.hooks import Hook, HookFunction, HookManager, HookPoint
 from orbiter.observer import Observer
 from orbiter.protocols import ContextEngine, MemoryStore, Provider
-from orbiter.tool import FunctionTool, Tool
-from orbiter.types import DepsT, OrbiterError, OutputT, RunContext
+from orbiter.tool import Tool
+from orbiter.types import DepsT, OutputT, RunContext
 
 Instructions = str | Callable[[RunContext[DepsT]], str | Awaitable[str]]
+ToolFilter = Callable[[RunContext[DepsT], Tool], bool | Awaitable[bool]]
 
-__all__ = ["Agent", "ContextEngine", "Instructions", "MemoryStore", "OutputFunction", "Provider"]
+__all__ = [
+    "Agent",
+    "ContextEngine",
+    "Instructions",
+    "MemoryStore",
+    "OutputFunction",
+    "Provider",
+    "ToolFilter",
+]
 
 
 class Agent(Generic[DepsT, OutputT]):
@@ -57,6 +67,9 @@ class Agent(Generic[DepsT, OutputT]):
         settings: ModelSettings | None = None,
         output_validators: Sequence[OutputFunction[DepsT, str]] = (),
         retries: int = DEFAULT_RETRIES,
+        description: str = "",
+        tool_filter: ToolFilter[DepsT] | None = None,
+        guardrails: Sequence[Guardrail] = (),
     ) -> None: ...
     @overload
     def __init__(
@@ -77,6 +90,9 @@ class Agent(Generic[DepsT, OutputT]):
         settings: ModelSettings | None = None,
         output_validators: Sequence[OutputFunction[DepsT, OutputT]] = (),
         retries: int = DEFAULT_RETRIES,
+        description: str = "",
+        tool_filter: ToolFilter[DepsT] | None = None,
+        guardrails: Sequence[Guardrail] = (),
     ) -> None: ...
     @overload
     def __init__(
@@ -97,6 +113,9 @@ class Agent(Generic[DepsT, OutputT]):
         settings: ModelSettings | None = None,
         output_validators: Sequence[OutputFunction[DepsT, OutputT]] = (),
         retries: int = DEFAULT_RETRIES,
+        description: str = "",
+        tool_filter: ToolFilter[DepsT] | None = None,
+        guardrails: Sequence[Guardrail] = (),
     ) -> None: ...
     def __init__(
         self,
@@ -116,6 +135,9 @@ class Agent(Generic[DepsT, OutputT]):
         settings: ModelSettings | None = None,
         output_validators: Sequence[OutputFunction[DepsT, Any]] = (),
         retries: int = DEFAULT_RETRIES,
+        description: str = "",
+        tool_filter: ToolFilter[DepsT] | None = None,
+        guardrails: Sequence[Guardrail] = (),
     ) -> None:
         """Create an agent.
 
@@ -136,43 +158,37 @@ class Agent(Generic[DepsT, OutputT]):
             context: Builds prompts, keeps the window small, holds state.
             settings: What else a model can be told; its `temperature` and `max_tokens` are those
                 of the agent.
-
             output_validators: Functions, sync or async, that return the output, or raise
                 ModelRetry with what the model is to do better. They take the output, or the
                 RunContext and the output.
             retries: How often a run asks for a better answer, and for a better call of each tool
                 that raises ModelRetry.
+            description: What it is good for, in a sentence: by it others decide to call on it.
+            tool_filter: A function, sync or async, asked before each model call whether a tool is
+                offered in it. It takes the RunContext and the Tool.
+            guardrails: What looks at its input, its output and its tool calls.
 
         Raises:
             OrbiterError: A value is out of range, or two tools have one name.
         """
         if settings is not None:
-            temperature, max_tokens = _agreed(name, settings, temperature, max_tokens)
-        try:
-            self.config = AgentConfig(
-                name=name,
-                model=model,
-                instructions=instructions if isinstance(instructions, str) else "",
-                max_tokens=max_tokens,
-                max_steps=max_steps,
-                retries=retries,
-                **({} if temperature is DEFAULT_TEMPERATURE else {"temperature": temperature}),
-            )
-        except ValidationError as error:
-            what = "; ".join(
-                f"{p['loc'][0]}: {p['msg']}, not {shown(p['input'])}" for p in error.errors()
-            )
-            raise OrbiterError(f"Agent '{name}': {what}") from error
+            temperature, max_tokens = agreed_settings(name, settings, temperature, max_tokens)
+        self.config = checked_config(
+            name=name,
+            model=model,
+            instructions=instructions if isinstance(instructions, str) else "",
+            max_tokens=max_tokens,
+            max_steps=max_steps,
+            retries=retries,
+            description=description,
+            **({} if temperature is DEFAULT_TEMPERATURE else {"temperature": temperature}),
+        )
         where = f"Agent '{name}'"
-        require(tools, Iterable, f"{where}: tools=", "a list, such as [tool]")
         require_all(handoffs, Agent, f"{where}: handoffs=", "an Agent", "a list, such as [agent]")
-        if memory is not None:
-            require_method(memory, "recall", f"{where}: memory=", "one, such as ShortTermMemory()")
-        if context is not None:
-            give = "one, such as Context(task_id=...)"
-            require_method(context, "start_run", f"{where}: context=", give)
+        check_given(where, tools, guardrails, memory, context)
         self.name = name
         self.model = model
+        self.description = description
         self.instructions = instructions
         self.tools = list(tools)
         self.handoffs = list(handoffs)
@@ -189,11 +205,13 @@ class Agent(Generic[DepsT, OutputT]):
         self.context = context
         self.settings = settings
         self.retries = retries
+        self.tool_filter = tool_filter
+        self.guardrails = list(guardrails)
         self.output_validators: list[OutputValidator] = []
         require(output_validators, Iterable, f"{where}: output_validators=", "a list of functions")
         for validator in output_validators:
             self.output_validator(validator)
-        _check_tools(name, self.tools)
+        check_tools(name, self.tools)
 
     def output_validator(
         self, validator: OutputFunction[DepsT, OutputT], /
@@ -207,41 +225,14 @@ class Agent(Generic[DepsT, OutputT]):
         self.output_validators.append(OutputValidator(validator, where))
         return validator
 
+    def as_tool(self, *, name: str | None = None, description: str | None = None) -> AgentTool:
+        """Return a tool by which another agent asks this one; see AgentTool.
+
+        Args:
+            name: What the model calls it, by default the agent's name.
+            description: What it is for, by default the agent's own description.
+        """
+        return AgentTool(self, name=name, description=description)
+
     def __repr__(self) -> str:
         return f"Agent(name={self.name!r}, model={self.model!r})"
-
-
-def _check_tools(name: str, tools: Sequence[Tool]) -> None:
-    seen: set[str] = set()
-    for tool in tools:
-        if isinstance(getattr(tool, "__func__", None), Tool):
-            raise OrbiterError(
-                f"Agent '{name}': {tool!r} is no tool: write @tool above @classmethod"
-            )
-        if not isinstance(tool, Tool):
-            raise OrbiterError(
-                f"Agent '{name}': {tool!r} is no tool; decorate the function with @tool "
-                "or give an instance of a Tool subclass"
-            )
-        if isinstance(tool, FunctionTool):
-            tool.check_bound()
-        if tool.name in seen:
-            raise OrbiterError(
-                f"Agent '{name}' has two tools named '{tool.name}'; rename one with "
-                '@tool(name="...")'
-            )
-        seen.add(tool.name)
-
-
-def _agreed(
-    name: str, settings: ModelSettings, temperature: float, max_tokens: int | None
-) -> tuple[float, int | None]:
-    """Return an agent's temperature and tokens, which may be given in one of two places."""
-    where = f"Agent '{name}': settings="
-    require(settings, ModelSettings, where, "ModelSettings(top_p=..., ...)")
-    twice = {"temperature": temperature is not DEFAULT_TEMPERATURE, "max_tokens": bool(max_tokens)}
-    given = settings.given
-    for field in twice.keys() & given.keys():
-        if twice[field]:
-            raise OrbiterError(f"{where} has {field}, and so has the agent: give it once")
-    return given.get("temperature", temperature), given.get("max_tokens", max_tokens)

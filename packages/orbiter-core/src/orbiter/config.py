@@ -1,5 +1,6 @@
 """Everything that can be configured in core: validated, frozen, one home for each value."""
 
+from operator import not_
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field, field_validator, model_validator
@@ -45,6 +46,8 @@ class AgentConfig(BaseModel):
     name: str = Field(min_length=1)
     model: str = DEFAULT_MODEL
     instructions: str = ""
+    # what was written before agents had one reads the same
+    description: str = Field(default="", exclude_if=not_)
     temperature: float = Field(default=DEFAULT_TEMPERATURE, ge=0.0, le=2.0)
     max_tokens: int | None = Field(default=None, ge=1)
     max_steps: int = Field(default=DEFAULT_MAX_STEPS, ge=1)

@@ -45,7 +45,12 @@ class ObservedSwarm(Protocol):
     """What an observer may ask of a swarm; a run's target that is no agent is one."""
 
     @property
-    def agents(self) -> Sequence[ObservedAgent]:
+    def name(self) -> str:
+        """What others call it; empty without a name."""
+        ...
+
+    @property
+    def agents(self) -> Sequence["ObservedAgent | ObservedSwarm"]:
         """The members, in order."""
         ...
 

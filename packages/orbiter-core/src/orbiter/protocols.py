@@ -18,8 +18,8 @@ class ModelReply(Protocol):
 
     It may also have a `finish_reason`: "length", "content_filter", "refusal" and "incomplete" end
     the run with the stop reason of that name. Without one the reply counts as whole. And it may
-    have `parts`, all of it in its order, when there is more than text and calls. `model` and
-    `provider` say who answered.
+    have `parts`, all of it in its order, when there is more than text and calls. `id` is what the
+    vendor calls it; `model` and `provider` say who answered.
     """
 
     @property
@@ -67,7 +67,7 @@ class ReplyChunk(Protocol):
 
     It may also have a `finish_reason`, as a reply has; the last one counts. `thinking` is a piece
     of what the model thinks, and `parts` are as a reply's: those of all chunks in their order.
-    `model` and `provider` say who answers, in one of the chunks.
+    `id`, `model` and `provider` are as a reply's, in one of the chunks.
     """
 
     @property

@@ -1,10 +1,10 @@
 """`run`: the three ways to run an agent or a swarm, and nothing else."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from orbiter._internal.beside import run_to_the_end
 from orbiter._internal.call_runner import Outcome
 from orbiter._internal.content import given
 from orbiter._internal.message_builder import close_calls
@@ -12,7 +12,7 @@ from orbiter._internal.output_parser import OutputValidationError
 from orbiter._internal.providers import close_providers, provider_for
 from orbiter._internal.state import Emit, RunState
 from orbiter._internal.stream import RunStream
-from orbiter._internal.swarm_runner import run_target
+from orbiter._internal.swarm_runner import run_nested, run_target
 from orbiter._misuse import require, require_all, require_method
 from orbiter.agent import Agent
 from orbiter.config import ModelSettings, Spent, TaskConfig
@@ -90,15 +90,12 @@ class Runner:
     ) -> RunResult[OutputT]:
         """Run to the end from code that is not async.
 
+        Where an event loop runs already, as in a notebook, the run has a loop and a thread of its
+        own, and the one here stands still until it is over; async code has `await run(...)`.
+
         Raises:
-            OrbiterError: As `run`, and when an event loop is already running in this thread.
+            OrbiterError: As `run`.
         """
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
-            raise OrbiterError("run.sync was called inside an event loop: use `await run(...)`")
 
         async def main() -> RunResult[OutputT]:
             try:
@@ -115,7 +112,7 @@ class Runner:
             finally:
                 await close_providers()
 
-        return asyncio.run(main())
+        return run_to_the_end(main)
 
     def stream(
         self,
@@ -140,6 +137,14 @@ class Runner:
             _beginning(messages, provider or _provider, deps, config, spent, settings),
             lambda state: _execute(agent, text, state),
         )
+
+    async def aclose(self) -> None:
+        """Close the connections that models of agents have opened in this event loop.
+
+        `run.sync` and `asyncio.run` do that at their end. A program that makes and closes its event
+        loop itself calls it before; whoever runs on gets new connections.
+        """
+        await close_providers()
 
     def __repr__(self) -> str:
         return "run"
@@ -184,6 +189,7 @@ def _beginning(
             emit=emit,
             spent=spent,
             settings=settings,
+            nested=run_nested,
         )
 
     return begin

@@ -5,7 +5,6 @@ schema from type hints and docstrings when they are defined, so that a mistake s
 a run pays nothing for it.
 """
 
-import asyncio
 import copy
 import inspect
 from abc import ABC, abstractmethod
@@ -16,6 +15,7 @@ from orbiter._schema.hints import ToolDefinitionError
 from orbiter._schema.methods import is_method, way_to, written_in_class
 from orbiter._schema.schema import Signature, ToolArgumentsError
 from orbiter._schema.text import as_text
+from orbiter._threads import THREADS, within
 from orbiter.parts import has_parts
 from orbiter.types import ToolExecutionError
 
@@ -108,6 +108,7 @@ class FunctionTool(Tool, Generic[P, R]):
         *,
         name: str | None = None,
         description: str | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Make a tool of `fn`.
 
@@ -115,10 +116,14 @@ class FunctionTool(Tool, Generic[P, R]):
             fn: The function, sync or async; a sync one runs in a thread.
             name: What the model calls it, by default the function's name.
             description: What it is for, by default the docstring without its sections.
+            timeout: Seconds a call may take.
 
         Raises:
-            ToolDefinitionError: A parameter cannot be given as JSON.
+            ToolDefinitionError: A parameter cannot be given as JSON, or there is no time.
         """
+        if timeout is not None and not timeout > 0:
+            raise ToolDefinitionError(f"tool '{name or fn}': timeout={timeout!r}: give seconds")
+        self.timeout = timeout
         self._fn: Callable[P, R] = getattr(fn, "__func__", fn) if _is_wrapped(fn) else fn
         self.name = name or str(getattr(self._fn, "__name__", type(fn).__name__))
         self._is_async = inspect.iscoroutinefunction(self._fn) or inspect.iscoroutinefunction(
@@ -181,13 +186,11 @@ class FunctionTool(Tool, Generic[P, R]):
             Text, a dict, or what holds images or documents; all else as JSON text.
 
         Raises:
-            ToolExecutionError: The function raised; the cause is chained.
+            ToolExecutionError: The function raised, or its time is over; the cause is chained.
         """
         try:
-            if self._is_async:
-                value = await self._fn(**kwargs)  # type: ignore[call-arg, misc]
-            else:
-                value = await asyncio.to_thread(self._fn, **kwargs)  # type: ignore[call-arg]
+            work: Any = self._fn(**kwargs) if self._is_async else THREADS.call(self._fn, kwargs)  # type: ignore[call-arg]
+            value = await (work if self.timeout is None else within(self.timeout, work))
         except Exception as error:
             raise ToolExecutionError(self.name, error) from error
         if isinstance(value, (str, dict)) or has_parts(value):
@@ -203,7 +206,7 @@ def _is_wrapped(fn: Any) -> bool:
 def tool(fn: Callable[P, R], /) -> FunctionTool[P, R]: ...
 @overload
 def tool(
-    *, name: str | None = None, description: str | None = None
+    *, name: str | None = None, description: str | None = None, timeout: float | None = None
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     fn: Callable[..., Any] | None = None,
@@ -211,6 +214,7 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
+    timeout: float | None = None,
 ) -> Any:
     """Make a tool of a function: `@tool`, or `@tool(name="override")` for another name.
 
@@ -218,6 +222,8 @@ def tool(
         fn: The function, when used without parentheses.
         name: What the model calls it, by default the function's name.
         description: What it is for, by default the docstring without its sections.
+        timeout: Seconds a call may take; then the model is told so. A thread cannot be ended: what
+            a sync function has begun goes on, and its result is nobody's.
 
     Returns:
         The FunctionTool, or a decorator that makes one.
@@ -227,6 +233,6 @@ def tool(
     """
 
     def decorate(function: Callable[..., Any]) -> FunctionTool[..., Any]:
-        return FunctionTool(function, name=name, description=description)
+        return FunctionTool(function, name=name, description=description, timeout=timeout)
 
     return decorate if fn is None else decorate(fn)

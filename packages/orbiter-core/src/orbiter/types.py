@@ -3,9 +3,8 @@
 Everything else speaks in these. All classes are frozen: a value never changes under its reader.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from operator import not_
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Generic, Literal
 
 from pydantic import BaseModel, Field
@@ -19,6 +18,8 @@ from orbiter._messages import (
     ToolResult,
     UserMessage,
 )
+from orbiter._usage import Usage
+from orbiter.parts import Part
 
 __all__ = [
     "AssistantMessage", "DepsT", "ErrorEvent", "HandoffEvent", "Message", "OrbiterError",
@@ -26,42 +27,6 @@ __all__ = [
     "SystemMessage", "TextEvent", "ThinkingEvent", "ToolCall", "ToolCallEvent",
     "ToolExecutionError", "ToolResult", "ToolResultEvent", "Usage", "UsageEvent", "UserMessage",
 ]  # fmt: skip
-
-
-class Usage(BaseModel):
-    """Tokens spent, as far as the provider tells.
-
-    Attributes:
-        input_tokens: All that was sent.
-        output_tokens: All that was received.
-        total_tokens: Both.
-        cached_tokens: The part of the input that was read from the provider's cache.
-        cache_write_tokens: The part of the input that was written to it.
-        reasoning_tokens: The part of the output that the model thought.
-    """
-
-    model_config = {"frozen": True}
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    total_tokens: int = 0
-    cached_tokens: int = 0
-    cache_write_tokens: int = Field(default=0, exclude_if=not_)
-    reasoning_tokens: int = Field(default=0, exclude_if=not_)
-
-    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        late = ("cache_write_tokens", "reasoning_tokens")
-        return [(k, v) for k, v in super().__repr_args__() if v or k not in late]
-
-    def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            total_tokens=self.total_tokens + other.total_tokens,
-            cached_tokens=self.cached_tokens + other.cached_tokens,
-            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
-            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
-        )
 
 
 class OrbiterError(Exception):
@@ -140,6 +105,8 @@ class RunContext(Generic[DepsT]):
         messages: The conversation so far; grows while the agent runs, read only.
         context: The agent's context engine, if any.
         deps: Whatever was given to `run(deps=...)`.
+        runner: What `run` calls with an agent and its input. Whoever calls tools outside of a run
+            may give `orbiter.run`.
     """
 
     agent_name: str
@@ -147,6 +114,30 @@ class RunContext(Generic[DepsT]):
     messages: Sequence[Message]
     context: Any
     deps: DepsT
+    runner: Any = field(default=None, repr=False, compare=False)
+
+    async def run(self, agent: Any, input: str | Sequence[Part]) -> RunResult:
+        """Run an agent or a swarm as a part of this run.
+
+        What it takes counts for this run, and this run's limits hold for it; so do its deps and
+        its provider. This run's stream tells of it no more than its usage.
+
+        Args:
+            agent: An Agent or a Swarm.
+            input: What it is asked; it sees nothing else.
+
+        Returns:
+            Its result, with the conversation, usage and steps of its own.
+
+        Raises:
+            OrbiterError: It failed, or this context belongs to no run.
+        """
+        if self.runner is None:
+            raise OrbiterError(
+                f"the context of '{self.agent_name}' belongs to no run: use `await run(...)`"
+            )
+        result: RunResult = await self.runner(agent, input)
+        return result
 
 
 class TextEvent(BaseModel):

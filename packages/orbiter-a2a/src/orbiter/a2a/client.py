@@ -42,7 +42,7 @@ class A2AClient(Agent):
             timeout: Seconds without a sign of it.
             http: A client to use instead of an own one; it is not closed.
         """
-        super().__init__(name=name, model=f"a2a:{name}", instructions=description)
+        super().__init__(name=name, model=f"a2a:{name}", description=description)
         self.url = url
         self._connection = Connection(url, token, http, timeout)
         self.provider = Conversation(self._connection, lambda: self.name)
@@ -67,7 +67,7 @@ class A2AClient(Agent):
         if "name" not in options:
             client.name = card.name
         if "description" not in options:
-            client.instructions = card.description
+            client.description = card.description
         return client
 
     async def __aenter__(self) -> Self:

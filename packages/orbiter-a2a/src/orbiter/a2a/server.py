@@ -67,7 +67,8 @@ class A2AServer:
         Args:
             agent: What is served.
             name: What others know it by; by default the agent's name.
-            description: What it is good for: by it, others decide whom to ask.
+            description: What it is good for: by it, others decide whom to ask. By default the
+                agent's own.
             version: Of the agent.
             url: Where clients reach it.
             token: What clients present as `Authorization: Bearer ...`. Without one only this
@@ -84,11 +85,11 @@ class A2AServer:
         if not isinstance(agent, Agent | Swarm):
             given = f"the class {agent.__name__}" if isinstance(agent, type) else f"{agent!r:.80}"
             raise OrbiterError(f"A2AServer(...) got {given}: give an Agent or a Swarm")
-        if name is None:
-            if isinstance(agent, Swarm):
-                raise OrbiterError("a swarm has no name of its own: give A2AServer(name=...)")
-            name = agent.name
+        name = name or agent.name
+        if not name:
+            raise OrbiterError("a swarm has no name of its own: give A2AServer(name=...)")
         self.name = name
+        description = description or agent.description
         self.card: AgentCard = make_card(
             self.name, description or f"The agent {self.name}", url, version,
             secured=token is not None, push=push != "none",

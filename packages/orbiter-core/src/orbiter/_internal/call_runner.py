@@ -8,6 +8,7 @@ from typing import Any
 
 from orbiter._internal.answer import ask_for_output
 from orbiter._internal.content import Given
+from orbiter._internal.guarding import check_input, check_output
 from orbiter._internal.plan import Plan
 from orbiter._internal.state import RunState
 from orbiter._internal.step import take_step
@@ -99,6 +100,8 @@ async def _observed_turn(
 
 async def _begin(turn: Turn, history: list[Message], fresh: list[Message]) -> None:
     agent = turn.agent
+    if agent.guardrails:
+        await check_input(turn)
     if agent.context is not None:
         history = await agent.context.start_run(
             agent_name=agent.name, input=turn.input, history=history, provider=turn.provider
@@ -128,6 +131,8 @@ async def _keep_what_there_is(turn: Turn) -> None:
 
 async def _finish(turn: Turn) -> None:
     agent = turn.agent
+    if agent.guardrails and turn.target is None:
+        await check_output(turn)
     turn.finished = True
     if agent.context is not None:
         await agent.context.finish_run(

@@ -28,7 +28,7 @@ class _Collected:
         self.usage = Usage()
         self.finish_reason: str | None = None
         self.parts: tuple[ReplyPart, ...] = ()
-        self.model = self.provider = ""
+        self.id = self.model = self.provider = ""
         self._pieces: dict[int, dict[str, str]] = {}
 
     @property
@@ -40,6 +40,7 @@ class _Collected:
         self.usage += chunk.usage
         self.finish_reason = getattr(chunk, "finish_reason", None) or self.finish_reason
         self.parts += getattr(chunk, "parts", ())
+        self.id = getattr(chunk, "id", "") or self.id
         self.model = getattr(chunk, "model", "") or self.model
         self.provider = getattr(chunk, "provider", "") or self.provider
         for piece in chunk.tool_call_deltas:

@@ -1,13 +1,12 @@
 """What an agent can do in one run: its tools, its handoffs and how the model is told of them."""
 
-import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from copy import copy
 from typing import Any
 
+from orbiter._naming import purpose, tool_name
 from orbiter.agent import Agent
 from orbiter.tool import Tool
-
-_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class Plan:
@@ -35,22 +34,18 @@ class Plan:
         self.handoffs: dict[str, Agent] = {}
         schemas = [tool.to_schema() for tool in self.tools.values()]
         for target in agent.handoffs or (peer for peer in peers if peer is not agent):
-            name = tool_name("transfer_to", target)
+            name = tool_name("transfer_to", target.name)
             self.handoffs[name] = target
             schemas.append(_transfer_schema(name, target))
         self.schemas: list[dict[str, Any]] | None = schemas or None
 
-
-def tool_name(verb: str, agent: Agent) -> str:
-    """Return for example "transfer_to_billing", with only characters that providers allow."""
-    return f"{verb}_{_NOT_IN_NAMES.sub('_', agent.name)}"
-
-
-def purpose(agent: Agent) -> str:
-    """Return the first line of an agent's instructions, for those who may call on it."""
-    text = agent.instructions if isinstance(agent.instructions, str) else ""
-    line = text.strip().partition("\n")[0]
-    return f" Its instructions: {line}" if line else ""
+    def without(self, hidden: Collection[str]) -> "Plan":
+        """Return this plan as if there were no tools of these names."""
+        rest = copy(self)
+        rest.tools = {name: tool for name, tool in self.tools.items() if name not in hidden}
+        schemas = [s for s in self.schemas or () if s["function"]["name"] not in hidden]
+        rest.schemas = schemas or None
+        return rest
 
 
 def _transfer_schema(name: str, target: Agent) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from typing import Any
 from orbiter.config import ModelSettings, Spent, TaskConfig
 from orbiter.observer import observer_of_all_runs
 from orbiter.protocols import Provider
-from orbiter.types import Message, RunResult, StopReason, StreamEvent, Usage
+from orbiter.types import Message, OrbiterError, RunResult, StopReason, StreamEvent, Usage
 
 Emit = Callable[[StreamEvent], Awaitable[None]]
+Nested = Callable[[Any, Any, "RunState"], Awaitable[RunResult]]
 
 
 class RunState:
@@ -27,12 +28,14 @@ class RunState:
         typed: Whether that one has an output type.
         observer: What encloses the pieces of the run, if anything does.
         settings: How the models are to answer, if the run says so.
+        nested: Runs an agent or a swarm inside of this run.
+        depth: In how many runs this one is nested.
     """
 
     __slots__ = (
         "_cached", "_input", "_limits", "_logs", "_output", "_reasoned", "_total", "_written",
-        "deadline", "deps", "emit", "history", "last_agent", "made", "observer", "provider_for",
-        "settings", "steps", "typed",
+        "deadline", "deps", "depth", "emit", "history", "last_agent", "made", "nested", "observer",
+        "provider_for", "settings", "steps", "typed",
     )  # fmt: skip
 
     def __init__(
@@ -45,7 +48,10 @@ class RunState:
         emit: Emit | None = None,
         spent: Spent | None = None,
         settings: ModelSettings | None = None,
+        nested: Nested | None = None,
     ) -> None:
+        self.nested = nested
+        self.depth = 0
         self.provider_for = provider_for
         self.deps = deps
         self.emit = emit
@@ -66,6 +72,12 @@ class RunState:
             self.count(spent.usage)
         timeout = config.timeout if config else None
         self.deadline = asyncio.get_running_loop().time() + timeout if timeout else None
+
+    def run_nested(self, target: Any, input: Any) -> Awaitable[RunResult]:
+        """Run an agent or a swarm inside of this run; what it takes counts here."""
+        if self.nested is None:
+            raise OrbiterError("nothing can be run inside of this run")
+        return self.nested(target, input, self)
 
     def open_log(self) -> list[Message]:
         """Start the part of the conversation that one agent of the run will write."""

@@ -13,6 +13,7 @@ from orbiter._internal.message_builder import NO_RESULT, build_messages
 from orbiter._internal.model_call import call_model
 from orbiter._internal.output_parser import CUT, assistant_message
 from orbiter._internal.state import Emit
+from orbiter._internal.tool_filter import choose_tools
 from orbiter._internal.tool_runner import result_event, run_calls
 from orbiter._internal.turn import Turn
 from orbiter.agent import Agent
@@ -39,6 +40,8 @@ async def take_step(turn: Turn) -> None:
     state.steps += 1
     if emit is not None:
         await emit(StepEvent(step=state.steps, agent_name=agent.name))
+    if agent.tool_filter is not None:
+        await choose_tools(turn, agent.tool_filter)
     messages = await _prompt(turn)
     if turn.observer is None:
         reply = await call_model(turn, messages)

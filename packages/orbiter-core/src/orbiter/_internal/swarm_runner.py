@@ -2,24 +2,38 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from orbiter._internal.call_runner import Outcome, run_agent
+from orbiter._internal.content import given
 from orbiter._internal.graph import Flow, Parallel, Step, steps
 from orbiter._internal.graph import Sequence as Chain
-from orbiter._internal.plan import purpose, tool_name
+from orbiter._internal.nested import NestedState
 from orbiter._internal.state import RunState
+from orbiter._naming import purpose, tool_name
 from orbiter._schema.text import as_text
 from orbiter.agent import Agent
+from orbiter.agent_tool import completed
 from orbiter.tool import Tool
-from orbiter.types import Message, OrbiterError
+from orbiter.types import Message, RunResult
 
 
 class Members(Protocol):
     """A swarm, which stands above the loop that runs it."""
 
     @property
-    def agents(self) -> Sequence[Agent]:
+    def name(self) -> str:
+        """What others call it."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it is good for."""
+        ...
+
+    @property
+    def agents(self) -> Sequence["Agent | Members"]:
         """The members, in order."""
         ...
 
@@ -33,7 +47,7 @@ class Members(Protocol):
         """The way through them; None outside of a workflow."""
         ...
 
-    def agent(self, name: str) -> Agent:
+    def agent(self, name: str) -> "Agent | Members":
         """Return the member of that name."""
         ...
 
@@ -44,16 +58,48 @@ async def run_target(
     """Run an agent or a swarm on an input, after a valid history."""
     if isinstance(target, Agent):
         return await run_agent(target, input, history, state, state.open_log(), made=state.made)
-    first = target.agents[0]
     if target.flow is not None:
         return await _FlowRun(target, target.flow, history, state).run(input)
+    # who leads a team, and all that hand off, are agents: the Swarm has seen to it
+    members: Any = target.agents
+    first: Agent = members[0]
     if target.mode == "team":
         tools = [_Delegate(worker, state) for worker in target.agents[1:]]
         return await run_agent(first, input, history, state, state.open_log(), extra=tools)
-    peers: Sequence[Agent] = target.agents
-    if any(agent.handoffs for agent in target.agents):
+    peers: Sequence[Agent] = members
+    if any(agent.handoffs for agent in peers):
         peers = ()
     return await run_agent(first, input, history, state, state.open_log(), peers=peers)
+
+
+async def run_nested(
+    target: Agent | Members, input: Any, outer: RunState, *, heard: bool = False
+) -> RunResult:
+    """Run an agent or a swarm inside of a run; see NestedState.
+
+    Raises:
+        OrbiterError: It failed, or is neither.
+    """
+    text: str = input if isinstance(input, str) else given(input)
+    state = NestedState(outer, heard=heard)
+    return _result(await _observed(target, text, [], state), state)
+
+
+async def _observed(
+    target: Agent | Members, input: str, history: list[Message], state: RunState
+) -> Outcome:
+    """Run a part of a run; a swarm in it is told to the observer as a run of its own."""
+    if isinstance(target, Agent) or state.observer is None:
+        return await run_target(target, input, history, state)
+    with state.observer.run(target, input) as scope:
+        outcome = await run_target(target, input, history, state)
+        scope.done(_result(outcome, state))
+        return outcome
+
+
+def _result(outcome: Outcome, state: RunState) -> RunResult:
+    state.last_agent, state.typed = outcome.agent_name, outcome.typed
+    return state.result(outcome.output, outcome.stop_reason)
 
 
 class _FlowRun:
@@ -71,11 +117,25 @@ class _FlowRun:
 
     async def _run(self, flow: Flow, input: str, history: list[Message]) -> Outcome:
         if isinstance(flow, Step):
-            agent = self.swarm.agent(flow.name)
-            return await run_agent(agent, input, history, self.state, self.logs[flow.name])
+            member, log = self.swarm.agent(flow.name), self.logs[flow.name]
+            if isinstance(member, Agent):
+                return await run_agent(member, input, history, self.state, log)
+            return await self._swarm(member, input, history, log)
         if isinstance(flow, Parallel):
             return await self._parallel(flow, input, history)
         return await self._chain(flow, input, history)
+
+    async def _swarm(
+        self, member: Members, input: str, history: list[Message], log: list[Message]
+    ) -> Outcome:
+        inner = NestedState(self.state, heard=True)
+        try:
+            outcome = await _observed(member, input, history, inner)
+        finally:
+            # all that was said stands where the flow's text has the swarm
+            log += inner.result("", "completed").messages
+            self.state.last_agent = inner.last_agent
+        return replace(outcome, agent_name=member.name)
 
     async def _chain(self, flow: Chain, input: str, history: list[Message]) -> Outcome:
         outcome = await self._run(flow.stages[0], input, history)
@@ -103,10 +163,10 @@ class _FlowRun:
 class _Delegate(Tool):
     """Lets the leader of a team give a task to a worker, who sees nothing but the task."""
 
-    def __init__(self, worker: Agent, state: RunState) -> None:
+    def __init__(self, worker: Agent | Members, state: RunState) -> None:
         self.worker = worker
         self.state = state
-        self.name = tool_name("delegate_to", worker)
+        self.name = tool_name("delegate_to", worker.name)
         self.description = f"Give a task to {worker.name} and get the result.{purpose(worker)}"
 
     async def execute(self, task: str) -> Any:
@@ -115,9 +175,4 @@ class _Delegate(Tool):
         Args:
             task: Everything the worker has to know, in full sentences.
         """
-        outcome = await run_agent(self.worker, task, [], self.state, [])
-        if outcome.stop_reason != "completed":
-            raise OrbiterError(
-                f"stopped early ({outcome.stop_reason}) after: {as_text(outcome.output)!r}"
-            )
-        return outcome.output
+        return completed(await run_nested(self.worker, task, self.state, heard=True))

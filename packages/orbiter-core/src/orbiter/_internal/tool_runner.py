@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from typing import Any
 
 from orbiter._internal.content import content_of
+from orbiter._internal.guarding import guarded
 from orbiter._internal.output_parser import tries_left
 from orbiter._internal.turn import Turn
 from orbiter._schema.text import as_text
@@ -42,10 +44,10 @@ async def _run_call(turn: Turn, call: ToolCall, results: dict[str, ToolResult]) 
     if hooks is not None and HookPoint.PRE_TOOL_CALL in hooks:
         await hooks.run(turn.event(HookPoint.PRE_TOOL_CALL, tool_call=call))
     if turn.observer is None:
-        result, _ = await _execute(turn, call)
+        result, _ = await _guarded(turn, call)
     else:
         with turn.observer.tool_call(agent, call, turn.plan.tools.get(call.name)) as scope:
-            result, cause = await _execute(turn, call)
+            result, cause = await _guarded(turn, call)
             scope.done(result, cause)
     results[call.id] = result
     if hooks is not None and HookPoint.POST_TOOL_CALL in hooks:
@@ -78,6 +80,14 @@ async def _process_result(
     await context.process("post_tool_call", payload)
     after = payload["tool_result"]
     return result if after is before else result.model_copy(update={field: as_text(after)})
+
+
+def _guarded(
+    turn: Turn, call: ToolCall
+) -> Coroutine[Any, Any, tuple[ToolResult, Exception | None]]:
+    if turn.agent.guardrails:
+        return guarded(turn, call, _execute)
+    return _execute(turn, call)
 
 
 async def _execute(turn: Turn, call: ToolCall) -> tuple[ToolResult, Exception | None]:

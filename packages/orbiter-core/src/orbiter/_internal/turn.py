@@ -34,12 +34,13 @@ class Turn:
         once: What a context says of the next call.
         finished: Whether context and memory are told of its end.
         cut: Why the last reply is not whole, if it is not.
+        whole: All that the agent has, where `plan` is what a filter has left of it.
     """
 
     __slots__ = (
         "agent", "answer_tool", "cut", "done", "failure", "finished", "held_to_schema", "hooks",
         "input", "log", "misfits", "observer", "once", "output", "plan", "provider", "retried",
-        "run", "settings", "start", "state", "suffix", "target", "view",
+        "run", "settings", "start", "state", "suffix", "target", "view", "whole",
     )  # fmt: skip
 
     def __init__(
@@ -48,6 +49,7 @@ class Turn:
         self.agent = agent
         self.input = input
         self.plan = plan
+        self.whole: Plan | None = None
         self.state = state
         self.hooks = agent.hooks or None
         self.observer = agent.hooks.observer or state.observer
@@ -55,7 +57,9 @@ class Turn:
         self.log = log
         self.start = start
         self.view: list[Message] = []
-        self.run: RunContext = RunContext(agent.name, input, self.view, agent.context, state.deps)
+        self.run: RunContext = RunContext(
+            agent.name, input, self.view, agent.context, state.deps, state.run_nested
+        )
         self.suffix = ""
         self.misfits = 0
         self.answer_tool: str | None = None

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from orbiter.agent import Agent, Provider
+from orbiter.agent_tool import AgentTool
 from orbiter.config import TaskConfig
 from orbiter.eval._internal.prices import price_of
 from orbiter.eval.dataset import DatasetError, check_cases, fingerprint, load_dataset
@@ -218,7 +219,7 @@ def _plain(output: Any) -> Any:
 
 def _name(target: Any) -> str:
     if isinstance(target, Swarm):
-        return ", ".join(agent.name for agent in target.agents)
+        return target.name or ", ".join(agent.name for agent in target.agents)
     if isinstance(target, Agent):
         return target.name
     return str(getattr(target, "__name__", type(target).__name__))
@@ -232,11 +233,13 @@ def _describe(target: Target, seen: frozenset[int] = frozenset()) -> Any:
         return _name(target)
     if id(target) in seen:
         return target.name
-    instructions = target.instructions
+    instructions, deeper = target.instructions, seen | {id(target)}
+    asked = [_describe(t.target, deeper) for t in target.tools if isinstance(t, AgentTool)]
     return {
         "config": target.config.model_dump(mode="json"),
         "instructions": instructions if isinstance(instructions, str) else _name(instructions),
         "tools": [tool.to_schema() for tool in target.tools],
         "output": target.output_schema,
-        "handoffs": [_describe(agent, seen | {id(target)}) for agent in target.handoffs],
+        "handoffs": [_describe(agent, deeper) for agent in target.handoffs],
+        **({"asked": asked} if asked else {}),
     }

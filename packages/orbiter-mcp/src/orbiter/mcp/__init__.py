@@ -3,6 +3,7 @@
 from orbiter.mcp.client import MCPClient
 from orbiter.mcp.config import HttpServer, ServerConfig, StdioServer, load_config
 from orbiter.mcp.errors import MCPConfigError, MCPConnectionError
+from orbiter.mcp.oauth import FileTokenStore, OAuth, TokenStore
 from orbiter.mcp.results import Attachment, MCPResult, Progress
 from orbiter.mcp.server import MCPServer
 from orbiter.mcp.tool import MCPTool
@@ -10,6 +11,7 @@ from orbiter.mcp.tools import MCPToolSet, mcp_tools
 
 __all__ = [
     "Attachment",
+    "FileTokenStore",
     "HttpServer",
     "MCPClient",
     "MCPConfigError",
@@ -18,9 +20,11 @@ __all__ = [
     "MCPServer",
     "MCPTool",
     "MCPToolSet",
+    "OAuth",
     "Progress",
     "ServerConfig",
     "StdioServer",
+    "TokenStore",
     "load_config",
     "mcp_tools",
 ]

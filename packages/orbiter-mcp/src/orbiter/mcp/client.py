@@ -42,6 +42,7 @@ class MCPClient:
         connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
         on_progress: ProgressHandler | None = None,
         reconnect_pauses: Sequence[float] = RECONNECT_PAUSES,
+        files: bool = True,
     ) -> None:
         """Describe the connection; nothing is started before `async with`.
 
@@ -57,6 +58,8 @@ class MCPClient:
             connect_timeout: Seconds until the server has to have answered for the first time.
             on_progress: Told of the progress of every call.
             reconnect_pauses: Seconds to wait before each attempt to reach a server that ended.
+            files: Whether models are shown the images and documents that tools give, beside a line
+                for each; without, a model that takes no images can use such tools.
 
         Raises:
             MCPConfigError: The command line cannot be read, or this is no server.
@@ -71,7 +74,11 @@ class MCPClient:
         self._allow = None if allow is None else tuple(allow)
         self._deny = tuple(deny)
         self._timeout = timeout
+        self._files = files
         self._on_progress = on_progress
+        if isinstance(server, HttpServer) and server.oauth is not None:
+            # a person signs in first
+            connect_timeout += server.oauth.timeout
         self._line = Line(self.name, server, connect_timeout, reconnect_pauses)
         self._repeatable: frozenset[str] = frozenset()
 
@@ -120,7 +127,8 @@ class MCPClient:
             raise MCPConnectionError(self.name, f"did not list its tools: {error}") from error
         self._repeatable = frozenset(tool.name for tool in found if is_repeatable(tool))
         tools = [
-            MCPTool(self, tool.name, full_name(self.prefix, tool.name), tool) for tool in found
+            MCPTool(self, tool.name, full_name(self.prefix, tool.name), tool, files=self._files)
+            for tool in found
         ]
         return chosen(tools, self._allow, self._deny)
 

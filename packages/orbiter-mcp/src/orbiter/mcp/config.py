@@ -14,9 +14,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    Field,
+    InstanceOf,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from orbiter.mcp.errors import MCPConfigError
+from orbiter.mcp.oauth import OAuth
 
 _VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 _HTTP_TYPES = (None, "http", "streamable-http", "streamableHttp", "streamable_http")
@@ -46,18 +54,48 @@ class StdioServer(BaseModel):
         return Path(self.command).name
 
 
+class _Allowed(BaseModel):
+    """What a file says of OAuth."""
+
+    model_config = {"extra": "forbid"}
+
+    client_id: str | None = Field(default=None, alias="clientId")
+    client_secret: str | None = Field(default=None, alias="clientSecret", repr=False)
+    scope: str | None = None
+    port: int | None = Field(default=None, alias="callbackPort", ge=1, le=65535)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _switched_on(cls, value: Any) -> Any:
+        return {} if value is True else value
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The arguments of OAuth."""
+        return {name: value for name, value in self if value is not None}
+
+
 class HttpServer(BaseModel):
     """A server behind a URL (streamable HTTP).
 
     Attributes:
         url: Its endpoint, for example `http://127.0.0.1:8000/mcp`.
         headers: Sent with every request, for example `Authorization`.
+        oauth: How to sign in, where the server wants that.
     """
 
     model_config = {"frozen": True}
 
     url: str = Field(pattern=r"^https?://", repr=False)
     headers: dict[str, str] = Field(default={}, repr=False)
+    oauth: InstanceOf[OAuth] | None = None
+
+    @field_validator("oauth", mode="before")
+    @classmethod
+    def _of_a_file(cls, value: Any) -> Any:
+        if not isinstance(value, bool | Mapping):
+            return value
+        return OAuth(**_Allowed.model_validate(value).given) if value is not False else None
 
     @property
     def default_name(self) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from orbiter.access import is_loopback
 from orbiter.agent import Agent, Provider
 from orbiter.mcp._internal.access import BearerToken
+from orbiter.mcp._internal.files import blocks
 from orbiter.mcp._internal.offers import AgentOffer, Offer, ToolOffer
 from orbiter.mcp.errors import MCPConfigError
 from orbiter.swarm import Swarm
@@ -57,7 +58,7 @@ class MCPServer:
         many = offers if isinstance(offers, Sequence) else [offers]
         for one in many:
             offer: Offer = (
-                ToolOffer(one, name, deps)
+                ToolOffer(one, name, provider, deps)
                 if isinstance(one, Tool)
                 else AgentOffer(one, provider, deps)
             )
@@ -94,8 +95,11 @@ class MCPServer:
                     types.INVALID_PARAMS, f"there is no tool '{params.name}'; the tools: {known}"
                 )
             answer = await offer.call(params.arguments or {}, context.session.report_progress)
+            text = types.TextContent(type="text", text=answer.text)
+            # a picture needs no words beside it
+            words = [text] if answer.text or not answer.files else []
             return types.CallToolResult(
-                content=[types.TextContent(type="text", text=answer.text)],
+                content=[*words, *blocks(answer.files)],
                 structured_content=answer.structured,
                 is_error=answer.failed,
             )

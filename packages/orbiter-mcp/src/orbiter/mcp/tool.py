@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from orbiter.mcp._internal.files import parts_of
+from orbiter.parts import ResultPart, TextPart
 from orbiter.tool import Tool
 from orbiter.types import OrbiterError, ToolExecutionError, ToolResult
 
@@ -30,7 +32,9 @@ class MCPTool(Tool):
 
     description = "A tool of an MCP server."
 
-    def __init__(self, client: Caller, server_name: str, name: str, definition: Any) -> None:
+    def __init__(
+        self, client: Caller, server_name: str, name: str, definition: Any, *, files: bool = True
+    ) -> None:
         """Wrap a tool that the server listed.
 
         Args:
@@ -38,7 +42,9 @@ class MCPTool(Tool):
             server_name: What the server calls it.
             name: What the model calls it.
             definition: The SDK's Tool.
+            files: Whether models are shown its images and documents, beside a line for each.
         """
+        self._files = files
         self.client = client
         self.server_name = server_name
         self.name = name
@@ -46,11 +52,11 @@ class MCPTool(Tool):
         self.parameters = {"properties": {}, **definition.input_schema}
         self.output_schema: dict[str, Any] | None = definition.output_schema
 
-    async def execute(self, /, **arguments: Any) -> str:
+    async def execute(self, /, **arguments: Any) -> str | list[TextPart | ResultPart]:
         """Call it on the server.
 
         Returns:
-            The answer as text; see MCPResult.
+            The answer as text, see MCPResult; in a list with the images and documents it has.
 
         Raises:
             ToolExecutionError: The tool answered with an error, or the server did not answer.
@@ -58,4 +64,5 @@ class MCPTool(Tool):
         result = await self.client.call_tool(self.server_name, arguments)
         if result.error is not None:
             raise ToolExecutionError(self.name, OrbiterError(result.error))
-        return result.content
+        files = parts_of(getattr(result, "attachments", ())) if self._files else []
+        return [TextPart(text=result.content), *files] if files else result.content

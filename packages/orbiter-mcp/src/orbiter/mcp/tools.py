@@ -77,6 +77,7 @@ def mcp_tools(
     connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
     on_progress: ProgressHandler | None = None,
     environ: Mapping[str, str] | None = None,
+    files: bool = True,
 ) -> MCPToolSet:
     """Give the tools of a server, or of several, to an agent.
 
@@ -94,6 +95,7 @@ def mcp_tools(
         connect_timeout: Seconds until a server has to have answered for the first time.
         on_progress: Told of the progress of every call.
         environ: Where a config's variables are looked up, by default the process's environment.
+        files: Whether models are shown the images and documents that tools give.
 
     Returns:
         The tools, when it is awaited or entered.
@@ -117,6 +119,7 @@ def mcp_tools(
             timeout=timeout,
             connect_timeout=connect_timeout,
             on_progress=on_progress,
+            files=files,
         )
         made.prefix = server_prefix(made.name) if several and prefix is None else prefix or ""
         return made

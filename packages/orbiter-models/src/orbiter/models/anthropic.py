@@ -73,6 +73,8 @@ class AnthropicProvider(ModelProvider):
         settings: ModelSettings | None = None,
     ) -> ModelResponse:
         """Answer in one piece; see ModelProvider."""
+        if output_schema is not None:
+            await self._client.opened()  # the SDK has a part in the request
         request = self._request(messages, tools, temperature, max_tokens, output_schema, settings)
         answer = await self._client.send(lambda client: client.messages.create(**request), settings)
         blocks = answer.content
@@ -103,6 +105,8 @@ class AnthropicProvider(ModelProvider):
         settings: ModelSettings | None = None,
     ) -> AsyncIterator[StreamChunk]:
         """Answer piece by piece; see ModelProvider."""
+        if output_schema is not None:
+            await self._client.opened()  # the SDK has a part in the request
         request = self._request(messages, tools, temperature, max_tokens, output_schema, settings)
         request["stream"] = True
         answer = await self._client.send(lambda client: client.messages.create(**request), settings)
@@ -114,6 +118,7 @@ class AnthropicProvider(ModelProvider):
                 if event.type == "message_start":
                     yield StreamChunk(
                         usage=counter.add(event.message.usage).increment(),
+                        id=event.message.id,
                         model=event.message.model,
                         provider=self._client.config.provider,
                     )

@@ -93,6 +93,7 @@ class GoogleProvider(ModelProvider):
         yield StreamChunk(
             parts=reply.parts,
             finish_reason=None if reply.finish else "incomplete",
+            id=reply.id,
             model=reply.model or self.model,
             provider=self._client.config.provider,
         )

@@ -135,7 +135,7 @@ class OpenAIProvider(ModelProvider):
             lambda client: client.chat.completions.create(**request), settings
         )
         ended = False
-        model = self.model
+        model, identity = self.model, ""
         refusal = content = ""
         calls: set[int] = set()
         thoughts = Thoughts()
@@ -147,11 +147,12 @@ class OpenAIProvider(ModelProvider):
                 content += chunk.delta
                 calls.update(piece.index for piece in chunk.tool_call_deltas)
                 ended = ended or chunk.finish_reason is not None
-                model = event.model or model
+                model, identity = event.model or model, event.id or identity
                 yield chunk
         yield StreamChunk(
             parts=thoughts.parts(content, len(calls)),
             finish_reason=None if ended else "incomplete",
+            id=identity,
             model=model,
             provider=self._client.config.provider,
         )

@@ -75,6 +75,7 @@ class ModelProvider(ABC):
             usage=response.usage,
             thinking=response.reasoning_content,
             parts=response.parts,
+            id=response.id,
             model=response.model,
             provider=response.provider,
         )

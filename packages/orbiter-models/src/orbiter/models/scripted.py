@@ -124,6 +124,7 @@ class ScriptedModel(ModelProvider):
             finish_reason=response.finish_reason,
             usage=response.usage,
             parts=response.parts,
+            id=response.id,
             model=response.model,
             provider=response.provider,
         )

@@ -97,7 +97,7 @@ class StreamChunk(BaseModel):
     """A piece of an answer. The usages of all chunks add up to that of the call.
 
     `thinking` is a piece of thoughts to be shown; `parts` come last, as those of a ModelResponse.
-    `model` and `provider` say who answers, in one of the chunks.
+    `id`, `model` and `provider` are those of a ModelResponse, in one of the chunks.
     """
 
     model_config = {"frozen": True}
@@ -108,5 +108,6 @@ class StreamChunk(BaseModel):
     usage: Usage = Usage()
     thinking: str = ""
     parts: ReplyParts = ()
+    id: str = ""
     model: str = ""
     provider: str = ""

@@ -18,7 +18,19 @@ from pydantic import BaseModel, Field, ValidationError
 
 from orbiter.cli.agent.objects import AgentFileError
 from orbiter.cli.ui.sentences import mistake
-from orbiter.config import DEFAULT_MAX_STEPS, DEFAULT_MODEL, DEFAULT_TEMPERATURE
+from orbiter.config import (
+    DEFAULT_MAX_STEPS,
+    DEFAULT_MODEL,
+    DEFAULT_RETRIES,
+    DEFAULT_TEMPERATURE,
+    ModelSettings,
+)
+
+
+class FileSettings(ModelSettings):
+    """What a file says of how a model is to answer: ModelSettings, but for what is no value."""
+
+    http_client: None = None
 
 
 class AgentFile(BaseModel):
@@ -30,6 +42,7 @@ class AgentFile(BaseModel):
         mcp_servers: By name, as MCP's config files have them.
         handoffs: Agents, by file or `module:attr`.
         output_type: `module:attr` of a pydantic model.
+        settings: What ModelSettings takes, but for an HTTP client.
     """
 
     model_config = {"frozen": True, "extra": "forbid", "populate_by_name": True}
@@ -44,13 +57,21 @@ class AgentFile(BaseModel):
     max_steps: int = Field(default=DEFAULT_MAX_STEPS, ge=1)
     temperature: float = Field(default=DEFAULT_TEMPERATURE, ge=0.0, le=2.0)
     max_tokens: int | None = Field(default=None, ge=1)
+    settings: FileSettings | None = None
+    description: str = ""
+    retries: int = Field(default=DEFAULT_RETRIES, ge=0)
 
 
 class SwarmFile(BaseModel):
-    """What a file says of a swarm; `agents` are files, `module:attr`, or written right there."""
+    """What a file says of a swarm; `agents` are files, `module:attr`, or written right there.
+
+    A member that is a swarm itself is a file or `module:attr`, and has a name.
+    """
 
     model_config = {"frozen": True, "extra": "forbid"}
 
+    name: str | None = Field(default=None, min_length=1)
+    description: str = ""
     agents: list[str | AgentFile] = Field(min_length=1)
     flow: str | None = None
     mode: Literal["workflow", "team", "handoff"] = "workflow"
@@ -77,14 +98,19 @@ def read_agent_file(file: Path) -> AgentFile | SwarmFile:
         line = line_of(file.read_text(encoding="utf-8"), place)
         what = mistake(first)
         if first["type"] == "extra_forbidden":
-            what = _no_such_field(str(place[-1]), AgentFile if len(place) > 1 else kind)
+            what = _no_such_field(place, kind)
         raise AgentFileError(f"{file}:{line}: {where}: {what}") from error
 
 
-def _no_such_field(given: str, kind: type[AgentFile | SwarmFile]) -> str:
-    """Say that a kind of file has no such field, and which one was probably meant."""
+def _no_such_field(place: list[str | int], kind: type[BaseModel]) -> str:
+    """Say that there is no such field at a place, and which one was probably meant."""
     from difflib import get_close_matches
 
+    given, of = str(place[-1]), "a swarm"
+    if "settings" in place[:-1]:
+        kind, of = FileSettings, "settings"
+    elif kind is AgentFile or len(place) > 1:
+        kind, of = AgentFile, "an agent"
     names = [field.alias or name for name, field in kind.model_fields.items()]
     # both spellings are taken, so the one that is nearer is the one to show
     spelled = {
@@ -93,8 +119,8 @@ def _no_such_field(given: str, kind: type[AgentFile | SwarmFile]) -> str:
     }
     meant = get_close_matches(given.lower(), spelled, 1, 0.8)
     hint = f"; did you mean {spelled[meant[0]]}?" if meant else ""
-    of = "a swarm" if kind is SwarmFile else "an agent"
-    return f"{of} has no such field; known: {', '.join(names)}{hint}"
+    has = "have" if of == "settings" else "has"
+    return f"{of} {has} no such field; known: {', '.join(names)}{hint}"
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from orbiter.cli.agent.objects import AgentFileError, load_object, load_output_t
 from orbiter.cli.ui.outcome import usage
 from orbiter.cli.ui.sentences import sentence
 from orbiter.config import parse_model_string
+from orbiter.swarm import agents_of
 from orbiter.types import OrbiterError
 
 _SUFFIXES = (".yaml", ".yml")
@@ -84,18 +85,6 @@ def load_agent(reference: str, *, model: str | None = None) -> LoadedAgent:
         return LoadedAgent(target, loader.servers)
 
 
-def agents_of(target: Agent | Swarm) -> list[Agent]:
-    """Return all agents that may have a part in a run, in the order they are met."""
-    waiting = list(target.agents) if isinstance(target, Swarm) else [target]
-    seen: dict[int, Agent] = {}
-    while waiting:
-        agent = waiting.pop(0)
-        if id(agent) not in seen:
-            seen[id(agent)] = agent
-            waiting += agent.handoffs
-    return list(seen.values())
-
-
 class _NamedError(AgentFileError):
     """It names the file already: those that refer to that one need not."""
 
@@ -151,10 +140,16 @@ class _Loader:
 
     def _swarm(self, written: SwarmFile, file: Path) -> Swarm:
         agents = [
-            self._member(one, file.parent) if isinstance(one, str) else self._agent(one, file)
+            self._stage(one, file.parent) if isinstance(one, str) else self._agent(one, file)
             for one in written.agents
         ]
-        return Swarm(agents=agents, flow=written.flow, mode=written.mode)
+        return Swarm(
+            agents=agents,
+            flow=written.flow,
+            mode=written.mode,
+            name=written.name,
+            description=written.description,
+        )
 
     def _agent(self, written: AgentFile, file: Path) -> Agent:
         directory = file.parent
@@ -168,11 +163,22 @@ class _Loader:
             max_steps=written.max_steps,
             temperature=written.temperature,
             max_tokens=written.max_tokens,
+            settings=written.settings,
+            description=written.description,
+            retries=written.retries,
         )
         if written.mcp_servers:
             self.servers.append((agent, written.mcp_servers, file))
         self._files[id(agent)] = file
         return agent
+
+    def _stage(self, reference: str, directory: Path) -> Agent | Swarm:
+        found = self.load(reference, directory)
+        if isinstance(found, Swarm) and not found.name:
+            raise AgentFileError(
+                f"'{reference}' is a Swarm; as a member of another it needs a name"
+            )
+        return found
 
     def _member(self, reference: str, directory: Path) -> Agent:
         found = self.load(reference, directory)

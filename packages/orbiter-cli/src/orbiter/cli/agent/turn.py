@@ -11,11 +11,11 @@ from uuid import uuid4
 from pydantic_core import to_jsonable_python
 
 from orbiter import Agent, run
-from orbiter.cli.agent.loading import agents_of
 from orbiter.cli.agent.session import Session, load_session
 from orbiter.cli.agent.workspace_tools import ask_user
 from orbiter.cli.ui.outcome import UsageError, cut_short
 from orbiter.hooks import Hook, HookEvent, HookManager, HookPoint
+from orbiter.swarm import agents_of
 from orbiter.types import Message, OrbiterError, RunResult, ToolResult, Usage
 
 _OF_THE_STOP = ("step", "error")
@@ -85,12 +85,16 @@ class _Follower:
         self.steps = 0
         self.question: str | None = None
         self._call = ""
+        speaking = agents_of(agent, asked=False)
         for one in agents_of(agent):
             ours = [
-                Hook(HookPoint.PRE_LLM_CALL, self._before),
+                Hook(HookPoint.PRE_LLM_CALL, self._afford),
                 Hook(HookPoint.POST_LLM_CALL, partial(self._spent, one.model)),
-                Hook(HookPoint.POST_TOOL_CALL, self._asked),
             ]
+            if one in speaking:
+                # what an agent says that is asked by a tool is no part of the session
+                ours.insert(0, Hook(HookPoint.PRE_LLM_CALL, self._before))
+                ours.append(Hook(HookPoint.POST_TOOL_CALL, self._asked))
             one.hooks = _Both(one.hooks, HookManager(ours))
 
     def keep(self, result: RunResult | None) -> None:
@@ -105,13 +109,15 @@ class _Follower:
         self._session.messages = list(event.run.messages)
         if self.question is not None:
             raise _StopError("it asks")
+        self._session.save()
+
+    def _afford(self, event: HookEvent) -> None:
         if self._limit is not None and self.cost is not None and self.cost >= self._limit:
             raise _StopError(f"the limit of {self._limit:g} USD is reached: {self.cost:.4f} USD")
         if self._limit is not None and self.cost is None:
             raise _StopError(
                 f"what {self._agent.model} costs is not known, so that max-cost-usd cannot be kept"
             )
-        self._session.save()
 
     def _spent(self, model: str, event: HookEvent) -> None:
         if event.response is None:

@@ -100,7 +100,7 @@ def serve(
 
 
 def _loaded(references: list[str], model: str | None) -> "dict[str, LoadedAgent]":
-    from orbiter import Agent
+    from orbiter import Swarm
     from orbiter.cli.agent.loading import load_agent
 
     found: dict[str, LoadedAgent] = {}
@@ -108,7 +108,9 @@ def _loaded(references: list[str], model: str | None) -> "dict[str, LoadedAgent]
         given, equals, rest = reference.partition("=")
         loaded = load_agent(rest if equals else reference, model=model)
         target = loaded.target
-        own = target.name if isinstance(target, Agent) else "-".join(a.name for a in target.agents)
+        own = target.name
+        if isinstance(target, Swarm) and not own:
+            own = "-".join(one.name for one in target.agents)
         name = given if equals else own
         if name in found:
             raise UsageError(

@@ -44,9 +44,9 @@ def tools(
 
 
 def _list(target: "Agent | Swarm", as_json: bool) -> None:
-    from orbiter.cli.agent.loading import agents_of
     from orbiter.cli.ui.terminal import print_json
     from orbiter.cli.ui.text import plain
+    from orbiter.swarm import agents_of
 
     agents = agents_of(target)
     if as_json:
@@ -65,8 +65,8 @@ def _list(target: "Agent | Swarm", as_json: bool) -> None:
 
 
 async def _call(target: "Agent | Swarm", name: str, arguments: str, as_json: bool) -> int:
-    from orbiter.cli.agent.loading import agents_of
     from orbiter.cli.ui.terminal import print_json
+    from orbiter.swarm import agents_of
     from orbiter.types import OrbiterError
 
     found = {tool.name: tool for agent in agents_of(target) for tool in agent.tools}

@@ -3,20 +3,13 @@
 from orbiter.agent import Agent
 from orbiter.config import parse_model_string
 from orbiter.prices import price
-from orbiter.swarm import Swarm
+from orbiter.swarm import Swarm, agents_of
 from orbiter.types import RunResult
 
 
 def models_of(target: Agent | Swarm) -> set[str]:
     """Return the model strings of all agents that may have a part in a run."""
-    waiting = list(target.agents) if isinstance(target, Swarm) else [target]
-    seen: dict[int, Agent] = {}
-    while waiting:
-        agent = waiting.pop()
-        if id(agent) not in seen:
-            seen[id(agent)] = agent
-            waiting += agent.handoffs
-    return {agent.model for agent in seen.values()}
+    return {agent.model for agent in agents_of(target)}
 
 
 def price_of(target: Agent | Swarm, result: RunResult) -> float | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
@@ -12,7 +13,9 @@ from pydantic_core import to_json
 
 from orbiter import run
 from orbiter.agent import Agent, Provider
+from orbiter.mcp._internal.files import split
 from orbiter.mcp._internal.names import full_name
+from orbiter.parts import ResultPart, has_parts
 from orbiter.swarm import Swarm
 from orbiter.tool import Tool, ToolArgumentsError
 from orbiter.types import ResultEvent, RunContext, StepEvent, ToolCallEvent, ToolExecutionError
@@ -26,6 +29,7 @@ class Answer(NamedTuple):
     text: str
     structured: Any = None
     failed: bool = False
+    files: Sequence[ResultPart] = ()
 
 
 class Offer(ABC):
@@ -45,10 +49,11 @@ class Offer(ABC):
 class ToolOffer(Offer):
     """A tool as it is."""
 
-    def __init__(self, tool: Tool, server: str, deps: Any) -> None:
+    def __init__(self, tool: Tool, server: str, provider: Provider | None, deps: Any) -> None:
         self.name = tool.name
         self._tool = tool
-        self._context = RunContext(server, "", (), None, deps)
+        runner = partial(run, provider=provider, deps=deps)
+        self._context = RunContext(server, "", (), None, deps, runner)
 
     def definition(self) -> dict[str, Any]:
         """Return the fields of the SDK's Tool."""
@@ -76,15 +81,19 @@ class AgentOffer(Offer):
     """An agent or a swarm that is run from the beginning at each call."""
 
     def __init__(self, agent: Agent | Swarm, provider: Provider | None, deps: Any) -> None:
-        first = agent if isinstance(agent, Agent) else agent.agents[0]
-        self.name = full_name("", first.name)
+        shown: Agent | Swarm = agent
+        while isinstance(shown, Swarm) and not shown.name:
+            shown = shown.agents[0]
+        self.name = full_name("", shown.name)
         self._agent = agent
         self._provider = provider
         self._deps = deps
         last = agent if isinstance(agent, Agent) else None
         self._expected = last.expected if last is not None else None
-        said = first.instructions if isinstance(first.instructions, str) else ""
-        self._description = f"Ask the agent '{first.name}'." + (f" {said}" if said else "")
+        said = shown.description
+        if not said and isinstance(shown, Agent) and isinstance(shown.instructions, str):
+            said = shown.instructions
+        self._description = f"Ask the agent '{shown.name}'." + (f" {said}" if said else "")
 
     def definition(self) -> dict[str, Any]:
         """Return the fields of the SDK's Tool."""
@@ -133,6 +142,9 @@ def _what(event: StepEvent | ToolCallEvent) -> str:
 
 
 def _answer(value: Any) -> Answer:
+    if has_parts(value):
+        said, files = split(value)
+        return Answer("\n".join(_answer(one).text for one in said), files=files)
     if isinstance(value, str):
         return Answer(value)
     text = to_json(value, fallback=str).decode()

@@ -121,6 +121,12 @@ async def _watched(
 def _http_client(server: HttpServer, said: deque[str]) -> Any:
     import httpx2
 
+    auth = None
+    if server.oauth is not None:
+        from orbiter.mcp._internal.sign_in import authentication
+
+        auth = authentication(server.url, server.oauth)
+
     async def note(response: httpx2.Response) -> None:
         # the SDK does not tell; servers without a stream of events refuse GET, which is all right
         if response.status_code >= HTTPStatus.BAD_REQUEST and response.request.method == "POST":
@@ -128,7 +134,7 @@ def _http_client(server: HttpServer, said: deque[str]) -> Any:
 
     timeout = httpx2.Timeout(_HTTP_SECONDS, read=_HTTP_STREAM_SECONDS)
     return httpx2.AsyncClient(
-        headers=server.headers, timeout=timeout, event_hooks={"response": [note]}
+        headers=server.headers, timeout=timeout, event_hooks={"response": [note]}, auth=auth
     )
 
 

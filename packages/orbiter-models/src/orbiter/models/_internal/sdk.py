@@ -1,7 +1,8 @@
 """What the providers that use a vendor's SDK share: the client, retries and errors.
 
 Both SDKs come from the same generator: their clients, exceptions and options have one shape. They
-are imported at the first call; their own retries are off, because ours are the same for both.
+are imported at the first call, in a thread; their own retries are off, because ours are the same
+for both.
 """
 
 import asyncio
@@ -104,7 +105,7 @@ class SdkClient:
             ModelError: No try succeeded, or trying again is no use.
         """
         check_allowed(self.config.model_name, self.config.provider)
-        client = await self._opened()
+        client = await self.opened()
         if settings is not None and settings.http_client is not None:
             client = self._with(client, settings.http_client)
         attempt = 0
@@ -116,12 +117,8 @@ class SdkClient:
                 error = self._translate(failure)
                 if attempt > self.config.max_retries or not error.retryable:
                     raise error from failure
-                wait = pause(
-                    attempt,
-                    self._asked_for(failure),
-                    now=self.clock.now(),
-                    chance=self.clock.chance(),
-                )
+                asked = self._asked_for(failure)
+                wait = pause(attempt, asked, now=self.clock.now(), chance=self.clock.chance())
                 if wait is None:
                     raise error from failure
             await self.clock.sleep(wait)
@@ -151,14 +148,18 @@ class SdkClient:
             raise self.error(f"the setting 'http_client' does not fit the SDK: {error}") from error
         return copied if self._account else _without_account(copied)
 
-    async def _opened(self) -> Any:
+    async def opened(self) -> Any:
+        """Return the client of the running event loop; the SDK is imported by then."""
         loop = asyncio.get_running_loop()
         if loop in self._open:
             return self._open[loop][0]
         # a loop that was closed without its generators being shut down
         for gone in [other for other in list(self._open) if other.is_closed()]:
             self._open.pop(gone, None)
-        client = self._make()
+        # in a thread: the import takes up to a second, in which the loop would stand still
+        client = await asyncio.to_thread(self._make)
+        if loop in self._open:
+            return self._open[loop][0]  # another call was first; this client has nothing open
         life = self._life(loop, client)
         self._open[loop] = client, life
         await anext(life)

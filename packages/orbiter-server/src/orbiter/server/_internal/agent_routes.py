@@ -120,11 +120,13 @@ def describe(name: str, target: Agent | Swarm) -> AgentInfo:
     """Return what clients may know of an agent or a swarm."""
     if isinstance(target, Swarm):
         return AgentInfo(
-            name=name, kind="swarm", description=str(target.flow or target.mode),
+            name=name, kind="swarm",
+            description=target.description or str(target.flow or target.mode),
             handoffs=[agent.name for agent in target.agents],
         )  # fmt: skip
     # the instructions are not for those who talk to the agent
     return AgentInfo(
-        name=name, model=target.model, tools=[tool.name for tool in target.tools],
+        name=name, model=target.model, description=target.description,
+        tools=[tool.name for tool in target.tools],
         handoffs=[agent.name for agent in target.handoffs],
     )  # fmt: skip

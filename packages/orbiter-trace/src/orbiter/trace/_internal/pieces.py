@@ -40,6 +40,8 @@ def _run_name(subject: Any) -> str:
     target, _ = subject
     if not isinstance(target, Swarm):
         return str(target.name)
+    if target.name:
+        return target.name
     if target.flow is not None:
         return str(target.flow)
     return f"{target.mode} {', '.join(agent.name for agent in target.agents)}"
