@@ -9,8 +9,8 @@ from orbiter._internal.graph import Flow, Parallel, Step, steps
 from orbiter._internal.graph import Sequence as Chain
 from orbiter._internal.plan import purpose, tool_name
 from orbiter._internal.state import RunState
-from orbiter._schema.text import as_text
 from orbiter.agent import Agent
+from orbiter.outputs import as_text
 from orbiter.tool import Tool
 from orbiter.types import Message, OrbiterError
 

@@ -7,9 +7,9 @@ from typing import Any
 from orbiter._internal.content import content_of
 from orbiter._internal.output_parser import tries_left
 from orbiter._internal.turn import Turn
-from orbiter._schema.text import as_text
 from orbiter.errors import ModelRetry, RetryLimitError
 from orbiter.hooks import HookPoint
+from orbiter.outputs import as_text
 from orbiter.protocols import ContextEngine
 from orbiter.tool import ToolArgumentsError
 from orbiter.types import OrbiterError, ToolCall, ToolExecutionError, ToolResult, ToolResultEvent

@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
-from pydantic_core import to_json
 
 from orbiter import run
 from orbiter.agent import Agent, Provider
 from orbiter.mcp._internal.names import full_name
+from orbiter.outputs import as_text
 from orbiter.swarm import Swarm
 from orbiter.tool import Tool, ToolArgumentsError
 from orbiter.types import ResultEvent, RunContext, StepEvent, ToolCallEvent, ToolExecutionError
@@ -135,7 +135,7 @@ def _what(event: StepEvent | ToolCallEvent) -> str:
 def _answer(value: Any) -> Answer:
     if isinstance(value, str):
         return Answer(value)
-    text = to_json(value, fallback=str).decode()
+    text = as_text(value)
     structured = json.loads(text)
     if isinstance(value, BaseModel) or isinstance(structured, dict):
         return Answer(text, structured)
