@@ -46,7 +46,7 @@ async def take_step(turn: Turn) -> None:
     else:
         streamed = emit is not None
         with turn.observer.model_call(agent, messages, turn.provider, streamed=streamed) as scope:
-            reply = await call_model(turn, messages)
+            reply = await call_model(turn, messages, scope)
             scope.done(reply)
     state.count(reply.usage)
     if turn.settings is not None:
