@@ -1,7 +1,8 @@
 """A server in a process of its own, there to be killed: `python spelling_server.py DIR PORT`.
 
 Its agent calls a tool, which marks each of its runs in a file, and then spells: one word each time
-a file `go-N` appears, so that a test decides how far it gets before it is killed.
+a file `go-N` appears, so that a test decides how far it gets before it is killed. The images it was
+shown are in the file `shown`, a line for each time.
 """
 
 import asyncio
@@ -29,6 +30,11 @@ class Speller(ModelProvider):
         raise NotImplementedError
 
     async def stream(self, messages: Any, **options: Any) -> AsyncIterator[StreamChunk]:
+        parts = (part for message in messages for part in getattr(message, "parts", ()))
+        with (self.directory / "shown").open("a") as file:
+            for part in parts:
+                if part.type == "image":
+                    file.write(f"{part.media_type} {part.data.hex()}\n")
         if all(message.role != "tool" for message in messages):
             yield StreamChunk(delta="Let me see. ")
             yield StreamChunk(tool_call_deltas=[ToolCallDelta(id="c1", name="mark")])

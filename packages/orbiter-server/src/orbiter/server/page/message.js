@@ -1,5 +1,6 @@
-// One exchange: what the user said, and what the agent said and did.
+// One exchange: what the user said and showed, and what the agent said and did.
 
+import { image } from "./api.js";
 import { h, seconds } from "./dom.js";
 import { show } from "./markdown.js";
 
@@ -10,11 +11,26 @@ export class Message {
     this.foot = h("button", { class: "quiet foot", "aria-pressed": "false", onclick: onTrace }, "Trace");
     this.parts = new Map();
     this.element = h(
-      "article", { class: "exchange", "aria-label": run.info.input.slice(0, 80) },
-      h("div", { class: "said user" }, h("span", { class: "who" }, "You"), h("p", {}, run.info.input)),
+      "article", { class: "exchange", "aria-label": run.info.input.slice(0, 80) || "Image" },
+      h(
+        "div", { class: "said user" }, h("span", { class: "who" }, "You"), this.images(),
+        run.info.input && h("p", {}, run.info.input),
+      ),
       h("div", { class: "said agent" }, h("span", { class: "who" }, run.info.agent), this.body, this.foot),
     );
     this.draw();
+  }
+
+  images() {
+    const shown = this.run.info.images ?? [];
+    if (!shown.length) return null;
+    return h("div", { class: "images" }, shown.map((_, number) => {
+      const element = h("img", { alt: `Image ${number + 1}` });
+      image(`/v1/runs/${this.run.info.id}/images/${number}`)
+        .then((url) => { element.src = url; })
+        .catch((error) => { element.alt = `Image ${number + 1} cannot be shown: ${error.message}`; });
+      return element;
+    }));
   }
 
   mark(traced) {
