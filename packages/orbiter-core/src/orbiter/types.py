@@ -3,9 +3,8 @@
 Everything else speaks in these. All classes are frozen: a value never changes under its reader.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import not_
 from typing import Annotated, Any, Generic, Literal
 
 from pydantic import BaseModel, Field
@@ -19,6 +18,17 @@ from orbiter._messages import (
     ToolResult,
     UserMessage,
 )
+from orbiter._stream_events import (
+    ErrorEvent,
+    HandoffEvent,
+    StepEvent,
+    TextEvent,
+    ThinkingEvent,
+    ToolCallEvent,
+    ToolResultEvent,
+    UsageEvent,
+)
+from orbiter._usage import Usage
 
 __all__ = [
     "AssistantMessage", "DepsT", "ErrorEvent", "HandoffEvent", "Message", "OrbiterError",
@@ -26,42 +36,6 @@ __all__ = [
     "SystemMessage", "TextEvent", "ThinkingEvent", "ToolCall", "ToolCallEvent",
     "ToolExecutionError", "ToolResult", "ToolResultEvent", "Usage", "UsageEvent", "UserMessage",
 ]  # fmt: skip
-
-
-class Usage(BaseModel):
-    """Tokens spent, as far as the provider tells.
-
-    Attributes:
-        input_tokens: All that was sent.
-        output_tokens: All that was received.
-        total_tokens: Both.
-        cached_tokens: The part of the input that was read from the provider's cache.
-        cache_write_tokens: The part of the input that was written to it.
-        reasoning_tokens: The part of the output that the model thought.
-    """
-
-    model_config = {"frozen": True}
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    total_tokens: int = 0
-    cached_tokens: int = 0
-    cache_write_tokens: int = Field(default=0, exclude_if=not_)
-    reasoning_tokens: int = Field(default=0, exclude_if=not_)
-
-    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        late = ("cache_write_tokens", "reasoning_tokens")
-        return [(k, v) for k, v in super().__repr_args__() if v or k not in late]
-
-    def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            total_tokens=self.total_tokens + other.total_tokens,
-            cached_tokens=self.cached_tokens + other.cached_tokens,
-            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
-            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
-        )
 
 
 class OrbiterError(Exception):
@@ -147,92 +121,6 @@ class RunContext(Generic[DepsT]):
     messages: Sequence[Message]
     context: Any
     deps: DepsT
-
-
-class TextEvent(BaseModel):
-    """A piece of the model's text."""
-
-    model_config = {"frozen": True}
-
-    type: Literal["text"] = "text"
-    text: str
-    agent_name: str = ""
-
-
-class ThinkingEvent(BaseModel):
-    """A piece of what the model thinks, if its vendor shows it; it is no part of the answer."""
-
-    model_config = {"frozen": True}
-
-    type: Literal["thinking"] = "thinking"
-    text: str
-    agent_name: str = ""
-
-
-class ToolCallEvent(BaseModel):
-    """The model asked for a tool; it starts after the reader has seen this event."""
-
-    model_config = {"frozen": True}
-
-    type: Literal["tool_call"] = "tool_call"
-    tool_name: str
-    tool_call_id: str = ""
-    arguments: str = ""
-    agent_name: str = ""
-
-
-class ToolResultEvent(BaseModel):
-    """A tool answered, or failed with `error`."""
-
-    model_config = {"frozen": True}
-
-    type: Literal["tool_result"] = "tool_result"
-    tool_name: str
-    tool_call_id: str = ""
-    content: str = ""
-    error: str | None = None
-    agent_name: str = ""
-
-
-class StepEvent(BaseModel):
-    """A model call begins; `step` counts from 1 over the whole run."""
-
-    model_config = {"frozen": True}
-
-    type: Literal["step"] = "step"
-    step: int
-    agent_name: str = ""
-
-
-class UsageEvent(BaseModel):
-    """Tokens one model call took, and the model that answered, "provider:name", if it is known."""
-
-    model_config = {"frozen": True}
-
-    type: Literal["usage"] = "usage"
-    usage: Usage
-    model: str = ""
-    agent_name: str = ""
-
-
-class HandoffEvent(BaseModel):
-    """The conversation moved from `agent_name` to the agent `target`."""
-
-    model_config = {"frozen": True}
-
-    type: Literal["handoff"] = "handoff"
-    target: str
-    agent_name: str = ""
-
-
-class ErrorEvent(BaseModel):
-    """The run failed; the stream raises the error itself right after this event."""
-
-    model_config = {"frozen": True}
-
-    type: Literal["error"] = "error"
-    error: str
-    agent_name: str = ""
 
 
 class ResultEvent(BaseModel):
