@@ -13,11 +13,13 @@ from typing import Any
 
 from orbiter import Agent, tool
 from orbiter.models import ModelProvider, StreamChunk, ToolCallDelta
+from orbiter.parts import ImagePart
 from orbiter.server import ServerConfig, serve
 from orbiter.types import Usage
 
 USAGE = Usage(input_tokens=10, output_tokens=5, total_tokens=15)
 WORDS = [f"w{number} " for number in range(40)]
+MARK = ImagePart(data=b"\x89PNG mark", media_type="image/png")
 
 
 class Speller(ModelProvider):
@@ -34,7 +36,8 @@ class Speller(ModelProvider):
         with (self.directory / "shown").open("a") as file:
             for part in parts:
                 if part.type == "image":
-                    file.write(f"{part.media_type} {part.data.hex()}\n")
+                    file.write(f"{part.media_type} {part.data.hex()} ")
+            file.write("\n")
         if all(message.role != "tool" for message in messages):
             yield StreamChunk(delta="Let me see. ")
             yield StreamChunk(tool_call_deltas=[ToolCallDelta(id="c1", name="mark")])
@@ -49,11 +52,11 @@ class Speller(ModelProvider):
 
 def main(directory: Path, port: int) -> None:
     @tool
-    def mark() -> str:
+    def mark() -> list[str | ImagePart]:
         """Mark a run of the tool."""
         with (directory / "marks").open("a") as file:
             file.write("ran\n")
-        return "marked"
+        return ["marked", MARK]
 
     serve(
         {"speller": Agent(name="speller", tools=[mark])},

@@ -6,7 +6,9 @@ import zlib
 
 import pytest
 
-from orbiter.models import ScriptedModel
+from orbiter import Agent, tool
+from orbiter.models import ScriptedModel, call
+from orbiter.parts import DocumentPart, ImagePart
 from orbiter.types import UserMessage
 
 from .test_server_browser import ANSWER, FINISHED, TOKEN
@@ -67,6 +69,30 @@ async def test_an_image_is_sent_and_shown_and_still_there_after_a_reload(start, 
     assert [i.data for i in images_of(model, 1)] == [dot.read_bytes(), line.read_bytes()]
     nameless = [name for role, name in await page.roles() if role == "image" and not name]
     assert nameless == []
+    assert page.complaints == []
+
+
+async def test_an_image_that_a_tool_gives_is_shown_with_its_result(start, browser):
+    image = ImagePart(data=png(7, 2, bytes), media_type="image/png")
+
+    @tool
+    def draw() -> list[str | ImagePart | DocumentPart]:
+        """Draw."""
+        url = "https://example.org/plan.pdf"
+        return ["drawn", image, DocumentPart(url=url, media_type="application/pdf")]
+
+    model = ScriptedModel(call("draw"), "There.")
+    server = await start({"painter": Agent(name="painter", tools=[draw])}, model)
+    page = await browser.page(server.url)
+    await page.click(".composer textarea")
+    await page.type("Draw a line")
+    await page.press("Enter")
+    await page.until(FINISHED)
+    await page.click(".call summary")
+    await page.until("document.querySelector('.call img').naturalWidth === 7")
+    shown = await page.do("document.querySelector('.call').innerText")
+    assert "drawn" in shown
+    assert "https://example.org/plan.pdf" in shown
     assert page.complaints == []
 
 

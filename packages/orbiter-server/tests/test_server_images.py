@@ -15,7 +15,7 @@ from orbiter.server._internal.database import Database
 from orbiter.server._internal.sessions import Sessions
 from orbiter.types import UserMessage
 
-from .spelling_server import WORDS
+from .spelling_server import MARK, WORDS
 from .test_server_crashes import Client, Process
 
 DOT = b"\x89PNG dot"
@@ -163,7 +163,8 @@ async def test_kill_9_costs_no_image(tmp_path):
         while not await client.follow():
             pass
         assert client.text == "Let me see. " + "".join(WORDS)
-        assert shown.read_text().splitlines() == [f"image/png {DOT.hex()}"] * 3
+        asked, result = f"image/png {DOT.hex()} ", f"image/png {MARK.data.hex()} "
+        assert shown.read_text().splitlines() == [asked, asked + result, asked + result]
         session = (await server.http.get(f"/v1/sessions/{run['session_id']}")).json()
         assert UserMessage.model_validate(session["messages"][0]) == ASKED
         roles = [message["role"] for message in session["messages"]]

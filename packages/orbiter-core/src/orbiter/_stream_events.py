@@ -1,10 +1,12 @@
 """What a stream of a run tells before its result; `orbiter.types` has these among its words."""
 
+from operator import not_
 from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from orbiter._usage import Usage
+from orbiter.parts import ResultParts
 
 
 class TextEvent(BaseModel):
@@ -40,7 +42,7 @@ class ToolCallEvent(BaseModel):
 
 
 class ToolResultEvent(BaseModel):
-    """A tool answered, or failed with `error`."""
+    """A tool answered, with images and documents in `parts` if there are any, or failed."""
 
     model_config = {"frozen": True}
 
@@ -50,6 +52,7 @@ class ToolResultEvent(BaseModel):
     content: str = ""
     error: str | None = None
     agent_name: str = ""
+    parts: ResultParts = Field(default=(), exclude_if=not_)
 
 
 class StepEvent(BaseModel):

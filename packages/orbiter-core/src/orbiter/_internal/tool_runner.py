@@ -64,6 +64,7 @@ def result_event(agent_name: str, result: ToolResult) -> ToolResultEvent:
         content=result.content,
         error=result.error,
         agent_name=agent_name,
+        parts=result.parts,
     )
 
 

@@ -91,6 +91,7 @@ export class Message {
     if (call.end === null) return;
     element.querySelector(".time").textContent = seconds(call.end - call.begin);
     element.querySelector(".result").textContent = call.error ?? pretty(call.content);
+    if (call.files && !element.querySelector(".images")) element.append(files(call.files));
   }
 
   note(kind, text) {
@@ -104,6 +105,16 @@ export class Message {
     this.dots ??= h("p", { class: "dots", "aria-label": "at work" }, h("i"), h("i"), h("i"));
     return this.dots;
   }
+}
+
+// What a tool gave besides text: its images, and of the rest that it is there.
+function files(parts) {
+  return h("div", { class: "images" }, parts.map((part, at) => {
+    const name = part.name ?? part.url ?? `${part.type} ${at + 1}`;
+    if (!part.data || !/^image\/(png|jpeg|gif|webp)$/.test(part.media_type)) return h("p", {}, name);
+    const bytes = Uint8Array.from(atob(part.data), (letter) => letter.charCodeAt(0));
+    return h("img", { src: URL.createObjectURL(new Blob([bytes], { type: part.media_type })), alt: `Image ${at + 1}` });
+  }));
 }
 
 function pretty(text) {
