@@ -10,9 +10,9 @@ from websockets.asyncio.client import connect
 
 from orbiter.models import ScriptedModel
 from orbiter.parts import ImagePart, TextPart
-from orbiter.server._internal.data_url import MAX_IMAGE_BYTES, MOST_IMAGES
 from orbiter.server._internal.database import Database
 from orbiter.server._internal.sessions import Sessions
+from orbiter.server.data_url import MAX_IMAGE_BYTES, MOST_IMAGES
 from orbiter.types import UserMessage
 
 from .spelling_server import MARK, WORDS

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from orbiter.server._internal.data_url import Images
+from orbiter.server.data_url import Images
 from orbiter.tasks import TaskState
 from orbiter.types import Message, StopReason, Usage
 

@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 
 from orbiter.parts import ImagePart, TextPart
-from orbiter.server._internal.data_url import IMAGE, MAX_IMAGE_BYTES
 from orbiter.server._internal.errors import RequestError
+from orbiter.server.data_url import IMAGE, MAX_IMAGE_BYTES
 from orbiter.types import UserMessage
 
 _IMAGE = re.compile(IMAGE)

@@ -17,13 +17,13 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from orbiter.server._internal.auth import SUBPROTOCOL
-from orbiter.server._internal.data_url import Images
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.images import said
 from orbiter.server._internal.services import Services
 from orbiter.server._internal.sse import Batch, while_allowed
 from orbiter.server._internal.task_routes import follow, task_of
 from orbiter.server._internal.viewer import viewer_of
+from orbiter.server.data_url import Images
 from orbiter.server.models import MAX_INPUT
 
 PROTOCOL = "orbiter"
