@@ -5,9 +5,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from support.anthropic_bill import Cache
 from support.model_wire import Answer
 
-from orbiter import Agent, run
+from orbiter import Agent, run, tool
 from orbiter.additions import parted, without_added
 from orbiter.context import Context, ContextConfig
 from orbiter.context.tools import file_tool, planning_tool
@@ -112,6 +113,32 @@ async def test_anthropic_reads_all_but_the_newest_from_its_cache(vendors: Any) -
         marks.append([*body["messages"][:-1], {"role": "user", "content": newest[:-1]}])
     for before, after in pairwise(marks):
         assert bare(after[: len(before)]) == bare(before)
+
+
+@tool
+async def look(number: int) -> str:
+    """Look at a page."""
+    return f"Page {number}. " + "It measured. " * 150
+
+
+async def test_a_plan_that_changes_at_each_step_costs_the_cache_nothing(vendors: Any) -> None:
+    vendor, steps = vendors("anthropic"), range(30)
+    plans = [("planning_tool", {"action": "add_todo", "item": f"Read {n}"}) for n in steps]
+    answers = [
+        Answer(calls=((f"p{n}", *plans[n]), (f"l{n}", "look", {"number": n}))) for n in steps
+    ]
+    provider = vendor.will(*answers, Answer(text="Read."))
+    agent = Agent(
+        name="reader", instructions="Be exact. " * 2000, tools=[planning_tool, look],
+        context=Context(task_id="pages"), max_steps=31,
+    )  # fmt: skip
+    await run(agent, "Read all.", provider=provider)
+    cache = Cache()
+    bills = [cache.bill(request.body) for request in vendor.server.received]
+    sent = sum(bill.tokens for bill in bills)
+    assert len(bills) == 31
+    assert sum(bill.read for bill in bills) / sent > 0.93
+    assert sum(bill.cost for bill in bills) / sent < 0.18
 
 
 @pytest.mark.parametrize("name", ["openai", "google"])
