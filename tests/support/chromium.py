@@ -66,6 +66,10 @@ class Page:
     async def click(self, selector: str) -> None:
         await self._page.locator(selector).first.click()
 
+    async def choose(self, selector: str, *files: Path) -> None:
+        """Choose files, as somebody does in the dialogue that a button opens."""
+        await self._page.locator(selector).set_input_files(files)
+
     async def screenshot(self, file: Path) -> None:
         await self._page.screenshot(path=file)
 

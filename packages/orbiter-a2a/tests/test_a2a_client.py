@@ -136,6 +136,23 @@ async def test_an_agent_hands_off_to_it_and_it_learns_what_was_said(remote, samp
     assert "Counts to three." in model.requests[0].tools[0]["function"]["description"]
 
 
+class Notes:
+    """A memory that recalls one note."""
+
+    async def recall(self, query, *, agent_name):
+        return "The user likes tea."
+
+    async def remember(self, messages, *, agent_name):
+        pass
+
+
+async def test_what_this_program_adds_for_its_models_is_not_told(remote, sample):
+    remote.memory = Notes()
+    asked = await run(remote, "Please book a table")
+    await run(remote, "Four.", messages=asked.messages)
+    assert sample.texts == ["Please book a table", "Four."]
+
+
 async def test_it_works_in_a_swarm(remote):
     model = ScriptedModel("Count, please.", "All counted.")
     agents = [Agent(name="first"), remote, Agent(name="last")]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from orbiter import Agent, Swarm, run, tool
+from orbiter.additions import parted
 from orbiter.context import Context, ContextConfig
 from orbiter.hooks import HookPoint
 from orbiter.memory import LongTermMemory, ShortTermMemory
@@ -27,8 +28,12 @@ def system_of(model: ScriptedModel, request: int = -1) -> str:
     return first.content
 
 
+def added_of(model: ScriptedModel, request: int = -1) -> str:
+    return parted(model.requests[request].messages[-1].content)[1]
+
+
 def users_of(messages: list[Message]) -> list[str]:
-    return [m.content for m in messages if isinstance(m, UserMessage)]
+    return [parted(m.content)[0] for m in messages if isinstance(m, UserMessage)]
 
 
 async def talk(agent: Agent, model: ScriptedModel, *inputs: str) -> list[Message]:
@@ -38,13 +43,14 @@ async def talk(agent: Agent, model: ScriptedModel, *inputs: str) -> list[Message
     return messages
 
 
-async def test_the_prompt_is_augmented_behind_the_instructions() -> None:
+async def test_what_a_mode_says_stands_at_the_end_of_the_newest_message() -> None:
     model = ScriptedModel("done")
     agent = Agent(name="r", instructions="You research.", context=Context(task_id="research-task"))
     await run(agent, "Research quantum computing", provider=model)
-    assert system_of(model) == (
-        "You research.\n\n## Task\nTask ID: research-task\n"
-        "Original request: Research quantum computing"
+    assert system_of(model) == "You research."
+    assert added_of(model).endswith(
+        "\n## Task\nTask ID: research-task\nOriginal request: Research quantum computing"
+        "\n</added_context>"
     )
 
 
@@ -150,8 +156,9 @@ async def test_memory_and_context_work_together() -> None:
     agent = Agent(name="r", instructions="Talk.", memory=memory, context=Context(task_id="2"))
     model = ScriptedModel("Rex.")
     await run(agent, "What is my dog called?", provider=model)
-    assert "My dog is called Rex." in system_of(model)
-    assert "Task ID: 2" in system_of(model)
+    assert system_of(model) == "Talk."
+    assert "My dog is called Rex." in added_of(model)
+    assert "Task ID: 2" in added_of(model)
 
 
 async def test_short_term_memory_carries_a_conversation_without_messages() -> None:
@@ -159,8 +166,9 @@ async def test_short_term_memory_carries_a_conversation_without_messages() -> No
     await run(agent, "I think of the number 7.", provider=ScriptedModel("Good."))
     model = ScriptedModel("7")
     await run(agent, "Which number?", provider=model)
-    assert system_of(model) == (
-        "Earlier in this conversation:\nuser: I think of the number 7.\nassistant: Good."
+    assert (
+        "\nEarlier in this conversation:\nuser: I think of the number 7.\nassistant: Good.\n"
+        in added_of(model)
     )
 
 

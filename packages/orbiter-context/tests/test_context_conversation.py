@@ -58,6 +58,12 @@ async def shown(
     return await ctx.start_run(agent_name="a", input=input, history=history, provider=provider)
 
 
+async def added(ctx: Context) -> str:
+    payload = {"agent_name": "a", "system_prompt": "", "messages": [], "added": ""}
+    await ctx.process("pre_llm_call", payload)
+    return str(payload["added"])
+
+
 def asked(messages: list[Message]) -> list[str]:
     return [re.sub(r"(?s)^<.*\n\n", "", m.content) for m in messages if m.role == "user"]
 
@@ -172,10 +178,12 @@ async def test_passages_about_the_input_are_quoted_if_it_asks_for_something_rare
         AssistantMessage(content="Noted"),
         *rounds(40),
     ]
-    quoted = (await shown(ctx, history, input="what did the walrus prefer?"))[0].content
-    assert "<earlier_passages>\nuser: The walrus prefers herring" in quoted
-    common = (await shown(ctx, history, input="one more question, and an answer"))[0].content
-    assert "<earlier_passages>" not in common
+    first = (await shown(ctx, history, input="what did the walrus prefer?"))[0].content
+    assert "<earlier_passages>\nuser: The walrus prefers herring" in await added(ctx)
+    # what is asked now does not change how the conversation begins
+    other = (await shown(ctx, history, input="one more question, and an answer"))[0].content
+    assert other == first
+    assert "<earlier_passages>" not in await added(ctx)
 
 
 async def test_another_conversation_of_the_same_agent_starts_from_nothing() -> None:

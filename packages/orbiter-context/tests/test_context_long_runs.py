@@ -99,7 +99,7 @@ async def measured(vendors: Any, mode: str, **config: Any) -> Measured:
     cache, bodies = Cache(), [request.body for request in vendor.server.received]
     assert len(bodies) == CALLS + 1
     bills = [cache.bill(body) for body in bodies]
-    bare = [[*_bare(body["system"]), *_bare(body["messages"])] for body in bodies]
+    bare = [[*_bare(body["system"]), *_said(body["messages"])] for body in bodies]
     sent, cost = sum(bill.tokens for bill in bills), sum(bill.cost for bill in bills)
     return Measured(
         changed=changes(bare),
@@ -108,6 +108,13 @@ async def measured(vendors: Any, mode: str, **config: Any) -> Measured:
         largest=max(bill.tokens for bill in bills),
         cost=cost,
     )
+
+
+def _said(messages: list[Any]) -> list[Any]:
+    """Leave out what is added to the newest message for one call."""
+    *earlier, newest = _bare(messages)
+    assert newest["content"].pop()["text"].startswith("<added_context>")
+    return [*earlier, newest]
 
 
 def _bare(blocks: Any) -> list[Any]:

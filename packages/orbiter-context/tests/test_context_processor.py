@@ -15,7 +15,9 @@ def context(**config: Any) -> Context:
 
 
 async def prompt_of(ctx: Context, messages: list[Message] | None = None) -> dict[str, Any]:
-    payload = {"agent_name": "a", "system_prompt": "Be brief.", "messages": messages or []}
+    payload = {
+        "agent_name": "a", "system_prompt": "Be brief.", "messages": messages or [], "added": ""
+    }  # fmt: skip
     await ctx.process("pre_llm_call", payload)
     return payload
 
@@ -85,7 +87,8 @@ async def test_a_child_has_the_processors_of_its_parent() -> None:
 async def test_pilot_changes_nothing() -> None:
     ctx = context(mode="pilot", offload_threshold=10)
     ctx.state.set("todos", [{"item": "x", "done": False}])
-    assert (await prompt_of(ctx))["system_prompt"] == "Be brief."
+    payload = await prompt_of(ctx)
+    assert (payload["system_prompt"], payload["added"]) == ("Be brief.", "")
     assert await result_of(ctx, "word " * 1000) == "word " * 1000
     assert await ctx.workspace.list() == []
 
@@ -95,21 +98,24 @@ async def test_pilot_adds_the_neurons_it_is_told_to() -> None:
     assert (await prompt_of(ctx))["system_prompt"] == "Be brief.\n\n## Task\nTask ID: t"
 
 
-async def test_copilot_adds_task_plan_and_files_behind_the_instructions() -> None:
+async def test_copilot_adds_task_plan_and_files_and_leaves_the_instructions() -> None:
     ctx = context()
     ctx.state.set("todos", [{"item": "search", "done": False}])
     await ctx.workspace.write("notes.md", content="")
-    assert (await prompt_of(ctx))["system_prompt"] == (
-        "Be brief.\n\n## Task\nTask ID: t\n\n## Todo\n1. [ ] search\n\n"
-        "## Workspace files\n- notes.md"
+    payload = await prompt_of(ctx)
+    assert payload["system_prompt"] == "Be brief."
+    assert payload["added"] == (
+        "## Task\nTask ID: t\n\n## Todo\n1. [ ] search\n\n## Workspace files\n- notes.md"
     )
 
 
 async def test_a_neuron_that_is_named_is_not_added_twice() -> None:
     ctx = context(neuron_names=["task", "skills"])
     ctx.state.set("skills", ["swim"])
-    prompt = (await prompt_of(ctx))["system_prompt"]
+    payload = await prompt_of(ctx)
+    prompt = payload["system_prompt"]
     assert prompt.count("## Task") == 1
+    assert "## Task" not in payload["added"]
     assert prompt.endswith("## Skills\n- swim")
 
 
@@ -147,14 +153,15 @@ async def test_copilot_recalls_nothing_unasked_and_navigator_does() -> None:
         ctx = context(mode=mode, enable_retrieval=True)
         await ctx.knowledge.add("bees.md", content="Bees dance to tell directions.")
         await ctx.start_run(agent_name="a", input="why do bees dance", history=[], provider=None)
-        assert ("Bees dance" in (await prompt_of(ctx))["system_prompt"]) is expected
+        assert ("Bees dance" in (await prompt_of(ctx))["added"]) is expected
 
 
 async def test_navigator_without_retrieval_recalls_nothing() -> None:
     ctx = context(mode="navigator")
     await ctx.knowledge.add("bees.md", content="Bees dance to tell directions.")
     await ctx.start_run(agent_name="a", input="why do bees dance", history=[], provider=None)
-    assert "Bees dance" not in (await prompt_of(ctx))["system_prompt"]
+    payload = await prompt_of(ctx)
+    assert "Bees dance" not in payload["system_prompt"] + payload["added"]
 
 
 async def test_navigator_notes_the_names_the_model_mentions() -> None:
@@ -162,7 +169,7 @@ async def test_navigator_notes_the_names_the_model_mentions() -> None:
     reply = ModelResponse(content="The lab of Marie Curie in Paris measured it. Radium glows.")
     await ctx.process("post_llm_call", {"agent_name": "a", "messages": [], "response": reply})
     assert ctx.state["entities"] == ["Marie Curie", "Paris"]
-    assert "- Marie Curie" in (await prompt_of(ctx))["system_prompt"]
+    assert "- Marie Curie" in (await prompt_of(ctx))["added"]
 
 
 def rounds_of_results(count: int, size: int) -> list[Message]:

@@ -47,8 +47,8 @@ async def test_todos_are_added_shown_and_ticked_off(ctx: Context) -> None:
 async def test_the_plan_is_in_the_next_prompt(ctx: Context) -> None:
     model = ScriptedModel(call("planning_tool", action="add_todo", item="read"), "done")
     await run(Agent(name="a", tools=[planning_tool], context=ctx), "go", provider=model)
-    assert "read" not in model.requests[0].messages[0].content
-    assert "1. [ ] read" in model.requests[1].messages[0].content
+    assert "read" not in model.requests[0].messages[-1].content
+    assert "1. [ ] read" in model.requests[1].messages[-1].content
 
 
 async def test_a_childs_plan_does_not_change_its_parents(ctx: Context) -> None:

@@ -141,6 +141,24 @@ async def test_a_tool_gives_images_besides_its_text():
     assert model.requests[1].messages[2:4] == [drawn, scanned]
 
 
+async def test_a_stream_tells_what_a_tool_gives_besides_its_text():
+    @tool
+    def picture(found: bool) -> str | list[str | ImagePart]:
+        """Take a picture."""
+        return ["a cat", CAT] if found else "nothing"
+
+    model = ScriptedModel(call("picture", found=True), call("picture", found=False), "So.")
+    agent = Agent(name="a", tools=[picture])
+    events = [e async for e in run.stream(agent, "?", provider=model) if e.type == "tool_result"]
+    assert [(event.content, event.parts) for event in events] == [
+        ("a cat", (CAT,)),
+        ("nothing", ()),
+    ]
+    with_image, without = (json.loads(event.model_dump_json()) for event in events)
+    assert with_image["parts"][0]["media_type"] == "image/png"
+    assert "parts" not in without
+
+
 async def test_a_list_without_parts_is_json_as_before():
     @tool
     async def numbers() -> list[int]:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from orbiter import Agent, run, tool
+from orbiter.config import ModelSettings
 from orbiter.hooks import Hook, HookManager, HookPoint
 from orbiter.models import ScriptedModel, call  # pyright: ignore[reportMissingImports]
 from orbiter.observer import Observer, Scope, observe, observer_of_all_runs
@@ -49,6 +50,29 @@ class Journal(Observer):
 
     def handoff(self, agent, target, call):
         self.lines.append(f"{agent.name} > {target.name}")
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_scope_learns_what_a_model_call_was_given(streamed):
+    told = []
+
+    class Asked(Scope):
+        def asked_with(self, settings):
+            told.append(settings)
+
+    class Asking(Observer):
+        def model_call(self, agent, messages, provider, *, streamed):
+            return Asked()
+
+    agent = Agent(name="a", hooks=[Asking()], max_tokens=9, settings=ModelSettings(top_p=0.5))
+    secret = ModelSettings(seed=7, extra_headers={"Authorization": "hunter2"})
+    if streamed:
+        async for _ in run.stream(agent, "hi", provider=ScriptedModel("x"), settings=secret):
+            pass
+    else:
+        await run(agent, "hi", provider=ScriptedModel("x"), settings=secret)
+    await run(Agent(name="a", hooks=[Asking()]), "hi", provider=ScriptedModel("x"))
+    assert told == [{"max_tokens": 9, "top_p": 0.5, "seed": 7}, {}]
 
 
 @pytest.fixture

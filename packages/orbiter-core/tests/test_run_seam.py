@@ -5,7 +5,9 @@ import asyncio
 import pytest
 
 from orbiter import Agent, run, tool
+from orbiter.additions import parted
 from orbiter.config import TaskConfig
+from orbiter.history import to_json
 from orbiter.hooks import Hook, HookPoint
 from orbiter.models import ScriptedModel, call  # pyright: ignore[reportMissingImports]
 from orbiter.types import (
@@ -195,14 +197,18 @@ async def test_a_run_that_meets_a_limit_is_finished_like_any_other():
     assert context.finished[0]["messages"] == memory.remembered[0] == result.messages
 
 
-async def test_what_a_memory_recalls_joins_the_instructions():
+async def test_what_a_memory_recalls_is_added_to_the_newest_message_of_each_call():
     memory = Notes("The user likes tea.")
-    model = ScriptedModel("hello")
+    model = script()
     result = await run(adder(memory=memory), "hi", provider=model)
     assert memory.asked == [("hi", "calc")]
-    prompt = model.requests[0].messages[0]
-    assert prompt == SystemMessage(content="You add.\n\nThe user likes tea.")
+    for request, newest in zip(model.requests, ("hi", "5"), strict=True):
+        prompt, *_, last = request.messages
+        assert prompt == SystemMessage(content="You add.")
+        assert parted(last.content)[0] == newest
+        assert "The user likes tea." in parted(last.content)[1]
     assert memory.remembered == [result.messages]
+    assert "tea" not in to_json(result.messages)
 
 
 async def test_a_memory_with_nothing_to_say_adds_nothing():
@@ -211,8 +217,23 @@ async def test_a_memory_with_nothing_to_say_adds_nothing():
     assert model.requests[0].messages[0] == SystemMessage(content="You add.")
 
 
-async def test_a_note_is_the_whole_prompt_of_an_agent_without_instructions():
+async def test_an_agent_without_instructions_has_no_system_prompt_for_a_note_either():
     model = ScriptedModel("hello")
     agent = Agent(name="a", memory=Notes("The user likes tea."))
     await run(agent, "hi", provider=model)
-    assert model.requests[0].messages[0] == SystemMessage(content="The user likes tea.")
+    (only,) = model.requests[0].messages
+    assert only.content.startswith("hi\n\n<added_context>")
+
+
+async def test_a_context_may_say_what_is_added():
+    def replace(payload: dict) -> None:
+        assert payload["added"] == "The user likes tea."
+        payload["added"] = "Nobody likes tea."
+
+    model = ScriptedModel("hello")
+    context = Recorder([], pre_llm_call=replace)
+    agent = Agent(name="a", memory=Notes("The user likes tea."), context=context)
+    await run(agent, "hi", provider=model)
+    (only,) = model.requests[0].messages
+    assert "Nobody likes tea." in parted(only.content)[1]
+    assert "The user" not in only.content

@@ -1,7 +1,8 @@
 """A server in a process of its own, there to be killed: `python spelling_server.py DIR PORT`.
 
 Its agent calls a tool, which marks each of its runs in a file, and then spells: one word each time
-a file `go-N` appears, so that a test decides how far it gets before it is killed.
+a file `go-N` appears, so that a test decides how far it gets before it is killed. The images it was
+shown are in the file `shown`, a line for each time.
 """
 
 import asyncio
@@ -12,11 +13,13 @@ from typing import Any
 
 from orbiter import Agent, tool
 from orbiter.models import ModelProvider, StreamChunk, ToolCallDelta
+from orbiter.parts import ImagePart
 from orbiter.server import ServerConfig, serve
 from orbiter.types import Usage
 
 USAGE = Usage(input_tokens=10, output_tokens=5, total_tokens=15)
 WORDS = [f"w{number} " for number in range(40)]
+MARK = ImagePart(data=b"\x89PNG mark", media_type="image/png")
 
 
 class Speller(ModelProvider):
@@ -29,6 +32,12 @@ class Speller(ModelProvider):
         raise NotImplementedError
 
     async def stream(self, messages: Any, **options: Any) -> AsyncIterator[StreamChunk]:
+        parts = (part for message in messages for part in getattr(message, "parts", ()))
+        with (self.directory / "shown").open("a") as file:
+            for part in parts:
+                if part.type == "image":
+                    file.write(f"{part.media_type} {part.data.hex()} ")
+            file.write("\n")
         if all(message.role != "tool" for message in messages):
             yield StreamChunk(delta="Let me see. ")
             yield StreamChunk(tool_call_deltas=[ToolCallDelta(id="c1", name="mark")])
@@ -43,11 +52,11 @@ class Speller(ModelProvider):
 
 def main(directory: Path, port: int) -> None:
     @tool
-    def mark() -> str:
+    def mark() -> list[str | ImagePart]:
         """Mark a run of the tool."""
         with (directory / "marks").open("a") as file:
             file.write("ran\n")
-        return "marked"
+        return ["marked", MARK]
 
     serve(
         {"speller": Agent(name="speller", tools=[mark])},

@@ -185,14 +185,16 @@ async def test_who_may_use_no_agents_still_sees_the_cluster(launch, reviews):
 
 async def test_conversations_belong_to_who_began_them(launch):
     ada, bob, root = await launch()
-    run = await ada.ask("helper", "My secret is 7.")
+    secret = "data:image/png;base64,c2VjcmV0"
+    run = await ada.ask("helper", "My secret is 7.", images=[secret])
     await ada.outcome(run)
+    assert (await ada.http.get(f"/v1/runs/{run['id']}/images/0")).content == b"secret"
     session, path = run["session_id"], f"/v1/runs/{run['id']}"
     for other in (bob, root):
         for method, where in (
             ("GET", f"/v1/sessions/{session}"), ("DELETE", f"/v1/sessions/{session}"),
             ("POST", f"/v1/sessions/{session}/runs"), ("GET", path), ("POST", f"{path}/cancel"),
-            ("GET", f"{path}/events"),
+            ("GET", f"{path}/events"), ("GET", f"{path}/images/0"),
         ):  # fmt: skip
             body = {"input": "What is it?"} if where.endswith("runs") else None
             answer = await other.http.request(method, where, json=body)

@@ -5,7 +5,7 @@ import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
 from orbiter import Agent, Swarm, prices, run, tool
-from orbiter.config import TaskConfig
+from orbiter.config import ModelSettings, TaskConfig
 from orbiter.models import FallbackModel, ModelError, ModelResponse, ScriptedModel, call
 from orbiter.trace import RunTracer, TraceConfig, trace_span
 from orbiter.types import Usage
@@ -82,6 +82,40 @@ async def test_a_model_call_speaks_the_genai_conventions(spans):
         "gen_ai.usage.output_tokens": 100,
         "operation.cost": 0.0035,
     }
+
+
+async def test_a_model_call_says_which_settings_were_given_and_no_secret(spans):
+    settings = ModelSettings(
+        top_p=0.9, stop=("END", "X"), seed=7, tool_choice="auto", parallel_tool_calls=False,
+        thinking_budget=2000, prompt_caching=False, timeout=30,
+        extra_headers={"Authorization": "hunter2"}, extra_body={"key": "hunter2"},
+        http_client="hunter2",
+    )  # fmt: skip
+    agent = calc(settings=ModelSettings(seed=1, temperature=0.2))
+    with spans.on():
+        await run(agent, "?", provider=ScriptedModel("5"), settings=settings)
+    told = spans["chat gpt-4o"].attributes
+    given = {name: value for name, value in told.items() if ".request." in name}
+    assert given == {
+        "gen_ai.request.model": "gpt-4o",
+        "gen_ai.request.temperature": 0.2,
+        "gen_ai.request.top_p": 0.9,
+        "gen_ai.request.stop_sequences": ("END", "X"),
+        "gen_ai.request.seed": 7,
+        "orbiter.request.tool_choice": "auto",
+        "orbiter.request.parallel_tool_calls": False,
+        "orbiter.request.thinking_budget": 2000,
+        "orbiter.request.prompt_caching": False,
+        "orbiter.request.timeout": 30,
+    }
+    assert "hunter2" not in repr([dict(span.attributes) for span in spans.all])
+
+
+async def test_what_nobody_gave_is_not_told(spans):
+    with spans.on():
+        await run(calc(), "?", provider=ScriptedModel("5"))
+    told = spans["chat gpt-4o"].attributes
+    assert [name for name in told if ".request." in name] == ["gen_ai.request.model"]
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -112,6 +112,28 @@ async def test_the_recorder_keeps_streamed_runs_the_same_way():
     assert await recorded(stream=True) == await recorded(stream=False)
 
 
+class Notes:
+    """A memory that recalls one note."""
+
+    async def recall(self, query, *, agent_name):
+        return "Ada likes sums."
+
+    async def remember(self, messages, *, agent_name):
+        pass
+
+
+async def test_what_is_added_to_each_call_makes_no_other_conversation_of_it():
+    agent = Agent(name="calc", tools=[add], memory=Notes())
+    recorder = Recorder()
+    model = ScriptedModel(call("add", a=1, b=2), "3")
+    await run(agent, "1+2?", provider=recorder.provider(model))
+    [found] = recorder
+    assert [m.role for m in found.messages] == ["user", "assistant", "tool", "assistant"]
+    # as the model had it when it gave the answer
+    assert found.messages[0].content == "1+2?"
+    assert "Ada likes sums." in found.messages[2].content
+
+
 async def test_each_agent_of_a_team_has_a_trajectory_of_its_own():
     team = Swarm(agents=[Agent(name="lead"), Agent(name="analyst")], mode="team")
     recorder = Recorder()

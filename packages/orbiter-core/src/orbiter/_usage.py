@@ -1,4 +1,4 @@
-"""What model calls take, in tokens."""
+"""What model calls take, in tokens; `orbiter.types` has it among its words."""
 
 from collections.abc import Iterable
 from operator import not_

@@ -3,7 +3,7 @@
 from typing import Any, Protocol
 
 from orbiter._naming import purpose, tool_name
-from orbiter._schema.text import as_text
+from orbiter.outputs import as_text
 from orbiter.tool import Tool
 from orbiter.types import OrbiterError, RunContext
 

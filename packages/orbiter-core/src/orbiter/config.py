@@ -114,6 +114,12 @@ class ModelSettings(BaseModel):
         return {name: value for name, value in found if value is not None}
 
     @property
+    def shown(self) -> dict[str, Any]:
+        """What was given and holds no secret: without headers, body and client."""
+        fields = type(self).model_fields
+        return {name: value for name, value in self.given.items() if fields[name].repr}
+
+    @property
     def forces_a_call(self) -> bool:
         """Whether the model has to call a tool."""
         return self.tool_choice not in (None, "auto", "none")

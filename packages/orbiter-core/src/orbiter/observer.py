@@ -5,7 +5,7 @@ sees how long the piece took, what it raised and that it was cancelled. Tracing 
 asks once whether there is an observer: a run without one pays nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self
 
 from orbiter.tool import Tool
@@ -77,6 +77,13 @@ class Scope:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         return None
+
+    def asked_with(self, settings: Mapping[str, Any]) -> None:
+        """Learn what was given for a model call, before it begins.
+
+        Args:
+            settings: The settings that hold for it, by name; none that may be a secret.
+        """
 
     def done(self, outcome: Any, cause: BaseException | None = None) -> None:
         """Learn what came of the piece; not called when it raises.

@@ -125,16 +125,18 @@ class ContextPayload(TypedDict, total=False):
     """What context processors see of a step, and may replace where noted.
 
     Only the keys that make sense for the event are present: `agent_name` always;
-    pre_llm_call: `system_prompt` and `messages` (both replaceable, for this call only; `messages`
-    holds no system message), and `settings` if a processor puts ModelSettings there, which go
-    before those of run and agent for this call; post_llm_call: `messages` (read only), `response`;
-    pre_tool_call: `tool_call`; post_tool_call: `tool_call`, `tool_result` (the result's text, or
-    its error's; replaceable).
+    pre_llm_call: `system_prompt`, `messages` and `added` (all replaceable, for this call only;
+    `messages` holds no system message; `added` is text that will stand in a marked block at the end
+    of the newest of them: what changes from call to call belongs there), and `settings` if a
+    processor puts ModelSettings there, which go before those of run and agent for this call;
+    post_llm_call: `messages` (read only), `response`; pre_tool_call: `tool_call`;
+    post_tool_call: `tool_call`, `tool_result` (the result's text, or its error's; replaceable).
     """
 
     agent_name: str
     system_prompt: str
     messages: list[Message]
+    added: str
     settings: ModelSettings
     response: ModelReply
     tool_call: ToolCall
@@ -189,7 +191,7 @@ class MemoryStore(Protocol):
     """What `Agent(memory=...)` takes."""
 
     async def recall(self, query: str, *, agent_name: str) -> str | None:
-        """Return text for the system prompt that matters for `query`, or None."""
+        """Return text that matters for `query`, or None; it is shown with the newest message."""
         ...
 
     async def remember(self, messages: list[Message], *, agent_name: str) -> None:

@@ -14,8 +14,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 from orbiter._schema.hints import ToolDefinitionError
 from orbiter._schema.methods import is_method, way_to, written_in_class
 from orbiter._schema.schema import Signature, ToolArgumentsError
-from orbiter._schema.text import as_text
 from orbiter._threads import THREADS, within
+from orbiter.outputs import as_text
 from orbiter.parts import has_parts
 from orbiter.types import ToolExecutionError
 

@@ -7,8 +7,6 @@ loop; all else is for who made it. One serves one task; subtasks and parallel ru
 import time
 from typing import Any, Unpack
 
-from pydantic_core import to_json
-
 from orbiter.context._internal.blocks import Fitted
 from orbiter.context._internal.capture import refill, save, save_automatic, services_of
 from orbiter.context._internal.conversation import Ledger, fit, limits
@@ -26,6 +24,7 @@ from orbiter.context.state import ContextState
 from orbiter.context.token_tracker import TokenTracker, Trajectory
 from orbiter.context.tokens import TokenCounter, token_count
 from orbiter.context.workspace import Workspace
+from orbiter.outputs import as_text
 from orbiter.types import Message, Usage
 
 DEFAULT_CONFIG = ContextConfig()
@@ -218,7 +217,7 @@ class Context:
     async def finish_run(self, *, agent_name: str, messages: list[Message], output: Any) -> None:
         """End a run: remember it, save an automatic checkpoint. Called by the run loop."""
         self.history = self.turn_to(agent_name).end(messages)
-        self.task_output = output if isinstance(output, str) else _json(output)
+        self.task_output = as_text(output)
         if self.memory is not None:
             await self.memory.remember(messages, agent_name=agent_name)
         if self.config.mode != "pilot":
@@ -231,7 +230,3 @@ class Context:
             self.history = run.end(messages)
             if self.config.mode != "pilot":
                 await save_automatic(self)
-
-
-def _json(output: Any) -> str:
-    return to_json(output, fallback=str).decode()

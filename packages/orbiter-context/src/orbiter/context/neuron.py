@@ -1,4 +1,4 @@
-"""Neurons: the parts a system prompt is composed of.
+"""Neurons: the parts a system prompt is composed of, and what a mode says unasked.
 
 Each one reads the context and gives a section of text, or nothing. PromptBuilder puts them in
 the order of their priorities. A class of one's own joins by `@neuron_registry.register(name)`.

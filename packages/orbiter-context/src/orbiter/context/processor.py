@@ -24,15 +24,17 @@ ProcessorEvent = Literal["pre_llm_call", "post_llm_call", "pre_tool_call", "post
 EVENTS: tuple[ProcessorEvent, ...] = get_args(ProcessorEvent)
 MAX_ENTITIES = 50
 PREVIEW_CHARS = 400
+_GAP = "\n\n"
 
 
 class ContextProcessor(ABC):
     """Something done at one event of every run of the agents a context is attached to.
 
     Attributes:
-        event: `pre_llm_call` (payload: system_prompt, messages), `post_llm_call` (messages,
+        event: `pre_llm_call` (payload: system_prompt, messages, added), `post_llm_call` (messages,
             response), `pre_tool_call` (tool_call) or `post_tool_call` (tool_call, tool_result);
-            `agent_name` is always there. system_prompt, messages and tool_result are replaceable.
+            `agent_name` is always there. system_prompt, messages, added and tool_result are
+            replaceable.
     """
 
     event: ProcessorEvent
@@ -71,22 +73,30 @@ class ProcessorPipeline:
 
 
 class PromptAugmenter(ContextProcessor):
-    """Adds neurons behind the agent's instructions: the mode's, and those of `neuron_names`."""
+    """Adds neurons: those of `neuron_names` behind the agent's instructions, the mode's own aside.
+
+    What a mode says unasked changes from call to call, so it is added to the newest message: the
+    system prompt stays the same, and vendors' caches keep it.
+    """
 
     event = "pre_llm_call"
 
     def __init__(self) -> None:
-        self._builder: PromptBuilder | None = None
+        self._builders: tuple[PromptBuilder, PromptBuilder] | None = None
 
     async def process(self, ctx: Context, payload: dict[str, Any]) -> None:
-        """Replace the system prompt."""
-        ctx.turn_to(payload["agent_name"]).prompt = payload["system_prompt"]
-        if self._builder is None:
-            self._builder = _builder_of(ctx)
-        added = await self._builder.build()
-        if added:
-            prompt = payload["system_prompt"]
-            payload["system_prompt"] = f"{prompt}\n\n{added}" if prompt else added
+        """Replace the system prompt and what is added."""
+        prompt, added = payload["system_prompt"], payload.get("added", "")
+        run = ctx.turn_to(payload["agent_name"])
+        run.prompt = f"{prompt}\n\n{added}" if added else prompt
+        if self._builders is None:
+            self._builders = _asked_for(ctx), _unasked(ctx)
+        asked_for, unasked = self._builders
+        if ctx.config.neuron_names:
+            texts = prompt, await asked_for.build()
+            payload["system_prompt"] = _GAP.join(filter(None, texts))
+        found = added, await unasked.build(), run.shown.fitted.passages
+        payload["added"] = _GAP.join(filter(None, found))
 
 
 class ToolResultOffloader(ContextProcessor):
@@ -117,7 +127,7 @@ class ResultShortener(ContextProcessor):
     async def process(self, ctx: Context, payload: dict[str, Any]) -> None:
         """Replace the messages when there is less to show than there is."""
         run = ctx.turn_to(payload["agent_name"])
-        shown, count, prompt = run.shown, ctx.token_counter, payload["system_prompt"]
+        shown, count = run.shown, ctx.token_counter
 
         size = partial(message_tokens, count=count)
 
@@ -127,7 +137,7 @@ class ResultShortener(ContextProcessor):
         shown.read(payload["messages"], size)
         if ctx.config.mode == "navigator" and len(shown.large) > MOST_RESULTS:
             await shorten_old_results(shown, store, size)
-        room = run.room(prompt, count)
+        room = run.room(payload["system_prompt"], payload.get("added", ""), count)
         if shown.tokens > room.limit:
             await compact(
                 shown,
@@ -167,7 +177,7 @@ async def offload(ctx: Context, result: str, tokens: int) -> str:
     )
 
 
-# What each mode adds to the prompt by itself, as far as it has something to say.
+# What each mode adds by itself, as far as it has something to say.
 AUTOMATIC: dict[str, tuple[str, ...]] = {
     "pilot": (),
     "copilot": ("task", "todo", "workspace"),
@@ -179,12 +189,17 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def _builder_of(ctx: Context) -> PromptBuilder:
-    """Return a builder of what a context's configuration adds to the instructions."""
-    config = ctx.config
+def _asked_for(ctx: Context) -> PromptBuilder:
+    """Return a builder of what the user wants behind the instructions."""
     builder = PromptBuilder(ctx)
-    for name in config.neuron_names:
+    for name in ctx.config.neuron_names:
         builder.add(name)
+    return builder
+
+
+def _unasked(ctx: Context) -> PromptBuilder:
+    """Return a builder of what a mode says by itself."""
+    config, builder = ctx.config, PromptBuilder(ctx)
     for name in AUTOMATIC[config.mode]:
         if name not in config.neuron_names:
             builder.add(name, **OPTIONS.get(name, {}))

@@ -109,9 +109,7 @@ async def _begin(turn: Turn, history: list[Message], fresh: list[Message]) -> No
     turn.view.extend(history)
     turn.view.extend(fresh)
     if agent.memory is not None:
-        note = await agent.memory.recall(turn.input, agent_name=agent.name)
-        if note:
-            turn.suffix = f"\n\n{note}"
+        turn.note = await agent.memory.recall(turn.input, agent_name=agent.name) or ""
     if agent.output_schema is not None:
         ask_for_output(turn, agent.output_schema)
     if turn.hooks is not None and HookPoint.START in turn.hooks:

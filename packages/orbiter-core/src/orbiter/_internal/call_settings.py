@@ -47,6 +47,13 @@ def apply(
     options["settings"] = rest
 
 
+def shown(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings among the options of a call, without what may hold secrets."""
+    found = {name: options[name] for name in _CLASSIC if options[name] is not None}
+    settings: ModelSettings | None = options.get("settings")
+    return found if settings is None else found | settings.shown
+
+
 def _check_choice(choice: str | None, tools: list[dict[str, Any]], agent_name: str) -> None:
     names = [tool["function"]["name"] for tool in tools]
     if not names or (choice != "required" and choice not in names):

@@ -3,7 +3,7 @@
 from typing import Any
 
 from orbiter._misuse import require_all
-from orbiter._schema.text import as_text
+from orbiter.outputs import as_text
 from orbiter.parts import DocumentPart, ImagePart, Part, ResultPart, TextPart, has_parts
 
 _PARTS = (TextPart, ImagePart, DocumentPart)

@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, nullcontext
 from typing import Any
 
-from orbiter._internal.call_settings import apply
+from orbiter._internal.call_settings import apply, shown
 from orbiter._internal.turn import Turn
 from orbiter.config import DEFAULT_TEMPERATURE
+from orbiter.observer import Scope
 from orbiter.parts import ReplyPart, ThinkingPart
 from orbiter.protocols import ModelReply, ReplyChunk, ToolCallPiece
 from orbiter.types import (
@@ -53,7 +54,7 @@ class _Collected:
         call["arguments"] += piece.arguments
 
 
-async def call_model(turn: Turn, messages: list[Message]) -> ModelReply:
+async def call_model(turn: Turn, messages: list[Message], scope: Scope | None = None) -> ModelReply:
     """Send `messages` to the turn's model and return its reply; text goes to the listener."""
     agent, provider = turn.agent, turn.provider
     temperature = agent.temperature
@@ -69,6 +70,8 @@ async def call_model(turn: Turn, messages: list[Message]) -> ModelReply:
         apply(settings, options, provider, agent.name)
     if agent.output_schema is not None and turn.held_to_schema:
         options["output_schema"] = agent.output_schema
+    if scope is not None:
+        scope.asked_with(shown(options))
     emit = turn.state.emit
     if emit is None:
         return await provider.complete(messages, **options)

@@ -16,6 +16,7 @@ from orbiter._internal.state import Emit
 from orbiter._internal.tool_filter import choose_tools
 from orbiter._internal.tool_runner import result_event, run_calls
 from orbiter._internal.turn import Turn
+from orbiter.additions import with_added
 from orbiter.agent import Agent
 from orbiter.hooks import HookPoint
 from orbiter.types import (
@@ -48,7 +49,7 @@ async def take_step(turn: Turn) -> None:
     else:
         streamed = emit is not None
         with turn.observer.model_call(agent, messages, turn.provider, streamed=streamed) as scope:
-            reply = await call_model(turn, messages)
+            reply = await call_model(turn, messages, scope)
             scope.done(reply)
     state.count(reply.usage)
     if turn.settings is not None:
@@ -88,15 +89,17 @@ async def _prompt(turn: Turn) -> list[Message]:
         text = made if isinstance(made, str) else await made
     if turn.suffix:
         text = (text + turn.suffix).lstrip()
-    view = turn.view
+    view, added = turn.view, turn.note
     if agent.context is not None:
         payload: dict[str, Any] = {
-            "agent_name": agent.name, "system_prompt": text, "messages": view[:]
+            "agent_name": agent.name, "system_prompt": text, "messages": view[:], "added": added
         }  # fmt: skip
         await agent.context.process("pre_llm_call", payload)
-        text, view = payload["system_prompt"], payload["messages"]
+        text, view, added = payload["system_prompt"], payload["messages"], payload["added"]
         turn.once = payload.get("settings")
     messages = build_messages(text, view)
+    if added:
+        messages = with_added(messages, added)
     hooks = turn.hooks
     if hooks is not None and HookPoint.PRE_LLM_CALL in hooks:
         await hooks.run(turn.event(HookPoint.PRE_LLM_CALL, messages=messages))

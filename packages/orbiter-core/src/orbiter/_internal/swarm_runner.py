@@ -12,9 +12,9 @@ from orbiter._internal.graph import Sequence as Chain
 from orbiter._internal.nested import NestedState
 from orbiter._internal.state import RunState
 from orbiter._naming import purpose, tool_name
-from orbiter._schema.text import as_text
 from orbiter.agent import Agent
 from orbiter.agent_tool import completed
+from orbiter.outputs import as_text
 from orbiter.tool import Tool
 from orbiter.types import Message, RunResult
 

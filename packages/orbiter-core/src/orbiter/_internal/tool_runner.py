@@ -9,9 +9,9 @@ from orbiter._internal.content import content_of
 from orbiter._internal.guarding import guarded
 from orbiter._internal.output_parser import tries_left
 from orbiter._internal.turn import Turn
-from orbiter._schema.text import as_text
 from orbiter.errors import ModelRetry, RetryLimitError
 from orbiter.hooks import HookPoint
+from orbiter.outputs import as_text
 from orbiter.protocols import ContextEngine
 from orbiter.tool import ToolArgumentsError
 from orbiter.types import OrbiterError, ToolCall, ToolExecutionError, ToolResult, ToolResultEvent
@@ -66,6 +66,7 @@ def result_event(agent_name: str, result: ToolResult) -> ToolResultEvent:
         content=result.content,
         error=result.error,
         agent_name=agent_name,
+        parts=result.parts,
     )
 
 

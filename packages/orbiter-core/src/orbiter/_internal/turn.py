@@ -20,7 +20,8 @@ class Turn:
         view: The conversation this agent's model sees, without the system message.
         log: What the run adds to the conversation; shared with earlier agents of a handoff.
         start: Where this turn's part of the log begins.
-        suffix: What memory and output type add to the instructions.
+        suffix: What the output type adds to the instructions.
+        note: What the memory recalled for this turn.
         hooks: The agent's, None when it has none.
         misfits: Final answers that did not fit the output type, or that a validator refused.
         answer_tool: By which tool the model gives its answer, if by one.
@@ -39,8 +40,8 @@ class Turn:
 
     __slots__ = (
         "agent", "answer_tool", "cut", "done", "failure", "finished", "held_to_schema", "hooks",
-        "input", "log", "misfits", "observer", "once", "output", "plan", "provider", "retried",
-        "run", "settings", "start", "state", "suffix", "target", "view", "whole",
+        "input", "log", "misfits", "note", "observer", "once", "output", "plan", "provider",
+        "retried", "run", "settings", "start", "state", "suffix", "target", "view", "whole",
     )  # fmt: skip
 
     def __init__(
@@ -60,7 +61,7 @@ class Turn:
         self.run: RunContext = RunContext(
             agent.name, input, self.view, agent.context, state.deps, state.run_nested
         )
-        self.suffix = ""
+        self.suffix = self.note = ""
         self.misfits = 0
         self.answer_tool: str | None = None
         self.held_to_schema = False

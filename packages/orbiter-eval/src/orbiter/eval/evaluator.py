@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
 from orbiter.agent import Agent, Provider
 from orbiter.agent_tool import AgentTool
 from orbiter.config import TaskConfig
@@ -23,6 +21,7 @@ from orbiter.eval.record import RunInfo
 from orbiter.eval.result import EvalResult
 from orbiter.eval.scorer import ScoreFunction, Scorer, as_scorers, score_run
 from orbiter.evaluation import Case, CaseResult
+from orbiter.outputs import as_json
 from orbiter.runner import run
 from orbiter.swarm import Swarm
 from orbiter.types import OrbiterError, RunResult
@@ -178,7 +177,7 @@ class Evaluator:
                 "cost_usd": self._price(answer),
             }
             answer = answer.output_or_text
-        return base.model_copy(update={**found, "output": _plain(answer)})
+        return base.model_copy(update={**found, "output": as_json(answer)})
 
     async def _call(self, case: Case) -> Any:
         if isinstance(self.target, (Agent, Swarm)):
@@ -210,11 +209,6 @@ def _listener(
     if progress is True:
         return ProgressBar(name)
     return nullcontext(progress or (lambda told: None))
-
-
-def _plain(output: Any) -> Any:
-    """Return an output as what a journal can hold: text or JSON."""
-    return output if isinstance(output, str) else to_jsonable_python(output, fallback=str)
 
 
 def _name(target: Any) -> str:

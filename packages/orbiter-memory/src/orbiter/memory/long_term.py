@@ -1,8 +1,7 @@
 """Long-term memory: what an agent knows of its user after the conversation is over.
 
 After a run, facts and a summary of the session are extracted and kept; before a run, those that
-matter for the input are recalled into the system prompt. The chain is extraction -> storage ->
-ranking.
+matter for the input are recalled. The chain is extraction -> storage -> ranking.
 """
 
 import time
@@ -75,7 +74,7 @@ class LongTermMemory:
         return other
 
     async def recall(self, query: str, *, agent_name: str) -> str | None:
-        """Return the memories that matter for `query` as text for the system prompt, or None.
+        """Return the memories that matter for `query` as text for the model, or None.
 
         The best matches come first. Places that are left go to the newest facts, because what a
         person is asked about rarely repeats the words it was told in.

@@ -1,7 +1,7 @@
 """Short-term memory: the last rounds of a conversation, for callers who pass no `messages=`.
 
 A program that hands `result.messages` to the next run carries the conversation itself. With
-`Agent(memory=ShortTermMemory())` the agent carries it: the rounds come back in the system prompt.
+`Agent(memory=ShortTermMemory())` the agent carries it: the rounds come with the newest message.
 """
 
 import secrets
@@ -57,7 +57,7 @@ class ShortTermMemory:
         return other
 
     async def recall(self, query: str, *, agent_name: str) -> str | None:
-        """Return the last rounds as text for the system prompt, oldest first, or None.
+        """Return the last rounds as text for the model, oldest first, or None.
 
         Args:
             query: The new input; the whole window is recalled whatever it asks.

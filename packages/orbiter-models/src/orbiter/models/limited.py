@@ -70,12 +70,7 @@ class LimitedModel(ModelProvider):
         self._limits = limits
         default = ModelConfig().max_retries if given else 0
         self._max_retries = default if max_retries is None else max_retries
-        self.model = self._inner.model
-        self.structured_output = self._inner.structured_output
-        self.settings = self._inner.settings
-        takes = getattr(self._inner, "takes_schema", None)
-        if takes is not None:
-            self.takes_schema = takes
+        self.take_abilities_of(self._inner)
 
     async def complete(
         self,

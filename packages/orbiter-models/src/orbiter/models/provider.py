@@ -27,6 +27,20 @@ class ModelProvider(ABC):
     settings: bool = False
     model: str = ""
 
+    def take_abilities_of(self, inner: Any) -> None:
+        """Say that this one can do what another can, before which it stands; and its name.
+
+        Args:
+            inner: A provider of any kind. What it can is asked of the instance.
+        """
+        self.model = getattr(inner, "model", "")
+        self.structured_output = getattr(inner, "structured_output", False)
+        self.settings = getattr(inner, "settings", False)
+        takes = getattr(inner, "takes_schema", None)
+        if takes is not None:
+            # some ask whether there is such a method at all
+            setattr(self, "takes_schema", takes)  # noqa: B010
+
     @abstractmethod
     async def complete(
         self,

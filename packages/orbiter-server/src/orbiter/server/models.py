@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from orbiter.server.data_url import Images
 from orbiter.tasks import TaskState
 from orbiter.types import Message, StopReason, Usage
 
@@ -76,6 +77,7 @@ class RunInfo(_Answer):
         agent: Who was asked.
         status: Where it is.
         input: What the user said.
+        images: Media types of the images that came with it.
         output: The answer, once there is one; a JSON object when the agent's output is one.
         error: Why it failed.
         stop_reason: `completed`, or what ended it early, as in `orbiter.types.RunResult`.
@@ -91,6 +93,7 @@ class RunInfo(_Answer):
     agent: str
     status: RunStatus
     input: str
+    images: list[str] = []
     output: Any = None
     error: str | None = None
     stop_reason: StopReason | None = None
@@ -134,15 +137,20 @@ class NewSession(_Request):
 
 
 class NewRun(_Request):
-    """Say something in a session."""
+    """Say something in a session: words, images as `data:` URLs, or both."""
 
-    input: Text
+    model_config = ConfigDict(json_schema_extra={"anyOf": [
+        {"required": ["input"], "properties": {"input": {"minLength": 1}}},
+        {"required": ["images"], "properties": {"images": {"minItems": 1}}},
+    ]})  # fmt: skip
+
+    input: str = Field(default="", max_length=MAX_INPUT)
+    images: Images = []
 
 
-class NewAgentRun(_Request):
+class NewAgentRun(NewRun):
     """Ask an agent; without `session_id` in a new session."""
 
-    input: Text
     session_id: str | None = None
 
 

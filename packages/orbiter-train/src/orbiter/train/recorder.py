@@ -60,15 +60,8 @@ class _Recorded(ModelProvider):
     def __init__(self, inner: Any, recorder: Recorder, name: str) -> None:
         self._inner = inner
         self._recorder = recorder
-        self.model = getattr(inner, "model", "")
+        self.take_abilities_of(inner)
         self._name = name or self.model
-        # what the model can do is asked of the instance
-        self.structured_output = getattr(inner, "structured_output", False)
-        self.settings = getattr(inner, "settings", False)
-
-        takes = getattr(inner, "takes_schema", None)
-        if takes is not None:
-            self.takes_schema = takes
 
     async def complete(self, messages: list[Message], **options: Any) -> ModelResponse:
         response: ModelResponse = await self._inner.complete(messages, **options)

@@ -11,6 +11,7 @@ from orbiter.a2a._internal.connection import Connection, request_for, task_of
 from orbiter.a2a._internal.reply import Reply
 from orbiter.a2a._internal.transcript import asked, fingerprint, last_words
 from orbiter.a2a.remote import RemoteAgentError
+from orbiter.additions import without_added
 from orbiter.tasks import TaskState
 from orbiter.types import AssistantMessage, Message, OrbiterError, ToolCall, Usage
 
@@ -58,6 +59,8 @@ class Conversation:
 
     async def _converse(self, messages: list[Message]) -> AsyncGenerator[str, None]:
         """Go on with a conversation and yield the agent's words; leaving cancels its task."""
+        # what this program has added is not for others
+        messages = [without_added(message) for message in messages]
         at = max((i for i, m in enumerate(messages) if isinstance(m, AssistantMessage)), default=-1)
         open_task = self._questions.pop(fingerprint(messages[: at + 1]), None)
         if open_task is not None:

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from pydantic_core import to_jsonable_python
-
 from orbiter import Agent, run
 from orbiter.cli.agent.session import Session, load_session
 from orbiter.cli.agent.workspace_tools import ask_user
 from orbiter.cli.ui.outcome import UsageError, cut_short
 from orbiter.hooks import Hook, HookEvent, HookManager, HookPoint
+from orbiter.outputs import as_json
 from orbiter.swarm import agents_of
 from orbiter.types import Message, OrbiterError, RunResult, ToolResult, Usage
 
@@ -194,7 +193,7 @@ def _text(
         return ""
     if agent.expected is None:
         return str(result.output)
-    data = to_jsonable_python(result.output, fallback=str)
+    data = as_json(result.output)
     shown = json.dumps(data, ensure_ascii=False)
     verdict = {"status": "success", "summary": shown[:1000], "data": data}
     return f"<result>{json.dumps(verdict, ensure_ascii=False)}</result>"

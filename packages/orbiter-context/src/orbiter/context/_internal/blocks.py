@@ -22,11 +22,13 @@ class Fitted(NamedTuple):
         messages: What is shown.
         block: What stands for the rest, at the beginning of the first message.
         first: That message without the block.
+        passages: What of the rest the new input asks about, in the words of then.
     """
 
     messages: list[Message]
     block: str = ""
     first: UserMessage | None = None
+    passages: str = ""
 
 
 def as_data(text: str) -> str:
@@ -35,21 +37,16 @@ def as_data(text: str) -> str:
     return f"{DATA}\n<retrieved>\n{inside}\n</retrieved>"
 
 
-def summary_block(summary: str, passages: Iterable[str] = ()) -> str:
-    """Return what stands for messages that are not shown; "" when there is nothing to say.
+def summary_block(summary: str) -> str:
+    """Return what stands for messages that are not shown; "" when there is nothing to say."""
+    return f"<conversation_summary>\n{summary}\n</conversation_summary>" if summary else ""
 
-    Args:
-        summary: What is known of them.
-        passages: What of them was said in these words.
-    """
-    if not summary:
-        return ""
-    block = f"<conversation_summary>\n{summary}\n</conversation_summary>"
+
+def passages_block(summary: str, passages: Iterable[str]) -> str:
+    """Return passages of messages that are not shown, but for what a summary of them says."""
     quoted = "\n\n".join(passage for passage in passages if not _says(summary, passage))
-    if quoted:
-        quoted = _TAG.sub(lambda tag: f"<{tag[1]} ", quoted)
-        block += f"\n<earlier_passages>\n{quoted}\n</earlier_passages>"
-    return block
+    quoted = _TAG.sub(lambda tag: f"<{tag[1]} ", quoted)
+    return f"<earlier_passages>\n{quoted}\n</earlier_passages>" if quoted else ""
 
 
 def _says(summary: str, passage: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from copy import copy
 from hashlib import blake2b
 
-from orbiter.context._internal.blocks import Fitted, summary_block, with_block
+from orbiter.context._internal.blocks import Fitted, passages_block, summary_block, with_block
 from orbiter.context._internal.seams import Summarizing
 from orbiter.context._internal.summarizer import (
     MAX_GIST_CHARS,
@@ -201,9 +201,9 @@ async def fit(
     if ledger.summary_due(config):
         for usage in await ledger.summarize(provider):
             record(usage)
-    passages = await recall(document, ledger.left)
-    messages = [message for round_ in shown for message in round_]
-    return with_block(messages, summary_block(ledger.text(), passages))
+    summary, passages = ledger.text(), await recall(document, ledger.left)
+    fitted = with_block([m for round_ in shown for m in round_], summary_block(summary))
+    return fitted._replace(passages=passages_block(summary, passages))
 
 
 def document_name(agent_name: str, number: int) -> str:

@@ -2,10 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 
+from orbiter.additions import marked
 from orbiter.context._internal.compactor import Shown
 from orbiter.context._internal.meter import Meter, Room
 from orbiter.context._internal.seams import Summarizing
-from orbiter.context.tokens import TokenCounter
+from orbiter.context.tokens import MESSAGE_TOKENS, TokenCounter
 from orbiter.types import Message
 
 
@@ -21,12 +22,12 @@ class RunRecord:
         budget: How many tokens prompt and conversation may take.
         shown: What the model sees of the conversation.
         meter: How estimates compare to the vendor's counts.
-        prompt: The system prompt as the run loop has it.
-        system_tokens: The estimate of the newest prompt that `room` was asked for.
+        prompt: What the run loop itself says beside the conversation.
+        system_tokens: The estimate of what `room` was last asked to leave room for.
     """
 
     __slots__ = (
-        "_found", "_system", "active", "agent_name", "budget", "history", "input", "meter",
+        "_beside", "_found", "active", "agent_name", "budget", "history", "input", "meter",
         "prompt", "provider", "shown", "system_tokens",
     )  # fmt: skip
 
@@ -49,13 +50,15 @@ class RunRecord:
         self.shown: Shown = before.shown if before is not None else Shown()
         self.meter: Meter = before.meter if before is not None else Meter()
         self.prompt = ""
-        self._system, self.system_tokens = "", 0
+        self._beside, self.system_tokens = ("", ""), 0
         self._found: dict[str, str] = {}
 
-    def room(self, system_prompt: str, count: TokenCounter) -> Room:
-        """Return how large the conversation may be beside a system prompt."""
-        if self._system != system_prompt:
-            self._system, self.system_tokens = system_prompt, count(system_prompt)
+    def room(self, system_prompt: str, added: str, count: TokenCounter) -> Room:
+        """Return how large the conversation may be beside a system prompt and what is added."""
+        if self._beside != (system_prompt, added):
+            self._beside = system_prompt, added
+            prompt = MESSAGE_TOKENS + count(system_prompt) if system_prompt else 0
+            self.system_tokens = prompt + (count(f"\n\n{marked(added)}") if added else 0)
         return self.meter.room(self.budget, self.system_tokens)
 
     def end(self, messages: list[Message]) -> list[Message]:

@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
-from pydantic_core import to_json
 
 from orbiter import run
 from orbiter.agent import Agent, Provider
 from orbiter.mcp._internal.files import split
 from orbiter.mcp._internal.names import full_name
+from orbiter.outputs import as_text
 from orbiter.parts import ResultPart, has_parts
 from orbiter.swarm import Swarm
 from orbiter.tool import Tool, ToolArgumentsError
@@ -147,7 +147,7 @@ def _answer(value: Any) -> Answer:
         return Answer("\n".join(_answer(one).text for one in said), files=files)
     if isinstance(value, str):
         return Answer(value)
-    text = to_json(value, fallback=str).decode()
+    text = as_text(value)
     structured = json.loads(text)
     if isinstance(value, BaseModel) or isinstance(structured, dict):
         return Answer(text, structured)

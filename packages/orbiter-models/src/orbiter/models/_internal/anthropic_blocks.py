@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from orbiter.additions import parted
 from orbiter.models._internal.arguments import arguments_object
 from orbiter.models._internal.files import PDF, media_type, parts_of, text_of
 from orbiter.models._internal.settings import Refuse
@@ -31,16 +32,16 @@ def blocks_of(message: Message, refuse: Refuse) -> list[Block]:
         ModelError: A part is of a kind that the API does not take.
     """
     if isinstance(message, ToolResult):
-        return [_result(message, refuse)]
+        said, added = parted(message.content if message.error is None else message.error)
+        return [_result(message, said, refuse), *([text_block(added)] if added else [])]
     if isinstance(message, UserMessage) and message.parts:
         return [_part(part, refuse) for part in parts_of(message) if not _is_empty(part)]
     if isinstance(message, AssistantMessage):
         return _reply(message)
-    return [text_block(message.content)] if message.content else []
+    return [text_block(text) for text in parted(message.content) if text]
 
 
-def _result(message: ToolResult, refuse: Refuse) -> Block:
-    content: Any = message.content if message.error is None else message.error
+def _result(message: ToolResult, content: Any, refuse: Refuse) -> Block:
     if message.parts:
         words = [text_block(content)] if content else []
         content = [*words, *(_part(part, refuse) for part in message.parts)]

@@ -2,10 +2,13 @@
 
 The API reads what an earlier request has written up to a breakpoint, looking back from each of
 this request's for some twenty blocks. Four breakpoints are allowed: tools, system, and the ends of
-this and of the previous call, which are farther apart when many tools were called at once.
+this and of the previous call, which are farther apart when many tools were called at once. What is
+added to the newest message for one call alone stands behind its breakpoint.
 """
 
 from typing import Any
+
+from orbiter.additions import Added
 
 _MARK = {"type": "ephemeral"}
 
@@ -26,4 +29,7 @@ def add_breakpoints(request: dict[str, Any]) -> None:
 
 
 def _mark(blocks: list[dict[str, Any]]) -> None:
-    blocks[-1] = {**blocks[-1], "cache_control": _MARK}
+    at = len(blocks) - 1
+    if at > 0 and isinstance(blocks[at].get("text"), Added):
+        at -= 1
+    blocks[at] = {**blocks[at], "cache_control": _MARK}

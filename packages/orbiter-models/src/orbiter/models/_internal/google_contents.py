@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from orbiter.additions import parted
 from orbiter.models._internal.arguments import arguments_object
 from orbiter.models._internal.files import media_type, parts_of
 from orbiter.models._internal.settings import Refuse
@@ -47,11 +48,13 @@ def to_wire(messages: list[Message], refuse: Refuse) -> tuple[str, list[Wire]]:
 
 def _parts(message: Message, refuse: Refuse) -> list[Wire]:
     if isinstance(message, ToolResult):
-        word, said = "output", message.content
+        word, text = "output", message.content
         if message.error is not None:
-            word, said = "error", message.error
+            word, text = "error", message.error
+        said, added = parted(text)
         result = {"name": message.tool_name, "response": {word: said}}
-        return [{"function_response": result}, *(_part(part, refuse) for part in message.parts)]
+        files = [_part(part, refuse) for part in message.parts]
+        return [{"function_response": result}, *files, *([{"text": added}] if added else [])]
     if isinstance(message, AssistantMessage):
         return _reply(message)
     if isinstance(message, UserMessage) and message.parts:

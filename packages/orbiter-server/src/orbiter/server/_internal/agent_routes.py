@@ -6,6 +6,7 @@ from starlette.responses import Response
 from orbiter import Agent, Swarm
 from orbiter.server._internal.endpoint import Endpoint
 from orbiter.server._internal.errors import RequestError
+from orbiter.server._internal.images import said
 from orbiter.server._internal.services import Services
 from orbiter.server._internal.sse import last_event_id
 from orbiter.server._internal.viewer import viewer_of
@@ -24,6 +25,12 @@ from orbiter.server.models import (
 )
 
 BUSY = (409, 429, 503)
+# what a client has sent stays an image wherever it is opened
+IMAGE_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Cache-Control": "private, max-age=31536000, immutable",
+}
 
 
 def agent_endpoints(services: Services) -> list[Endpoint]:
@@ -34,17 +41,18 @@ def agent_endpoints(services: Services) -> list[Endpoint]:
         return AgentList(agents=[describe(name, a) for name, a in services.agents.items()])
 
     async def run_agent(request: Request, name: str, body: NewAgentRun) -> RunInfo:
+        message = said(body.input, body.images)
         runs.agent(name)
         runs.check_room()
         user = viewer_of(request).user
         if body.session_id is None:
-            return await runs.start((await sessions.create(name, user)).id, body.input, user)
+            return await runs.start((await sessions.create(name, user)).id, message, user)
         session = await sessions.get(body.session_id, user)
         if session.agent != name:
             raise RequestError(
                 409, f"session {session.id} is with agent '{session.agent}', not with '{name}'"
             )
-        return await runs.start(session.id, body.input, user)
+        return await runs.start(session.id, message, user)
 
     async def create_session(request: Request, body: NewSession) -> SessionInfo:
         runs.agent(body.agent)
@@ -64,10 +72,15 @@ def agent_endpoints(services: Services) -> list[Endpoint]:
         await sessions.delete(session_id)
 
     async def create_run(request: Request, session_id: str, body: NewRun) -> RunInfo:
-        return await runs.start(session_id, body.input, viewer_of(request).user)
+        message = said(body.input, body.images)
+        return await runs.start(session_id, message, viewer_of(request).user)
 
     async def get_run(request: Request, run_id: str) -> RunInfo:
         return await sessions.run(run_id, viewer_of(request).user)
+
+    async def run_image(request: Request, run_id: str, number: str) -> Response:
+        image = await sessions.image(run_id, number, viewer_of(request).user)
+        return Response(image.data, headers=IMAGE_HEADERS, media_type=image.media_type)
 
     async def cancel_run(request: Request, run_id: str) -> RunInfo:
         return await runs.cancel(run_id, viewer_of(request).user)
@@ -106,6 +119,10 @@ def agent_endpoints(services: Services) -> list[Endpoint]:
             create_run, RunInfo, body=NewRun, status=202, errors=(404, *BUSY),
         ),
         Endpoint("GET", "/v1/runs/{run_id}", "Show a run", get_run, RunInfo, errors=(404,)),
+        Endpoint(
+            "GET", "/v1/runs/{run_id}/images/{number}", "Show an image of what the user said",
+            run_image, media="image/*", errors=(404,),
+        ),
         Endpoint(
             "POST", "/v1/runs/{run_id}/cancel", "Cancel a run", cancel_run, RunInfo, errors=(404,)
         ),

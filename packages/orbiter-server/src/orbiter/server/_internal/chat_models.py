@@ -1,14 +1,12 @@
 """The requests of OpenAI's chat completions, as far as an agent can honour them."""
 
-import base64
-import binascii
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from orbiter.parts import ImagePart, TextPart
+from orbiter.parts import TextPart
 from orbiter.server._internal.errors import RequestError
+from orbiter.server._internal.images import image_of
 from orbiter.types import AssistantMessage, Message, SystemMessage, ToolCall, ToolResult
 from orbiter.types import UserMessage as User
 
@@ -39,7 +37,6 @@ class _ImagePart(_Part):
 
 Content = str | list[Annotated[_TextPart | _RefusalPart, Field(discriminator="type")]]
 Said = str | list[Annotated[_TextPart | _RefusalPart | _ImagePart, Field(discriminator="type")]]
-_IMAGE = re.compile(r"data:(image/(?:jpeg|png|gif|webp));base64,([A-Za-z0-9+/]+={0,2})")
 
 
 class _Function(_Part):
@@ -173,23 +170,10 @@ def _user(content: Said) -> User:
     if isinstance(content, str) or not any(isinstance(part, _ImagePart) for part in content):
         return User(content=_text(content))
     parts = tuple(
-        _image(part.image_url.url) if isinstance(part, _ImagePart) else TextPart(text=_words(part))
+        image_of(part.image_url.url, "image_url.url", "messages")
+        if isinstance(part, _ImagePart)
+        else TextPart(text=_words(part))
         for part in content
     )
     texts = (part.text for part in parts if isinstance(part, TextPart))
     return User(content="\n".join(texts), parts=parts)
-
-
-def _image(url: str) -> ImagePart:
-    # a URL would have this server, or a model in its network, ask for whatever a client names
-    found = _IMAGE.fullmatch(url)
-    try:
-        data = base64.b64decode(found[2], validate=True) if found else None
-    except binascii.Error:
-        data = None
-    if found is None or data is None:
-        raise RequestError(
-            400, "image_url.url: give the image itself, as data:image/png;base64,... (or jpeg, "
-            "gif, webp); no URL is fetched", param="messages",
-        )  # fmt: skip
-    return ImagePart(data=data, media_type=found[1])

@@ -8,11 +8,11 @@ from contextlib import aclosing
 from typing import Any
 from uuid import uuid4
 
-from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from orbiter import Agent, Swarm, run
+from orbiter.outputs import as_text
 from orbiter.server._internal.chat_models import ChatRequest, conversation
 from orbiter.server._internal.client_tools import CalledError, Prepared, Unseen
 from orbiter.server._internal.endpoint import Endpoint
@@ -96,7 +96,7 @@ async def _pieces(
             if result is not None:
                 reason = FINISH.get(result.stop_reason, "stop")
                 if whole:
-                    yield "text", _as_text(result.output_or_text)
+                    yield "text", as_text(result.output_or_text)
             status = "completed"
         except CalledError:
             assert prepared is not None  # noqa: S101 - only a prepared agent raises it
@@ -189,10 +189,6 @@ def _usage(usage: Usage) -> dict[str, Any]:
         "total_tokens": usage.total_tokens,
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
     }
-
-
-def _as_text(output: Any) -> str:
-    return output if isinstance(output, str) else to_json(output, fallback=str).decode()
 
 
 def _data(value: Any) -> bytes:

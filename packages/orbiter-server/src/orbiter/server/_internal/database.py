@@ -14,6 +14,9 @@ T = TypeVar("T")
 # files that were made before conversations belonged to somebody
 _WITHOUT_USER = "SELECT count(*) FROM pragma_table_info('sessions') WHERE name = 'user'"
 _ADD_USER = "ALTER TABLE sessions ADD COLUMN user TEXT NOT NULL DEFAULT ''"
+# and before anybody could show an agent something
+_WITHOUT_IMAGES = "SELECT count(*) FROM pragma_table_info('runs') WHERE name = 'images'"
+_ADD_IMAGES = "ALTER TABLE runs ADD COLUMN images TEXT NOT NULL DEFAULT '[]'"
 _BY_USER = "CREATE INDEX IF NOT EXISTS sessions_by_user ON sessions (user, updated_at, id)"
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS sessions (
@@ -37,7 +40,8 @@ CREATE TABLE IF NOT EXISTS runs (
   ended_at REAL,
   resumes INTEGER NOT NULL DEFAULT 0,
   outcome TEXT NOT NULL DEFAULT '{}',
-  messages TEXT NOT NULL DEFAULT '[]'
+  messages TEXT NOT NULL DEFAULT '[]',
+  images TEXT NOT NULL DEFAULT '[]'
 );
 CREATE INDEX IF NOT EXISTS runs_of_session ON runs (session_id, place);
 -- one conversation, one run at a time; also what finds the runs a dead server left behind
@@ -94,6 +98,8 @@ def _connect(path: Path) -> sqlite3.Connection:
         db.executescript(SCHEMA)
         if not db.execute(_WITHOUT_USER).fetchone()[0]:
             db.execute(_ADD_USER)
+        if not db.execute(_WITHOUT_IMAGES).fetchone()[0]:
+            db.execute(_ADD_IMAGES)
         db.execute(_BY_USER)
         # from here on a transaction begins with the first change, and `_run` ends it
         db.isolation_level = "DEFERRED"

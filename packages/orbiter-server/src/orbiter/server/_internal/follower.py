@@ -5,11 +5,10 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
 from orbiter import Agent, Swarm, run
 from orbiter.agent import Provider
 from orbiter.config import Spent
+from orbiter.outputs import as_json
 from orbiter.server._internal.journal import Journal
 from orbiter.server._internal.metrics import Metrics
 from orbiter.server._internal.sessions import Sessions
@@ -42,7 +41,7 @@ class Follower:
         self,
         info: RunInfo,
         target: Agent | Swarm,
-        input: str,
+        said: UserMessage | None,
         history: Conversation,
         known: int,
         cancelled: Callable[[], bool],
@@ -53,13 +52,14 @@ class Follower:
         Args:
             info: The run, which the journal knows as open.
             target: Who runs.
-            input: What the user says; empty to go on with the history.
+            said: What the user says; None to go on with the history.
             history: The conversation before.
             known: How many messages of the history are kept already.
             cancelled: Whether a cancellation is the user's wish.
             spent: What the run has taken already, under servers that died.
         """
-        stream = run.stream(target, input, messages=history, provider=self._provider, spent=spent)
+        words = "" if said is None else said.parts or said.content
+        stream = run.stream(target, words, messages=history, provider=self._provider, spent=spent)
         status, error = RunStatus.COMPLETED, None
         try:
             async with stream:
@@ -77,7 +77,7 @@ class Follower:
         except Exception as problem:
             logger.warning("run %s of agent %s failed: %s", info.id, info.agent, problem)
             status, error = RunStatus.FAILED, str(problem)
-        asked = [UserMessage(content=input)] if input else []
+        asked = [] if said is None else [said]
         result = stream.result or result_of(spent, [*history, *asked])
         await self.end(info, status, result.messages[known:], error=error, result=result)
 
@@ -95,7 +95,7 @@ class Follower:
         if result is not None:
             output = result.output_or_text
             outcome |= {
-                "output": to_jsonable_python(output, fallback=str),
+                "output": as_json(output),
                 "stop_reason": result.stop_reason,
                 "usage": result.usage.model_dump(),
                 "steps": result.steps,

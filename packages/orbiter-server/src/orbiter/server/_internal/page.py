@@ -14,10 +14,11 @@ TYPES = {
     "svg": "image/svg+xml",
 }
 HEADERS = {
-    # nothing from elsewhere, nothing inline, and no text that becomes markup
+    # nothing from elsewhere, nothing inline, and no text that becomes markup; images of the page's
+    # own making are those that somebody sends or has sent
     "Content-Security-Policy": "; ".join([
         "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'",
-        "img-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
+        "img-src 'self' blob:", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
         "require-trusted-types-for 'script'", "trusted-types 'none'",
     ]),
     "X-Content-Type-Options": "nosniff",

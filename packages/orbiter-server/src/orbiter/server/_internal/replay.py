@@ -67,6 +67,7 @@ def progress_of(events: Iterable[dict[str, Any]]) -> Progress:
                     tool_name=event["tool_name"],
                     content=event["content"],
                     error=event["error"],
+                    parts=event.get("parts", ()),
                 )
             case "usage":
                 usage += Usage.model_validate(event["usage"])

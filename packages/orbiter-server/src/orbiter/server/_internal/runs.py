@@ -104,7 +104,7 @@ class Runs:
             self._guests -= 1
             self._counted()
 
-    async def start(self, session_id: str, input: str, user: str | None) -> RunInfo:
+    async def start(self, session_id: str, said: UserMessage, user: str | None) -> RunInfo:
         """Start a run in a session of that user; None is anybody.
 
         Raises:
@@ -113,7 +113,7 @@ class Runs:
         self.check_room()
         self._starting += 1
         try:
-            info, history = await self._sessions.begin_run(session_id, input, user)
+            info, history = await self._sessions.begin_run(session_id, said, user)
         finally:
             self._starting -= 1
         target = self._agents.get(info.agent)
@@ -122,7 +122,7 @@ class Runs:
             gone = f"agent '{info.agent}' is served no more"
             await self._follower.end(info, RunStatus.FAILED, [], error=gone)
         else:
-            self._spawn(info, target, input, history, len(history), Spent())
+            self._spawn(info, target, said, history, len(history), Spent())
             # a task that was never begun could not write down its own cancellation
             await asyncio.sleep(0)
         return info
@@ -145,7 +145,7 @@ class Runs:
 
     async def resume(self) -> None:
         """Take up what a dead server left behind."""
-        for info, history, events, times in await self._sessions.left_behind():
+        for info, asked, history, events, times in await self._sessions.left_behind():
             last = events[-1]["seq"] if events else 0
             self._journal.open(info.id, last)
             target = self._agents.get(info.agent)
@@ -157,19 +157,18 @@ class Runs:
                     if agent is not None
                     else "the server stopped during this run, and only single agents can go on"
                 )
-                said = [UserMessage(content=info.input), *progress.messages]
                 await self._follower.end(
-                    info, RunStatus.FAILED, said,
+                    info, RunStatus.FAILED, [asked, *progress.messages],
                     error=f"{why}; send it again", result=result_of(progress.spent),
                 )  # fmt: skip
                 continue
             logger.info("going on with run %s of agent %s", info.id, info.agent)
             await self._journal.append(info.id, {"type": "resumed", "kept": progress.kept})
             if progress.messages:
-                before = [*history, UserMessage(content=info.input), *progress.messages]
-                self._spawn(info, agent, "", before, len(history), progress.spent)
+                before = [*history, asked, *progress.messages]
+                self._spawn(info, agent, None, before, len(history), progress.spent)
             else:
-                self._spawn(info, agent, info.input, history, len(history), progress.spent)
+                self._spawn(info, agent, asked, history, len(history), progress.spent)
 
     async def drain(self) -> None:
         """Start nothing more and let runs end, for as long as the configuration says."""
@@ -191,11 +190,11 @@ class Runs:
         await self._journal.close()
 
     def _spawn(
-        self, info: RunInfo, target: Agent | Swarm, input: str, history: Conversation, known: int,
-        spent: Spent,
+        self, info: RunInfo, target: Agent | Swarm, said: UserMessage | None, history: Conversation,
+        known: int, spent: Spent,
     ) -> None:  # fmt: skip
         followed = self._follower.follow(
-            info, target, input, history, known, lambda: info.id in self._cancelled, spent
+            info, target, said, history, known, lambda: info.id in self._cancelled, spent
         )
         task = asyncio.create_task(followed)
         self._tasks[info.id] = task

@@ -3,11 +3,12 @@
 import json
 import sqlite3
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
 from orbiter.server.models import Conversation, RunInfo, SessionInfo
+from orbiter.types import UserMessage
 
 THEIRS = "(:user IS NULL OR user = :user)"
 THEIR_SESSIONS = "(SELECT id FROM sessions WHERE :user IS NULL OR user = :user)"
@@ -19,19 +20,62 @@ SELECT id, agent, title, created_at, updated_at,
 FROM sessions
 """
 RUN = """
-SELECT id, session_id, agent, status, input, created_at, ended_at, outcome,
+SELECT id, session_id, agent, status, input, images, created_at, ended_at, outcome,
   (SELECT coalesce(max(seq), 0) FROM events WHERE run_id = runs.id)
 FROM runs
 """
 conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
 
 
+class LeftBehind(NamedTuple):
+    """A run a dead server was at.
+
+    Attributes:
+        run: The run.
+        said: What the user said.
+        history: What was said before.
+        events: What it told, oldest first.
+        times: How often it was gone on with, this time included.
+    """
+
+    run: RunInfo
+    said: UserMessage
+    history: Conversation
+    events: list[dict[str, Any]]
+    times: int
+
+
 def messages_of(db: sqlite3.Connection, session_id: str) -> Conversation:
     """Return what was said in the finished runs of a session."""
     rows = db.execute(
-        "SELECT messages FROM runs WHERE session_id = ? ORDER BY place", (session_id,)
+        "SELECT messages FROM runs WHERE session_id = ? AND status != 'running' ORDER BY place",
+        (session_id,),
     )
     return [message for (text,) in rows for message in conversation.validate_json(text)]
+
+
+def said_in(db: sqlite3.Connection, run: RunInfo) -> UserMessage:
+    """Return what the user said, which its text alone does not tell where images came with it."""
+    if run.images:
+        (text,) = db.execute("SELECT messages FROM runs WHERE id = ?", (run.id,)).fetchone()
+        for message in conversation.validate_json(text):
+            if isinstance(message, UserMessage):
+                return message
+    return UserMessage(content=run.input)
+
+
+def left_behind(db: sqlite3.Connection) -> list[LeftBehind]:
+    """Return the runs a dead server was at, and count that they are gone on with."""
+    db.execute("UPDATE runs SET resumes = resumes + 1 WHERE status = 'running'")
+    found = []
+    for row in db.execute(f"{RUN} WHERE status = 'running' ORDER BY place").fetchall():
+        run = run_of(row)
+        events = db.execute("SELECT data FROM events WHERE run_id = ? ORDER BY seq", (run.id,))
+        told = [json.loads(data) for (data,) in events]
+        (times,) = db.execute("SELECT resumes FROM runs WHERE id = ?", (run.id,)).fetchone()
+        history = messages_of(db, run.session_id)
+        found.append(LeftBehind(run, said_in(db, run), history, told, times))
+    return found
 
 
 def session_of(row: Any) -> SessionInfo:
@@ -45,9 +89,10 @@ def session_of(row: Any) -> SessionInfo:
 
 def run_of(row: Any) -> RunInfo:
     """Return the run of a row of RUN."""
-    key, session, agent, status, asked, created, ended, outcome, last = row
+    key, session, agent, status, asked, images, created, ended, outcome, last = row
     return RunInfo(
         id=key, session_id=session, agent=agent, status=status, input=asked,
+        images=json.loads(images),
         created_at=moment(created), ended_at=None if ended is None else moment(ended),
         last_event=last, **json.loads(outcome),
     )  # fmt: skip

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
+from orbiter.parts import ImagePart
 from orbiter.server._internal.database import Database
 from orbiter.server._internal.errors import RequestError
+from orbiter.server._internal.images import images_of
 from orbiter.server._internal.session_rows import (
     AGENT,
     COUNT,
@@ -16,10 +18,13 @@ from orbiter.server._internal.session_rows import (
     SESSION,
     THEIR_SESSIONS,
     THEIRS,
+    LeftBehind,
     conversation,
+    left_behind,
     messages_of,
     moment,
     run_of,
+    said_in,
     session_of,
 )
 from orbiter.server.models import (
@@ -30,6 +35,7 @@ from orbiter.server.models import (
     SessionInfo,
     SessionList,
 )
+from orbiter.types import UserMessage
 
 TITLE = 80
 
@@ -122,15 +128,18 @@ class Sessions:
         await self._database.do(work)
 
     async def begin_run(
-        self, session_id: str, input: str, user: str | None
+        self, session_id: str, message: UserMessage, user: str | None
     ) -> tuple[RunInfo, Conversation]:
         """Write down a new run and return it with the conversation before it.
+
+        Images of the message are kept from its beginning on, for a server that goes on with it.
 
         Raises:
             RequestError: There is no such session, or a run of it goes on.
         """
-        now = self._clock()
-        key = new_id("run")
+        now, key, text = self._clock(), new_id("run"), message.content
+        images = [image.media_type or "" for image in images_of(message)]
+        kept = conversation.dump_json([message] if images else []).decode()
 
         def work(db: sqlite3.Connection) -> tuple[RunInfo, Conversation]:
             row = db.execute(
@@ -141,9 +150,9 @@ class Sessions:
             before = messages_of(db, session_id)
             try:
                 db.execute(
-                    "INSERT INTO runs (id, session_id, agent, status, input, created_at) "
-                    "VALUES (?, ?, ?, 'running', ?, ?)",
-                    (key, session_id, row[0], input, now),
+                    "INSERT INTO runs (id, session_id, agent, status, input, created_at, messages, "
+                    "images) VALUES (?, ?, ?, 'running', ?, ?, ?, ?)",
+                    (key, session_id, row[0], text, now, kept, json.dumps(images)),
                 )
             except sqlite3.IntegrityError:
                 raise RequestError(
@@ -154,11 +163,11 @@ class Sessions:
             db.execute(
                 "UPDATE sessions SET updated_at = ?, title = CASE title WHEN '' THEN ? ELSE title "
                 "END WHERE id = ?",
-                (now, " ".join(input.split())[:TITLE], session_id),
+                (now, " ".join(text.split())[:TITLE] or "Image", session_id),
             )
             run = RunInfo(
                 id=key, session_id=session_id, agent=row[0], status=RunStatus.RUNNING,
-                input=input, created_at=moment(now),
+                input=text, images=images, created_at=moment(now),
             )  # fmt: skip
             return run, before
 
@@ -182,6 +191,19 @@ class Sessions:
 
         return await self._database.do(work)
 
+    async def image(self, run_id: str, number: str, user: str | None) -> ImagePart:
+        """Return an image of what was said; they count from 0.
+
+        Raises:
+            RequestError: There is none.
+        """
+        run = await self.run(run_id, user)
+        images = images_of(await self._database.do(lambda db: said_in(db, run)))
+        at = int(number) if number.isdecimal() and len(number) < 4 else len(images)
+        if at >= len(images):
+            raise unknown("image", number)
+        return images[at]
+
     def end_run(
         self, run_id: str, status: RunStatus, outcome: dict[str, Any], messages: Conversation
     ) -> Callable[[sqlite3.Connection], None]:
@@ -197,27 +219,9 @@ class Sessions:
 
         return work
 
-    async def left_behind(self) -> list[tuple[RunInfo, Conversation, list[dict[str, Any]], int]]:
-        """Return the runs a dead server was at: the run, what was said before it, its events and
-        how often it was gone on with, this time included.
-        """  # noqa: D205
-
-        def work(
-            db: sqlite3.Connection,
-        ) -> list[tuple[RunInfo, Conversation, list[dict[str, Any]], int]]:
-            db.execute("UPDATE runs SET resumes = resumes + 1 WHERE status = 'running'")
-            found = []
-            for row in db.execute(f"{RUN} WHERE status = 'running' ORDER BY place").fetchall():
-                run = run_of(row)
-                events = db.execute(
-                    "SELECT data FROM events WHERE run_id = ? ORDER BY seq", (run.id,)
-                )
-                (times,) = db.execute("SELECT resumes FROM runs WHERE id = ?", (run.id,)).fetchone()
-                history = messages_of(db, run.session_id)
-                found.append((run, history, [json.loads(data) for (data,) in events], times))
-            return found
-
-        return await self._database.do(work)
+    async def left_behind(self) -> list[LeftBehind]:
+        """Return the runs a dead server was at."""
+        return await self._database.do(left_behind)
 
 
 def unknown(kind: str, key: str) -> RequestError:

@@ -1,9 +1,10 @@
 """The WebSocket: the same runs and tasks as over HTTP, many of them over one connection.
 
-Client to server: `{"type": "run", "id": "a", "agent" | "session_id", "input"}`, `{"type": "follow",
-"id": "a", "run" | "task", "after": 0}`, `{"type": "cancel", "run" | "task"}`, `{"type": "stop",
-"id": "a"}`. Server to client: `{"type": "started", "id", "run": {...}}`, `{"type": "event", "id",
-"event": {...}}`, `{"type": "done", "id"}`, `{"type": "error", "id", "error": {...}}`.
+Client to server: `{"type": "run", "id": "a", "agent" | "session_id", "input", "images"}`,
+`{"type": "follow", "id": "a", "run" | "task", "after": 0}`, `{"type": "cancel", "run" | "task"}`,
+`{"type": "stop", "id": "a"}`. Server to client: `{"type": "started", "id", "run": {...}}`,
+`{"type": "event", "id", "event": {...}}`, `{"type": "done", "id"}`, `{"type": "error", "id",
+"error": {...}}`.
 """
 
 import asyncio
@@ -17,11 +18,13 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from orbiter.server._internal.auth import SUBPROTOCOL
 from orbiter.server._internal.errors import RequestError
+from orbiter.server._internal.images import said
 from orbiter.server._internal.services import Services
 from orbiter.server._internal.sse import Batch, while_allowed
 from orbiter.server._internal.task_routes import follow, task_of
 from orbiter.server._internal.viewer import viewer_of
-from orbiter.server.models import Text
+from orbiter.server.data_url import Images
+from orbiter.server.models import MAX_INPUT
 
 PROTOCOL = "orbiter"
 MOST_FOLLOWED = 100
@@ -35,7 +38,8 @@ class _Wish(BaseModel):
 
 class _Run(_Wish):
     type: Literal["run"]
-    input: Text
+    input: str = Field(default="", max_length=MAX_INPUT)
+    images: Images = []
     agent: str | None = None
     session_id: str | None = None
 
@@ -108,12 +112,13 @@ class Connection:
         services, user = self._services, self._viewer.user
         match wish:
             case _Run():
+                message = said(wish.input, wish.images)
                 session = wish.session_id
                 if session is None:
                     services.runs.agent(wish.agent or "")
                     services.runs.check_room()
                     session = (await services.sessions.create(wish.agent or "", user)).id
-                run = await services.runs.start(session, wish.input, user)
+                run = await services.runs.start(session, message, user)
                 await self._send(
                     {"type": "started", "id": wish.id, "run": run.model_dump(mode="json")}
                 )

@@ -2,6 +2,7 @@
 
 import { follow, request } from "./api.js";
 import { announce, h } from "./dom.js";
+import { Images } from "./images.js";
 import { Message } from "./message.js";
 import { Run } from "./run.js";
 import { Sessions } from "./sessions.js";
@@ -17,6 +18,7 @@ export class Chat {
     this.tree.onToggle = () => this.traced && this.tree.show(this.traced.run.tree());
     this.log = h("div", { class: "log", role: "log", "aria-live": "off", "aria-label": "Conversation", tabIndex: 0 });
     this.status = h("p", { class: "status", role: "status" });
+    this.images = new Images((error) => this.problem(error));
     this.text = h("textarea", {
       id: "composer", rows: 1, placeholder: "Message …", "aria-label": "Message",
       onkeydown: (event) => {
@@ -25,13 +27,14 @@ export class Chat {
           this.form.requestSubmit();
         }
       },
+      onpaste: (event) => this.images.takeFrom(event, event.clipboardData),
     });
     this.agent = h("select", { "aria-label": "Agent" }, agents.map(({ name }) => h("option", { value: name }, name)));
     this.sending = h("button", { class: "primary" }, "Send");
     this.stopping = h("button", { type: "button", hidden: true, onclick: () => this.stop() }, "Stop");
     this.form = h(
       "form", { class: "composer", onsubmit: (event) => this.send(event) },
-      this.text, this.agent, this.sending, this.stopping,
+      this.images.input, this.images.button, this.text, this.agent, this.sending, this.stopping,
     );
     this.trace = h("section", { class: "trace", "aria-label": "Trace" }, h("h2", {}, "Trace"), this.tree.element);
     this.element = h(
@@ -41,7 +44,14 @@ export class Chat {
         h("button", { class: "new", onclick: () => { location.hash = "#/chat"; this.text.focus(); } }, "New conversation"),
         this.sessions.element,
       ),
-      h("section", { class: "talk", "aria-label": "Chat" }, this.log, this.status, this.form),
+      h(
+        "section", {
+          class: "talk", "aria-label": "Chat",
+          ondragover: (event) => event.preventDefault(),
+          ondrop: (event) => this.images.takeFrom(event, event.dataTransfer),
+        },
+        this.log, this.status, this.images.list, this.form,
+      ),
       this.trace,
     );
     this.clear();
@@ -99,14 +109,17 @@ export class Chat {
   async send(event) {
     event.preventDefault();
     const input = this.text.value.trim();
-    if (!input || this.running || this.starting) return;
+    if ((!input && !this.images.chosen.length) || this.running || this.starting) return;
     this.starting = true;
     this.text.value = "";
+    const images = this.images.take();
+    const said = { input, images: images.map(({ url }) => url) };
     try {
       let run;
-      if (this.id) run = await request("POST", `/v1/sessions/${this.id}/runs`, { input });
-      else run = await request("POST", `/v1/agents/${encodeURIComponent(this.agent.value)}/runs`, { input });
+      if (this.id) run = await request("POST", `/v1/sessions/${this.id}/runs`, said);
+      else run = await request("POST", `/v1/agents/${encodeURIComponent(this.agent.value)}/runs`, said);
       this.starting = false;
+      for (const { shown } of images) URL.revokeObjectURL(shown);
       if (!this.id) {
         this.id = run.session_id;
         this.agent.disabled = true;
@@ -119,7 +132,10 @@ export class Chat {
       this.toBottom();
       await done;
     } catch (error) {
-      if (this.starting) this.text.value ||= input;
+      if (this.starting) {
+        this.text.value ||= input;
+        this.images.giveBack(images);
+      }
       this.starting = false;
       this.problem(error);
     }

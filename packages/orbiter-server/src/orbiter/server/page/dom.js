@@ -14,7 +14,7 @@ export function h(tag, properties = {}, ...children) {
 
 // Put children in the place of what an element has; null and undefined stand for none.
 export function fill(element, ...children) {
-  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined));
+  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
 }
 
 export function announce(text) {

@@ -1,5 +1,6 @@
-// One exchange: what the user said, and what the agent said and did.
+// One exchange: what the user said and showed, and what the agent said and did.
 
+import { image } from "./api.js";
 import { h, seconds } from "./dom.js";
 import { show } from "./markdown.js";
 
@@ -10,11 +11,26 @@ export class Message {
     this.foot = h("button", { class: "quiet foot", "aria-pressed": "false", onclick: onTrace }, "Trace");
     this.parts = new Map();
     this.element = h(
-      "article", { class: "exchange", "aria-label": run.info.input.slice(0, 80) },
-      h("div", { class: "said user" }, h("span", { class: "who" }, "You"), h("p", {}, run.info.input)),
+      "article", { class: "exchange", "aria-label": run.info.input.slice(0, 80) || "Image" },
+      h(
+        "div", { class: "said user" }, h("span", { class: "who" }, "You"), this.images(),
+        run.info.input && h("p", {}, run.info.input),
+      ),
       h("div", { class: "said agent" }, h("span", { class: "who" }, run.info.agent), this.body, this.foot),
     );
     this.draw();
+  }
+
+  images() {
+    const shown = this.run.info.images ?? [];
+    if (!shown.length) return null;
+    return h("div", { class: "images" }, shown.map((_, number) => {
+      const element = h("img", { alt: `Image ${number + 1}` });
+      image(`/v1/runs/${this.run.info.id}/images/${number}`)
+        .then((url) => { element.src = url; })
+        .catch((error) => { element.alt = `Image ${number + 1} cannot be shown: ${error.message}`; });
+      return element;
+    }));
   }
 
   mark(traced) {
@@ -75,6 +91,7 @@ export class Message {
     if (call.end === null) return;
     element.querySelector(".time").textContent = seconds(call.end - call.begin);
     element.querySelector(".result").textContent = call.error ?? pretty(call.content);
+    if (call.files && !element.querySelector(".images")) element.append(files(call.files));
   }
 
   note(kind, text) {
@@ -88,6 +105,16 @@ export class Message {
     this.dots ??= h("p", { class: "dots", "aria-label": "at work" }, h("i"), h("i"), h("i"));
     return this.dots;
   }
+}
+
+// What a tool gave besides text: its images, and of the rest that it is there.
+function files(parts) {
+  return h("div", { class: "images" }, parts.map((part, at) => {
+    const name = part.name ?? part.url ?? `${part.type} ${at + 1}`;
+    if (!part.data || !/^image\/(png|jpeg|gif|webp)$/.test(part.media_type)) return h("p", {}, name);
+    const bytes = Uint8Array.from(atob(part.data), (letter) => letter.charCodeAt(0));
+    return h("img", { src: URL.createObjectURL(new Blob([bytes], { type: part.media_type })), alt: `Image ${at + 1}` });
+  }));
 }
 
 function pretty(text) {

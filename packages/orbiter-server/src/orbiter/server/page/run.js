@@ -105,7 +105,7 @@ export class Run {
 
   takeResult(event) {
     const call = this.calls.get(event.tool_call_id);
-    if (call) Object.assign(call, { end: event.at, content: event.content, error: event.error });
+    if (call) Object.assign(call, { end: event.at, content: event.content, error: event.error, files: event.parts });
   }
 
   get text() {

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic_core import to_jsonable_python
 
+from orbiter.outputs import as_json
 from orbiter.types import AssistantMessage, Message, SystemMessage, ToolCall, ToolResult
 
 BLANK = "[redacted]"
@@ -32,7 +32,7 @@ def redacted(value: Any) -> str:
     if isinstance(value, BaseModel):
         value = value.model_dump_json()
     text = (
-        value if isinstance(value, str) else json.dumps(value, default=_plain, ensure_ascii=False)
+        value if isinstance(value, str) else json.dumps(value, default=as_json, ensure_ascii=False)
     )
     return _SECRETS.sub(lambda match: (match["name"] or "") + BLANK, text)
 
@@ -75,11 +75,6 @@ def _spoken(text: str, calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
         part = {"type": "tool_call", "id": call.id, "name": call.name}
         parts.append({**part, "arguments": redacted(call.arguments)})
     return parts
-
-
-def _plain(value: Any) -> Any:
-    # a dataclass, a set, a date: what an output type may be
-    return to_jsonable_python(value, fallback=str)
 
 
 def _json(value: Any) -> str:

@@ -13,6 +13,11 @@ from orbiter.swarm import Swarm
 from orbiter.trace._internal.content import input_attributes, output_attributes, redacted
 
 Attributes = dict[str, Any]
+# the settings that the conventions know, by their names there
+_CONVENTION = {
+    "temperature": "temperature", "max_tokens": "max_tokens", "top_p": "top_p", "seed": "seed",
+    "stop": "stop_sequences",
+}  # fmt: skip
 
 
 class Settings(NamedTuple):
@@ -79,18 +84,18 @@ def _step(subject: Any, outcome: Any, settings: Settings) -> Attributes:
 
 
 def _model_call(subject: Any, reply: Any, settings: Settings) -> Attributes:
-    agent, messages, streamed = subject
+    agent, messages, streamed, *told = subject
     provider, model = parse_model_string(agent.model)
     found: Attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": provider,
         "gen_ai.request.model": model,
-        "gen_ai.request.temperature": agent.temperature,
-        "gen_ai.request.max_tokens": agent.max_tokens,
         "gen_ai.request.stream": True if streamed else None,
         "gen_ai.agent.name": agent.name,
         "gen_ai.output.type": "json" if agent.output_schema else "text",
     }
+    for given in told:
+        found |= {_request(name): value for name, value in given.items()}
     if settings.content:
         found |= input_attributes(messages)
     if reply is None:
@@ -116,6 +121,12 @@ def _model_call(subject: Any, reply: Any, settings: Settings) -> Attributes:
     if settings.content:
         found |= output_attributes(reply)
     return found
+
+
+def _request(setting: str) -> str:
+    if setting in _CONVENTION:
+        return f"gen_ai.request.{_CONVENTION[setting]}"
+    return f"orbiter.request.{setting}"
 
 
 def _tool_call(subject: Any, outcome: Any, settings: Settings) -> Attributes:

@@ -1,5 +1,6 @@
 """The span of the open way: made by the application's own TracerProvider, with its rules."""
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 from opentelemetry.context import attach, detach
@@ -59,6 +60,10 @@ class SdkScope(Scope):
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self.close(error)
         self.detach()
+
+    def asked_with(self, settings: Mapping[str, Any]) -> None:
+        """Note the settings of a model call."""
+        self._subject = (*self._subject, settings)
 
     def done(self, outcome: Any, cause: BaseException | None = None) -> None:
         """Note the outcome; a tool's error makes the span an error."""

@@ -6,6 +6,7 @@ current span: other instrumentation nests under it, and it under theirs.
 """
 
 import time
+from collections.abc import Mapping
 from random import Random
 from typing import Any, Protocol, Self
 
@@ -137,6 +138,10 @@ class NoteSpan(trace.Span, Scope):
             self.close(error)
         reset_context(self._token)
         self._token = None
+
+    def asked_with(self, settings: Mapping[str, Any]) -> None:
+        """Note the settings of a model call."""
+        self.subject = (*self.subject, settings)
 
     def done(self, outcome: Any, cause: BaseException | None = None) -> None:
         """Note the outcome; a tool's error makes the span an error."""

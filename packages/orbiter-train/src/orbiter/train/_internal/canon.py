@@ -1,10 +1,11 @@
-"""The same conversation has the same key, whatever ids its tool calls have."""
+"""The same conversation has the same key, whatever ids its calls have and what was added to it."""
 
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from orbiter.additions import without_added
 from orbiter.types import AssistantMessage, Message, ToolResult
 
 
@@ -20,7 +21,7 @@ def keys_of(messages: Sequence[Message]) -> Iterator[str]:
     """Return the key of the conversation up to each message."""
     digest = hashlib.sha256()
     for message in messages:
-        digest.update(json.dumps(_plain(message)).encode() + b"\n")
+        digest.update(json.dumps(_plain(without_added(message))).encode() + b"\n")
         yield digest.hexdigest()
 
 
