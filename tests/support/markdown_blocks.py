@@ -5,6 +5,9 @@ All blocks of a page share one namespace and may `await`. Two things beside the 
 - A comment `<!-- replies: [...] -->` above a block is what the model answers in it, as JSON: a
   string is text, `{"call": "add", "args": {"a": 2}}` a tool call, a list several calls at once.
 - A fence of the kind `text` right behind a block is what the block prints.
+
+`<!-- file: NAME.py -->` between comment and block: the block is that file. Where it also tells what
+it prints it is a program of its own (`programs_of`), which `test_programs` runs from its file.
 """
 
 import ast
@@ -24,25 +27,26 @@ from orbiter.models import ModelProvider, ScriptedModel, call, model_registry
 
 BLOCK = re.compile(
     r"(?:<!-- replies: (?P<replies>(?:(?!-->).)*) -->\s*\n)?"
+    r"(?:<!-- file: (?P<file>\S+\.py) -->\s*\n)?"
     r"```python\n(?P<code>.*?)^```$"
     r"(?:\n+```text\n(?P<prints>.*?)^```$)?",
     re.DOTALL | re.MULTILINE,
 )
 
-FILE = re.compile(
-    r"<!-- file: (?P<name>\S+\.py) -->\s*\n```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
-)
-
 
 @dataclass(frozen=True)
 class Block:
-    """One block: where it stands, its code, the model's replies, what it prints if that is told."""
+    """One block: where it stands, its code, the model's replies, what it prints if that is told.
+
+    `file` is its name, if it is a file.
+    """
 
     page: str
     line: int
     code: str
     replies: list[Any]
     prints: str | None
+    file: str | None = None
 
 
 def blocks_of(page: Path) -> list[Block]:
@@ -55,6 +59,7 @@ def blocks_of(page: Path) -> list[Block]:
             code=match["code"],
             replies=json.loads(match["replies"] or "[]"),
             prints=match["prints"],
+            file=match["file"],
         )
         for match in BLOCK.finditer(text)
     ]
@@ -62,7 +67,12 @@ def blocks_of(page: Path) -> list[Block]:
 
 def files_of(page: Path) -> dict[str, str]:
     """Return the Python files of a page: what stands behind `<!-- file: NAME -->`."""
-    return {match["name"]: match["code"] for match in FILE.finditer(page.read_text())}
+    return {block.file: block.code for block in blocks_of(page) if block.file}
+
+
+def programs_of(page: Path) -> list[Block]:
+    """Return the files of a page that are run as they are: those that tell what they print."""
+    return [block for block in blocks_of(page) if block.file and block.prints is not None]
 
 
 def typed(code: str) -> None:
