@@ -1,0 +1,17 @@
+"""`make check-peers`: what this project says of other frameworks, run with those frameworks."""
+
+import asyncio
+import sys
+
+from pages import PAGES, differences
+
+
+def main() -> int:
+    """Run everything and say what is not as it is told."""
+    wrong = [line for name in PAGES for line in asyncio.run(differences(name))]
+    print("\n".join(wrong) or f"{', '.join(PAGES)}: both sides of the pages print the same")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
