@@ -41,6 +41,7 @@ def times(median: str, late: str) -> Show:
     return lambda found: f"{found[median]:,.1f} ms, p99 {found[late]:,.1f} ms"
 
 
+_MARKS = {True: "yes", False: "no"}
 _MS = times("p50_ms", "p99_ms")
 _GOAL = times("p50", "p99")
 TABLES = {
@@ -82,7 +83,11 @@ TABLES = {
         ),
     ),
 }
-PAGES = {"operator/README.md": ("operator", "sessions"), "wrapper/README.md": ("wrapper",)}
+PAGES = {
+    "operator/README.md": ("operator", "sessions"),
+    "wrapper/README.md": ("wrapper",),
+    "README.md": ("features",),
+}
 
 
 def measured(name: str) -> Any:
@@ -92,8 +97,26 @@ def measured(name: str) -> Any:
 
 def table(name: str, results: Any) -> str:
     """The table of one benchmark as Markdown."""
+    if name == "features":
+        return features(results)
     rows = [f"| {row.what} | {row.show(_at(results, row.path))} |" for row in TABLES[name]]
     return "\n".join([f"| [bench/{name}.json](../bench/{name}.json) | |", "|---|---|", *rows, ""])
+
+
+def features(results: Any) -> str:
+    """The table of features, ours with the test that says so."""
+    others = results["versions"]
+    heads = ["", "Orbiter", *(f"{name} {version}" for name, version in others.items()), "our test"]
+    lines = [_row(heads), "|---|" + ":-:|" * (len(others) + 1) + "---|"]
+    for feature in results["features"]:
+        path, _, test = feature["test"].partition("::")
+        marks = [_MARKS[feature["found"][name]] for name in ("orbiter", *others)]
+        lines.append(_row([feature["what"], *marks, f"[{test}]({path})" if test else ""]))
+    return "\n".join([*lines, ""])
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |".replace("|  |", "| |")
 
 
 def renewed(page: str, names: tuple[str, ...], results: Callable[[str], Any] = measured) -> str:

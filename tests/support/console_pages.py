@@ -1,22 +1,20 @@
 """Runs the commands of a page, so that it never tells what is not so.
 
 - `<!-- file: NAME -->` above a block: the block is the content of that file.
-- `<!-- replies: [...] -->` above a console block: what the model answers in it, as JSON: a string
-  is text, `{"call": "add", "args": {...}}` a tool call.
+- `<!-- replies: [...] -->` above a console block: what the model answers in it (`page_replies`).
 - In a console block a line that begins with `$ ` is a command; the others are what the commands
   print, on standard output and standard error, where `…` stands for anything.
 """
 
-import asyncio
 import json
-import os
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support.model_wire import Answer, WireServer
+from support.model_wire import WireServer
+from support.page_replies import answer_of, surroundings
+from support.processes import finished
 
 BLOCK = re.compile(
     r"(?:<!-- (?P<kind>file|replies): (?P<told>.*?) -->\s*\n)?"
@@ -70,47 +68,21 @@ async def run_page(page: Path, directory: Path, replaced: dict[str, str]) -> int
             if step.file:
                 (directory / step.file).write_text(text)
                 continue
-            server.answers[:] = [_answer(n, reply) for n, reply in enumerate(step.replies)]
+            server.answers[:] = [answer_of(n, reply) for n, reply in enumerate(step.replies)]
             lines = text.splitlines()
             script = [line[2:] for line in lines if line.startswith("$ ")]
             wanted = [line for line in lines if not line.startswith("$ ")]
-            printed = await _bash("\n".join(script), directory, server.url)
+            command = ["bash", "-c", "\n".join(script)]
+            _, printed = await finished(command, directory, surroundings(server.url, directory))
             where = f"{page.name}, line {step.line}"
-            assert _fits(wanted, printed), f"{where} prints:\n{printed}"
+            assert fits(wanted, printed), f"{where} prints:\n{printed}"
             assert not server.answers, f"{where}: the model still had {len(server.answers)} replies"
             commands += len(script)
     return commands
 
 
-def _answer(number: int, reply: Any) -> Answer:
-    if isinstance(reply, str):
-        return Answer(text=reply)
-    return Answer(calls=((f"call_{number}", reply["call"], reply["args"]),))
-
-
-async def _bash(script: str, directory: Path, model: str) -> str:
-    process = await asyncio.create_subprocess_exec(
-        "bash", "-c", script,
-        cwd=directory,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env={
-            **os.environ,
-            # where sessions and logs are kept
-            "HOME": str(directory),
-            "TMPDIR": str(directory),
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "OPENAI_BASE_URL": f"{model}/v1",
-            "OPENAI_API_KEY": "sk-test",
-            "ORBITER_FORBID_MODEL_CALLS": "",
-        },
-    )  # fmt: skip
-    printed, _ = await process.communicate()
-    return printed.decode()
-
-
-def _fits(wanted: list[str], printed: str) -> bool:
+def fits(wanted: list[str], printed: str) -> bool:
+    """Whether a program printed these lines, where `…` stands for anything."""
     pattern = "\n".join(re.escape(line.rstrip()).replace("…", ".*?") for line in wanted)
     lines = "\n".join(line.rstrip() for line in printed.splitlines())
     return re.fullmatch(pattern, lines) is not None

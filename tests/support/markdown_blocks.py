@@ -5,6 +5,12 @@ All blocks of a page share one namespace and may `await`. Two things beside the 
 - A comment `<!-- replies: [...] -->` above a block is what the model answers in it, as JSON: a
   string is text, `{"call": "add", "args": {"a": 2}}` a tool call, a list several calls at once.
 - A fence of the kind `text` right behind a block is what the block prints.
+
+`<!-- file: NAME.py -->` between comment and block: the block is that file. Where it also tells what
+it prints it is a program of its own (`programs_of`), which `test_programs` runs from its file.
+
+`<!-- there: [...] -->` in the place of `replies`: the block is of another framework, and the next
+one does the same here (`pairs_of`). `make check-peers` runs it, nobody else does.
 """
 
 import ast
@@ -17,44 +23,61 @@ from codeop import CommandCompiler
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from orbiter.models import ModelProvider, ScriptedModel, call, model_registry
 
 BLOCK = re.compile(
-    r"(?:<!-- replies: (?P<replies>(?:(?!-->).)*) -->\s*\n)?"
+    r"(?:<!-- (?P<side>replies|there): (?P<replies>(?:(?!-->).)*) -->\s*\n)?"
+    r"(?:<!-- file: (?P<file>\S+\.py) -->\s*\n)?"
     r"```python\n(?P<code>.*?)^```$"
     r"(?:\n+```text\n(?P<prints>.*?)^```$)?",
     re.DOTALL | re.MULTILINE,
 )
 
-FILE = re.compile(
-    r"<!-- file: (?P<name>\S+\.py) -->\s*\n```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
-)
-
 
 @dataclass(frozen=True)
 class Block:
-    """One block: where it stands, its code, the model's replies, what it prints if that is told."""
+    """One block: where it stands, its code, the model's replies, what it prints if that is told.
+
+    `file` is its name, if it is a file.
+    """
 
     page: str
     line: int
     code: str
     replies: list[Any]
     prints: str | None
+    file: str | None = None
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """Return the Python blocks of a page in their order."""
+    """Return the Python blocks of a page in their order, without those of other frameworks."""
+    return [block for side, block in _sides_of(page) if side != "there"]
+
+
+def pairs_of(page: Path) -> list[tuple[Block, Block]]:
+    """Return each block of another framework with the one that does the same here."""
+    return [
+        (there, here) for (side, there), (_, here) in pairwise(_sides_of(page)) if side == "there"
+    ]
+
+
+def _sides_of(page: Path) -> list[tuple[str | None, Block]]:
     text = page.read_text()
     return [
-        Block(
-            page=page.name,
-            line=text.count("\n", 0, match.start("code")) + 1,
-            code=match["code"],
-            replies=json.loads(match["replies"] or "[]"),
-            prints=match["prints"],
+        (
+            match["side"],
+            Block(
+                page=page.name,
+                line=text.count("\n", 0, match.start("code")) + 1,
+                code=match["code"],
+                replies=json.loads(match["replies"] or "[]"),
+                prints=match["prints"],
+                file=match["file"],
+            ),
         )
         for match in BLOCK.finditer(text)
     ]
@@ -62,7 +85,12 @@ def blocks_of(page: Path) -> list[Block]:
 
 def files_of(page: Path) -> dict[str, str]:
     """Return the Python files of a page: what stands behind `<!-- file: NAME -->`."""
-    return {match["name"]: match["code"] for match in FILE.finditer(page.read_text())}
+    return {block.file: block.code for block in blocks_of(page) if block.file}
+
+
+def programs_of(page: Path) -> list[Block]:
+    """Return the files of a page that are run as they are: those that tell what they print."""
+    return [block for block in blocks_of(page) if block.file and block.prints is not None]
 
 
 def typed(code: str) -> None:
@@ -140,11 +168,12 @@ async def run_blocks(page: Path, namespace: dict[str, Any] | None = None) -> int
             where = f"{block.page}, line {block.line}"
             assert left <= 0, f"{where}: the model still had {left} replies to give"
             if block.prints is not None:
-                assert _lines(printed) == _lines(block.prints), f"{where} prints:\n{printed}"
+                assert lines_of(printed) == lines_of(block.prints), f"{where} prints:\n{printed}"
     return len(blocks)
 
 
-def _lines(text: str) -> list[str]:
+def lines_of(text: str) -> list[str]:
+    """Return the lines that count of what is printed."""
     # editors strip what stands at the end of a line
     return [line.rstrip() for line in text.rstrip().splitlines()]
 

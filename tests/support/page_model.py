@@ -7,31 +7,21 @@ Anthropic. Each request takes the next one, whatever it asks: the blocks are typ
 import asyncio
 import sys
 from pathlib import Path
-from typing import Any
 
 from support.console_pages import steps_of
 from support.markdown_blocks import blocks_of
 from support.model_wire import Answer, Refusal, WireServer
+from support.page_replies import answer_of
 
 PORT = 8124
 _OVER = Refusal(400, "the page has no more replies: begin it, and this model, anew")
 
 
-def answers_of(page: Path) -> list[Answer]:
+def answers_of(page: Path) -> list[Answer | Refusal]:
     """Return what the model says on a page, in its order."""
     blocks = sorted([*blocks_of(page), *steps_of(page)], key=lambda block: block.line)
-    return [_answer(f"{n}", reply) for block in blocks for n, reply in enumerate(block.replies)]
-
-
-def _answer(name: str, reply: Any) -> Answer:
-    if isinstance(reply, str):
-        return Answer(text=reply)
-    calls = reply if isinstance(reply, list) else [reply]
-    return Answer(
-        calls=tuple(
-            (f"call_{name}_{n}", call["call"], call.get("args", {})) for n, call in enumerate(calls)
-        )
-    )
+    replies = [reply for block in blocks for reply in block.replies]
+    return [answer_of(number, reply) for number, reply in enumerate(replies)]
 
 
 async def serve(page: Path, port: int = PORT) -> None:

@@ -1,9 +1,16 @@
 """What is traced, what of it is told, and where it goes: the one home of these settings."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Protocol
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, SkipValidation, field_validator
+
+
+class Exporter(Protocol):
+    """What an OpenTelemetry SpanExporter is, which is not imported for it."""
+
+    def export(self, spans: Any, /) -> Any:
+        """Take spans."""
 
 
 class TraceConfig(BaseModel):
@@ -12,7 +19,7 @@ class TraceConfig(BaseModel):
     Attributes:
         exporters: Where spans go, any number of: "otlp" (extra `otlp`), "console", a path that
             ends in ".jsonl", or an OpenTelemetry SpanExporter. With none they go to
-            `tracer_provider`.
+            `tracer_provider`. Read, it is a tuple.
         tracer_provider: An OpenTelemetry TracerProvider for spans without `exporters`; None takes
             the application's global one.
         capture_content: Also record prompts, replies, tool arguments, tool results and the texts
@@ -28,9 +35,13 @@ class TraceConfig(BaseModel):
         max_queue: Spans that may wait for their export; more are dropped and counted.
     """
 
-    model_config = {"frozen": True}
+    model_config = {"frozen": True, "arbitrary_types_allowed": True}
 
-    exporters: tuple[Any, ...] = ()
+    # written as one or several of these; who reads it gets them as a tuple
+    exporters: Annotated[
+        str | Path | Exporter | list[str | Path | Exporter] | tuple[str | Path | Exporter, ...],
+        SkipValidation,
+    ] = ()
     tracer_provider: Any = None
     capture_content: bool = False
     sample_ratio: float = Field(default=1.0, ge=0.0, le=1.0)

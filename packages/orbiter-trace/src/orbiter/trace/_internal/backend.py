@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from opentelemetry import trace
@@ -29,7 +29,8 @@ def open_backend(config: TraceConfig) -> tuple[Pipeline | None, Callable[[Any, A
     """Return the pipeline, if it has one, and the function that opens scopes."""
     if config.exporters:
         # those that may have to wait for a network come after those that do not
-        given = sorted(config.exporters, key=lambda one: one == "otlp" or hasattr(one, "export"))
+        chosen = cast("tuple[Any, ...]", config.exporters)
+        given = sorted(chosen, key=lambda one: one == "otlp" or hasattr(one, "export"))
         pipeline = Pipeline(config, [_exporter(one, config) for one in given])
         return pipeline, partial(NoteSpan, pipeline)
     provider = config.tracer_provider or trace.get_tracer_provider()
