@@ -13,7 +13,11 @@ from support.google_wire import check_types
 from typing_extensions import get_type_hints, is_typeddict
 
 # fields of the API that its SDK has dropped, because the newest models refuse them
-_OF_THE_API = {"openai": frozenset[str](), "anthropic": frozenset({"temperature", "top_p"})}
+_OF_THE_API = {
+    "openai": frozenset[str](),
+    "responses": frozenset[str](),
+    "anthropic": frozenset({"temperature", "top_p"}),
+}
 
 # what compatible servers have in messages besides
 _OF_SERVERS = frozenset({"reasoning_content", "reasoning"})
@@ -23,7 +27,7 @@ def check_request(vendor: str, body: dict[str, Any], more: frozenset[str] = froz
     """Compare a request with the SDK's parameter types.
 
     Args:
-        vendor: "openai", "anthropic" or "google".
+        vendor: "openai", "responses" (OpenAI's other API), "anthropic" or "google".
         body: What the server received.
         more: Fields that a test has sent by `extra_body`.
 
@@ -44,6 +48,10 @@ def _params(vendor: str) -> Any:
         from openai.types.chat import completion_create_params as openai_params
 
         return openai_params.CompletionCreateParams
+    if vendor == "responses":
+        from openai.types.responses import response_create_params as responses_params
+
+        return responses_params.ResponseCreateParams
     from anthropic.types import message_create_params as anthropic_params
 
     return anthropic_params.MessageCreateParams
