@@ -13,6 +13,7 @@ from orbiter.config import ModelConfig
 from orbiter.models import ModelProvider, forbid_real_calls
 from orbiter.models._internal.clock import Clock
 from orbiter.models.anthropic import AnthropicProvider
+from orbiter.models.azure import AzureProvider
 from orbiter.models.google import GoogleProvider
 from orbiter.models.openai import OpenAIProvider
 
@@ -30,11 +31,14 @@ class Kind:
     path: str = ""
 
 
+_AZURE = partial(AzureProvider, api_version="2025-04-01-preview")
 KINDS = {
     "openai": Kind("openai", OpenAIProvider, "openai", "/v1"),
     "responses": Kind("openai", partial(OpenAIProvider, api="responses"), "responses", "/v1"),
     "anthropic": Kind("anthropic", AnthropicProvider, "anthropic"),
     "google": Kind("google", GoogleProvider, "google"),
+    "azure": Kind("azure", partial(_AZURE, api="chat"), "openai"),
+    "azure-responses": Kind("azure", partial(_AZURE, api="responses"), "responses"),
 }
 
 
