@@ -14,6 +14,7 @@ from orbiter.models import ModelProvider, forbid_real_calls
 from orbiter.models._internal.clock import Clock
 from orbiter.models.anthropic import AnthropicProvider
 from orbiter.models.azure import AzureProvider
+from orbiter.models.bedrock import BedrockProvider
 from orbiter.models.google import GoogleProvider
 from orbiter.models.openai import OpenAIProvider
 
@@ -37,6 +38,7 @@ KINDS = {
     "responses": Kind("openai", partial(OpenAIProvider, api="responses"), "responses", "/v1"),
     "anthropic": Kind("anthropic", AnthropicProvider, "anthropic"),
     "google": Kind("google", GoogleProvider, "google"),
+    "bedrock": Kind("bedrock", BedrockProvider, "bedrock"),
     "azure": Kind("azure", partial(_AZURE, api="chat"), "openai"),
     "azure-responses": Kind("azure", partial(_AZURE, api="responses"), "responses"),
 }

@@ -8,9 +8,11 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from aiohttp import web
+from support.bedrock_wire import FRAMES, bedrock_frames
 from support.google_wire import check_google, google_events, google_whole
 from support.responses_wire import check_responses, responses_events, responses_whole
 from support.wire_checks import check_anthropic, check_openai, signature
@@ -96,6 +98,7 @@ class WireServer:
         app.router.add_post("/openai/responses", self._responses)
         app.router.add_post("/v1/messages", self._anthropic)
         app.router.add_post("/v1/models/{model}:{verb}", self._google)
+        app.router.add_post("/model/{model}/{verb}", self._bedrock)
         runner = self._runner = web.AppRunner(app, shutdown_timeout=1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", port)
@@ -124,6 +127,10 @@ class WireServer:
 
     async def _google(self, request: web.Request) -> web.StreamResponse:
         return await self._answer(request, check_google, google_whole, google_events)
+
+    async def _bedrock(self, request: web.Request) -> web.StreamResponse:
+        frames = partial(bedrock_frames, events=anthropic_events)
+        return await self._answer(request, check_anthropic, anthropic_whole, frames, kind=FRAMES)
 
     async def _answer(
         self,

@@ -19,6 +19,9 @@ _OF_THE_API = {
     "anthropic": frozenset({"temperature", "top_p"}),
 }
 
+# Anthropic's API there, in versions of its own
+_CLOUDS = {"bedrock": "bedrock-2023-05-31"}
+
 # what compatible servers have in messages besides
 _OF_SERVERS = frozenset({"reasoning_content", "reasoning"})
 
@@ -27,7 +30,8 @@ def check_request(vendor: str, body: dict[str, Any], more: frozenset[str] = froz
     """Compare a request with the SDK's parameter types.
 
     Args:
-        vendor: "openai", "responses" (OpenAI's other API), "anthropic" or "google".
+        vendor: "openai", "responses" (OpenAI's other API), "anthropic", "google", or
+            a cloud with Anthropic's API, "bedrock".
         body: What the server received.
         more: Fields that a test has sent by `extra_body`.
 
@@ -36,6 +40,13 @@ def check_request(vendor: str, body: dict[str, Any], more: frozenset[str] = froz
     """
     if vendor == "google":
         check_types({name: value for name, value in body.items() if name not in more})
+        return
+    if vendor in _CLOUDS:
+        # the model is in the address there, and the version in the body
+        assert body["anthropic_version"] == _CLOUDS[vendor]
+        assert "model" not in body
+        kept = {name: value for name, value in body.items() if name != "anthropic_version"}
+        check_request("anthropic", {**kept, "model": "in the address"}, more)
         return
     beside = _OF_THE_API[vendor] | more
     kept = {name: value for name, value in body.items() if name not in beside}

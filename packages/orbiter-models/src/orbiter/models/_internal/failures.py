@@ -7,8 +7,8 @@ from orbiter.models._internal.arguments import words
 MOST_WORDS = 4000
 """Characters of what a vendor says of a failure; a proxy may answer with a whole page."""
 
-# where the request's name is, when the SDK does not know it: at Azure
-_NAMES = ("apim-request-id",)
+# where the request's name is, when the SDK does not know it: at Azure, and at AWS
+_NAMES = ("apim-request-id", "x-amzn-requestid")
 
 # what the vendors call their errors, and the status that each has outside of a stream
 _NAMED: dict[str, int | None] = {
@@ -17,6 +17,13 @@ _NAMED: dict[str, int | None] = {
     "rate_limit_error": 429,
     "api_error": 500,
     "timeout_error": 504,
+    # Bedrock, in the middle of a stream
+    "throttlingException": 429,
+    "modelTimeoutException": 408,
+    "validationException": 400,
+    "modelStreamErrorException": 424,
+    "internalServerException": 500,
+    "serviceUnavailableException": 503,
 }
 
 # codes of answers that say in their body that there is none
