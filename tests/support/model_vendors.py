@@ -17,6 +17,7 @@ from orbiter.models.azure import AzureProvider
 from orbiter.models.bedrock import BedrockProvider
 from orbiter.models.google import GoogleProvider
 from orbiter.models.openai import OpenAIProvider
+from orbiter.models.vertex import VertexClaudeProvider, VertexGeminiProvider
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ KINDS = {
     "anthropic": Kind("anthropic", AnthropicProvider, "anthropic"),
     "google": Kind("google", GoogleProvider, "google"),
     "bedrock": Kind("bedrock", BedrockProvider, "bedrock"),
+    "vertex-claude": Kind("vertex", VertexClaudeProvider, "vertex"),
+    "vertex-gemini": Kind("vertex", VertexGeminiProvider, "google"),
     "azure": Kind("azure", partial(_AZURE, api="chat"), "openai"),
     "azure-responses": Kind("azure", partial(_AZURE, api="responses"), "responses"),
 }

@@ -15,6 +15,7 @@ from aiohttp import web
 from support.bedrock_wire import FRAMES, bedrock_frames
 from support.google_wire import check_google, google_events, google_whole
 from support.responses_wire import check_responses, responses_events, responses_whole
+from support.token_server import TokenServer
 from support.wire_checks import check_anthropic, check_openai, signature
 
 
@@ -86,6 +87,7 @@ class WireServer:
         self.url = ""
         self.minds: Callable[[dict[str, Any]], None] | None = None
         """What this server refuses besides, by an AssertionError."""
+        self.tokens = TokenServer()
         self._runner: web.AppRunner | None = None
 
     @asynccontextmanager
@@ -99,6 +101,10 @@ class WireServer:
         app.router.add_post("/v1/messages", self._anthropic)
         app.router.add_post("/v1/models/{model}:{verb}", self._google)
         app.router.add_post("/model/{model}/{verb}", self._bedrock)
+        on_vertex = "projects/{project}/locations/{location}/publishers"
+        app.router.add_post(f"/v1/{on_vertex}/anthropic/models/{{model}}:{{verb}}", self._anthropic)
+        app.router.add_post(f"/v1beta1/{on_vertex}/google/models/{{model}}:{{verb}}", self._google)
+        app.router.add_post("/token", self.tokens.answer)
         runner = self._runner = web.AppRunner(app, shutdown_timeout=1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", port)

@@ -20,7 +20,7 @@ _OF_THE_API = {
 }
 
 # Anthropic's API there, in versions of its own
-_CLOUDS = {"bedrock": "bedrock-2023-05-31"}
+_CLOUDS = {"bedrock": "bedrock-2023-05-31", "vertex": "vertex-2023-10-16"}
 
 # what compatible servers have in messages besides
 _OF_SERVERS = frozenset({"reasoning_content", "reasoning"})
@@ -31,7 +31,7 @@ def check_request(vendor: str, body: dict[str, Any], more: frozenset[str] = froz
 
     Args:
         vendor: "openai", "responses" (OpenAI's other API), "anthropic", "google", or
-            a cloud with Anthropic's API, "bedrock".
+            a cloud with Anthropic's API, "bedrock" or "vertex".
         body: What the server received.
         more: Fields that a test has sent by `extra_body`.
 

@@ -1,4 +1,4 @@
-"""The vendors' models in clouds: `azure:`, `bedrock:`; each is read when it is named."""
+"""The vendors' models in clouds: `azure:`, `bedrock:`, `vertex:`; each is read when it is named."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -20,3 +20,4 @@ model_registry.register("azure", _of("orbiter.models.azure", "AzureProvider"))
 for _api in ("chat", "responses"):
     model_registry.register(f"azure-{_api}", _of("orbiter.models.azure", "AzureProvider", api=_api))
 model_registry.register("bedrock", _of("orbiter.models.bedrock", "BedrockProvider"))
+model_registry.register("vertex", _of("orbiter.models.vertex", "vertex_provider"))
