@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 from support.model_wire import Answer, Refusal, WireServer
@@ -12,8 +13,38 @@ from orbiter.config import ModelConfig
 from orbiter.models import ModelProvider, forbid_real_calls
 from orbiter.models._internal.clock import Clock
 from orbiter.models.anthropic import AnthropicProvider
+from orbiter.models.azure import AzureProvider
+from orbiter.models.bedrock import BedrockProvider
 from orbiter.models.google import GoogleProvider
 from orbiter.models.openai import OpenAIProvider
+from orbiter.models.vertex import VertexClaudeProvider, VertexGeminiProvider
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a vendor is asked.
+
+    `types` are those that its SDK has for requests.
+    """
+
+    vendor: str
+    make: Callable[..., ModelProvider]
+    types: str
+    path: str = ""
+
+
+_AZURE = partial(AzureProvider, api_version="2025-04-01-preview")
+KINDS = {
+    "openai": Kind("openai", OpenAIProvider, "openai", "/v1"),
+    "responses": Kind("openai", partial(OpenAIProvider, api="responses"), "responses", "/v1"),
+    "anthropic": Kind("anthropic", AnthropicProvider, "anthropic"),
+    "google": Kind("google", GoogleProvider, "google"),
+    "bedrock": Kind("bedrock", BedrockProvider, "bedrock"),
+    "vertex-claude": Kind("vertex", VertexClaudeProvider, "vertex"),
+    "vertex-gemini": Kind("vertex", VertexGeminiProvider, "google"),
+    "azure": Kind("azure", partial(_AZURE, api="chat"), "openai"),
+    "azure-responses": Kind("azure", partial(_AZURE, api="responses"), "responses"),
+}
 
 
 @dataclass
@@ -47,10 +78,8 @@ async def vendors(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[VendorFactor
     forbid_real_calls(False)
     made: list[Vendor] = []
 
-    kinds = {"openai": OpenAIProvider, "anthropic": AnthropicProvider, "google": GoogleProvider}
-
     async with AsyncExitStack() as stack:
-        servers = {name: await stack.enter_async_context(WireServer().running()) for name in kinds}
+        servers = {name: await stack.enter_async_context(WireServer().running()) for name in KINDS}
 
         def make(name: str) -> Vendor:
             server = servers[name]
@@ -60,13 +89,14 @@ async def vendors(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[VendorFactor
                 pauses.append(seconds)
 
             clock = Clock(sleep=sleep, now=lambda: 1_000_000.0, chance=lambda: 1.0)
+            kind = KINDS[name]
             config = ModelConfig(
-                provider=name,
+                provider=kind.vendor,
                 model_name="test-model",
                 api_key="sk-test",
-                base_url=f"{server.url}/v1" if name == "openai" else server.url,
+                base_url=server.url + kind.path,
             )
-            vendor = Vendor(name, server, kinds[name](config, clock=clock), pauses)
+            vendor = Vendor(name, server, kind.make(config, clock=clock), pauses)
             made.append(vendor)
             return vendor
 
@@ -74,7 +104,7 @@ async def vendors(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[VendorFactor
             yield make
             for vendor in made:
                 for request in vendor.server.received:
-                    check_request(vendor.name, request.body, frozenset(vendor.more))
+                    check_request(KINDS[vendor.name].types, request.body, frozenset(vendor.more))
         finally:
             for vendor in made:
                 await vendor.provider.aclose()

@@ -1,4 +1,4 @@
-"""A local server that speaks the wire formats of OpenAI's and Anthropic's APIs, and minds them.
+"""A local server that speaks the wire formats of the vendors' APIs, and minds them.
 
 It gives the answers it was told to, whole or streamed in small pieces, whichever API asks; a
 request that the real API would refuse is refused here with status 400.
@@ -8,10 +8,14 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from aiohttp import web
+from support.bedrock_wire import FRAMES, bedrock_frames
 from support.google_wire import check_google, google_events, google_whole
+from support.responses_wire import check_responses, responses_events, responses_whole
+from support.token_server import TokenServer
 from support.wire_checks import check_anthropic, check_openai, signature
 
 
@@ -19,7 +23,7 @@ from support.wire_checks import check_anthropic, check_openai, signature
 class Answer:
     """What the model says: text, calls as (id, name, arguments), tokens, and why it ended.
 
-    `thinking` comes before it, `blocks` of Anthropic's own behind the thoughts.
+    `thinking` comes before it, `blocks` of the vendor's own behind the thoughts.
 
     A stream that `breaks_off` loses its connection after the text; one that `ends_early` is closed
     in good order before its end, "after text" or "before the end marker".
@@ -41,6 +45,10 @@ class Answer:
     thinking: str = ""
     blocks: tuple[dict[str, Any], ...] = ()
     thinking_field: str = "reasoning_content"
+    phase: str = ""
+    """What OpenAI calls its text."""
+    silent: bool = False
+    """Whether a stream tells the items without their pieces."""
 
     @property
     def signature(self) -> str:
@@ -64,6 +72,10 @@ class Received:
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
+    query: str = ""
+    raw: bytes = b""
+    target: str = ""
+    """Path and query as they were sent."""
 
 
 class WireServer:
@@ -75,6 +87,7 @@ class WireServer:
         self.url = ""
         self.minds: Callable[[dict[str, Any]], None] | None = None
         """What this server refuses besides, by an AssertionError."""
+        self.tokens = TokenServer()
         self._runner: web.AppRunner | None = None
 
     @asynccontextmanager
@@ -82,8 +95,16 @@ class WireServer:
         """Listen on a port, by default on a free one."""
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self._openai)
+        app.router.add_post("/v1/responses", self._responses)
+        app.router.add_post("/openai/deployments/{name}/chat/completions", self._openai)
+        app.router.add_post("/openai/responses", self._responses)
         app.router.add_post("/v1/messages", self._anthropic)
         app.router.add_post("/v1/models/{model}:{verb}", self._google)
+        app.router.add_post("/model/{model}/{verb}", self._bedrock)
+        on_vertex = "projects/{project}/locations/{location}/publishers"
+        app.router.add_post(f"/v1/{on_vertex}/anthropic/models/{{model}}:{{verb}}", self._anthropic)
+        app.router.add_post(f"/v1beta1/{on_vertex}/google/models/{{model}}:{{verb}}", self._google)
+        app.router.add_post("/token", self.tokens.answer)
         runner = self._runner = web.AppRunner(app, shutdown_timeout=1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", port)
@@ -104,19 +125,39 @@ class WireServer:
     async def _openai(self, request: web.Request) -> web.StreamResponse:
         return await self._answer(request, check_openai, openai_whole, openai_events)
 
+    async def _responses(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer(request, check_responses, responses_whole, responses_events)
+
     async def _anthropic(self, request: web.Request) -> web.StreamResponse:
         return await self._answer(request, check_anthropic, anthropic_whole, anthropic_events)
 
     async def _google(self, request: web.Request) -> web.StreamResponse:
         return await self._answer(request, check_google, google_whole, google_events)
 
+    async def _bedrock(self, request: web.Request) -> web.StreamResponse:
+        frames = partial(bedrock_frames, events=anthropic_events)
+        return await self._answer(request, check_anthropic, anthropic_whole, frames, kind=FRAMES)
+
     async def _answer(
-        self, request: web.Request, check: Any, whole: Any, events: Any
+        self,
+        request: web.Request,
+        check: Any,
+        whole: Any,
+        events: Any,
+        *,
+        kind: str = "text/event-stream",
     ) -> web.StreamResponse:
         body = await request.json()
-        self.received.append(
-            Received(request.path, {k.lower(): v for k, v in request.headers.items()}, dict(body))
+        headers = {k.lower(): v for k, v in request.headers.items()}
+        received = Received(
+            request.path,
+            headers,
+            dict(body),
+            request.query_string,
+            await request.read(),
+            request.raw_path,
         )
+        self.received.append(received)
         number = len(self.received)
         identity = {"x-request-id": f"req_{number}", "request-id": f"req_{number}"}
         try:
@@ -128,14 +169,14 @@ class WireServer:
         answer = self.answers.pop(0)
         if isinstance(answer, Refusal):
             return _error(answer, identity)
-        streamed = request.match_info.get("verb", "").startswith("stream")
+        streamed = "stream" in request.match_info.get("verb", "")
         body.setdefault("model", request.match_info.get("model"))
         if not (body.get("stream") or streamed):
             return web.json_response(whole(answer, body), headers=identity)
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **identity})
+        response = web.StreamResponse(headers={"Content-Type": kind, **identity})
         await response.prepare(request)
         for event in events(answer, body):
-            await response.write(event.encode())
+            await response.write(event if isinstance(event, bytes) else event.encode())
         if answer.breaks_off and request.transport is not None:
             request.transport.abort()
         return response

@@ -13,7 +13,14 @@ from support.google_wire import check_types
 from typing_extensions import get_type_hints, is_typeddict
 
 # fields of the API that its SDK has dropped, because the newest models refuse them
-_OF_THE_API = {"openai": frozenset[str](), "anthropic": frozenset({"temperature", "top_p"})}
+_OF_THE_API = {
+    "openai": frozenset[str](),
+    "responses": frozenset[str](),
+    "anthropic": frozenset({"temperature", "top_p"}),
+}
+
+# Anthropic's API there, in versions of its own
+_CLOUDS = {"bedrock": "bedrock-2023-05-31", "vertex": "vertex-2023-10-16"}
 
 # what compatible servers have in messages besides
 _OF_SERVERS = frozenset({"reasoning_content", "reasoning"})
@@ -23,7 +30,8 @@ def check_request(vendor: str, body: dict[str, Any], more: frozenset[str] = froz
     """Compare a request with the SDK's parameter types.
 
     Args:
-        vendor: "openai", "anthropic" or "google".
+        vendor: "openai", "responses" (OpenAI's other API), "anthropic", "google", or
+            a cloud with Anthropic's API, "bedrock" or "vertex".
         body: What the server received.
         more: Fields that a test has sent by `extra_body`.
 
@@ -32,6 +40,13 @@ def check_request(vendor: str, body: dict[str, Any], more: frozenset[str] = froz
     """
     if vendor == "google":
         check_types({name: value for name, value in body.items() if name not in more})
+        return
+    if vendor in _CLOUDS:
+        # the model is in the address there, and the version in the body
+        assert body["anthropic_version"] == _CLOUDS[vendor]
+        assert "model" not in body
+        kept = {name: value for name, value in body.items() if name != "anthropic_version"}
+        check_request("anthropic", {**kept, "model": "in the address"}, more)
         return
     beside = _OF_THE_API[vendor] | more
     kept = {name: value for name, value in body.items() if name not in beside}
@@ -44,6 +59,10 @@ def _params(vendor: str) -> Any:
         from openai.types.chat import completion_create_params as openai_params
 
         return openai_params.CompletionCreateParams
+    if vendor == "responses":
+        from openai.types.responses import response_create_params as responses_params
+
+        return responses_params.ResponseCreateParams
     from anthropic.types import message_create_params as anthropic_params
 
     return anthropic_params.MessageCreateParams

@@ -33,6 +33,12 @@ def test_a_call_costs_what_the_table_says():
         ("mistral", "mistral-large-latest"),
         ("deepseek", "deepseek-chat"),
         ("google", "gemini-2.5-flash"),
+        ("openai-responses", "gpt-5"),
+        ("azure", "gpt-5-mini"),
+        ("azure-chat", "gpt-5-mini"),
+        ("bedrock", "us.anthropic.claude-sonnet-4-5-20250929-v1:0"),
+        ("vertex", "claude-sonnet-4-5@20250929"),
+        ("vertex", "gemini-2.5-flash"),
     ],
 )
 def test_providers_of_model_strings_are_found_under_the_names_of_the_table(provider, model):

@@ -67,7 +67,7 @@ async def sent(provider: Any, output_type: Any, settings: ModelSettings | None =
                 Agent(name="a", output_type=output_type), "go", provider=provider, settings=told
             )
     await provider.aclose()
-    check_request(vendor, found[0])
+    check_request("responses" if "input" in found[0] else vendor, found[0])
     return found[0]
 
 
@@ -149,7 +149,11 @@ async def test_openais_first_models_answer_by_a_tool_call(model):
 
 @pytest.mark.parametrize("model", ["gpt-4o", "gpt-4.1-mini", "o3", "gpt-5"])
 async def test_openais_others_take_the_schema(model):
-    assert "response_format" in await sent(openai(model), Home)
+    body = await sent(openai(model), Home)
+    asked = body["text"]["format"] if "input" in body else body["response_format"]["json_schema"]
+    assert (asked["name"], asked["strict"]) == ("Home", True)
+    assert asked["schema"]["additionalProperties"] is False
+    assert ("input" in body) == (model in ("o3", "gpt-5"))
 
 
 @pytest.mark.parametrize("output_type", CLOSED.values(), ids=CLOSED)

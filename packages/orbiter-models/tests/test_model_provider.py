@@ -1,5 +1,7 @@
+import asyncio
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -95,7 +97,7 @@ def test_a_given_address_that_is_none_is_refused_before_any_request():
 
 
 def test_an_unknown_provider_is_named_with_the_known_ones():
-    known = r"model provider 'acme'; known: anthropic, .*openai, openrouter"
+    known = r"model provider 'acme'; known: anthropic, .*openai, .*openrouter"
     with pytest.raises(OrbiterError, match=known):
         get_provider("acme:x1")
 
@@ -175,3 +177,32 @@ async def test_a_missing_sdk_is_an_error_that_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(ModelError, match=r"install orbiter-models\[openai\]"):
         await run(Agent(name="a"), "hi")
+
+
+async def test_a_missing_sdk_that_writes_schemas_is_named_too(monkeypatch):
+    forbid_real_calls(False)
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+    provider = get_provider("anthropic:claude-sonnet-5", api_key="k")
+    with pytest.raises(ModelError, match=r"install orbiter-models\[anthropic\]"):
+        await run(Agent(name="a", output_type=int), "hi", provider=provider)
+
+
+async def test_an_sdk_is_imported_in_a_thread_and_its_client_made_once(monkeypatch):
+    forbid_real_calls(False)
+    provider = get_provider("x", api_key="k", base_url="http://127.0.0.1:9/v1", max_retries=0)
+    client = provider._client
+    imports = client._import
+    threads = []
+
+    def note(module: str) -> object:
+        threads.append(threading.current_thread())
+        return imports(module)
+
+    monkeypatch.setattr(client, "_import", note)
+    calls = [provider.complete([UserMessage(content="hi")]) for _ in range(3)]
+    failures = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(failure, ModelError) for failure in failures)
+    assert threads
+    assert threading.main_thread() not in threads
+    assert len(client._open) == 1
+    await provider.aclose()

@@ -7,7 +7,15 @@ from typing import Any
 from orbiter.types import Usage
 
 # providers that the table calls by another name
-_ITS_NAMES = {"moonshot": "moonshotai", "xai": "x-ai"}
+_ITS_NAMES = {
+    "moonshot": "moonshotai",
+    "xai": "x-ai",
+    "bedrock": "aws",
+    "vertex": "google",
+    # one vendor, asked by either of its APIs
+    **dict.fromkeys(("openai-chat", "openai-responses"), "openai"),
+    **dict.fromkeys(("azure-chat", "azure-responses"), "azure"),
+}
 
 
 def price(provider: str, model: str, usage: Usage) -> float | None:

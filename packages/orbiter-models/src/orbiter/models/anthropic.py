@@ -32,6 +32,7 @@ class AnthropicProvider(ModelProvider):
 
     structured_output = True
     settings = True
+    _version = ""
 
     def __init__(self, config: ModelConfig, *, clock: Clock | None = None) -> None:
         """Check the settings; nothing is sent yet.
@@ -43,19 +44,25 @@ class AnthropicProvider(ModelProvider):
         Raises:
             ModelError: There is no key, or the address is no URL.
         """
-        self.model = config.model_name
-        self._client = SdkClient(
-            config,
-            sdk="anthropic",
-            client_class="AsyncAnthropic",
-            key_variables={
-                "ANTHROPIC_API_KEY": "api_key",
-                "ANTHROPIC_AUTH_TOKEN": "auth_token",
-            },
-            url_variable="ANTHROPIC_BASE_URL",
-            public_url="https://api.anthropic.com",
-            clock=clock or Clock(),
+        self._speak(
+            SdkClient(
+                config,
+                sdk="anthropic",
+                client_class="AsyncAnthropic",
+                key_variables={
+                    "ANTHROPIC_API_KEY": "api_key",
+                    "ANTHROPIC_AUTH_TOKEN": "auth_token",
+                },
+                url_variable="ANTHROPIC_BASE_URL",
+                public_url="https://api.anthropic.com",
+                clock=clock or Clock(),
+            )
         )
+
+    def _speak(self, client: SdkClient) -> None:
+        """Choose who makes the calls."""
+        self.model = client.config.model_name
+        self._client = client
 
     def takes_schema(self, schema: dict[str, Any]) -> bool:
         """Whether the API can hold an answer to a schema; Claude's first models know only tools."""
@@ -74,7 +81,8 @@ class AnthropicProvider(ModelProvider):
     ) -> ModelResponse:
         """Answer in one piece; see ModelProvider."""
         if output_schema is not None:
-            await self._client.opened()  # the SDK has a part in the request
+            # the SDK knows how its vendor writes schemas
+            await self._client.ready()
         request = self._request(messages, tools, temperature, max_tokens, output_schema, settings)
         answer = await self._client.send(lambda client: client.messages.create(**request), settings)
         blocks = answer.content
@@ -106,7 +114,8 @@ class AnthropicProvider(ModelProvider):
     ) -> AsyncIterator[StreamChunk]:
         """Answer piece by piece; see ModelProvider."""
         if output_schema is not None:
-            await self._client.opened()  # the SDK has a part in the request
+            # the SDK knows how its vendor writes schemas
+            await self._client.ready()
         request = self._request(messages, tools, temperature, max_tokens, output_schema, settings)
         request["stream"] = True
         answer = await self._client.send(lambda client: client.messages.create(**request), settings)
@@ -178,6 +187,10 @@ class AnthropicProvider(ModelProvider):
             add_format(request, output_schema)
         if settings is not None:
             add_options(request, settings)
+        if self._version:
+            # in a cloud it stands in the body; the SDK would send its vendor's newest
+            given = request.get("extra_body", {})
+            request["extra_body"] = {"anthropic_version": self._version, **given}
         return request
 
 

@@ -29,16 +29,22 @@ class GoogleProvider(ModelProvider):
         Raises:
             ModelError: There is no key, or the address is no URL.
         """
-        self.model = config.model_name
-        self._client = GoogleClient(
-            config,
-            sdk="google",
-            client_class="Client",
-            key_variables={"GOOGLE_API_KEY": "api_key", "GEMINI_API_KEY": "api_key"},
-            url_variable="GOOGLE_GEMINI_BASE_URL",
-            public_url="https://generativelanguage.googleapis.com",
-            clock=clock or Clock(),
+        self._speak(
+            GoogleClient(
+                config,
+                sdk="google",
+                client_class="Client",
+                key_variables={"GOOGLE_API_KEY": "api_key", "GEMINI_API_KEY": "api_key"},
+                url_variable="GOOGLE_GEMINI_BASE_URL",
+                public_url="https://generativelanguage.googleapis.com",
+                clock=clock or Clock(),
+            )
         )
+
+    def _speak(self, client: GoogleClient) -> None:
+        """Choose who makes the calls."""
+        self.model = client.config.model_name
+        self._client = client
 
     async def complete(
         self,

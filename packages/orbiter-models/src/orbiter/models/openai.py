@@ -1,33 +1,32 @@
-"""OpenAI's chat completions, and every server that speaks them."""
+"""OpenAI's Responses and chat completions, and every server that speaks the latter."""
 
 import re
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any, Literal
 
 from orbiter.config import ModelConfig, ModelSettings
 from orbiter.models._internal.clock import Clock
-from orbiter.models._internal.openai_messages import Thoughts, to_wire
-from orbiter.models._internal.openai_wire import (
-    add_settings,
-    chunk_of,
-    finish_of,
-    response_format,
-    text_in,
-    usage_of,
-)
+from orbiter.models._internal.openai_chat import Chat
 from orbiter.models._internal.sdk import SdkClient
 from orbiter.models._internal.server import COMPATIBLE, OPENAI, ModelServer
-from orbiter.models._internal.settings import add_options, refusal, sampling
+from orbiter.models._internal.settings import add_options, only_cached, sampling
 from orbiter.models.provider import ModelProvider, model_registry
 from orbiter.models.types import ModelResponse, StreamChunk
-from orbiter.types import Message, ToolCall
+from orbiter.types import Message
 
-_CANNOT = {
-    "thinking_budget": "chat completions know no budget; give reasoning_effort, or what a "
-    "compatible server calls it in extra_body"
-}
+Api = Literal["chat", "responses"]
+"""What a model of OpenAI's is asked by: chat completions, or the Responses API."""
 
 _WITHOUT_SCHEMAS = re.compile(r"gpt-3\.5|gpt-4(?:$|-)|gpt-4o-2024-05-13|chatgpt-4o")
+
+# models that think, whose thoughts go on in the Responses API alone; some answer nowhere else
+_BY_RESPONSES = re.compile(
+    r"(?:ft:)?(?:o1(?!-mini|-preview)|o[2-9]|gpt-[5-9](?!.*-chat)(?![^.:-])|gpt-(?:daybreak|rosalind)"
+    r"|codex-|computer-use)"
+)
+# models that have no thoughts to be asked for
+_WITHOUT_THOUGHTS = re.compile(r"(?:ft:)?(?:gpt-[34]|chatgpt-|.*-chat)")
 
 
 class OpenAIProvider(ModelProvider):
@@ -42,6 +41,7 @@ class OpenAIProvider(ModelProvider):
         *,
         clock: Clock | None = None,
         server: ModelServer | None = None,
+        api: Api | None = None,
     ) -> None:
         """Check the settings; nothing is sent yet.
 
@@ -49,13 +49,14 @@ class OpenAIProvider(ModelProvider):
             config: A `base_url` (or OPENAI_BASE_URL) means a compatible server.
             clock: Time and chance of retries, for tests.
             server: Who answers, if it is not OpenAI: its address, its key and its words.
+            api: What to ask by. By default the Responses API for OpenAI's own models that think,
+                else chat completions.
 
         Raises:
             ModelError: There is no key, or the address is no URL.
         """
         asked = server or OPENAI
-        self.model = config.model_name
-        self._client = SdkClient(
+        client = SdkClient(
             config,
             sdk="openai",
             client_class="AsyncOpenAI",
@@ -67,15 +68,31 @@ class OpenAIProvider(ModelProvider):
             needs_key=asked.needs_key,
             account=server is None,
         )
-        if server is None:
-            asked = COMPATIBLE if self._client.base_url else OPENAI
-        self._server = asked
-        self.structured_output = asked.json_schema
+        ours = client.base_url is None
+        if server is None and not ours:
+            asked, api = COMPATIBLE, api or "chat"
+        self._speak(client, asked, "chat" if server else api, strictly=ours)
+
+    def _speak(
+        self, client: SdkClient, server: ModelServer, api: Api | None, *, strictly: bool
+    ) -> None:
+        """Choose the API that is asked."""
+        self.model = client.config.model_name
+        self._client = client
+        self.structured_output = server.json_schema
+        self._knows_schemas = not (strictly and _WITHOUT_SCHEMAS.match(self.model))
+        if (api or api_of(self.model)) == "chat":
+            self._api: Any = Chat(client, server, strictly=strictly)
+            return
+        # who needs it, reads it
+        from orbiter.models._internal.openai_responses import Responses
+
+        thinks = _WITHOUT_THOUGHTS.match(self.model) is None
+        self._api = Responses(client, strictly=strictly, thinks=thinks)
 
     def takes_schema(self, schema: dict[str, Any]) -> bool:
         """Whether an answer can be held to a schema; OpenAI's first models know only tools."""
-        old = self._client.base_url is None and _WITHOUT_SCHEMAS.match(self.model) is not None
-        return self.structured_output and not old
+        return self.structured_output and self._knows_schemas
 
     async def complete(
         self,
@@ -89,32 +106,8 @@ class OpenAIProvider(ModelProvider):
     ) -> ModelResponse:
         """Answer in one piece; see ModelProvider."""
         request = self._request(messages, tools, temperature, max_tokens, output_schema, settings)
-        answer = await self._client.send(
-            lambda client: client.chat.completions.create(**request), settings
-        )
-        if not answer.choices:
-            raise self._client.error("the answer holds no choices")
-        choice = answer.choices[0]
-        thoughts = Thoughts()
-        thoughts.add(choice.message)
-        content = text_in(choice.message.content) or choice.message.refusal or ""
-        calls = choice.message.tool_calls or ()
-        return ModelResponse(
-            id=answer.id or "",
-            model=answer.model or self.model,
-            provider=self._client.config.provider,
-            content=content,
-            tool_calls=[
-                ToolCall(
-                    id=call.id or "", name=call.function.name, arguments=call.function.arguments
-                )
-                for call in calls
-            ],
-            usage=usage_of(answer.usage),
-            finish_reason=finish_of(choice.finish_reason, choice.message.refusal),
-            reasoning_content=thoughts.text,
-            parts=thoughts.parts(content, len(calls)),
-        )
+        answer: ModelResponse = await self._api.answer(request, settings)
+        return answer
 
     async def stream(
         self,
@@ -128,34 +121,9 @@ class OpenAIProvider(ModelProvider):
     ) -> AsyncIterator[StreamChunk]:
         """Answer piece by piece; see ModelProvider."""
         request = self._request(messages, tools, temperature, max_tokens, output_schema, settings)
-        request["stream"] = True
-        if self._server.stream_usage:
-            request["stream_options"] = {"include_usage": True}
-        answer = await self._client.send(
-            lambda client: client.chat.completions.create(**request), settings
-        )
-        ended = False
-        model, identity = self.model, ""
-        refusal = content = ""
-        calls: set[int] = set()
-        thoughts = Thoughts()
-        async with self._client.streaming(answer) as events:
-            async for event in events:
-                delta = event.choices[0].delta if event.choices else None
-                refusal += (delta and getattr(delta, "refusal", None)) or ""
-                chunk = chunk_of(event, refusal, thoughts.add(delta))
-                content += chunk.delta
-                calls.update(piece.index for piece in chunk.tool_call_deltas)
-                ended = ended or chunk.finish_reason is not None
-                model, identity = event.model or model, event.id or identity
-                yield chunk
-        yield StreamChunk(
-            parts=thoughts.parts(content, len(calls)),
-            finish_reason=None if ended else "incomplete",
-            id=identity,
-            model=model,
-            provider=self._client.config.provider,
-        )
+        async with aclosing(self._api.pieces(request, settings)) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -171,28 +139,30 @@ class OpenAIProvider(ModelProvider):
         settings: ModelSettings | None = None,
     ) -> dict[str, Any]:
         temperature, max_tokens = sampling(settings, temperature, max_tokens)
-        request: dict[str, Any] = {
-            "model": self.model,
-            "messages": to_wire(messages, self._client.error, self._server),
-        }
-        if tools:
-            request["tools"] = tools
+        request = self._api.request(messages, tools, max_tokens, output_schema, settings)
+        request["model"] = self.model
         if temperature is not None:
             request["temperature"] = temperature
-        if max_tokens is not None:
-            request[self._server.tokens_field] = max_tokens
-        if output_schema is not None:
-            ours = self._client.base_url is None
-            request["response_format"] = response_format(output_schema, strictly=ours)
         if settings is not None:
-            refusal(settings, _CANNOT, self._client.error)
-            if settings.prompt_caching is False:
-                raise self._client.error(
-                    "the setting 'prompt_caching' is False: the API caches by itself; leave it out"
-                )
-            add_settings(request, settings, self._server)
+            only_cached(settings, self._client.error)
             add_options(request, settings)
-        return request
+        found: dict[str, Any] = request
+        return found
+
+
+def api_of(model: str) -> Api:
+    """Return the API that a model of OpenAI's is asked by when nobody says."""
+    return "responses" if _BY_RESPONSES.match(model) else "chat"
+
+
+def _asked_by(api: Api) -> Callable[[ModelConfig], OpenAIProvider]:
+    def make(config: ModelConfig) -> OpenAIProvider:
+        # who answers is OpenAI, by whatever API
+        return OpenAIProvider(config.model_copy(update={"provider": "openai"}), api=api)
+
+    return make
 
 
 model_registry.register("openai", OpenAIProvider)
+model_registry.register("openai-chat", _asked_by("chat"))
+model_registry.register("openai-responses", _asked_by("responses"))

@@ -5,6 +5,7 @@ from typing import Any
 from orbiter.additions import parted
 from orbiter.models._internal.arguments import arguments_object
 from orbiter.models._internal.files import PDF, media_type, parts_of, text_of
+from orbiter.models._internal.replies import said
 from orbiter.models._internal.settings import Refuse
 from orbiter.models.types import StreamChunk, ToolCallDelta
 from orbiter.parts import (
@@ -75,26 +76,20 @@ def _part(part: Part, refuse: Refuse) -> Block:
 
 
 def _reply(message: AssistantMessage) -> list[Block]:
-    calls = [_call(call) for call in message.tool_calls]
-    if not message.parts:
-        return [*([text_block(message.content)] if message.content else []), *calls]
     blocks: list[Block] = []
-    left = dict(enumerate(calls))
-    texts = [part.text for part in message.parts if isinstance(part, TextPart)]
-    # text that a context has replaced stands for all of it
-    said = texts if "".join(texts) == message.content else [message.content]
-    for part in message.parts:
-        if isinstance(part, TextPart):
-            blocks += [text_block(text) for text in said[:1] if text]
-            said = said[1:]
-        elif isinstance(part, ToolCallPart) and part.index in left:
-            blocks.append(left.pop(part.index))
-        elif isinstance(part, OpaquePart) and part.vendor == VENDOR:
-            blocks.append(part.data)
-        elif isinstance(part, ThinkingPart) and part.vendor == VENDOR and part.signature:
+    for one in said(message):
+        if isinstance(one, ToolCall):
+            blocks.append(_call(one))
+        elif isinstance(one, TextPart):
+            blocks += [text_block(one.text)] if one.text else []
+        elif one is None or one.vendor != VENDOR:
+            continue
+        elif isinstance(one, OpaquePart):
+            blocks.append(one.data)
+        elif one.signature:
             # what another vendor thought has no signature that this one knows
-            blocks.append({"type": "thinking", "thinking": part.text, "signature": part.signature})
-    return [*blocks, *(text_block(text) for text in said if text), *left.values()]
+            blocks.append({"type": "thinking", "thinking": one.text, "signature": one.signature})
+    return blocks
 
 
 def _call(call: ToolCall) -> Block:

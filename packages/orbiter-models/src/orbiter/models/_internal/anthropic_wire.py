@@ -67,7 +67,7 @@ def add_settings(
 
 def add_format(request: dict[str, Any], schema: dict[str, Any]) -> None:
     """Ask for an answer that fits a schema, which the API can express."""
-    # the SDK is there, or nothing could be sent
+    # the client is ready
     from anthropic import transform_schema
 
     wanted = {"type": "json_schema", "schema": transform_schema(schema)}

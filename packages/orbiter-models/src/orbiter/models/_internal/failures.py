@@ -2,6 +2,14 @@
 
 from typing import Any
 
+from orbiter.models._internal.arguments import words
+
+MOST_WORDS = 4000
+"""Characters of what a vendor says of a failure; a proxy may answer with a whole page."""
+
+# where the request's name is, when the SDK does not know it: at Azure, and at AWS
+_NAMES = ("apim-request-id", "x-amzn-requestid")
+
 # what the vendors call their errors, and the status that each has outside of a stream
 _NAMED: dict[str, int | None] = {
     "invalid_request_error": 400,
@@ -9,6 +17,21 @@ _NAMED: dict[str, int | None] = {
     "rate_limit_error": 429,
     "api_error": 500,
     "timeout_error": 504,
+    # Bedrock, in the middle of a stream
+    "throttlingException": 429,
+    "modelTimeoutException": 408,
+    "validationException": 400,
+    "modelStreamErrorException": 424,
+    "internalServerException": 500,
+    "serviceUnavailableException": 503,
+}
+
+# codes of answers that say in their body that there is none
+_CODES: dict[str, int] = {
+    "server_error": 500,
+    "rate_limit_exceeded": 429,
+    "invalid_prompt": 400,
+    "vector_store_timeout": 504,
 }
 
 
@@ -22,6 +45,27 @@ def status_of(failure: Any) -> int | None:
         return status
     error = body["error"] if isinstance(body.get("error"), dict) else body
     return _NAMED.get(str(error.get("type")), status)
+
+
+def status_coded(code: str) -> int | None:
+    """Return the status that an answer with such a code stands for; None for an unknown one."""
+    return _CODES.get(code)
+
+
+def said(vendor: str, failure: Any) -> str:
+    """Say who failed, and how: in the vendor's words, of which a page may be left out."""
+    status, request = status_of(failure), request_of(failure)
+    who = f"{vendor} answered {status}" if status else vendor
+    text = words(str(failure))[:MOST_WORDS]
+    text = text.rstrip(".") if status is None else text
+    return f"{who}: {text} (request {request})" if request else f"{who}: {text}"
+
+
+def request_of(failure: Any) -> str | None:
+    """Return what the vendor calls the request that failed."""
+    named = getattr(failure, "request_id", None)
+    found = [named, *(header(failure, name) for name in _NAMES)]
+    return next((words(name)[:200] for name in found if isinstance(name, str)), None)
 
 
 def header(failure: Any, name: str) -> str | None:

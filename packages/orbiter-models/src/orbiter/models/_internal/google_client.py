@@ -23,25 +23,29 @@ class GoogleClient(SdkClient):
             "config": self._types.GenerateContentConfig.model_validate(request["config"]),
         }
 
+    def _load(self) -> None:
+        self._errors = self._import("google.genai.errors")
+        self._types = self._import("google.genai.types")
+        self._http = self._import("httpx2")
+        self._sdk = self._import("google.genai")
+
     def _make(self) -> Any:
         return self._of(None)
 
     def _of(self, http_client: Any) -> Any:
-        self._sdk = self._import("google.genai")
-        self._errors = self._import("google.genai.errors")
-        self._types = self._import("google.genai.types")
-        self._http = self._import("httpx2")
         options = {
             "base_url": self.base_url,
             "timeout": int(self.config.timeout * 1000),
             "httpx_async_client": http_client or self._http.AsyncClient(timeout=None),
         }
-        # the environment may say that Vertex is meant; that has a name of its own
         return self._sdk.Client(
-            vertexai=False,
-            api_key=(self._key or {"api_key": "none"})["api_key"],
+            **self._arguments(),
             http_options={name: value for name, value in options.items() if value is not None},
         )
+
+    def _arguments(self) -> dict[str, Any]:
+        # the environment may say that Vertex is meant; that has a name of its own
+        return {"vertexai": False, **(self._key or {"api_key": "none"})}
 
     def _with(self, client: Any, http_client: Any) -> Any:
         if not isinstance(http_client, self._http.AsyncClient):

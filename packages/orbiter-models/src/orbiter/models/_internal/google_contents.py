@@ -5,9 +5,9 @@ from typing import Any
 from orbiter.additions import parted
 from orbiter.models._internal.arguments import arguments_object
 from orbiter.models._internal.files import media_type, parts_of
+from orbiter.models._internal.replies import said
 from orbiter.models._internal.settings import Refuse
-from orbiter.parts import DocumentPart, ImagePart, OpaquePart, Part, TextPart, ThinkingPart
-from orbiter.parts import ToolCallPart as CallPart
+from orbiter.parts import DocumentPart, ImagePart, Part, TextPart, ThinkingPart
 from orbiter.types import (
     AssistantMessage,
     Message,
@@ -79,32 +79,24 @@ def _linked(part: ImagePart | DocumentPart, refuse: Refuse) -> Wire:
 
 
 def _reply(message: AssistantMessage) -> list[Wire]:
-    calls = dict(enumerate(_call(call) for call in message.tool_calls))
-    if not message.parts:
-        words = [{"text": message.content}] if message.content else []
-        return [*words, *calls.values()]
     wire: list[Wire] = []
     signature: str | None = None
-    texts = [part.text for part in message.parts if isinstance(part, TextPart)]
-    # text that a context has replaced stands for all of it
-    said = texts if "".join(texts) == message.content else [message.content]
-    for part in message.parts:
+    for part in said(message):
         if isinstance(part, ThinkingPart):
             # a signature belongs to the part behind it; thoughts themselves are not asked back
             signature = part.signature if part.vendor == VENDOR else None
             continue
         one: Wire | None = None
-        if isinstance(part, TextPart) and said:
-            text = said.pop(0)
-            one = {"text": text} if text or signature else None
-        elif isinstance(part, CallPart):
-            one = calls.pop(part.index, None)
-        elif isinstance(part, OpaquePart) and part.vendor == VENDOR:
+        if isinstance(part, ToolCall):
+            one = _call(part)
+        elif isinstance(part, TextPart):
+            one = {"text": part.text} if part.text or signature else None
+        elif part is not None and part.vendor == VENDOR:
             one = part.data
         if one is not None:
             wire.append(one | ({"thought_signature": signature} if signature else {}))
         signature = None
-    return [*wire, *({"text": text} for text in said if text), *calls.values()]
+    return wire
 
 
 def _call(call: ToolCall) -> Wire:

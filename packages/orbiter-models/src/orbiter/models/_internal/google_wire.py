@@ -6,7 +6,7 @@ from typing import Any
 
 from orbiter.config import ModelSettings
 from orbiter.models._internal.google_contents import VENDOR
-from orbiter.models._internal.settings import Refuse, refusal
+from orbiter.models._internal.settings import Refuse, only_cached, refusal
 from orbiter.models.types import FinishReason, StreamChunk, ToolCallDelta
 from orbiter.parts import OpaquePart, ReplyPart, TextPart, ThinkingPart, ToolCallPart
 from orbiter.types import ToolCall, Usage
@@ -39,10 +39,7 @@ def add_settings(config: dict[str, Any], settings: ModelSettings, refuse: Refuse
         ModelError: The API cannot do what they say.
     """
     refusal(settings, _CANNOT, refuse)
-    if settings.prompt_caching is False:
-        raise refuse(
-            "the setting 'prompt_caching' is False: the API caches by itself; leave it out"
-        )
+    only_cached(settings, refuse)
     for name in ("top_p", "seed"):
         value = getattr(settings, name)
         if value is not None:

@@ -46,8 +46,8 @@ def add_settings(request: dict[str, Any], settings: ModelSettings, server: Model
         request["parallel_tool_calls"] = settings.parallel_tool_calls
 
 
-def response_format(schema: dict[str, Any], *, strictly: bool) -> dict[str, Any]:
-    """Ask for an answer that fits a schema.
+def json_schema(schema: dict[str, Any], *, strictly: bool) -> dict[str, Any]:
+    """Name and describe a schema that an answer is to fit.
 
     Args:
         schema: What core wants.
@@ -59,7 +59,7 @@ def response_format(schema: dict[str, Any], *, strictly: bool) -> dict[str, Any]
     wanted: dict[str, Any] = {"name": name, "schema": schema}
     if strictly and is_closed(schema):
         wanted |= {"schema": strict(schema), "strict": True}
-    return {"type": "json_schema", "json_schema": wanted}
+    return wanted
 
 
 def finish_of(word: str | None, refusal: str | None) -> FinishReason:

@@ -15,7 +15,7 @@ from typing import Any
 from orbiter.config import ModelConfig, ModelSettings
 from orbiter.models._internal.address import is_http, shown, without_user
 from orbiter.models._internal.clock import Clock
-from orbiter.models._internal.failures import header, is_transport, status_of
+from orbiter.models._internal.failures import header, is_transport, request_of, said, status_of
 from orbiter.models._internal.guard import check_allowed
 from orbiter.models._internal.retry import is_worth_retrying, pause, seconds
 from orbiter.models.types import ModelError
@@ -63,7 +63,7 @@ class SdkClient:
         found = ({word: os.environ.get(name, "")} for name, word in key_variables.items())
         keys = (key for key in (given, *found) if any(key.values()))
         self._key = next(keys, None)
-        self._key_variable = next(iter(key_variables))
+        self._key_variable = next(iter(key_variables), "")
         self._url_from = "base_url" if config.base_url else url_variable
         if given_url is not None and not is_http(given_url):
             raise self.error(
@@ -92,6 +92,15 @@ class SdkClient:
             retry_after=retry_after,
         )
 
+    async def ready(self) -> None:
+        """Import the SDK, in a thread: it takes a good part of a second.
+
+        Raises:
+            ModelError: It is not installed.
+        """
+        if self._sdk is None:
+            await asyncio.to_thread(self._load)
+
     async def send(
         self, call: Callable[[Any], Awaitable[Any]], settings: ModelSettings | None = None
     ) -> Any:
@@ -113,15 +122,23 @@ class SdkClient:
             attempt += 1
             try:
                 return await call(client)
+            except ModelError as failure:
+                # an answer that says in its body that there is none
+                wait = self._pause(attempt, failure, None)
+                if wait is None:
+                    raise
             except self._failures() as failure:
                 error = self._translate(failure)
-                if attempt > self.config.max_retries or not error.retryable:
-                    raise error from failure
-                asked = self._asked_for(failure)
-                wait = pause(attempt, asked, now=self.clock.now(), chance=self.clock.chance())
+                wait = self._pause(attempt, error, self._asked_for(failure))
                 if wait is None:
                     raise error from failure
             await self.clock.sleep(wait)
+
+    def _pause(self, attempt: int, error: ModelError, asked_for: str | None) -> float | None:
+        """Say how long to wait before the next try; None when there is to be none."""
+        if attempt > self.config.max_retries or not error.retryable:
+            return None
+        return pause(attempt, asked_for, now=self.clock.now(), chance=self.clock.chance())
 
     @asynccontextmanager
     async def streaming(self, stream: Any) -> AsyncIterator[Any]:
@@ -151,15 +168,13 @@ class SdkClient:
     async def opened(self) -> Any:
         """Return the client of the running event loop; the SDK is imported by then."""
         loop = asyncio.get_running_loop()
-        if loop in self._open:
-            return self._open[loop][0]
         # a loop that was closed without its generators being shut down
         for gone in [other for other in list(self._open) if other.is_closed()]:
             self._open.pop(gone, None)
-        # in a thread: the import takes up to a second, in which the loop would stand still
-        client = await asyncio.to_thread(self._make)
+        await self.ready()
         if loop in self._open:
-            return self._open[loop][0]  # another call was first; this client has nothing open
+            return self._open[loop][0]
+        client = self._make()
         life = self._life(loop, client)
         self._open[loop] = client, life
         await anext(life)
@@ -182,54 +197,51 @@ class SdkClient:
         """The SDK's errors that are of the call and not of the program."""
         return (self._sdk.APIError,)
 
-    def _import(self, module: str) -> Any:
+    def _import(self, module: str, *, extra: str = "") -> Any:
+        name = module.partition(".")[0]
         try:
             return importlib.import_module(module)
         except ModuleNotFoundError as error:
-            extra = module.partition(".")[0]
             raise self.error(
-                f"the {extra} SDK is not installed: install orbiter-models[{extra}]"
+                f"the {name} SDK is not installed: install orbiter-models[{extra or name}]"
             ) from error
 
-    def _make(self) -> Any:
+    def _load(self) -> None:
+        """Import what the calls need; in a thread."""
         self._sdk = self._import(self._module)
+
+    def _make(self) -> Any:
         client = getattr(self._sdk, self._client_class)(
-            **self._key or {"api_key": "none"},
-            base_url=self.base_url,
-            timeout=self.config.timeout,
-            max_retries=0,
+            **self._arguments(), timeout=self.config.timeout, max_retries=0
         )
         return client if self._account else _without_account(client)
 
+    def _arguments(self) -> dict[str, Any]:
+        """Say who asks whom, in the SDK's words."""
+        return {**(self._key or {"api_key": "none"}), "base_url": self.base_url}
+
     def _translate(self, failure: Any) -> ModelError:
         status = status_of(failure)
-        request_id = getattr(failure, "request_id", None)
-        said = f"{self.config.provider} answered {status}" if status else self.config.provider
-        asked = f" (request {request_id})" if request_id else ""
-        text = str(failure).rstrip(".") if status is None else str(failure)
-        text = f"{said}: {text}{asked}{_next_step(self, status)}"
-        asked_for = seconds(self._asked_for(failure), self.clock.now())
         return self.error(
-            text,
+            said(self.config.provider, failure) + self._next_step(status),
             status=status,
-            request_id=request_id,
+            request_id=request_of(failure),
             retryable=is_worth_retrying(status),
-            retry_after=asked_for,
+            retry_after=seconds(self._asked_for(failure), self.clock.now()),
         )
+
+    def _next_step(self, status: int | None) -> str:
+        """What to look at when there was no answer, or one that no model would give."""
+        told = ""
+        if self.base_url is not None and status in (None, 401, 403, 404, 405):
+            told = f"; asked at {without_user(self.base_url)} ({self._url_from})"
+        if status == 401 and self._key is None and self._key_variable:
+            told += f"; {self._key_variable} is not set"
+        return told
 
     def _asked_for(self, failure: Any) -> str | None:
         """How long the vendor wants to be left alone, as a `Retry-After` header says it."""
         return header(failure, "retry-after")
-
-
-def _next_step(client: SdkClient, status: int | None) -> str:
-    """What to look at when there was no answer, or one that no model would give."""
-    told = ""
-    if client.base_url is not None and status in (None, 401, 403, 404, 405):
-        told = f"; asked at {without_user(client.base_url)} ({client._url_from})"
-    if status == 401 and client._key is None:
-        told += f"; {client._key_variable} is not set"
-    return told
 
 
 def _without_account(client: Any) -> Any:

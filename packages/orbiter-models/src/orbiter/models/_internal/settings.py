@@ -32,6 +32,18 @@ def add_options(request: dict[str, Any], settings: ModelSettings) -> None:
         request["extra_body"] = {**request.get("extra_body", {}), **settings.extra_body}
 
 
+def only_cached(settings: ModelSettings, refuse: Refuse) -> None:
+    """Refuse to do without a cache, for vendors that cache by themselves.
+
+    Raises:
+        ModelError: That was asked.
+    """
+    if settings.prompt_caching is False:
+        raise refuse(
+            "the setting 'prompt_caching' is False: the API caches by itself; leave it out"
+        )
+
+
 def refusal(settings: ModelSettings, cannot: dict[str, str], refuse: Refuse) -> None:
     """Refuse what a vendor cannot do.
 
