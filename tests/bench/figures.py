@@ -73,6 +73,23 @@ TABLES = {
         Figure("a message → the first output, on a node", "node.message_to_first_output", _MS),
         Figure("the operator's and the worker's share of it", "node.own_share_ms", plain("ms", 1)),
     ),
+    "tenants": (
+        Figure("namespaces with the label", "namespaces", plain("")),
+        Figure("until all have their Secrets", "admitted_s", plain("s", 1)),
+        Figure("sessions asleep in them", "sessions", plain("")),
+        Figure("the operator's CPU meanwhile, of a core", "asleep.cpu_percent", plain("%", 1)),
+        Figure("its memory", "asleep.rss_mb", plain("MB", 1)),
+        Figure("a message → the Deployment is scaled", "wake", _MS),
+        Figure("the operator's share of it, as it says", "wake_own_share.mean_ms", plain("ms", 1)),
+        Figure("a bare patch of a Deployment", "bare", _MS),
+        Figure("users of a Redis that begins without them", "restart.users", plain("")),
+        Figure(
+            "from its process' begin until all are there", "restart.users_back_s", plain("s", 1)
+        ),
+        Figure("messages it had", "restart.messages", plain("")),
+        Figure("lost of them", "restart.messages_lost", plain("")),
+        Figure("the machine's load at the end, two cores", "load", plain("", 1)),
+    ),
     "wrapper": (
         Figure("start → first read", "figures.start to first read", _GOAL),
         Figure("a turn, beyond the agent's own time", "figures.overhead per turn", _GOAL),
@@ -84,7 +101,7 @@ TABLES = {
     ),
 }
 PAGES = {
-    "operator/README.md": ("operator", "sessions"),
+    "operator/README.md": ("operator", "sessions", "tenants"),
     "wrapper/README.md": ("wrapper",),
     "README.md": ("features",),
 }

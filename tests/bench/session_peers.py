@@ -38,10 +38,14 @@ def worker_id(name: str) -> str:
 
 
 class Scaled:
-    """When the watch first showed each Deployment with a pod, and every session's phase."""
+    """When the watch first showed each Deployment with a pod, and how many it asks for.
 
-    def __init__(self, kube: Kube) -> None:
+    By name, or over all namespaces (`namespace=None`) by `NAMESPACE/NAME`.
+    """
+
+    def __init__(self, kube: Kube, namespace: str | None = NAMESPACE) -> None:
         self._kube = kube
+        self._namespace = namespace
         self._changed = asyncio.Event()
         self.at: dict[str, float] = {}
         self.replicas: dict[str, int] = {}
@@ -49,11 +53,11 @@ class Scaled:
     async def follow(self) -> None:
         """Watch for ever."""
         while True:
-            items, since = await self._kube.list(DEPLOYMENTS, NAMESPACE)
+            items, since = await self._kube.list(DEPLOYMENTS, self._namespace)
             for item in items:
                 self._note(item)
             try:
-                async for event in self._kube.watch(DEPLOYMENTS, NAMESPACE, since=since):
+                async for event in self._kube.watch(DEPLOYMENTS, self._namespace, since=since):
                     if event["type"] in ("ADDED", "MODIFIED"):
                         self._note(event["object"])
             except TRANSPORT_ERRORS as error:
@@ -68,6 +72,8 @@ class Scaled:
 
     def _note(self, obj: Object) -> None:
         name, replicas = obj["metadata"]["name"], obj["spec"]["replicas"]
+        if self._namespace is None:
+            name = f"{obj['metadata']['namespace']}/{name}"
         if replicas and not self.replicas.get(name):
             self.at[name] = time.perf_counter()
         self.replicas[name] = replicas

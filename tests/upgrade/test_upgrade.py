@@ -51,7 +51,7 @@ def begin(up: Upgrade) -> dict[str, str]:
         # One after the other, so that it is known which of them have a slot.
         up.task(namespace, "asks", ASKS)
         up.wait(namespace, "asks", "InputRequired")
-        up.task(namespace, "again", AGAIN, retry={"limit": 1, "backoffSeconds": 300})
+        up.task(namespace, "again", AGAIN, retry={"limit": 1, "backoffSeconds": 180})
         up.wait(namespace, "again", "Pending", reason="Retrying")
         for name in ("held-1", "held-2", "held-3"):
             up.task(namespace, name, f'{HELD}\n[[result: {{"summary": "{name}"}}]]')

@@ -280,7 +280,7 @@ async def test_a_run_can_be_stopped_and_a_failure_is_told(start, browser):
     server = await start(model=Paced("One "))
     page = await browser.page(server.url)
     await ask(page, "Count")
-    await page.click(".composer button[type=button]")
+    await page.click(".composer button:text('Stop')")
     await page.until("document.querySelector('.said.agent').innerText.includes('Stopped.')")
     await page.until("!document.querySelector('.composer .primary').hidden")
     assert page.complaints == []
