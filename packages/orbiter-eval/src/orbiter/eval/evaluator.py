@@ -219,7 +219,7 @@ def _name(target: Any) -> str:
     return str(getattr(target, "__name__", type(target).__name__))
 
 
-def _describe(target: Target, seen: frozenset[int] = frozenset()) -> Any:
+def _describe(target: Any, seen: frozenset[int] = frozenset()) -> Any:
     """Return what makes the target give the answers it gives, as JSON."""
     if isinstance(target, Swarm):
         return [str(target.flow or target.mode), [_describe(a, seen) for a in target.agents]]

@@ -24,8 +24,7 @@ from orbiter.models.types import ModelError
 class SdkClient:
     """A vendor's client: made when first needed, its errors turned into ModelError.
 
-    Connections belong to the event loop they were opened in, so each loop has a client of its own,
-    which is closed at the loop's end.
+    Connections are their event loop's: each has a client of its own, closed at the loop's end.
     """
 
     def __init__(
