@@ -102,7 +102,7 @@ async def test_a_loop_that_ended_without_a_word_leaves_nothing_behind(vendor):
             assert await asyncio.to_thread(abandoned) == "hi"
         await run(AGENT, "go", provider=provider)
         gc.collect()
-    assert len(provider._client._open) == 1
+    assert len(provider._client._clients._open) == 1
 
 
 async def test_the_sdk_is_imported_beside_the_event_loop(vendor, monkeypatch):
@@ -124,7 +124,7 @@ async def test_calls_that_begin_together_share_one_client(vendor):
     provider = vendor.will(*[Answer(text="hi")] * 4)
     said = await asyncio.gather(*(run(AGENT, "go", provider=provider) for _ in range(4)))
     assert [result.output for result in said] == ["hi"] * 4
-    assert len(provider._client._open) == 1
+    assert len(provider._client._clients._open) == 1
     await provider.aclose()
     await eventually(lambda: vendor.server.connections == 0)
 

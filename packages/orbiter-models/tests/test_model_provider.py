@@ -204,5 +204,5 @@ async def test_an_sdk_is_imported_in_a_thread_and_its_client_made_once(monkeypat
     assert all(isinstance(failure, ModelError) for failure in failures)
     assert threads
     assert threading.main_thread() not in threads
-    assert len(client._open) == 1
+    assert len(client._clients._open) == 1
     await provider.aclose()

@@ -8,7 +8,7 @@ for both.
 import asyncio
 import importlib
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from orbiter.models._internal.address import is_http, shown, without_user
 from orbiter.models._internal.clock import Clock
 from orbiter.models._internal.failures import header, is_transport, request_of, said, status_of
 from orbiter.models._internal.guard import check_allowed
+from orbiter.models._internal.loop_clients import LoopClients
 from orbiter.models._internal.retry import is_worth_retrying, pause, seconds
 from orbiter.models.types import ModelError
 
@@ -24,7 +25,7 @@ from orbiter.models.types import ModelError
 class SdkClient:
     """A vendor's client: made when first needed, its errors turned into ModelError.
 
-    Connections are their event loop's: each has a client of its own, closed at the loop's end.
+    Each event loop has one of its own, which is closed at the loop's end.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class SdkClient:
         self._module, self._client_class = sdk, client_class
         self._account = account
         self._sdk: Any = None
-        self._open: dict[asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[None, None]]] = {}
+        self._clients = LoopClients(lambda: self._make(), lambda client: self._closed(client))
         given = {"api_key": config.api_key or ""}
         found = ({word: os.environ.get(name, "")} for name, word in key_variables.items())
         keys = (key for key in (given, *found) if any(key.values()))
@@ -153,9 +154,7 @@ class SdkClient:
 
     async def close(self) -> None:
         """Close the connections of the running event loop; other loops close theirs themselves."""
-        _, life = self._open.get(asyncio.get_running_loop(), (None, None))
-        if life is not None:
-            await life.aclose()
+        await self._clients.close()
 
     def _with(self, client: Any, http_client: Any) -> Any:
         try:
@@ -166,28 +165,8 @@ class SdkClient:
 
     async def opened(self) -> Any:
         """Return the client of the running event loop; the SDK is imported by then."""
-        loop = asyncio.get_running_loop()
-        # a loop that was closed without its generators being shut down
-        for gone in [other for other in list(self._open) if other.is_closed()]:
-            self._open.pop(gone, None)
         await self.ready()
-        if loop in self._open:
-            return self._open[loop][0]
-        client = self._make()
-        life = self._life(loop, client)
-        self._open[loop] = client, life
-        await anext(life)
-        return client
-
-    async def _life(
-        self, loop: asyncio.AbstractEventLoop, client: Any
-    ) -> AsyncGenerator[None, None]:
-        """Last as long as the loop: before its end it closes the generators that it knows."""
-        try:
-            yield
-        finally:
-            self._open.pop(loop, None)
-            await self._closed(client)
+        return await self._clients.get()
 
     async def _closed(self, client: Any) -> None:
         await client.close()
