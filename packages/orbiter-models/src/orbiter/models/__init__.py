@@ -1,7 +1,7 @@
 """Orbiter Models: providers of language models, and a scripted one for tests."""
 
 # they enter themselves as providers
-from orbiter.models import anthropic, clouds, google, openai  # noqa: F401
+from orbiter.models import anthropic, clouds, openai  # noqa: F401
 from orbiter.models._internal.guard import ModelCallForbiddenError, forbid_real_calls
 from orbiter.models._internal.server import ModelServer
 from orbiter.models.fallback import FallbackError, FallbackModel

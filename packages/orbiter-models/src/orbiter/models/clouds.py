@@ -1,4 +1,4 @@
-"""The vendors' models in clouds: `azure:`, `bedrock:`, `vertex:`; each is read when it is named."""
+"""Providers that are read when they are named: Gemini, and the vendors' models in clouds."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -16,6 +16,7 @@ def _of(module: str, name: str, **options: Any) -> Callable[[ModelConfig], Model
     return make
 
 
+model_registry.register("google", _of("orbiter.models.google", "GoogleProvider"))
 model_registry.register("azure", _of("orbiter.models.azure", "AzureProvider"))
 for _api in ("chat", "responses"):
     model_registry.register(f"azure-{_api}", _of("orbiter.models.azure", "AzureProvider", api=_api))

@@ -9,7 +9,7 @@ from orbiter.models._internal.google_client import GoogleClient
 from orbiter.models._internal.google_contents import to_wire
 from orbiter.models._internal.google_wire import Reply, add_settings
 from orbiter.models._internal.settings import sampling
-from orbiter.models.provider import ModelProvider, model_registry
+from orbiter.models.provider import ModelProvider
 from orbiter.models.types import ModelResponse, StreamChunk
 from orbiter.types import Message
 
@@ -167,6 +167,3 @@ class _Events:
             yield event
         async for event in self._events:
             yield event
-
-
-model_registry.register("google", GoogleProvider)
