@@ -36,7 +36,8 @@ def shop() -> Agent:
     """An agent with a tool, one that fails, and somebody to hand off to."""
     clerk = Agent(name="clerk", instructions="Be kind.", model="openai:gpt-4o")
     tools = [look_up, fails]
-    return Agent(name="desk", model="openai:gpt-4o", tools=tools, handoffs=[clerk])
+    model = "openai:gpt-4o"
+    return Agent(name="desk", model=model, temperature=1.0, tools=tools, handoffs=[clerk])
 
 
 def script() -> ScriptedModel:
