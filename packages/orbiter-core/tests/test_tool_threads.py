@@ -192,3 +192,37 @@ async def test_a_tool_that_hangs_does_not_keep_the_process():
     done = await asyncio.create_subprocess_exec(sys.executable, "-c", HANGS, stdout=subprocess.PIPE)
     said, _ = await asyncio.wait_for(done.communicate(), 120)
     assert (said.strip(), done.returncode) == (b"It hangs.", 0)
+
+
+async def test_a_system_without_a_thread_to_give_fails_the_call_and_not_those_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads, more = Threads(most=2), threading.Thread.start
+
+    def no_more(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_more)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        await asyncio.wait_for(threads.call(list, {}), 30)
+    alone = Threads(most=1)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        await asyncio.wait_for(alone.call(list, {}), 30)
+    monkeypatch.setattr(threading.Thread, "start", more)
+    assert await asyncio.wait_for(alone.call(list, {}), 5) == []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hold() -> str:
+        begun.set()
+        go_on.wait(30)
+        return "held"
+
+    first = asyncio.ensure_future(threads.call(hold, {}))
+    assert await asyncio.to_thread(begun.wait, 30)
+    monkeypatch.setattr(threading.Thread, "start", no_more)
+    second = asyncio.ensure_future(threads.call(lambda: "waited for the one there is", {}))
+    await asyncio.sleep(0)
+    monkeypatch.setattr(threading.Thread, "start", more)
+    go_on.set()
+    assert await asyncio.wait_for(first, 30) == "held"
+    assert await asyncio.wait_for(second, 30) == "waited for the one there is"

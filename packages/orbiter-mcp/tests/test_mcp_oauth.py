@@ -191,10 +191,11 @@ async def test_what_is_kept_is_its_owner_s_alone(granting, url, oauth, tmp_path)
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 
-async def test_what_cannot_be_read_is_asked_for_again(granting, url, oauth, tmp_path):
+@pytest.mark.parametrize("kept", [b"{no json", b"\xff\xfe", b"", b"[" * 100_000])
+async def test_what_cannot_be_read_is_asked_for_again(granting, url, oauth, tmp_path, kept):
     await sums(url, oauth)
     [file] = (tmp_path / "tokens").iterdir()
-    file.write_text("{no json")
+    file.write_bytes(kept)
     assert await sums(url, oauth) == "3"
     assert granting.asked.count("authorize") == 2
 

@@ -44,6 +44,10 @@ class _Job:
             error = raised
         return partial(self._tell, value, error)
 
+    def refuse(self, error: Exception) -> None:
+        """Tell the caller that nobody makes the call."""
+        self._tell(None, error)
+
     def _tell(self, value: Any, error: BaseException | None) -> None:
         # a loop that is closed has nobody who waits
         with suppress(RuntimeError):
@@ -91,7 +95,14 @@ class Threads:
         if self._idle < len(self._jobs) and self._threads < self._most:
             self._threads += 1
             self._idle += 1
-            threading.Thread(target=self._work, name="orbiter tool", daemon=True).start()
+            try:
+                threading.Thread(target=self._work, name="orbiter tool", daemon=True).start()
+            except RuntimeError as error:
+                # the system gives no more; those that are there take the job
+                self._threads -= 1
+                self._idle -= 1
+                while self._jobs and not self._threads:
+                    self._jobs.popleft().refuse(error)
         else:
             self._changed.notify()
 

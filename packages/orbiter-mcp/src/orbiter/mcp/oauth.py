@@ -54,7 +54,8 @@ class FileTokenStore:
 
     def _read(self, file: Path) -> str | None:
         try:
-            return file.read_text(encoding="utf-8")
+            # a damaged file is for its reader to find wrong, as any other text
+            return file.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return None
 

@@ -53,7 +53,7 @@ class Pieces:
         self.said = Said(vendor)
         self.id = self.model = ""
         self.ended = False
-        self._told: dict[int, str] = {}
+        self._told: dict[int, list[str]] = {}
         self._begun: set[int] = set()
 
     def add(self, event: Any) -> StreamChunk | None:
@@ -78,7 +78,7 @@ class Pieces:
         return self._piece(index, _DELTAS[kind], delta) if kind in _DELTAS else None
 
     def _piece(self, index: int, kind: str, text: str) -> StreamChunk:
-        self._told[index] = self._told.get(index, "") + text
+        self._told.setdefault(index, []).append(text)
         if kind == "function_call":
             return StreamChunk(tool_call_deltas=[ToolCallDelta(index=index, arguments=text)])
         return StreamChunk(thinking=text) if kind == "reasoning" else StreamChunk(delta=text)
@@ -92,7 +92,7 @@ class Pieces:
         return StreamChunk(tool_call_deltas=[piece])
 
     def _end(self, index: int, item: Any) -> StreamChunk | None:
-        whole, told = self.said.take(item), self._told.get(index, "")
+        whole, told = self.said.take(item), "".join(self._told.get(index, ()))
         # a server may tell an item, or its end, at once
         rest = whole[len(told) :] if whole.startswith(told) else ""
         if index not in self._begun and (chunk := self._begin(index, item, rest)) is not None:
