@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import sessions_alone
 from bench_operator import GATE, KEYS, NAMESPACE, SMALL, Bench, flat, in_parallel, percentiles
-from session_peers import PEERS, Scaled, seconds, secret, session, worker_id
+from session_peers import PEERS, Scaled, at_rest, seconds, secret, session, worker_id
 from support.cluster import STATE, Cluster
 from support.world import ECHO_IMAGE, World
 
@@ -112,17 +112,6 @@ class SessionBench:
         waits = [self.scaled.at[name] - began for name in names]
         return {"all_scaled_ms": round(max(waits) * 1000, 1), **percentiles(waits)}
 
-    def at_rest(self, seconds: float) -> Object:
-        """The operator's CPU and memory while all sleep."""
-        before, began = self.operator.metrics(), time.perf_counter()
-        time.sleep(seconds)
-        after, took = self.operator.metrics(), time.perf_counter() - began
-        cpu = after["process_cpu_seconds_total"] - before["process_cpu_seconds_total"]
-        return {
-            "cpu_percent": round(cpu / took * 100, 2),
-            "rss_mb": round(after["process_resident_memory_bytes"] / 2**20, 1),
-        }
-
     async def on_the_node(self, count: int) -> Object:
         """Message → first output of a sleeping session on the real node, stage by stage."""
         name = "awake"
@@ -187,7 +176,7 @@ async def measure(arguments: argparse.Namespace) -> Object:
                 await asyncio.sleep(arguments.settle)
                 found["asleep"] = {
                     "sessions": len(names),
-                    **await asyncio.to_thread(bench.at_rest, arguments.rest),
+                    **await asyncio.to_thread(at_rest, bench.operator, arguments.rest),
                 }
                 some = iter(names)
                 single = list(itertools.islice(some, arguments.single))

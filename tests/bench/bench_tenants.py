@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from bench_operator import GATE, Bench, flat, in_parallel, percentiles
-from session_peers import Scaled, session
+from session_peers import Scaled, at_rest, session
 from support.cluster import STATE, Cluster, CommandError
 from support.world import SYSTEM, World
 
@@ -101,17 +101,6 @@ class TenantsBench:
         wanted = {f"{place}/{name}" for place, name in sessions}
         await self.scaled.until(lambda: wanted <= self.scaled.replicas.keys(), PATIENCE)
         return sessions, time.perf_counter() - began
-
-    def at_rest(self, seconds: float) -> Object:
-        """The operator's CPU and memory while all sleep."""
-        before, began = self.operator.metrics(), time.perf_counter()
-        time.sleep(seconds)
-        after, took = self.operator.metrics(), time.perf_counter() - began
-        cpu = after["process_cpu_seconds_total"] - before["process_cpu_seconds_total"]
-        return {
-            "cpu_percent": round(cpu / took * 100, 2),
-            "rss_mb": round(after["process_resident_memory_bytes"] / 2**20, 1),
-        }
 
     async def wake(self, redis: Any, sessions: list[Session]) -> Object:
         """Message sent → Deployment scaled, each session alone, and the operator's share of it."""
@@ -229,7 +218,7 @@ async def measure(arguments: argparse.Namespace) -> Object:
                 "sessions": len(sessions),
                 "admitted_s": round(admitted, 1),
                 "filled_s": round(filled, 1),
-                "asleep": await asyncio.to_thread(bench.at_rest, arguments.rest),
+                "asleep": await asyncio.to_thread(at_rest, bench.operator, arguments.rest),
             }
             some = iter(sessions)
             with world.redis() as redis:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from bench_operator import NAMESPACE
+from bench_operator import NAMESPACE, Bench
 
 from orbiter_operator.kube.client import DEPLOYMENTS, TRANSPORT_ERRORS, Kube
 
@@ -35,6 +35,18 @@ def session(name: str, user: int, idle: int = LONG, **template: Any) -> Object:
 def worker_id(name: str) -> str:
     """The worker id of a session of the bench."""
     return f"{NAMESPACE}.{name}"
+
+
+def at_rest(operator: Bench, seconds: float) -> Object:
+    """The operator's CPU and memory while all sleep."""
+    before, began = operator.metrics(), time.perf_counter()
+    time.sleep(seconds)
+    after, took = operator.metrics(), time.perf_counter() - began
+    cpu = after["process_cpu_seconds_total"] - before["process_cpu_seconds_total"]
+    return {
+        "cpu_percent": round(cpu / took * 100, 2),
+        "rss_mb": round(after["process_resident_memory_bytes"] / 2**20, 1),
+    }
 
 
 class Scaled:
