@@ -28,6 +28,7 @@ SEED = {
     "session_registry": "worker:posessions:orbiter-system/orbiter-operator",
     "namespace_registry": "worker:namespaces:orbiter-system/orbiter-operator",
     "attempt_record": "agenttask:9f1c:1",
+    "attempt_checkpoint": "agenttask:9f1c:1:checkpoint",
     "task_snapshot": "agenttask:9f1c:snapshot",
     "dead_letters": "worker:po:alice:input:dead",
 }
@@ -61,6 +62,7 @@ def all_of(
         "session_registry": keys.session_registry("orbiter-system", "orbiter-operator"),
         "namespace_registry": keys.namespace_registry("orbiter-system", "orbiter-operator"),
         "attempt_record": keys.attempt_record(uid, 1),
+        "attempt_checkpoint": keys.attempt_checkpoint(uid, 1),
         "task_snapshot": keys.task_snapshot(uid),
         "dead_letters": dead_letter(keys.po_input(worker)),
     }

@@ -129,6 +129,7 @@ FROZEN: list[tuple[Message, dict[str, object]]] = [
                 "pr_url": None,
                 "text": None,
                 "question": None,
+                "request": None,
             },
             "workspace": {
                 "base_sha": None,

@@ -13,6 +13,7 @@ from support.strange_values import TEXTS, VALUES, WRITTEN, can_be_written, objec
 
 from orbiter_contracts import (
     AgentVerdict,
+    Checkpoint,
     DeveloperWorkerInput,
     DeveloperWorkerOutput,
     InvalidMessageError,
@@ -37,6 +38,7 @@ from orbiter_contracts import (
 from orbiter_contracts.messages import Message
 
 KINDS: list[type[Message]] = [
+    Checkpoint,
     DeveloperWorkerInput,
     DeveloperWorkerOutput,
     POTurn,

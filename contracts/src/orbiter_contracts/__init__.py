@@ -1,6 +1,7 @@
 """Queue names and messages shared by Orbiter's operator, worker wrapper and tasks."""
 
 from orbiter_contracts.agent_types import AGENT_TYPES
+from orbiter_contracts.checkpoints import Checkpoint, DisruptionPolicy, read_checkpoint
 from orbiter_contracts.clamping import clamped_cost, clamped_count, clamped_data, fitted
 from orbiter_contracts.envelope import (
     InvalidMessageError,
@@ -10,6 +11,7 @@ from orbiter_contracts.envelope import (
     excerpt,
     text_fields,
 )
+from orbiter_contracts.input_requests import InputAnswer, InputCall, InputRequest
 from orbiter_contracts.messages import (
     AgentVerdict,
     DeveloperWorkerInput,
@@ -40,9 +42,14 @@ from orbiter_contracts.routing import Route, read_route
 __all__ = [
     "AGENT_TYPES",
     "AgentVerdict",
+    "Checkpoint",
     "DeveloperWorkerInput",
     "DeveloperWorkerOutput",
+    "DisruptionPolicy",
     "GitWorkspace",
+    "InputAnswer",
+    "InputCall",
+    "InputRequest",
     "InvalidMessageError",
     "LifecycleEventName",
     "OutputStatus",
@@ -70,6 +77,7 @@ __all__ = [
     "encode",
     "excerpt",
     "fitted",
+    "read_checkpoint",
     "read_route",
     "text_fields",
 ]

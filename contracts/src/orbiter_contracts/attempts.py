@@ -35,6 +35,11 @@ class Attempt(NamedTuple):
         return self.keys.attempt_record(self.uid, self.number)
 
     @property
+    def checkpoint(self) -> str:
+        """Key of the parts of its checkpoints."""
+        return self.keys.attempt_checkpoint(self.uid, self.number)
+
+    @property
     def routing(self) -> dict[str, str]:
         """Fields of its entry, beside the message, that say whose it is."""
         return {TASK_FIELD: self.task, ATTEMPT_FIELD: str(self.number)}

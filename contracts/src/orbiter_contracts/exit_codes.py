@@ -12,6 +12,10 @@ UNUSABLE: Final = 2
 """The environment cannot be worked with: a variable is missing, or the worker's name is in use."""
 NAME_LOST: Final = 4
 """Another process took the worker's name over while this one worked."""
+INTERRUPTED: Final = 143
+"""It was asked to leave before its attempt was done, and has published nothing, so that another pod
+goes on: as of any program that SIGTERM ends. A worker's own word, so it does not say that the
+cluster asked: an agent may have."""
 
 _IN_USE: Final = re.compile(r"^(?:worker-wrapper: )?WORKER_ID .* is in use: ", re.MULTILINE)
 

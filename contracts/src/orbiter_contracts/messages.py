@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Literal
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from orbiter_contracts.bounds import (
     Cost,
@@ -24,10 +24,14 @@ from orbiter_contracts.bounds import (
     Text,
     Warnings,
 )
+from orbiter_contracts.input_requests import InputRequest
+from orbiter_contracts.message_base import Message as Message
 
 OutputStatus = Literal["success", "failed", "error", "timeout", "input_required", "cancelled"]
 VerdictStatus = Literal["success", "failure", "in_progress", "input_required"]
-LifecycleEventName = Literal["started", "ready", "busy", "completed", "failed", "stopped"]
+LifecycleEventName = Literal[
+    "started", "ready", "busy", "checkpointed", "completed", "failed", "stopped"
+]
 PushPolicy = Literal["Never", "Always"]
 
 
@@ -37,12 +41,6 @@ def _now() -> datetime:
 
 def _new_id() -> str:
     return str(uuid4())
-
-
-class Message(BaseModel):
-    """Base of every message: frozen, tolerant of fields it does not know."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class Usage(Message):
@@ -57,7 +55,10 @@ class Usage(Message):
 
 
 class AgentVerdict(Message):
-    """The JSON object inside an agent's last `<result>…</result>` block."""
+    """The JSON object inside an agent's last `<result>…</result>` block.
+
+    `request` says what `question` asks for programs, when a tool waits for a person.
+    """
 
     status: VerdictStatus = "success"
     summary: Text = ""
@@ -66,6 +67,7 @@ class AgentVerdict(Message):
     pr_url: Line | None = None
     text: Text | None = None
     question: Text | None = None
+    request: InputRequest | None = None
 
 
 class GitWorkspace(Message):
@@ -166,7 +168,10 @@ class DeveloperWorkerOutput(WorkerOutput):
 
 
 class WorkerLifecycleEvent(Message):
-    """A worker's change of state. `busy` and `completed` count as activity of its session."""
+    """A worker's change of state. `busy` and `completed` count as activity of its session.
+
+    `checkpointed` has the `Checkpoint`'s JSON as its details; the attempt's record has it too.
+    """
 
     worker_id: Id
     event: LifecycleEventName

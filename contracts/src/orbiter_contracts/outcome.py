@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from orbiter_contracts.bounds import MAX_STATUS_LINE, one_line
+from orbiter_contracts.input_requests import InputRequest
 from orbiter_contracts.messages import DeveloperWorkerOutput
 
 EndPhase = Literal["Completed", "Failed", "Cancelled", "InputRequired"]
@@ -53,6 +54,7 @@ class Outcome(NamedTuple):
         detail: More lines of a failure, its first and last are in the message.
         question: What the agent asks, as it asks it; None when it asks nothing.
         result: What it reported.
+        request: What the question asks, for programs, when a tool waits for a person.
     """
 
     phase: EndPhase
@@ -61,6 +63,7 @@ class Outcome(NamedTuple):
     detail: str
     question: str | None
     result: Result
+    request: InputRequest | None = None
 
 
 def outcome(output: DeveloperWorkerOutput, *, cancelled: bool = False) -> Outcome:
@@ -75,7 +78,8 @@ def outcome(output: DeveloperWorkerOutput, *, cancelled: bool = False) -> Outcom
     if output.status == "input_required" and not cancelled:
         question = (verdict.question or summary if verdict else None) or output.error or ""
         message = one_line(question or "the agent asks for input")
-        return Outcome("InputRequired", "InputRequired", message, "", question, result)
+        request = verdict.request if verdict else None
+        return Outcome("InputRequired", "InputRequired", message, "", question, result, request)
     if output.status == "success":
         return Outcome("Completed", "Succeeded", one_line(summary), "", None, result)
     phase: EndPhase = "Cancelled" if cancelled or output.status == "cancelled" else "Failed"

@@ -34,6 +34,8 @@ PREFIX_PATTERN: Final = rf"(?:\{{{NAMESPACE_PATTERN}\}}:)?"
 """What `Keys.prefix` may be: nothing, or a namespace in braces and a colon."""
 PREFIX: Final = re.compile(PREFIX_PATTERN)
 _DEAD: Final = ":dead"
+CHECKPOINT_SUFFIX: Final = ":checkpoint"
+"""How the key of an attempt's checkpoints ends, behind that of its record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +184,13 @@ class Keys:
         Field `entry`: id of its entry on the developer input, written with the entry. Field
         `output`: id of its entry on the developer output, written with the output. So "was it
         published?" has an answer that does not depend on who has read the output stream how far.
+        Field `checkpoint`: what is kept of it while it goes on (`checkpoints.Checkpoint`).
         """
         return f"{self.prefix}agenttask:{uid}:{attempt}"
+
+    def attempt_checkpoint(self, uid: str, attempt: int | str) -> str:
+        """Key of the hash with the parts of an attempt's latest two checkpoints."""
+        return checkpoint_of(self.attempt_record(uid, attempt))
 
     def task_snapshot(self, uid: str) -> str:
         """Key of what the agent's session of an AgentTask needs to go on in another Job.
@@ -199,6 +206,14 @@ class Keys:
 def dead_letter(stream: str) -> str:
     """Stream that takes the entries of `stream` nobody could parse, each with its reason."""
     return f"{stream}{_DEAD}"
+
+
+def checkpoint_of(record: str) -> str:
+    """Key of the parts of the checkpoints of the attempt that has this record.
+
+    Fields are `GENERATION:PART` (`checkpoint_scripts.part`).
+    """
+    return f"{record}{CHECKPOINT_SUFFIX}"
 
 
 ATTEMPT_RECORD_PATTERN: Final = (

@@ -109,6 +109,7 @@ def worker_rules(keys: Keys) -> Rules:
         *(*_CONNECTION, *_CONSUME, *_FUNCTIONS, "+exists"),
         _selector(_LEASE, (record, leases)),
         _selector(("+hexists",), (record,)),
+        _selector(("+hkeys", "+hdel"), (keys.attempt_checkpoint(_ANY, _ANY),)),
         _selector(("+get", "+set"), (keys.task_snapshot(_ANY),)),
         _selector(("+xadd",), answers),
     )

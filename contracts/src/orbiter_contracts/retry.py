@@ -9,7 +9,9 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-NEVER_RETRIED: Final = frozenset({"JobRejected", "InvalidMessage", "Cancelled"})
+NEVER_RETRIED: Final = frozenset(
+    {"JobRejected", "InvalidMessage", "Cancelled", "DisruptionLimitExceeded"}
+)
 """Reasons of failures that the next attempt would only repeat, or that somebody wanted."""
 LONGEST_BACKOFF: Final = timedelta(seconds=600)
 _DOUBLINGS: Final = 16

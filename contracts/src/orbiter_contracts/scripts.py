@@ -6,6 +6,8 @@ it crashed or cancelled. Redis runs a script alone, so one of them wins and the 
 
 from typing import Final, NamedTuple
 
+from orbiter_contracts.queues import CHECKPOINT_SUFFIX
+
 LIBRARY: Final = "orbiter"
 """What the library of functions is called (`functions`)."""
 READ_ONLY: Final = "no-writes"
@@ -49,7 +51,7 @@ KEYS: the attempt's record, the input stream. ARGV: the record's lifetime in sec
 entry's fields and values in turn. Returns the entry's id, the same at every call.
 """
 
-PUBLISH_ATTEMPT: Final = """
+PUBLISH_ATTEMPT: Final = f"""
 local known = redis.call('EXISTS', KEYS[1]) == 1
 local entry = redis.call('XRANGE', KEYS[2], ARGV[2], ARGV[2])
 if known and (#entry == 0 or redis.call('HEXISTS', KEYS[1], 'output') == 1) then return false end
@@ -59,6 +61,9 @@ redis.pcall('XADD', KEYS[4], '*', 'data', ARGV[5], 'agenttask', ARGV[6], 'attemp
 redis.call('HSET', KEYS[1], 'entry', ARGV[2], 'output', output)
 if KEYS[5] then redis.pcall('SET', KEYS[5], ARGV[8], 'EX', ARGV[1]) end
 redis.call('EXPIRE', KEYS[1], ARGV[1])
+local readable, event = pcall(cjson.decode, ARGV[5])
+local failed = readable and type(event) == 'table' and event.event == 'failed'
+redis.pcall('EXPIRE', KEYS[1] .. '{CHECKPOINT_SUFFIX}', failed and ARGV[1] or 0)
 if #entry == 1 then
   redis.call('XACK', KEYS[2], ARGV[3], ARGV[2])
   redis.call('XDEL', KEYS[2], ARGV[2])
@@ -73,6 +78,10 @@ JSON, `<namespace>/<name>`, attempt[, the agent's session, for a task that has a
 the output's id, or nil when the attempt was already published or withdrawn (superseded). A record
 that is missing altogether means that Redis lost its data: the output is published all the same,
 because the work was done. Behind the output nothing can fail: Redis would not take it back.
+
+The attempt's checkpoints go with it. Of one that failed they stay as long as the record, for
+`kubectl orbiter retry --resume`. Their key is made of the record's: the arguments are those that
+workers of earlier versions give.
 """
 
 PUBLISH_IN_PLACE: Final = PUBLISH_ATTEMPT.replace("(#entry == 0 or ", "(", 1)

@@ -1,0 +1,58 @@
+"""How a checkpoint is written: its parts and the attempt's record change in one step, or not."""
+
+from typing import Final
+
+from orbiter_contracts.bounds import MAX_COUNT
+from orbiter_contracts.checkpoints import CHECKPOINT_FIELD
+from orbiter_contracts.scripts import Script
+
+SESSION_PART: Final = "session"
+WORKSPACE_PART: Final = "workspace"
+RECORD_PART: Final = "checkpoint"
+"""Parts of a checkpoint, each the field `GENERATION:PART` of one hash."""
+
+
+def part(generation: int, name: str) -> str:
+    """The field that holds a part of a checkpoint."""
+    return f"{generation}:{name}"
+
+
+SAVE_CHECKPOINT: Final = f"""
+local held = redis.pcall('XPENDING', KEYS[3], ARGV[3], ARGV[2], ARGV[2], 1)
+if #redis.call('XRANGE', KEYS[3], ARGV[2], ARGV[2]) == 0 then return 'gone' end
+if redis.call('HEXISTS', KEYS[1], 'output') == 1 then return 'gone' end
+if held.err or not held[1] or held[1][2] ~= ARGV[4] then return 'taken' end
+local token = redis.pcall('HGET', KEYS[5], 'token')
+if type(token) == 'string' and token ~= ARGV[5] then return 'taken' end
+local readable, known =
+  pcall(cjson.decode, redis.call('HGET', KEYS[1], '{CHECKPOINT_FIELD}') or 'null')
+if readable and type(known) == 'table' and type(known.generation) == 'number'
+  and known.generation >= tonumber(ARGV[6]) and known.generation <= {MAX_COUNT}
+  then return 'stale' end
+if redis.call('TYPE', KEYS[2]).ok ~= 'hash' then redis.call('EXPIRE', KEYS[2], 0) end
+redis.call('HSET', KEYS[2], ARGV[6] .. ':{RECORD_PART}', ARGV[8],
+  ARGV[6] .. ':{SESSION_PART}', ARGV[12], ARGV[6] .. ':{WORKSPACE_PART}', ARGV[13])
+redis.call('HSET', KEYS[1], '{CHECKPOINT_FIELD}', ARGV[8])
+for _, field in ipairs(redis.call('HKEYS', KEYS[2])) do
+  local generation = string.match(field, '^%d+')
+  if generation ~= ARGV[6] and generation ~= ARGV[7] then redis.pcall('HDEL', KEYS[2], field) end
+end
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+redis.call('EXPIRE', KEYS[2], ARGV[1])
+redis.pcall('XADD', KEYS[4], '*', 'data', ARGV[9], 'agenttask', ARGV[10], 'attempt', ARGV[11])
+return 'saved'
+"""
+"""Keep a checkpoint of an attempt, with the one before it, unless the attempt is not ours.
+
+KEYS: the attempt's record, the parts (`queues.checkpoint_of`), input stream, lifecycle stream, the
+writer's lease. ARGV: the record's lifetime in seconds, entry id, group, consumer, token of the
+lease, generation, the generation to keep beside it, the checkpoint's JSON, the lifecycle event's
+JSON, `<namespace>/<name>`, attempt, the session, the workspace ('' for a part that is not there).
+Returns `saved`; `gone` when the attempt was answered or withdrawn; `taken` when another process has
+its entry or its name; `stale` when there is a checkpoint of that generation or a later one.
+
+A lease that has lapsed is nobody's, so the consumer alone decides then.
+"""
+
+SAVE: Final = Script("save_checkpoint", SAVE_CHECKPOINT)
+"""SAVE_CHECKPOINT as what a worker runs, which may have to call a function instead."""
