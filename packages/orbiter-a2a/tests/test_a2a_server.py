@@ -171,6 +171,25 @@ async def test_an_agent_asks_and_goes_on_with_the_answer(connect):
     assert get_artifact_text(done.artifacts[0], delimiter="") == "A table for four."
 
 
+async def test_a_tool_that_waits_is_asked_about_and_approved(connect):
+    did = []
+
+    @tool(approval=True)
+    def book(seats: int) -> str:
+        """Book a table."""
+        did.append(seats)
+        return "booked"
+
+    waiter = Agent(name="waiter", tools=[book])
+    client = await connect(ScriptedModel(call("book", seats=4), "A table for four."), waiter)
+    asked = await ask(client, "Book a table")
+    assert asked.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+    assert 'May it call book {"seats":4} ?' in get_message_text(asked.status.message)
+    done = await ask(client, "approve", asked)
+    assert done.status.state == TaskState.TASK_STATE_COMPLETED
+    assert did == [4]
+
+
 async def test_a_context_is_one_conversation(connect):
     model = ScriptedModel("Sunny.", "Rain.")
     client = await connect(model)

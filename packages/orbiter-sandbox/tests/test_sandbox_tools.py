@@ -15,6 +15,7 @@ from orbiter.sandbox._internal.bwrap import command
 from orbiter.sandbox._internal.guard import _listed, _scanned, disk_of, memory_of
 from orbiter.sandbox._internal.output import Kept
 from orbiter.sandbox._internal.seccomp import program
+from orbiter.types import OrbiterError
 
 MIB = 1024 * 1024
 
@@ -117,3 +118,25 @@ def test_memory_is_summed_over_all_descendants():
         os.killpg(process.pid, signal.SIGKILL)
     assert 60 * MIB < both < 120 * MIB
     assert memory_of(1 << 30) == 0
+
+
+def test_tools_of_a_sandbox_wait_for_a_person():
+    sandbox = LocalSandbox()
+    waiting = {t.name: t.approval for t in sandbox_tools(sandbox, approval=["run_*"])}
+    assert waiting == {
+        "run_command": True,
+        "run_python": True,
+        "write_file": False,
+        "read_file": False,
+        "list_files": False,
+    }
+    assert all(t.approval is True for t in sandbox_tools(sandbox, approval=True))
+    with pytest.raises(OrbiterError, match="there is no tool 'rm'; the tools are: run_command"):
+        sandbox_tools(sandbox, approval=["rm"])
+
+
+async def test_a_command_waits_and_is_not_run():
+    model = ScriptedModel(call("run_command", command="rm -r ."))
+    agent = Agent(name="coder", tools=sandbox_tools(LocalSandbox(), approval=True))
+    result = await run(agent, "Tidy up", provider=model)
+    assert result.requests[0].calls[0].arguments == {"command": "rm -r ."}

@@ -6,6 +6,7 @@ from typing import Any
 from orbiter.types import OrbiterError
 
 SHOWN = 60
+LONGEST_NAME = 200
 
 
 def shown(value: Any) -> str:
@@ -56,4 +57,16 @@ def require_method(value: Any, names: str, where: str, give: str) -> None:
     if isinstance(value, type) or not any(
         callable(getattr(value, name, None)) for name in names.split()
     ):
+        raise OrbiterError(f"{where} got {shown(value)}: give {give}")
+
+
+def require_name(value: Any, where: str) -> None:
+    """Refuse what is no name of something that is kept: one line of at most LONGEST_NAME.
+
+    Raises:
+        OrbiterError: It is something else.
+    """
+    fits = isinstance(value, str) and 0 < len(value) <= LONGEST_NAME and value.isprintable()
+    if not fits:
+        give = f"a name on one line, of 1 to {LONGEST_NAME} characters"
         raise OrbiterError(f"{where} got {shown(value)}: give {give}")

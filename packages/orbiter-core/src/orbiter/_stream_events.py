@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from orbiter._input_requests import InputRequest
 from orbiter._usage import Usage
 from orbiter.parts import ResultParts
 
@@ -83,6 +84,16 @@ class HandoffEvent(BaseModel):
 
     type: Literal["handoff"] = "handoff"
     target: str
+    agent_name: str = ""
+
+
+class InputRequestEvent(BaseModel):
+    """A call waits for a person; when all of its step that do not wait have run, the run ends."""
+
+    model_config = {"frozen": True}
+
+    type: Literal["input_request"] = "input_request"
+    request: InputRequest
     agent_name: str = ""
 
 

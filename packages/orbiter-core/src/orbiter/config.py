@@ -11,6 +11,7 @@ DEFAULT_PROVIDER = "openai"
 DEFAULT_MODEL = "openai:gpt-4o"
 DEFAULT_MAX_STEPS = 10
 DEFAULT_RETRIES = 2
+MAX_INPUT_TIMEOUT = 10 * 365 * 86400.0
 # told from a 1.0 that somebody wrote by its identity: a vendor is sent that one only
 DEFAULT_TEMPERATURE = float("1.0")
 
@@ -177,6 +178,7 @@ class TaskConfig(BaseModel):
         input_tokens: Tokens sent, all calls together; checked before each call.
         output_tokens: Tokens received, likewise.
         total_tokens: Both, likewise.
+        input_timeout: Seconds a person has for an answer; without one in time a call is denied.
     """
 
     model_config = {"frozen": True}
@@ -186,6 +188,7 @@ class TaskConfig(BaseModel):
     input_tokens: int | None = Field(default=None, ge=1)
     output_tokens: int | None = Field(default=None, ge=1)
     total_tokens: int | None = Field(default=None, ge=1)
+    input_timeout: float | None = Field(default=None, gt=0, le=MAX_INPUT_TIMEOUT)
 
 
 class Spent(BaseModel):

@@ -33,6 +33,10 @@ class RetryLimitError(OrbiterError):
         )
 
 
+class InputAnswerError(OrbiterError):
+    """An answer does not fit what waits: nothing has run, and another one may be given."""
+
+
 class UnfinishedRunError(OrbiterError):
     """Somebody read the `output` of a run that was stopped before it had one of its type.
 
@@ -53,8 +57,34 @@ class UnfinishedRunError(OrbiterError):
         self.agent_name = agent_name
         self.stop_reason = stop_reason
         self.messages, self.usage, self.steps = messages, usage, steps
+        step = "run(..., messages=result.messages) goes on"
+        if stop_reason == "input_required":
+            step = "run(..., resume=result.paused, approvals=[...]) goes on"
         super().__init__(
             f"Agent '{agent_name}' has no output: its run was stopped ({stop_reason}) after "
             f"{steps} steps. Look at `stop_reason` first; `output_or_text` is what was said last, "
-            "and run(..., messages=result.messages) goes on."
+            f"and {step}."
         )
+
+
+class JournalError(OrbiterError):
+    """What is kept of a run cannot be written, cannot be read, or is of another run."""
+
+
+class RunBusyError(JournalError):
+    """Somebody else is at the run of that `run_id`.
+
+    Attributes:
+        run_id: The run.
+    """
+
+    def __init__(self, run_id: str, owner: str) -> None:
+        self.run_id = run_id
+        super().__init__(
+            f"run '{run_id}' goes on in {owner}: wait for its end or stop it, or give this run "
+            "another run_id"
+        )
+
+
+class SessionError(OrbiterError):
+    """What is kept of a conversation cannot be written or read."""

@@ -147,7 +147,8 @@ class ContextEngine(Protocol):
     """What `Agent(context=...)` takes.
 
     It may also have `async def fail_run(self, *, agent_name, messages)`: called in place of
-    `finish_run` when a run ends with an exception or is cancelled. What it raises is logged.
+    `finish_run` when a run ends with an exception, is cancelled, or waits for a person: then
+    another run begins with the same history. What it raises is logged.
     """
 
     async def start_run(

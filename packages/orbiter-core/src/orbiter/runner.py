@@ -1,35 +1,23 @@
 """`run`: the three ways to run an agent or a swarm, and nothing else."""
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Sequence
 
+from orbiter._input_requests import InputAnswer
+from orbiter._internal.beginning import beginning, execute, kept
 from orbiter._internal.beside import run_to_the_end
-from orbiter._internal.call_runner import Outcome
 from orbiter._internal.content import given
-from orbiter._internal.message_builder import close_calls
 from orbiter._internal.output_parser import OutputValidationError
-from orbiter._internal.providers import close_providers, provider_for
-from orbiter._internal.state import Emit, RunState
+from orbiter._internal.providers import close_providers
+from orbiter._internal.resumed import going_on
 from orbiter._internal.stream import RunStream
-from orbiter._internal.swarm_runner import run_nested, run_target
-from orbiter._misuse import require, require_all, require_method
+from orbiter._misuse import require
 from orbiter.agent import Agent
 from orbiter.config import ModelSettings, Spent, TaskConfig
+from orbiter.durable import RunStore, Session
 from orbiter.parts import Part
 from orbiter.protocols import Provider
 from orbiter.swarm import Swarm
-from orbiter.types import (
-    AssistantMessage,
-    DepsT,
-    Message,
-    OrbiterError,
-    OutputT,
-    RunResult,
-    SystemMessage,
-    ToolResult,
-    UserMessage,
-)
+from orbiter.types import DepsT, Message, OutputT, RunResult
 
 __all__ = ["OutputValidationError", "RunStream", "Runner", "run"]
 
@@ -47,6 +35,12 @@ class Runner:
         config: Limits of the run.
         spent: What the run had taken before it was interrupted; its steps and tokens count on.
         settings: How the models are to answer in this run; they go before the agents' own.
+        journal: Keeps the run: after a crash the same call goes on behind the last complete step.
+        run_id: The run's name in the journal.
+        session: The conversation that the run goes on with, which keeps what it adds.
+        resume: A run that waits for people, its `result.paused`, to go on with; input, messages
+            and spent are in it.
+        approvals: What people have said to its requests.
     """
 
     async def __call__(
@@ -60,6 +54,11 @@ class Runner:
         config: TaskConfig | None = None,
         spent: Spent | None = None,
         settings: ModelSettings | None = None,
+        journal: RunStore | None = None,
+        run_id: str | None = None,
+        session: Session | None = None,
+        resume: str | bytes | None = None,
+        approvals: Sequence[InputAnswer] = (),
         _provider: Provider | None = None,
     ) -> RunResult[OutputT]:
         """Run to the end.
@@ -72,8 +71,13 @@ class Runner:
                 `messages`, `usage` and `steps` are what there was up to then.
         """
         text = _checked(agent, input)
-        begin = _beginning(messages, provider or _provider, deps, config, spent, settings)
-        return await _execute(agent, text, begin(None))
+        resumed = going_on(resume, approvals, text, messages, spent)
+        begin = beginning(
+            messages, provider or _provider, deps, config, spent, settings, resumed, journal
+        )
+        if journal is None and run_id is None and session is None:
+            return await execute(agent, text, begin(None))
+        return await kept(agent, text, journal, run_id, session, messages)(begin(None))
 
     def sync(
         self,
@@ -86,6 +90,11 @@ class Runner:
         config: TaskConfig | None = None,
         spent: Spent | None = None,
         settings: ModelSettings | None = None,
+        journal: RunStore | None = None,
+        run_id: str | None = None,
+        session: Session | None = None,
+        resume: str | bytes | None = None,
+        approvals: Sequence[InputAnswer] = (),
         _provider: Provider | None = None,
     ) -> RunResult[OutputT]:
         """Run to the end from code that is not async.
@@ -108,6 +117,11 @@ class Runner:
                     config=config,
                     spent=spent,
                     settings=settings,
+                    journal=journal,
+                    run_id=run_id,
+                    session=session,
+                    resume=resume,
+                    approvals=approvals,
                 )
             finally:
                 await close_providers()
@@ -125,6 +139,11 @@ class Runner:
         config: TaskConfig | None = None,
         spent: Spent | None = None,
         settings: ModelSettings | None = None,
+        journal: RunStore | None = None,
+        run_id: str | None = None,
+        session: Session | None = None,
+        resume: str | bytes | None = None,
+        approvals: Sequence[InputAnswer] = (),
         _provider: Provider | None = None,
     ) -> RunStream[OutputT]:
         """Run while somebody reads: `async for event in run.stream(agent, "...")`.
@@ -133,9 +152,12 @@ class Runner:
         ErrorEvent and raised after it. Leaving the loop cancels the run.
         """
         text = _checked(agent, input)
+        resumed = going_on(resume, approvals, text, messages, spent)
         return RunStream(
-            _beginning(messages, provider or _provider, deps, config, spent, settings),
-            lambda state: _execute(agent, text, state),
+            beginning(
+                messages, provider or _provider, deps, config, spent, settings, resumed, journal
+            ),
+            kept(agent, text, journal, run_id, session, messages),
         )
 
     async def aclose(self) -> None:
@@ -156,67 +178,3 @@ run = Runner()
 def _checked(agent: object, input: str | Sequence[Part]) -> str:
     require(agent, (Agent, Swarm), "run(...)", "an Agent or a Swarm, such as Agent(name=...)")
     return input if isinstance(input, str) else given(input)
-
-
-def _beginning(
-    messages: Sequence[Message],
-    provider: Provider | None,
-    deps: Any,
-    config: TaskConfig | None,
-    spent: Spent | None,
-    settings: ModelSettings | None,
-) -> Callable[[Emit | None], RunState]:
-    kinds = (UserMessage, AssistantMessage, SystemMessage, ToolResult)
-    require_all(
-        messages, kinds, "run(messages=...)", "messages, such as an earlier result.messages"
-    )
-    if provider is not None:
-        give = 'a model, such as get_provider("openai:gpt-4o")'
-        require_method(provider, "complete stream", "run(provider=...)", give)
-    if config is not None:
-        require(config, TaskConfig, "run(config=...)", "TaskConfig(timeout=..., ...)")
-    if spent is not None:
-        require(spent, Spent, "run(spent=...)", "Spent(usage=..., steps=...)")
-    if settings is not None:
-        require(settings, ModelSettings, "run(settings=...)", "ModelSettings(top_p=..., ...)")
-
-    def begin(emit: Emit | None) -> RunState:
-        return RunState(
-            provider_for=provider_for if provider is None else lambda model: provider,
-            history=close_calls(list(messages)),
-            config=config,
-            deps=deps,
-            emit=emit,
-            spent=spent,
-            settings=settings,
-            nested=run_nested,
-        )
-
-    return begin
-
-
-async def _execute(target: Agent | Swarm, input: str, state: RunState) -> RunResult:
-    try:
-        if state.observer is None:
-            return _result(await run_target(target, input, state.history, state), state)
-        with state.observer.run(target, input) as scope:
-            result = _result(await run_target(target, input, state.history, state), state)
-            scope.done(result)
-            return result
-    except Exception as error:
-        _keep(error, state.result("", "error"))
-        raise
-
-
-def _keep(error: Exception, result: RunResult) -> None:
-    """Let an error tell what its run had come to; words that others use otherwise stay theirs."""
-    ours = isinstance(error, OrbiterError)
-    for name in ("messages", "usage", "steps"):
-        if ours or not hasattr(error, name):
-            with suppress(AttributeError):
-                setattr(error, name, getattr(result, name))
-
-
-def _result(outcome: Outcome, state: RunState) -> RunResult:
-    state.last_agent, state.typed = outcome.agent_name, outcome.typed
-    return state.result(outcome.output, outcome.stop_reason)

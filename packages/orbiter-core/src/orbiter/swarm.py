@@ -51,7 +51,8 @@ class Swarm:
 
         Raises:
             FlowError: The flow has an error; the text shows where.
-            OrbiterError: Agents are missing or share a name, or a flow is given to another mode.
+            OrbiterError: Agents are missing or share a name, a flow is given to another mode, or
+                an agent has a tool that waits for a person where the run cannot wait.
         """
         kinds = (Agent, Swarm)
         require_all(agents, kinds, "Swarm(agents=...)", "Agents, such as Agent(name=...)", "a list")
@@ -69,6 +70,8 @@ class Swarm:
             self.flow = parse_flow(flow, self._by_name)
         else:
             self.flow = sequence([Step(name) for name in self._by_name])
+        if mode != "handoff":
+            _refuse_waiting(self.agents if mode == "workflow" else self.agents[1:], mode)
 
     def _check(self) -> None:
         if self.mode not in ("workflow", "team", "handoff"):
@@ -119,6 +122,20 @@ class Swarm:
     def __repr__(self) -> str:
         how = f"flow={str(self.flow)!r}" if self.flow else f"mode={self.mode!r}"
         return f"Swarm({', '.join(self._by_name)}, {how})"
+
+
+def _refuse_waiting(members: Sequence[Agent | Swarm], mode: str) -> None:
+    """Refuse tools that wait for a person in agents whose run cannot end in the middle."""
+    for member in members:
+        for agent in agents_of(member, asked=False):
+            for tool in agent.tools:
+                if tool.approval is not False:
+                    what = "a flow" if mode == "workflow" else "the worker of a team"
+                    raise OrbiterError(
+                        f"agent '{agent.name}' has the tool '{tool.name}', which waits for a "
+                        f"person, and {what} cannot wait: give it to an agent that runs by itself, "
+                        "leads a team or hands off"
+                    )
 
 
 def agents_of(target: Agent | Swarm, *, asked: bool = True) -> list[Agent]:

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
+from orbiter._approval import Approval, checked
 from orbiter._schema.hints import ToolDefinitionError
 from orbiter._schema.methods import is_method, way_to, written_in_class
 from orbiter._schema.schema import Signature, ToolArgumentsError
@@ -23,6 +24,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 __all__ = [
+    "Approval",
     "FunctionTool",
     "Tool",
     "ToolArgumentsError",
@@ -38,10 +40,12 @@ class Tool(ABC):
         name: What the model calls it; the class's name when not set.
         description: What it is for; the docstring of `execute` or of the class when not set.
         parameters: JSON schema of its arguments, made from the signature of `execute` unless set.
+        approval: Whether a call waits for a person; a class may have a method of that name.
     """
 
     name: str = ""
     description: str = ""
+    approval: Approval = False
     parameters: dict[str, Any]
     _signature: Signature
 
@@ -108,6 +112,7 @@ class FunctionTool(Tool, Generic[P, R]):
         *,
         name: str | None = None,
         description: str | None = None,
+        approval: Approval = False,
         timeout: float | None = None,
     ) -> None:
         """Make a tool of `fn`.
@@ -116,6 +121,7 @@ class FunctionTool(Tool, Generic[P, R]):
             fn: The function, sync or async; a sync one runs in a thread.
             name: What the model calls it, by default the function's name.
             description: What it is for, by default the docstring without its sections.
+            approval: Whether a call waits for a person.
             timeout: Seconds a call may take.
 
         Raises:
@@ -130,6 +136,7 @@ class FunctionTool(Tool, Generic[P, R]):
             getattr(self._fn, "__call__", None)  # noqa: B004
         )
         self._described = description
+        self.approval = checked(approval, self.name)
         # what an instance is bound to; None when there is nothing to bind, or no longer
         self._method: Any = None
         self._class = "" if _is_wrapped(fn) else written_in_class(fn)
@@ -206,14 +213,16 @@ def _is_wrapped(fn: Any) -> bool:
 def tool(fn: Callable[P, R], /) -> FunctionTool[P, R]: ...
 @overload
 def tool(
-    *, name: str | None = None, description: str | None = None, timeout: float | None = None
-) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+    *, name: str | None = None, description: str | None = None, approval: Approval = False,
+    timeout: float | None = None,
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...  # fmt: skip
 def tool(
     fn: Callable[..., Any] | None = None,
     /,
     *,
     name: str | None = None,
     description: str | None = None,
+    approval: Approval = False,
     timeout: float | None = None,
 ) -> Any:
     """Make a tool of a function: `@tool`, or `@tool(name="override")` for another name.
@@ -222,6 +231,7 @@ def tool(
         fn: The function, when used without parentheses.
         name: What the model calls it, by default the function's name.
         description: What it is for, by default the docstring without its sections.
+        approval: Whether a call waits for a person: True, or a function of validated arguments.
         timeout: Seconds a call may take; then the model is told so. A thread cannot be ended: what
             a sync function has begun goes on, and its result is nobody's.
 
@@ -233,6 +243,8 @@ def tool(
     """
 
     def decorate(function: Callable[..., Any]) -> FunctionTool[..., Any]:
-        return FunctionTool(function, name=name, description=description, timeout=timeout)
+        return FunctionTool(
+            function, name=name, description=description, approval=approval, timeout=timeout
+        )
 
     return decorate if fn is None else decorate(fn)

@@ -3,13 +3,15 @@
 Everything else speaks in these. All classes are frozen: a value never changes under its reader.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import not_
 from typing import Annotated, Any, Generic, Literal
 
 from pydantic import BaseModel, Field
 from typing_extensions import TypeVar
 
+from orbiter._input_requests import InputRequest
 from orbiter._messages import (
     AssistantMessage,
     Message,
@@ -21,6 +23,7 @@ from orbiter._messages import (
 from orbiter._stream_events import (
     ErrorEvent,
     HandoffEvent,
+    InputRequestEvent,
     StepEvent,
     TextEvent,
     ThinkingEvent,
@@ -32,9 +35,9 @@ from orbiter._usage import Usage
 from orbiter.parts import Part
 
 __all__ = [
-    "AssistantMessage", "DepsT", "ErrorEvent", "HandoffEvent", "Message", "OrbiterError",
-    "OutputT", "ResultEvent", "RunContext", "RunResult", "StepEvent", "StopReason", "StreamEvent",
-    "SystemMessage", "TextEvent", "ThinkingEvent", "ToolCall", "ToolCallEvent",
+    "AssistantMessage", "DepsT", "ErrorEvent", "HandoffEvent", "InputRequestEvent", "Message",
+    "OrbiterError", "OutputT", "ResultEvent", "RunContext", "RunResult", "StepEvent", "StopReason",
+    "StreamEvent", "SystemMessage", "TextEvent", "ThinkingEvent", "ToolCall", "ToolCallEvent",
     "ToolExecutionError", "ToolResult", "ToolResultEvent", "Usage", "UsageEvent", "UserMessage",
 ]  # fmt: skip
 
@@ -48,6 +51,7 @@ class OrbiterError(Exception):
     messages: "Sequence[Message]" = ()
     usage: Usage = Usage()
     steps: int = 0
+    run_id: str | None = None
 
 
 class ToolExecutionError(OrbiterError):
@@ -61,9 +65,8 @@ class ToolExecutionError(OrbiterError):
 
 StopReason = Literal[
     "completed", "max_steps", "usage_limit", "timeout", "length", "content_filter", "refusal",
-    "incomplete", "cancelled", "error",
+    "incomplete", "input_required", "cancelled", "error",
 ]  # fmt: skip
-
 
 DepsT = TypeVar("DepsT", default=Any)
 OutputT = TypeVar("OutputT", default=Any)
@@ -81,6 +84,9 @@ class RunResult(BaseModel, Generic[OutputT]):
         steps: Model calls made.
         last_agent: Name of the agent that spoke last.
         stop_reason: `completed`, or what ended early; an untyped `output` is what was said last.
+        requests: What a run waits for whose stop reason is `input_required`.
+        paused: That run as JSON, for `run(agent, "", resume=..., approvals=[...])`, once; whoever
+            may change it may change the conversation.
     """
 
     model_config = {"frozen": True}
@@ -91,6 +97,11 @@ class RunResult(BaseModel, Generic[OutputT]):
     steps: int = 0
     last_agent: str = ""
     stop_reason: StopReason = "completed"
+    requests: tuple[InputRequest, ...] = Field(default=(), exclude_if=not_)
+    paused: str | None = Field(default=None, exclude_if=not_, repr=False)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        return [(k, v) for k, v in super().__repr_args__() if v or k != "requests"]
 
     @property
     def max_steps_reached(self) -> bool:
@@ -161,5 +172,5 @@ class ResultEvent(BaseModel):
 
 StreamEvent = (
     TextEvent | ThinkingEvent | ToolCallEvent | ToolResultEvent | StepEvent | UsageEvent
-    | HandoffEvent | ErrorEvent | ResultEvent
+    | HandoffEvent | InputRequestEvent | ErrorEvent | ResultEvent
 )  # fmt: skip

@@ -224,7 +224,7 @@ class Context:
             await save_automatic(self)
 
     async def fail_run(self, *, agent_name: str, messages: list[Message]) -> None:
-        """End a run that failed: save an automatic checkpoint. Called by the run loop."""
+        """End a run that failed or waits: save an automatic checkpoint. Called by the run loop."""
         run = self.turn_to(agent_name)
         if run.agent_name == agent_name and run.active:
             self.history = run.end(messages)

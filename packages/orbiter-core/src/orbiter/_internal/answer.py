@@ -11,9 +11,11 @@ from orbiter._internal.output_parser import (
 )
 from orbiter._internal.turn import Turn
 from orbiter._output import MisfitError
+from orbiter.agent import Agent
 from orbiter.errors import ModelRetry
 from orbiter.types import (
     AssistantMessage,
+    RunContext,
     StopReason,
     TextEvent,
     ToolCall,
@@ -68,7 +70,10 @@ async def conclude(turn: Turn, text: str) -> None:
             words = f"Your answer was not accepted: {problem}\n{tries_left(_left(turn))}"
         if turn.answer_tool is not None:
             words += f" {_BY_CALL.format(turn.answer_tool)}"
-        turn.add(UserMessage(content=words))
+        message = UserMessage(content=words)
+        turn.add(message)
+        if turn.journal is not None:
+            await turn.journal.said(message)
 
 
 async def take_answer(turn: Turn, calls: list[ToolCall], results: dict[str, ToolResult]) -> None:
@@ -116,20 +121,39 @@ def break_off(turn: Turn, message: AssistantMessage, cut: StopReason) -> None:
         )
 
 
+async def output_again(agent: Agent, run: RunContext, text: str) -> Any:
+    """Read the output from the answer of a run that is over; its validators check it again.
+
+    Raises:
+        OutputValidationError: It is none any more.
+    """
+    try:
+        return await _value(agent, run, text)
+    except (MisfitError, ModelRetry) as problem:
+        raise OutputValidationError(agent.name, _expected(agent), str(problem)) from problem
+
+
 async def _read(turn: Turn, text: str) -> None:
-    agent = turn.agent
+    turn.output = await _value(turn.agent, turn.run, text)
+    turn.done, turn.answer = True, text
+
+
+async def _value(agent: Agent, run: RunContext, text: str) -> Any:
     value: Any = text if agent.expected is None else agent.expected.parse(text)
     for validator in agent.output_validators:
-        value = await validator(turn.run, value)
-    turn.output, turn.done = value, True
+        value = await validator(run, value)
+    return value
+
+
+def _expected(agent: Agent) -> str:
+    return "output" if agent.expected is None else agent.expected.name
 
 
 def _count(turn: Turn, problem: Exception) -> None:
     turn.misfits += 1
     if _left(turn) < 0:
-        expected = turn.agent.expected
-        name = "output" if expected is None else expected.name
-        raise OutputValidationError(turn.agent.name, name, str(problem)) from problem
+        name = turn.agent.name
+        raise OutputValidationError(name, _expected(turn.agent), str(problem)) from problem
 
 
 def _left(turn: Turn) -> int:

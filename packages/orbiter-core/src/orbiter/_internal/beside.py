@@ -41,15 +41,18 @@ class _Beside:
 
     def wait(self) -> Any:
         """Start it and wait for its result; whoever interrupts the wait cancels the work."""
-        self._thread.start()
         try:
+            # it may be at work, and who interrupts be here, before this has returned
+            self._thread.start()
             return self._done.result()
         except BaseException:
             if not self._done.done():
                 self._cancel()
             raise
         finally:
-            self._thread.join()
+            # of one that was interrupted before it began there is nothing to wait for
+            with suppress(RuntimeError):
+                self._thread.join()
 
     def _cancel(self) -> None:
         self._interrupted = True

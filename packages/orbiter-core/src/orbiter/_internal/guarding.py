@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
+from orbiter._asking import PersonNeeded
 from orbiter._internal.turn import Turn
 from orbiter.errors import ModelRetry
 from orbiter.guardrails import Guardrail, GuardrailError
@@ -58,6 +59,8 @@ async def guarded(
     except ModelRetry as reason:
         return _refused(call, f"Tool '{call.name}' was not called: {reason}"), reason
     result, cause = await execute(turn, call)
+    if isinstance(cause, PersonNeeded):
+        return result, cause
     try:
         for guardrail in turn.agent.guardrails:
             with _named(turn, guardrail):

@@ -46,6 +46,8 @@ class NestedState(RunState):
         )
         self._outer = outer
         self.observer, self.deadline = outer.observer, outer.deadline
+        if outer.journal is not None:
+            self.journal = outer.journal.aside()
         self.depth = outer.depth + 1
         if self.depth > _DEEPEST:
             raise OrbiterError(

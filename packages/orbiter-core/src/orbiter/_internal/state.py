@@ -3,12 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from orbiter._internal.resumed import Resumed
 from orbiter.config import ModelSettings, Spent, TaskConfig
 from orbiter.observer import observer_of_all_runs
 from orbiter.protocols import Provider
 from orbiter.types import Message, OrbiterError, RunResult, StopReason, StreamEvent, Usage
+
+if TYPE_CHECKING:
+    from orbiter._internal.run_journal import PartJournal, RunJournal
 
 Emit = Callable[[StreamEvent], Awaitable[None]]
 Nested = Callable[[Any, Any, "RunState"], Awaitable[RunResult]]
@@ -30,12 +34,19 @@ class RunState:
         settings: How the models are to answer, if the run says so.
         nested: Runs an agent or a swarm inside of this run.
         depth: In how many runs this one is nested.
+        journal: Where the run is kept, if it is.
+        go_on: How to go on after a failure, where that is not by its messages.
+        resumed: The earlier run that goes on in this one, if one does.
+        began: Where in the history what the run adds begins, if it is resumed; else its end.
+        input_timeout: Seconds a person has for an answer, if that is bounded.
+        waits: Requests and JSON of the run when it waits for a person.
     """
 
     __slots__ = (
         "_cached", "_input", "_limits", "_logs", "_output", "_reasoned", "_total", "_written",
-        "deadline", "deps", "depth", "emit", "history", "last_agent", "made", "nested", "observer",
-        "provider_for", "settings", "steps", "typed",
+        "began", "deadline", "deps", "depth", "emit", "go_on", "history", "input_timeout",
+        "journal", "last_agent", "made", "nested", "observer", "provider_for", "resumed",
+        "settings", "steps", "typed", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -49,6 +60,7 @@ class RunState:
         spent: Spent | None = None,
         settings: ModelSettings | None = None,
         nested: Nested | None = None,
+        resumed: Resumed | None = None,
     ) -> None:
         self.nested = nested
         self.depth = 0
@@ -61,7 +73,12 @@ class RunState:
         self.made: dict[str, int] = {}
         self.last_agent = ""
         self.typed = False
+        self.resumed = resumed
+        self.waits: dict[str, Any] = {}
         self.history = history
+        self.began = len(history) if resumed is None else resumed.paused.began
+        self.journal: RunJournal | PartJournal | None = None
+        self.go_on = ""
         self._logs: list[list[Message]] = []
         self._limits = config
         self._input = self._output = self._total = self._cached = 0
@@ -70,6 +87,7 @@ class RunState:
             self.made = dict(spent.steps)
             self.steps = sum(self.made.values())
             self.count(spent.usage)
+        self.input_timeout = config.input_timeout if config else None
         timeout = config.timeout if config else None
         self.deadline = asyncio.get_running_loop().time() + timeout if timeout else None
 
@@ -136,4 +154,5 @@ class RunState:
             steps=self.steps,
             last_agent=self.last_agent,
             stop_reason=stop_reason,
+            **(self.waits if stop_reason == "input_required" else {}),
         )

@@ -12,10 +12,12 @@ from orbiter._internal.call_settings import released
 from orbiter._internal.message_builder import NO_RESULT, build_messages
 from orbiter._internal.model_call import call_model
 from orbiter._internal.output_parser import CUT, assistant_message
+from orbiter._internal.pause import hold_back, stop
 from orbiter._internal.state import Emit
 from orbiter._internal.tool_filter import choose_tools
 from orbiter._internal.tool_runner import result_event, run_calls
 from orbiter._internal.turn import Turn
+from orbiter._paused import WAITS
 from orbiter.additions import with_added
 from orbiter.agent import Agent
 from orbiter.hooks import HookPoint
@@ -39,6 +41,8 @@ async def take_step(turn: Turn) -> None:
     agent, state = turn.agent, turn.state
     context, hooks, emit = agent.context, turn.hooks, state.emit
     state.steps += 1
+    if turn.journal is not None:
+        await turn.journal.model_called(agent.name)
     if emit is not None:
         await emit(StepEvent(step=state.steps, agent_name=agent.name))
     if agent.tool_filter is not None:
@@ -64,12 +68,14 @@ async def take_step(turn: Turn) -> None:
     if emit is not None:
         await emit(UsageEvent(usage=reply.usage, model=_who(reply), agent_name=agent.name))
     message = assistant_message(reply, len(turn.view))
-    turn.add(message)
     cut = CUT.get(getattr(reply, "finish_reason", None))
+    if turn.journal is not None:
+        await turn.journal.replied(message, reply.usage, cut)
+    turn.add(message)
     if cut is not None:
         break_off(turn, message, cut)
     elif message.tool_calls:
-        await _act(turn, message.tool_calls)
+        await act(turn, message.tool_calls)
     elif agent.expected is None and not agent.output_validators:
         turn.output, turn.done = message.content, True
     else:
@@ -106,11 +112,20 @@ async def _prompt(turn: Turn) -> list[Message]:
     return messages
 
 
-async def _act(turn: Turn, calls: list[ToolCall]) -> None:
-    """Run the calls of a step; each has its result in the log, however this ends."""
+async def act(
+    turn: Turn, calls: list[ToolCall], known: dict[str, ToolResult] | None = None
+) -> None:
+    """Run the calls of a step; each has its result in the log, however this ends.
+
+    Args:
+        turn: Whose calls.
+        calls: All of them.
+        known: Results that some have already, by the call's id.
+    """
     name, emit, handoffs = turn.agent.name, turn.state.emit, turn.plan.handoffs
-    results: dict[str, ToolResult] = {}
+    results: dict[str, ToolResult] = {} if known is None else {**known}
     target: Agent | None = None
+    turn.asked = {}  # ids of calls may come again
     work: list[ToolCall] = []
     try:
         if turn.answer_tool is not None:
@@ -128,15 +143,29 @@ async def _act(turn: Turn, calls: list[ToolCall]) -> None:
             else:
                 problem = f"The conversation was already transferred to {target.name}."
                 results[call.id] = _answer(call, error=problem)
+        if work:
+            work = await hold_back(turn, work, results)
+        if turn.journal is not None:
+            new = [result for key, result in results.items() if key not in (known or ())]
+            if turn.open:
+                await turn.journal.waits(turn.pause, turn.open, new, {})
+            else:
+                await turn.journal.tools_done(new)
         if emit is not None and not turn.done:
             await _emit_results(emit, turn, calls, results)
         if work:
             await run_calls(turn, work, results)
+        if turn.journal is not None and turn.asked:
+            await turn.journal.waits(turn.pause, turn.open or {}, (), turn.asked)
     finally:
         for call in calls:
-            turn.add(results.get(call.id) or _answer(call, error=NO_RESULT))
+            why = WAITS if turn.open and call.id in turn.open else NO_RESULT
+            turn.add(results.get(call.id) or _answer(call, error=why))
     if turn.failure is not None:
         raise turn.failure
+    if turn.open:
+        await stop(turn)
+        return
     if target is not None and emit is not None:
         await emit(HandoffEvent(target=target.name, agent_name=name))
     turn.target = target

@@ -10,13 +10,15 @@ from orbiter._internal.content import given
 from orbiter._internal.graph import Flow, Parallel, Step, steps
 from orbiter._internal.graph import Sequence as Chain
 from orbiter._internal.nested import NestedState
+from orbiter._internal.resume import check_edits, waiting_agent
+from orbiter._internal.resumed import Resumed
 from orbiter._internal.state import RunState
 from orbiter._naming import purpose, tool_name
 from orbiter.agent import Agent
 from orbiter.agent_tool import completed
 from orbiter.outputs import as_text
 from orbiter.tool import Tool
-from orbiter.types import Message, RunResult
+from orbiter.types import Message, OrbiterError, RunResult
 
 
 class Members(Protocol):
@@ -56,20 +58,70 @@ async def run_target(
     target: Agent | Members, input: str, history: list[Message], state: RunState
 ) -> Outcome:
     """Run an agent or a swarm on an input, after a valid history."""
+    if state.resumed is not None and state.journal is None:
+        return await _go_on(target, state.resumed, history, state)
+    journal = None if state.journal is None else state.journal.scope()
+    # whoever runs inside of a run has nobody to go on with it
+    may = state.depth == 0
     if isinstance(target, Agent):
-        return await run_agent(target, input, history, state, state.open_log(), made=state.made)
+        log, made = state.open_log(), state.made
+        return await run_agent(
+            target, input, history, state, log, made=made, pausable=may, journal=journal
+        )
     if target.flow is not None:
         return await _FlowRun(target, target.flow, history, state).run(input)
+    first, tools, peers = _leading(target, state)
+    log = state.open_log()
+    return await run_agent(
+        first,
+        input,
+        history,
+        state,
+        log,
+        extra=tools,
+        peers=peers,
+        pausable=may,
+        journal=journal,
+    )
+
+
+def _leading(target: Members, state: RunState) -> tuple[Agent, Sequence[Tool], Sequence[Agent]]:
+    """Return who begins, with what the swarm gives it, and to whom agents may hand off."""
     # who leads a team, and all that hand off, are agents: the Swarm has seen to it
     members: Any = target.agents
-    first: Agent = members[0]
     if target.mode == "team":
-        tools = [_Delegate(worker, state) for worker in target.agents[1:]]
-        return await run_agent(first, input, history, state, state.open_log(), extra=tools)
-    peers: Sequence[Agent] = members
-    if any(agent.handoffs for agent in peers):
-        peers = ()
-    return await run_agent(first, input, history, state, state.open_log(), peers=peers)
+        return members[0], [_Delegate(worker, state) for worker in members[1:]], ()
+    return members[0], (), () if any(agent.handoffs for agent in members) else members
+
+
+async def _go_on(
+    target: Agent | Members, resumed: Resumed, history: list[Message], state: RunState
+) -> Outcome:
+    """Go on with a run that has waited for a person."""
+    extra: Sequence[Tool] = ()
+    peers: Sequence[Agent] = ()
+    if isinstance(target, Agent):
+        agent = waiting_agent(resumed, [target])
+    elif target.flow is not None:
+        raise OrbiterError("run(resume=...): a flow does not wait; run the agent that was paused")
+    else:
+        first, extra, peers = _leading(target, state)
+        agent = waiting_agent(resumed, peers or [first])
+        if agent is not first:
+            extra = ()
+    check_edits(resumed, agent, extra)
+    return await run_agent(
+        agent,
+        resumed.paused.input,
+        history,
+        state,
+        state.open_log(),
+        extra=extra,
+        peers=peers,
+        made=state.made,
+        pausable=True,
+        resumed=resumed,
+    )
 
 
 async def run_nested(
@@ -118,9 +170,11 @@ class _FlowRun:
     async def _run(self, flow: Flow, input: str, history: list[Message]) -> Outcome:
         if isinstance(flow, Step):
             member, log = self.swarm.agent(flow.name), self.logs[flow.name]
-            if isinstance(member, Agent):
-                return await run_agent(member, input, history, self.state, log)
-            return await self._swarm(member, input, history, log)
+            if not isinstance(member, Agent):
+                return await self._swarm(member, input, history, log)
+            kept = self.state.journal
+            journal = None if kept is None else kept.scope(flow.name)
+            return await run_agent(member, input, history, self.state, log, journal=journal)
         if isinstance(flow, Parallel):
             return await self._parallel(flow, input, history)
         return await self._chain(flow, input, history)
@@ -129,6 +183,8 @@ class _FlowRun:
         self, member: Members, input: str, history: list[Message], log: list[Message]
     ) -> Outcome:
         inner = NestedState(self.state, heard=True)
+        if self.state.journal is not None:
+            inner.journal = self.state.journal.within(member.name)
         try:
             outcome = await _observed(member, input, history, inner)
         finally:

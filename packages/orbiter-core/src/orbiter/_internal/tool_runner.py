@@ -5,10 +5,13 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from orbiter._asking import PersonNeeded, person_with
 from orbiter._internal.content import content_of
 from orbiter._internal.guarding import guarded
 from orbiter._internal.output_parser import tries_left
+from orbiter._internal.pause import asks
 from orbiter._internal.turn import Turn
+from orbiter._paused import WAITS
 from orbiter.errors import ModelRetry, RetryLimitError
 from orbiter.hooks import HookPoint
 from orbiter.outputs import as_text
@@ -44,16 +47,23 @@ async def _run_call(turn: Turn, call: ToolCall, results: dict[str, ToolResult]) 
     if hooks is not None and HookPoint.PRE_TOOL_CALL in hooks:
         await hooks.run(turn.event(HookPoint.PRE_TOOL_CALL, tool_call=call))
     if turn.observer is None:
-        result, _ = await _guarded(turn, call)
+        result, cause = await _guarded(turn, call)
     else:
         with turn.observer.tool_call(agent, call, turn.plan.tools.get(call.name)) as scope:
             result, cause = await _guarded(turn, call)
             scope.done(result, cause)
+    if isinstance(cause, PersonNeeded) and call.id in (turn.open or ()):
+        return
     results[call.id] = result
+    if turn.journal is not None:
+        await turn.journal.tools_done([result])
     if hooks is not None and HookPoint.POST_TOOL_CALL in hooks:
         await hooks.run(turn.event(HookPoint.POST_TOOL_CALL, tool_call=call, tool_result=result))
     if context is not None:
-        results[call.id] = result = await _process_result(context, agent.name, call, result)
+        raw = result
+        results[call.id] = result = await _process_result(context, agent.name, call, raw)
+        if turn.journal is not None and result is not raw:
+            await turn.journal.tools_done([result])
     if turn.state.emit is not None:
         await turn.state.emit(result_event(agent.name, result))
 
@@ -102,7 +112,9 @@ async def _execute(turn: Turn, call: ToolCall) -> tuple[ToolResult, Exception | 
         arguments = tool.parse(call.arguments)
         if tool.context_parameter is not None:
             arguments[tool.context_parameter] = turn.run
-        value = await tool.execute(**arguments)
+        asked = turn.asked.get(call.id)
+        with person_with(None if asked is None else asked.replies):
+            value = await tool.execute(**arguments)
         if isinstance(value, str):
             return ToolResult(tool_call_id=call.id, tool_name=call.name, content=value), None
         content, parts = content_of(value)
@@ -121,6 +133,13 @@ async def _execute(turn: Turn, call: ToolCall) -> tuple[ToolResult, Exception | 
         failure = ToolExecutionError(call.name, RuntimeError(str(error) or "cancelled"))
     except Exception as error:
         failure = ToolExecutionError(call.name, error)
+    if isinstance(failure.cause, PersonNeeded):
+        question = failure.cause.question
+        if why := asks(turn, call, question):
+            return _failed(
+                call, f"Tool '{call.name}' asks a person, and {why}: {question}"
+            ), failure
+        return _failed(call, WAITS), failure.cause
     if isinstance(failure.cause, ModelRetry):
         return _failed(call, _again(turn, call.name, failure.cause)), failure.cause
     logger.info("%s", failure, exc_info=failure)

@@ -1,16 +1,22 @@
 """One agent's part of a run: what it sees, what it may do, how far it is."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from orbiter._asking import Asked
+from orbiter._input_requests import InputRequest
 from orbiter._internal.call_settings import settings_of
 from orbiter._internal.plan import Plan
+from orbiter._internal.resumed import Resumed
 from orbiter._internal.state import RunState
 from orbiter.agent import Agent
 from orbiter.config import ModelSettings
 from orbiter.hooks import HookEvent, HookPoint
 from orbiter.protocols import Provider
 from orbiter.types import Message, RunContext, StopReason
+
+if TYPE_CHECKING:
+    from orbiter._internal.run_journal import ScopeJournal
 
 
 class Turn:
@@ -34,18 +40,33 @@ class Turn:
         settings: What agent and run say of its calls, besides the agent's temperature and tokens.
         once: What a context says of the next call.
         finished: Whether context and memory are told of its end.
-        cut: Why the last reply is not whole, if it is not.
+        cut: What ends the turn behind its last reply: it is not whole, or a call waits.
         whole: All that the agent has, where `plan` is what a filter has left of it.
+        journal: Where its steps are kept, if they are.
+        answer: The text that `output` was read from, if it is not that text itself.
+        pausable: Whether its run can wait for a person.
+        open: The requests of the calls that wait, by the call's id.
+        pause: Id of the pause that they make.
+        asked: What calls have asked a person while they ran, by the call's id.
+        resumed: What to do of an earlier run before the first model call, if anything.
     """
 
     __slots__ = (
-        "agent", "answer_tool", "cut", "done", "failure", "finished", "held_to_schema", "hooks",
-        "input", "log", "misfits", "note", "observer", "once", "output", "plan", "provider",
-        "retried", "run", "settings", "start", "state", "suffix", "target", "view", "whole",
+        "agent", "answer", "answer_tool", "asked", "cut", "done", "failure", "finished",
+        "held_to_schema", "hooks", "input", "journal", "log", "misfits", "note", "observer", "once",
+        "open", "output", "pausable", "pause", "plan", "provider", "resumed", "retried", "run",
+        "settings", "start", "state", "suffix", "target", "view", "whole",
     )  # fmt: skip
 
     def __init__(
-        self, agent: Agent, input: str, plan: Plan, state: RunState, log: list[Message], start: int
+        self,
+        agent: Agent,
+        input: str,
+        plan: Plan,
+        state: RunState,
+        log: list[Message],
+        start: int,
+        journal: "ScopeJournal | None" = None,
     ) -> None:
         self.agent = agent
         self.input = input
@@ -72,6 +93,13 @@ class Turn:
         self.target: Agent | None = None
         self.finished = False
         self.cut: StopReason | None = None
+        self.journal = journal
+        self.answer: str | None = None
+        self.pausable = False
+        self.open: dict[str, InputRequest] | None = None
+        self.pause = ""
+        self.asked: dict[str, Asked] = {}
+        self.resumed: Resumed | None = None
         self.once: ModelSettings | None = None
         self.settings = state.settings
         if agent.settings is not None:

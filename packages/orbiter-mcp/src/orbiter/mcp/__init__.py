@@ -2,6 +2,12 @@
 
 from orbiter.mcp.client import MCPClient
 from orbiter.mcp.config import HttpServer, ServerConfig, StdioServer, load_config
+from orbiter.mcp.elicitation import (
+    Elicitation,
+    ElicitationError,
+    ElicitationHandler,
+    ElicitationReply,
+)
 from orbiter.mcp.errors import MCPConfigError, MCPConnectionError
 from orbiter.mcp.oauth import FileTokenStore, OAuth, TokenStore
 from orbiter.mcp.results import Attachment, MCPResult, Progress
@@ -11,6 +17,10 @@ from orbiter.mcp.tools import MCPToolSet, mcp_tools
 
 __all__ = [
     "Attachment",
+    "Elicitation",
+    "ElicitationError",
+    "ElicitationHandler",
+    "ElicitationReply",
     "FileTokenStore",
     "HttpServer",
     "MCPClient",

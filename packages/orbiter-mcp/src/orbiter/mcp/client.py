@@ -3,15 +3,17 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+from orbiter.approval import Approvals, require_approval
+from orbiter.mcp._internal.asking import UNCLEAR, Call, Questions
 from orbiter.mcp._internal.convert import from_wire
 from orbiter.mcp._internal.line import Line
 from orbiter.mcp._internal.loss import LostError, is_loss, is_repeatable, lost
 from orbiter.mcp._internal.names import chosen, full_name
 from orbiter.mcp.config import HttpServer, ServerConfig, StdioServer, parse_server
+from orbiter.mcp.elicitation import ElicitationHandler
 from orbiter.mcp.errors import MCPConfigError, MCPConnectionError
 from orbiter.mcp.results import MCPResult, Progress
 from orbiter.mcp.tool import MCPTool
@@ -38,9 +40,11 @@ class MCPClient:
         prefix: str = "",
         allow: Sequence[str] | None = None,
         deny: Sequence[str] = (),
+        approval: Approvals = False,
         timeout: float | None = DEFAULT_TIMEOUT,
         connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
         on_progress: ProgressHandler | None = None,
+        on_elicitation: ElicitationHandler | None = None,
         reconnect_pauses: Sequence[float] = RECONNECT_PAUSES,
         files: bool = True,
     ) -> None:
@@ -54,9 +58,13 @@ class MCPClient:
             allow: Only tools with these names, as the server calls them or with their prefix;
                 `*` and `?` stand for any characters.
             deny: Not the tools with these names.
+            approval: Which tools wait for a person before each call: True for all, such names, or
+                a function of a call's arguments.
             timeout: Seconds a call may go without an answer or a word of progress; None waits on.
             connect_timeout: Seconds until the server has to have answered for the first time.
             on_progress: Told of the progress of every call.
+            on_elicitation: Answers what the server asks a person in a call; without, the run of an
+                agent that calls pauses with the question.
             reconnect_pauses: Seconds to wait before each attempt to reach a server that ended.
             files: Whether models are shown the images and documents that tools give, beside a line
                 for each; without, a model that takes no images can use such tools.
@@ -73,13 +81,17 @@ class MCPClient:
         self.prefix = prefix
         self._allow = None if allow is None else tuple(allow)
         self._deny = tuple(deny)
+        self._approval = approval
         self._timeout = timeout
         self._files = files
         self._on_progress = on_progress
         if isinstance(server, HttpServer) and server.oauth is not None:
             # a person signs in first
             connect_timeout += server.oauth.timeout
-        self._line = Line(self.name, server, connect_timeout, reconnect_pauses)
+        self._questions = Questions(self.name, on_elicitation)
+        self._line = Line(
+            self.name, server, connect_timeout, reconnect_pauses, self._questions.answer
+        )
         self._repeatable: frozenset[str] = frozenset()
 
     async def __aenter__(self) -> Self:
@@ -106,19 +118,12 @@ class MCPClient:
 
         Raises:
             MCPConnectionError: The server ended and cannot be reached again, or does not answer.
-            MCPConfigError: `allow` names a tool that the server does not have.
+            OrbiterError: `allow` or `approval` names a tool that the server does not have.
         """
         connection = await self._line.connected()
-        found: list[Any] = []
-        cursor: str | None = None
         try:
             async with asyncio.timeout(self._timeout):
-                while True:
-                    page = await connection.client.list_tools(cursor=cursor)
-                    found += page.tools
-                    cursor = page.next_cursor
-                    if cursor is None:
-                        break
+                found = await _listed(connection.client)
         except TimeoutError as error:
             raise MCPConnectionError(
                 self.name, f"did not list its tools within {self._timeout:g} s"
@@ -130,7 +135,9 @@ class MCPClient:
             MCPTool(self, tool.name, full_name(self.prefix, tool.name), tool, files=self._files)
             for tool in found
         ]
-        return chosen(tools, self._allow, self._deny)
+        kept = chosen(tools, self._allow, self._deny)
+        require_approval(kept, self._approval, f"MCPClient('{self.name}', approval=...)")
+        return kept
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any] | None = None, *, tool_call_id: str = ""
@@ -147,42 +154,53 @@ class MCPClient:
             tool_call_id: Given back in the result.
 
         Returns:
-            Its answer; an `error` in it when the tool, the server or the time failed it.
+            Its answer; an `error` in it when the tool, the server or the time failed it, and a
+            `question` when the server asks a person who is not there yet.
         """
         told: list[Progress] = []
+        call = Call(name, self._timeout)
         try:
             try:
-                result = await self._call(name, arguments, told)
+                result = await self._call(call, arguments, told)
             except LostError as loss:
                 if not loss.unheard and name not in self._repeatable:
                     raise
-                result = await self._call(name, arguments, told)
+                call = Call(name, self._timeout)
+                result = await self._call(call, arguments, told)
         except (MCPConnectionError, TimeoutError) as error:
             problem = str(error) if not isinstance(error, TimeoutError) else self._late()
         except Exception as error:
             problem = str(error) or type(error).__name__
         else:
-            return from_wire(result, tool_call_id, name)
+            answer = from_wire(result, tool_call_id, name)
+            if call.question is None and not (answer.error and call.unclear):
+                return answer
+            problem = f"{answer.error}; {UNCLEAR}"
         if told:
             problem += f"; its last progress was {told[-1]}"
-        return MCPResult(tool_call_id=tool_call_id, tool_name=name, error=problem)
+        if call.question is not None:
+            problem = f"nobody has answered yet: {call.question}"
+        return MCPResult(
+            tool_call_id=tool_call_id, tool_name=name, error=problem, question=call.question
+        )
 
     def _late(self) -> str:
         return f"MCP server '{self.name}': no answer within {self._timeout:g} s"
 
     async def _call(
-        self, name: str, arguments: Mapping[str, Any] | None, told: list[Progress]
+        self, call: Call, arguments: Mapping[str, Any] | None, told: list[Progress]
     ) -> Any:
         connection = await self._line.connected()
-        loop = asyncio.get_running_loop()
 
         async def progressed(progress: float, total: float | None, message: str | None) -> None:
-            if self._timeout is not None:
-                with suppress(RuntimeError):  # it came when the time was over
-                    clock.reschedule(loop.time() + self._timeout)
+            call.alive()
             told.append(
                 Progress(
-                    server=self.name, tool=name, progress=progress, total=total, message=message
+                    server=self.name,
+                    tool=call.tool,
+                    progress=progress,
+                    total=total,
+                    message=message,
                 )
             )
             if self._on_progress is not None:
@@ -191,10 +209,12 @@ class MCPClient:
                     await outcome
 
         try:
-            async with asyncio.timeout(self._timeout) as clock:
-                return await connection.client.call_tool(
-                    name, dict(arguments or {}), progress_callback=progressed
-                )
+            async with call.clock:
+                call.alive()
+                with self._questions.during(call):
+                    return await connection.client.call_tool(
+                        call.tool, dict(arguments or {}), progress_callback=progressed
+                    )
         except Exception as error:
             if not is_loss(error):
                 raise
@@ -218,3 +238,13 @@ def _in_process(server: Any) -> Any:
             "or an instance of MCPServer"
         )
     return server
+
+
+async def _listed(client: Any) -> list[Any]:
+    """Read all pages of a server's list of tools."""
+    page = await client.list_tools(cursor=None)
+    found = list(page.tools)
+    while page.next_cursor is not None:
+        page = await client.list_tools(cursor=page.next_cursor)
+        found += page.tools
+    return found

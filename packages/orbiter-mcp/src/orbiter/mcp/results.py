@@ -63,7 +63,9 @@ class MCPResult(ToolResult):
     Attributes:
         structured_content: The answer as data, if the server gave it so.
         attachments: Images, audio and files.
+        question: What the server asks a person; the call can be made again with the answer.
     """
 
     structured_content: Any = None
     attachments: tuple[Attachment, ...] = ()
+    question: str | None = None

@@ -9,7 +9,7 @@ from orbiter.mcp._internal.access import BearerToken
 from orbiter.mcp._internal.files import blocks
 from orbiter.mcp._internal.offers import AgentOffer, Offer, ToolOffer
 from orbiter.mcp.errors import MCPConfigError
-from orbiter.swarm import Swarm
+from orbiter.swarm import Swarm, agents_of
 from orbiter.tool import Tool
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ class MCPServer:
             deps: What tools and agents find as `RunContext.deps`.
 
         Raises:
-            MCPConfigError: Two things have one name, or there is nothing to serve.
+            MCPConfigError: Two things have one name, there is nothing to serve, or a tool waits
+                for a person, whom a call cannot wait for.
         """
         self.name = name
         self._instructions = instructions
@@ -57,6 +58,7 @@ class MCPServer:
         self._offers: dict[str, Offer] = {}
         many = offers if isinstance(offers, Sequence) else [offers]
         for one in many:
+            _refuse_waiting(one, name)
             offer: Offer = (
                 ToolOffer(one, name, provider, deps)
                 if isinstance(one, Tool)
@@ -177,3 +179,18 @@ class MCPServer:
 
     def __repr__(self) -> str:
         return f"MCPServer({self.name!r}, {list(self._offers)})"
+
+
+def _refuse_waiting(offered: Agent | Swarm | Tool, server: str) -> None:
+    """Refuse what would have to wait for a person in the middle of a client's call."""
+    if isinstance(offered, Tool):
+        tools: list[Tool] = [offered]
+    else:
+        tools = [tool for agent in agents_of(offered, asked=False) for tool in agent.tools]
+    for tool in tools:
+        if tool.approval is not False:
+            raise MCPConfigError(
+                f"MCP server '{server}' cannot serve '{tool.name}', which waits for a person: a "
+                "call cannot wait; leave the tool out, or serve one without approval and have the "
+                "client ask"
+            )

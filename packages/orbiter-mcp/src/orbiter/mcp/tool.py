@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from orbiter.approval import PersonNeeded
 from orbiter.mcp._internal.files import parts_of
 from orbiter.parts import ResultPart, TextPart
 from orbiter.tool import Tool
@@ -59,9 +60,13 @@ class MCPTool(Tool):
             The answer as text, see MCPResult; in a list with the images and documents it has.
 
         Raises:
+            PersonNeeded: The server asks a person; with the answer it is called again.
             ToolExecutionError: The tool answered with an error, or the server did not answer.
         """
         result = await self.client.call_tool(self.server_name, arguments)
+        question = getattr(result, "question", None)
+        if question is not None:
+            raise PersonNeeded(question)
         if result.error is not None:
             raise ToolExecutionError(self.name, OrbiterError(result.error))
         files = parts_of(getattr(result, "attachments", ())) if self._files else []

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from orbiter.approval import Approvals, require_approval
 from orbiter.mcp._internal.names import chosen, server_prefix
 from orbiter.mcp.client import (
     DEFAULT_CONNECT_TIMEOUT,
@@ -14,6 +15,7 @@ from orbiter.mcp.client import (
     ProgressHandler,
 )
 from orbiter.mcp.config import ServerConfig, load_config
+from orbiter.mcp.elicitation import ElicitationHandler
 from orbiter.mcp.errors import MCPConfigError
 from orbiter.mcp.tool import MCPTool
 
@@ -24,9 +26,14 @@ class MCPToolSet:
     """What `mcp_tools` returns: `async with` it, or `await` it."""
 
     def __init__(
-        self, clients: Sequence[MCPClient], allow: Sequence[str] | None, deny: Sequence[str]
+        self,
+        clients: Sequence[MCPClient],
+        allow: Sequence[str] | None,
+        deny: Sequence[str],
+        approval: Approvals = False,
     ) -> None:
         self._clients = clients
+        self._approval = approval
         self._allow = allow
         self._deny = deny
         self._stack = AsyncExitStack()
@@ -40,7 +47,8 @@ class MCPToolSet:
 
         Raises:
             MCPConnectionError: A server cannot be reached; the others are closed again.
-            MCPConfigError: Two tools have one name, or `allow` names one that is not there.
+            OrbiterError: Two tools have one name, or `allow` or `approval` names one that is not
+                there.
         """
         async with AsyncExitStack() as stack:
             tasks = [asyncio.create_task(_listed(client, stack)) for client in self._clients]
@@ -53,6 +61,8 @@ class MCPToolSet:
                 raise
             found = [tool for tools in lists for tool in tools]
             tools = _without_collisions(chosen(found, self._allow, self._deny))
+            if self._approval is not False:
+                require_approval(tools, self._approval, "mcp_tools(approval=...)")
             self._stack = stack.pop_all()
         return tools
 
@@ -72,10 +82,12 @@ def mcp_tools(
     *,
     allow: Sequence[str] | None = None,
     deny: Sequence[str] = (),
+    approval: Approvals = False,
     prefix: str | None = None,
     timeout: float | None = DEFAULT_TIMEOUT,
     connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
     on_progress: ProgressHandler | None = None,
+    on_elicitation: ElicitationHandler | None = None,
     environ: Mapping[str, str] | None = None,
     files: bool = True,
 ) -> MCPToolSet:
@@ -90,10 +102,14 @@ def mcp_tools(
         allow: Only tools with these names, as the server calls them or with their prefix; `*` and
             `?` stand for any characters.
         deny: Not the tools with these names.
+        approval: Which tools wait for a person before each call: True for all, such names, or a
+            function of a call's arguments. What an MCPClient says of its own holds, too.
         prefix: Put before all names; by default nothing, or `<server>_` with several servers.
         timeout: Seconds a call may go without an answer or a word of progress; None waits on.
         connect_timeout: Seconds until a server has to have answered for the first time.
         on_progress: Told of the progress of every call.
+        on_elicitation: Answers what a server asks a person in a call; without, the run pauses with
+            the question, and the call is made again with the answer.
         environ: Where a config's variables are looked up, by default the process's environment.
         files: Whether models are shown the images and documents that tools give.
 
@@ -119,12 +135,13 @@ def mcp_tools(
             timeout=timeout,
             connect_timeout=connect_timeout,
             on_progress=on_progress,
+            on_elicitation=on_elicitation,
             files=files,
         )
         made.prefix = server_prefix(made.name) if several and prefix is None else prefix or ""
         return made
 
-    return MCPToolSet([client(name, one) for name, one in named], allow, deny)
+    return MCPToolSet([client(name, one) for name, one in named], allow, deny, approval)
 
 
 def _without_collisions(tools: list[MCPTool]) -> list[MCPTool]:

@@ -4,30 +4,18 @@ A model does it well; without one, patterns find what people say about themselve
 ask to be remembered, and the summary is made of the conversation's own sentences.
 """
 
-import json
-import logging
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
 
-from pydantic import BaseModel, ValidationError
-
+from orbiter.memory.reading import Extraction, TextModel, read_conversation
 from orbiter.memory.text import sentences
-from orbiter.types import AssistantMessage, Message, OrbiterError, SystemMessage, UserMessage
-
-log = logging.getLogger(__name__)
+from orbiter.memory.types import MemoryRecord
+from orbiter.types import AssistantMessage, Message, UserMessage
 
 MAX_FACT_CHARS = 300
 MAX_SUMMARY_CHARS = 1_500
 MAX_GIST_CHARS = 160
 MAX_READ_CHARS = 20_000
-EXTRACTION_PROMPT = """\
-You keep the long-term memory of an assistant. From the conversation below take
-1. facts about the user and their world that will still matter in a later conversation, each one
-   sentence that is understood without the conversation;
-2. a summary of at most 120 words that also holds what the summary so far holds.
-Leave out small talk, secrets such as passwords or keys, and whatever only matters now.
-Answer with one JSON object and nothing else: {"facts": ["..."], "summary": "..."}"""
 _FACT = re.compile(
     r"\b(?:i am|i['\u2019]m|i was born|i live|i work|i have|i own|i use|i like|i love|i hate"
     r"|i prefer|i need|i always|i never|(?:my|our) \w+(?: \w+){0,3} (?:is|are|was|were)|call me"
@@ -44,25 +32,12 @@ _SECRET = re.compile(
 )
 
 
-class TextModel(Protocol):
-    """What extraction needs of a model provider; every `orbiter.models.ModelProvider` has it."""
-
-    async def complete(self, messages: list[Message]) -> Any:
-        """Answer; the reply has its text in `content`."""
-        ...
-
-
-class Extraction(BaseModel):
-    """What was found worth keeping."""
-
-    model_config = {"frozen": True}
-
-    facts: list[str] = []
-    summary: str = ""
-
-
 async def extract(
-    messages: Sequence[Message], *, provider: TextModel | None = None, summary_so_far: str = ""
+    messages: Sequence[Message],
+    *,
+    provider: TextModel | None = None,
+    summary_so_far: str = "",
+    known: Sequence[MemoryRecord] = (),
 ) -> Extraction:
     """Find the facts in messages and summarise them.
 
@@ -70,12 +45,15 @@ async def extract(
         messages: What was said since the last extraction.
         provider: The model that reads; without one, or when its answer is of no use, patterns do.
         summary_so_far: The summary to go on from.
+        known: Facts that the model may update or delete, because of what was said.
 
     Returns:
-        Facts, possibly none, and the summary that takes the place of the one so far.
+        Facts, possibly none, what becomes of known ones, and the summary that takes the place of
+        the one so far.
     """
     if provider is not None:
-        found = await _by_model(messages, provider, summary_so_far)
+        said = transcript(messages, MAX_READ_CHARS)
+        found = await read_conversation(said, provider, summary_so_far=summary_so_far, known=known)
         if found is not None:
             return found
     return Extraction(
@@ -123,29 +101,3 @@ def transcript(messages: Iterable[Message], most_chars: int | None = None) -> st
         for message in messages
         if isinstance(message, (UserMessage, AssistantMessage)) and message.content
     )
-
-
-async def _by_model(
-    messages: Sequence[Message], provider: TextModel, summary_so_far: str
-) -> Extraction | None:
-    asked: list[Message] = [
-        SystemMessage(content=EXTRACTION_PROMPT),
-        UserMessage(
-            content=f"Summary so far:\n{summary_so_far or '(none)'}\n\n"
-            f"Conversation:\n{transcript(messages, MAX_READ_CHARS)}"
-        ),
-    ]
-    try:
-        reply = await provider.complete(asked)
-        return Extraction.model_validate(_json_in(str(reply.content)))
-    except (OrbiterError, OSError, ValidationError, ValueError) as error:
-        log.warning("The model extracted no memories, patterns are used instead: %s", error)
-        return None
-
-
-def _json_in(text: str) -> Any:
-    """Return the JSON object in a reply that may be wrapped in a code fence or a sentence."""
-    start, end = text.find("{"), text.rfind("}")
-    if start < 0 or end < start:
-        raise ValueError(f"no JSON object in the model's answer {text[:80]!r}")
-    return json.loads(text[start : end + 1])

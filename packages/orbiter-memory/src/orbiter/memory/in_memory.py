@@ -45,6 +45,9 @@ class _Group:
         return (
             where.sources is not None
             or where.ids is not None
+            or where.embedder is not None
+            or where.other_embedder is not None
+            or where.with_vector is not None
             or (timed and (self.may_expire or where.expired_at is not None))
         )
 
@@ -105,8 +108,22 @@ class InMemoryStorage:
         """Return the records whose vectors are nearest to `vector` (of length 1), best first."""
         records = (r for group in self._matching_groups(where) for r in group.records.values())
         return _best(
-            ((r, dot(r.vector, vector)) for r in records if r.vector and _fits(r, where)), limit
+            (
+                (r, dot(r.vector, vector))
+                for r in records
+                if r.vector and len(r.vector) == len(vector) and _fits(r, where)
+            ),
+            limit,
         )
+
+    async def set_vectors(self, records: Sequence[MemoryRecord]) -> None:
+        """Give records their vectors and keep their places; those that have changed are left."""
+        for record in records:
+            group = self._groups.get(self._group_of.get(record.id, ("", "", "", "")))
+            old = None if group is None else group.records.get(record.id)
+            if group is not None and old is not None and old.text == record.text:
+                new = {"vector": record.vector, "embedder": record.embedder}
+                group.records[record.id] = old.model_copy(update=new)
 
     async def delete(self, where: RecordFilter) -> int:
         """Delete the records that fit and return how many they were."""
@@ -157,6 +174,12 @@ def _fits(record: MemoryRecord, where: RecordFilter) -> bool:
     if where.ids is not None and record.id not in where.ids:
         return False
     if where.sources is not None and record.source not in where.sources:
+        return False
+    if where.embedder is not None and record.embedder != where.embedder:
+        return False
+    if where.other_embedder is not None and record.embedder == where.other_embedder:
+        return False
+    if where.with_vector is not None and (record.vector is not None) != where.with_vector:
         return False
     expires = record.expires_at
     if where.alive_at is not None and expires is not None and expires <= where.alive_at:

@@ -2,13 +2,16 @@
 
 Full-text search uses a GIN index over the same terms the other storages search. Vectors are plain
 arrays of floats, so no extension is needed; where pgvector is installed in the database its inner
-product is used instead of ours. Either way vectors are compared exactly, one by one.
+product is used instead of ours. Either way vectors are compared exactly, one by one, until
+somebody asks for an index: of very many vectors it finds nearly all of the nearest, and soon.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from orbiter.memory._internal.pgvector import Pgvector
+from orbiter.memory._internal.postgres_tables import make_tables
 from orbiter.memory._internal.sql import (
     COLUMNS,
     READ_COLUMNS,
@@ -16,6 +19,7 @@ from orbiter.memory._internal.sql import (
     conditions,
     record_of,
     rows_of,
+    storable,
 )
 from orbiter.memory._internal.turns import Turns
 from orbiter.memory.text import terms
@@ -24,35 +28,8 @@ from orbiter.memory.types import MemoryHit, MemoryRecord, MemoryStorageError, Re
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
-# A number of our own for the advisory lock that lets one process at a time make the tables.
-SCHEMA_LOCK = 7_226_541
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS memory_records (
-  put_order BIGINT GENERATED ALWAYS AS IDENTITY,
-  id TEXT PRIMARY KEY,
-  kind TEXT NOT NULL,
-  text TEXT NOT NULL,
-  terms TEXT NOT NULL,
-  user_id TEXT NOT NULL,
-  session_id TEXT NOT NULL,
-  agent_name TEXT NOT NULL,
-  source TEXT NOT NULL,
-  position INTEGER NOT NULL,
-  created_at DOUBLE PRECISION NOT NULL,
-  expires_at DOUBLE PRECISION,
-  vector REAL[],
-  found_by TSVECTOR GENERATED ALWAYS AS (to_tsvector('simple', terms)) STORED
-);
-CREATE INDEX IF NOT EXISTS memory_records_scope
-  ON memory_records (user_id, session_id, agent_name, kind);
-CREATE INDEX IF NOT EXISTS memory_records_terms ON memory_records USING GIN (found_by);
-CREATE OR REPLACE FUNCTION memory_dot(REAL[], REAL[]) RETURNS DOUBLE PRECISION
-  LANGUAGE SQL IMMUTABLE PARALLEL SAFE
-  AS 'SELECT sum(a * b) FROM unnest($1, $2) AS pairs(a, b)';
-"""
-PLAIN_SIMILARITY = "memory_dot(r.vector, %s::real[])"
-# pgvector's <#> is the negative inner product.
-PGVECTOR_SIMILARITY = "-(r.vector::vector <#> (%s::real[])::vector)"
+EXACT_ROWS = 10_000
+"""As many vectors are compared one by one although there is an index: it takes milliseconds."""
 MARKS = ", ".join(["%s"] * len(COLUMNS.split(",")))
 PUT = (
     f"INSERT INTO memory_records ({COLUMNS}) VALUES ({MARKS}) "  # noqa: S608
@@ -73,7 +50,7 @@ class PostgresStorage:
         """
         self._dsn = dsn
         self._connection: AsyncConnection[Any] | None = None
-        self._similarity = PLAIN_SIMILARITY
+        self._pgvector = Pgvector()
         self._turns = Turns()
 
     async def put(self, records: Sequence[MemoryRecord]) -> None:
@@ -113,16 +90,72 @@ class PostgresStorage:
     async def search_vector(
         self, vector: Sequence[float], where: RecordFilter, *, limit: int
     ) -> list[MemoryHit]:
-        """Return the records whose vectors are nearest to `vector` (of length 1), best first."""
+        """Return the records whose vectors are nearest to `vector` (of length 1), best first.
+
+        They are compared exactly, unless there is an index and more than EXACT_ROWS are meant.
+        """
         condition, values = _conditions(where)
-        await self._open()
-        rows = await self._rows(
-            f"SELECT {READ_COLUMNS}, {self._similarity} AS score "  # noqa: S608
-            f"FROM memory_records r WHERE r.vector IS NOT NULL AND {condition} "
-            "ORDER BY score DESC LIMIT %s",
-            [list(vector), *values, limit],
+        async with self._connected() as db:
+            space = where.embedder
+            indexed = space is not None and space in self._pgvector.indexed
+            if space and indexed and await self._beyond(db, condition, values):
+                rows = await self._pgvector.nearest(
+                    db, READ_COLUMNS, space, vector, condition, values, limit
+                )
+                if len(rows) >= limit:
+                    return _hits(rows)
+            # of another length they are no neighbours, and pgvector would refuse all of them
+            cursor = await db.execute(
+                f"SELECT {READ_COLUMNS}, {self._pgvector.similarity} AS score "  # noqa: S608
+                f"FROM memory_records r WHERE cardinality(r.vector) = %s AND {condition} "
+                "ORDER BY score DESC LIMIT %s".encode(),
+                [list(vector), len(vector), *values, limit],
+            )
+            return _hits(await cursor.fetchall())
+
+    async def set_vectors(self, records: Sequence[MemoryRecord]) -> None:
+        """Give records their vectors and keep their places; those that have changed are left."""
+        rows = [(r.vector and list(r.vector), r.embedder, r.id, storable(r.text)) for r in records]
+        async with self._transaction() as db, db.cursor() as cursor:
+            await cursor.executemany(
+                "UPDATE memory_records SET vector = %s, embedder = %s WHERE id = %s AND text = %s",
+                rows,
+            )
+
+    async def create_vector_index(self) -> list[str]:
+        """Index the vectors of each embedder that has none, with pgvector's HNSW.
+
+        Others read and write meanwhile; it takes minutes for a million. Storages that are open
+        already learn of it when they connect anew.
+
+        Returns:
+            The embedders whose vectors have an index now that had none.
+
+        Raises:
+            MemoryStorageError: The database has no pgvector, or the vectors are too long.
+        """
+        # a connection of its own: nobody waits for it
+        db = await self._connect()
+        from psycopg import Error
+
+        try:
+            return await self._pgvector.create_indexes(db)
+        except Error as error:
+            raise MemoryStorageError("postgres", f"no index was made: {error}") from error
+        finally:
+            await db.close()
+
+    async def _beyond(
+        self, db: "AsyncConnection[Any]", condition: str, values: Sequence[Any]
+    ) -> bool:
+        """Whether a filter means more records than are compared one by one."""
+        cursor = await db.execute(
+            "SELECT count(*) FROM (SELECT 1 FROM memory_records r "  # noqa: S608
+            f"WHERE {condition} LIMIT %s) AS counted".encode(),
+            [*values, EXACT_ROWS + 1],
         )
-        return _hits(rows)
+        row = await cursor.fetchone()
+        return row is not None and row[0] > EXACT_ROWS
 
     async def delete(self, where: RecordFilter) -> int:
         """Delete the records that fit and return how many they were."""
@@ -189,18 +222,14 @@ class PostgresStorage:
         db = None
         try:
             db = await psycopg.AsyncConnection.connect(self._dsn, autocommit=True)
-            async with db.transaction():
-                await db.execute("SELECT pg_advisory_xact_lock(%s)", [SCHEMA_LOCK])
-                await db.execute(SCHEMA)
-            found = await db.execute("SELECT to_regtype('vector') IS NOT NULL")
+            await make_tables(db)
+            await self._pgvector.look(db)
         except psycopg.Error as error:
             if db is not None:
                 await db.close()
             raise MemoryStorageError(
                 "postgres", f"cannot be opened: {error}; check the address and the user's rights"
             ) from error
-        row = await found.fetchone()
-        self._similarity = PGVECTOR_SIMILARITY if row and row[0] else PLAIN_SIMILARITY
         return db
 
 

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Protocol
 
-from orbiter.memory.embedding import Embedder, normalized
+from orbiter.memory.embedding import Embedder
 from orbiter.memory.storage import MemoryStorage
 from orbiter.memory.text import terms
 from orbiter.memory.types import MemoryHit, RecordFilter
+from orbiter.memory.vectors import search_by_vector
 
 # A rank's weight in the fused list is 1 / (RANK_OFFSET + rank): Cormack et al., SIGIR 2009.
 RANK_OFFSET = 60
@@ -76,11 +77,15 @@ async def hybrid_search(
         query: What is asked, in plain words.
         where: Which records may be found.
         top_k: How many hits to return at most.
-        embedder: Makes the query's vector; the records must have been put with the same one.
+        embedder: Makes the query's vector, which is compared with those that it made.
         reranker: Orders the candidates; CoverageReranker when absent.
 
     Returns:
         Hits, best first.
+
+    Raises:
+        EmbedderMismatchError: The storage holds vectors of another embedder.
+        OrbiterError: The embedder did not answer.
     """
     candidates = top_k * CANDIDATES_PER_RESULT
     by_words = storage.search_text(query, where, limit=candidates)
@@ -96,8 +101,7 @@ async def hybrid_search(
 async def _search_vector(
     storage: MemoryStorage, query: str, where: RecordFilter, limit: int, embedder: Embedder
 ) -> list[MemoryHit]:
-    (vector,) = await embedder.embed([query])
-    hits = await storage.search_vector(normalized(vector), where, limit=limit)
+    hits = await search_by_vector(storage, query, where, limit=limit, embedder=embedder)
     # Everything is a little similar to everything; only the near ones may push others down.
     return [hit for hit in hits if hit.score > max(0.0, NEAR * hits[0].score)]
 

@@ -14,7 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orbiter.memory._internal.sql import COLUMNS, READ_COLUMNS, conditions, record_of, rows_of
+from orbiter.memory._internal.sql import (
+    COLUMNS,
+    READ_COLUMNS,
+    conditions,
+    record_of,
+    rows_of,
+    storable,
+)
+from orbiter.memory._internal.sqlite_tables import make_tables
 from orbiter.memory._internal.turns import Turns
 from orbiter.memory.embedding import dot
 from orbiter.memory.text import terms
@@ -25,36 +33,6 @@ if TYPE_CHECKING:
     import aiosqlite
 
 BUSY_TIMEOUT_MS = 5_000
-# `put_order` orders records by when they were put; it is also the row id of the full-text index.
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS memory_records (
-  put_order INTEGER PRIMARY KEY AUTOINCREMENT,
-  id TEXT NOT NULL UNIQUE,
-  kind TEXT NOT NULL,
-  text TEXT NOT NULL,
-  terms TEXT NOT NULL,
-  user_id TEXT NOT NULL,
-  session_id TEXT NOT NULL,
-  agent_name TEXT NOT NULL,
-  source TEXT NOT NULL,
-  position INTEGER NOT NULL,
-  created_at REAL NOT NULL,
-  expires_at REAL,
-  vector BLOB
-);
-CREATE INDEX IF NOT EXISTS memory_records_scope
-  ON memory_records (user_id, session_id, agent_name, kind);
-CREATE VIRTUAL TABLE IF NOT EXISTS memory_terms USING fts5(
-  terms, content='memory_records', content_rowid='put_order', tokenize="unicode61"
-);
-CREATE TRIGGER IF NOT EXISTS memory_records_added AFTER INSERT ON memory_records BEGIN
-  INSERT INTO memory_terms (rowid, terms) VALUES (new.put_order, new.terms);
-END;
-CREATE TRIGGER IF NOT EXISTS memory_records_deleted AFTER DELETE ON memory_records BEGIN
-  INSERT INTO memory_terms (memory_terms, rowid, terms)
-  VALUES ('delete', old.put_order, old.terms);
-END;
-"""
 MARKS = ", ".join("?" * len(COLUMNS.split(",")))
 
 
@@ -115,11 +93,22 @@ class SqliteStorage:
         condition, values = _conditions(where)
         rows = await self._rows(
             f"SELECT {READ_COLUMNS}, dot(r.vector, ?) AS score "  # noqa: S608
-            f"FROM memory_records r WHERE r.vector IS NOT NULL AND {condition} "
+            f"FROM memory_records r WHERE length(r.vector) = ? AND {condition} "
             "ORDER BY score DESC LIMIT ?",
-            [_blob(vector), *values, limit],
+            [_blob(vector), len(_blob(vector)), *values, limit],
         )
         return _hits(rows)
+
+    async def set_vectors(self, records: Sequence[MemoryRecord]) -> None:
+        """Give records their vectors and keep their places; those that have changed are left."""
+        async with self._transaction() as db:
+            await db.executemany(
+                "UPDATE memory_records SET vector = ?, embedder = ? WHERE id = ? AND text = ?",
+                [
+                    (r.vector and _blob(r.vector), r.embedder, r.id, storable(r.text))
+                    for r in records
+                ],
+            )
 
     async def delete(self, where: RecordFilter) -> int:
         """Delete the records that fit and return how many they were."""
@@ -186,7 +175,7 @@ async def _connect(path: Path) -> "aiosqlite.Connection":
     connecting._thread.daemon = True
     try:
         db = await connecting
-        await db.executescript(SCHEMA)
+        await make_tables(db)
         await db.create_function("dot", 2, _dot, deterministic=True)
     except sqlite3.Error as error:
         await connecting.close()

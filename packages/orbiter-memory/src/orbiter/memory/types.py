@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from orbiter.types import OrbiterError
 
 Clock = Callable[[], float]
-RecordKind = Literal["message", "fact", "summary", "chunk"]
+RecordKind = Literal["message", "fact", "summary", "chunk", "superseded"]
 
 
 class MemoryStorageError(OrbiterError):
@@ -21,6 +21,10 @@ class MemoryStorageError(OrbiterError):
     def __init__(self, storage: str, problem: str) -> None:
         self.storage = storage
         super().__init__(f"Memory storage '{storage}': {problem}")
+
+
+class EmbedderMismatchError(MemoryStorageError):
+    """A storage holds vectors of another embedder, with which this one's cannot be compared."""
 
 
 class MemoryRecord(BaseModel):
@@ -38,6 +42,10 @@ class MemoryRecord(BaseModel):
         created_at: When it was put, in seconds since the epoch.
         expires_at: When it stops being found; None keeps it until it is deleted.
         vector: Its embedding, of length 1, when an embedder is in use.
+        embedder: Who made the vector and how many numbers it has, "hash/256". With a name but no
+            vector there was no text to make one of.
+        superseded_at: When another fact took the place of this one, whose kind is "superseded".
+        superseded_by: The id of that fact; "" when none did, because this one no longer holds.
     """
 
     model_config = {"frozen": True}
@@ -53,6 +61,9 @@ class MemoryRecord(BaseModel):
     created_at: float = 0.0
     expires_at: float | None = None
     vector: tuple[float, ...] | None = None
+    embedder: str = ""
+    superseded_at: float | None = None
+    superseded_by: str = ""
 
 
 class RecordFilter(BaseModel):
@@ -67,6 +78,9 @@ class RecordFilter(BaseModel):
         sources: Only chunks of these documents.
         alive_at: Only records that have not expired at this time.
         expired_at: Only records that have expired at this time.
+        embedder: Only records of this embedder.
+        other_embedder: Only records of any other embedder, or of none.
+        with_vector: Only records that have a vector, or only those that have none.
     """
 
     model_config = {"frozen": True}
@@ -79,6 +93,9 @@ class RecordFilter(BaseModel):
     sources: tuple[str, ...] | None = None
     alive_at: float | None = None
     expired_at: float | None = None
+    embedder: str | None = None
+    other_embedder: str | None = None
+    with_vector: bool | None = None
 
 
 class MemoryHit(BaseModel):

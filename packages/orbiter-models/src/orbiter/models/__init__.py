@@ -4,6 +4,7 @@
 from orbiter.models import anthropic, clouds, openai  # noqa: F401
 from orbiter.models._internal.guard import ModelCallForbiddenError, forbid_real_calls
 from orbiter.models._internal.server import ModelServer
+from orbiter.models.embedding import ModelEmbedder, get_embedder
 from orbiter.models.fallback import FallbackError, FallbackModel
 from orbiter.models.limited import LimitedModel, limit_model
 from orbiter.models.limits import ModelLimits
@@ -24,6 +25,7 @@ __all__ = [
     "FinishReason",
     "LimitedModel",
     "ModelCallForbiddenError",
+    "ModelEmbedder",
     "ModelError",
     "ModelLimits",
     "ModelProvider",
@@ -35,6 +37,7 @@ __all__ = [
     "ToolCallDelta",
     "call",
     "forbid_real_calls",
+    "get_embedder",
     "get_provider",
     "limit_model",
     "model_registry",

@@ -1,6 +1,6 @@
 """Google's Gemini models, by its own SDK."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from orbiter.config import ModelConfig, ModelSettings
@@ -18,6 +18,7 @@ class GoogleProvider(ModelProvider):
     """A Gemini model. Needs `orbiter-models[google]` and GOOGLE_API_KEY or GEMINI_API_KEY."""
 
     settings = True
+    embeddings = True
 
     def __init__(self, config: ModelConfig, *, clock: Clock | None = None) -> None:
         """Check the settings; nothing is sent yet.
@@ -103,6 +104,15 @@ class GoogleProvider(ModelProvider):
             model=reply.model or self.model,
             provider=self._client.config.provider,
         )
+
+    async def embed(
+        self, texts: Sequence[str], *, dimensions: int | None = None
+    ) -> list[tuple[float, ...]]:
+        """Return one vector per text; see ModelProvider."""
+        # who needs it, reads it
+        from orbiter.models._internal.google_embeddings import embed
+
+        return await embed(self._client, self.model, texts, dimensions)
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -1,7 +1,7 @@
 """LimitedModel: a model whose calls wait for their turn, and `limit_model` for all of a name."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -71,6 +71,7 @@ class LimitedModel(ModelProvider):
         default = ModelConfig().max_retries if given else 0
         self._max_retries = default if max_retries is None else max_retries
         self.take_abilities_of(self._inner)
+        self.embeddings = getattr(self._inner, "embeddings", False)
 
     async def complete(
         self,
@@ -133,6 +134,24 @@ class LimitedModel(ModelProvider):
                     return
             if begun:
                 raise failure
+            await self._pause(attempt, failure)
+
+    async def embed(
+        self, texts: Sequence[str], *, dimensions: int | None = None
+    ) -> list[tuple[float, ...]]:
+        """Return one vector per text, when it is its turn; see ModelProvider."""
+        tokens = sum(map(len, texts)) // _CHARACTERS_A_TOKEN
+        attempt = 0
+        while True:
+            attempt += 1
+            async with self._limits.call(tokens) as call:
+                try:
+                    vectors = await self._inner.embed(texts, dimensions=dimensions)
+                except ModelError as error:
+                    failure = error
+                    call.took(0)
+                else:
+                    return vectors
             await self._pause(attempt, failure)
 
     async def aclose(self) -> None:

@@ -1,7 +1,7 @@
 """OpenAI's Responses and chat completions, and every server that speaks the latter."""
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, Literal
 
@@ -34,6 +34,7 @@ class OpenAIProvider(ModelProvider):
 
     structured_output = True
     settings = True
+    embeddings = True
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class OpenAIProvider(ModelProvider):
     ) -> None:
         """Choose the API that is asked."""
         self.model = client.config.model_name
-        self._client = client
+        self._client, self._server = client, server
         self.structured_output = server.json_schema
         self._knows_schemas = not (strictly and _WITHOUT_SCHEMAS.match(self.model))
         if (api or api_of(self.model)) == "chat":
@@ -124,6 +125,15 @@ class OpenAIProvider(ModelProvider):
         async with aclosing(self._api.pieces(request, settings)) as pieces:
             async for piece in pieces:
                 yield piece
+
+    async def embed(
+        self, texts: Sequence[str], *, dimensions: int | None = None
+    ) -> list[tuple[float, ...]]:
+        """Return one vector per text; see ModelProvider."""
+        # who needs it, reads it
+        from orbiter.models._internal.openai_embeddings import embed
+
+        return await embed(self._client, self._server, self.model, texts, dimensions)
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -1,11 +1,11 @@
 """ModelProvider, the one thing every model is, and how a model string becomes one."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from orbiter.config import ModelConfig, parse_model_string
-from orbiter.models.types import ModelResponse, StreamChunk, ToolCallDelta
+from orbiter.models.types import ModelError, ModelResponse, StreamChunk, ToolCallDelta
 from orbiter.registry import Registry
 from orbiter.types import Message
 
@@ -20,11 +20,13 @@ class ModelProvider(ABC):
             takes; an answer to another is asked for as a tool call.
         settings: Whether `complete` and `stream` also take `settings`, a ModelSettings. Without it
             a run that has settings besides temperature and tokens fails.
+        embeddings: Whether it has `embed`.
         model: The model's name.
     """
 
     structured_output: bool = False
     settings: bool = False
+    embeddings: bool = False
     model: str = ""
 
     def take_abilities_of(self, inner: Any) -> None:
@@ -93,6 +95,20 @@ class ModelProvider(ABC):
             model=response.model,
             provider=response.provider,
         )
+
+    async def embed(
+        self, texts: Sequence[str], *, dimensions: int | None = None
+    ) -> list[tuple[float, ...]]:
+        """Return one vector per text, by one call; `get_embedder` cuts batches and checks lengths.
+
+        Args:
+            texts: None of them empty.
+            dimensions: How many numbers a vector is to have; None leaves it to the model.
+
+        Raises:
+            ModelError: There is no answer, or the provider has no embeddings.
+        """
+        raise ModelError("it makes no vectors: name an embedding model", model=self.model)
 
     async def aclose(self) -> None:  # noqa: B027
         """Close connections, if there are any."""

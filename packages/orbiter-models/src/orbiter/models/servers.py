@@ -66,6 +66,7 @@ SERVERS = (
         seed_field="random_seed",
         stream_usage=False,
         short_call_ids=True,
+        dimensions_field="output_dimension",
     ),
     _hosted(
         "moonshot",

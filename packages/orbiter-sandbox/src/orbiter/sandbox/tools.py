@@ -2,16 +2,22 @@
 
 from typing import Any
 
+from orbiter.approval import Approvals, require_approval
 from orbiter.sandbox.sandbox import Sandbox
 from orbiter.sandbox.types import CommandResult
 from orbiter.tool import Tool, tool
 
 
-def sandbox_tools(sandbox: Sandbox) -> list[Tool]:
+def sandbox_tools(sandbox: Sandbox, *, approval: Approvals = False) -> list[Tool]:
     """Return tools that run commands and Python, and read, write and list files in a sandbox.
 
     Args:
         sandbox: An open sandbox; it stays its owner's to close.
+        approval: Which tools wait for a person before each call: True for all, their names, or a
+            function of a call's arguments.
+
+    Raises:
+        OrbiterError: `approval` names a tool that is not there.
     """
 
     @tool
@@ -63,7 +69,9 @@ def sandbox_tools(sandbox: Sandbox) -> list[Tool]:
         """
         return await sandbox.list(path)
 
-    return [run_command, run_python, write_file, read_file, list_files]
+    tools: list[Tool] = [run_command, run_python, write_file, read_file, list_files]
+    require_approval(tools, approval, "sandbox_tools(approval=...)")
+    return tools
 
 
 def _shown(result: CommandResult) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from a2a.server.tasks import TaskUpdater
 from a2a.types.a2a_pb2 import Message
 from a2a.types.a2a_pb2 import TaskState as RemoteState
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
+from orbiter.errors import InputAnswerError
 from orbiter.tasks import Task, TaskBroker, TaskState, TransitionError
 from orbiter.types import StreamEvent
 
@@ -83,7 +84,7 @@ class Executor(AgentExecutor):
             return
         try:
             await self.broker.answer(task_id, text)
-        except TransitionError as error:
+        except (TransitionError, InputAnswerError) as error:
             raise InvalidParamsError(message=str(error)) from error
 
     async def _tell(self, heard: Heard, updater: TaskUpdater) -> str:

@@ -16,8 +16,9 @@ from orbiter.context._internal.retriever import TextChunk, chunks_of
 from orbiter.context.errors import ArtifactNotFoundError, ContextError
 from orbiter.context.tokens import TokenCounter, token_count
 from orbiter.memory import InMemoryStorage, MemoryRecord, MemoryStorage, RecordFilter
-from orbiter.memory.embedding import Embedder, normalized
+from orbiter.memory.embedding import Embedder, embedder_of
 from orbiter.memory.ranking import Reranker, hybrid_search
+from orbiter.memory.vectors import with_vectors
 
 LARGE_CHARS = 50_000
 
@@ -48,7 +49,7 @@ class KnowledgeStore:
         storage: MemoryStorage | None = None,
         *,
         task_id: str = "",
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | None = None,
         reranker: Reranker | None = None,
         token_counter: TokenCounter = token_count,
     ) -> None:
@@ -57,14 +58,15 @@ class KnowledgeStore:
         Args:
             storage: Where chunks are kept; in this process when absent.
             task_id: Keeps the documents of tasks that share a storage apart.
-            embedder: Adds a vector index to the full-text index.
+            embedder: Adds a vector index to the full-text index: an object, a model's string such
+                as "openai:text-embedding-3-small", or "hash", which sees spelling only.
             reranker: Orders what was found; by the query's words when absent.
             token_counter: Measures chunks.
         """
         self.storage = storage if storage is not None else InMemoryStorage()
         self.task_id = task_id
         self.revision = 0
-        self._embedder = embedder
+        self._embedder = embedder_of(embedder)
         self._reranker = reranker
         self._token_counter = token_counter
         self._snapshot: tuple[int, tuple[MemoryRecord, ...]] = (0, ())
@@ -219,11 +221,7 @@ class KnowledgeStore:
             for number, chunk in enumerate(cut, start=first)
         ]
         if self._embedder is not None and records:
-            vectors = await self._embedder.embed([record.text for record in records])
-            records = [
-                record.model_copy(update={"vector": normalized(vector)})
-                for record, vector in zip(records, vectors, strict=True)
-            ]
+            records = await with_vectors(records, self.storage, self._embedder)
         await self.storage.put(records)
         self.revision += 1
 

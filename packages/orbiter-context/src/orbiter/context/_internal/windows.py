@@ -4,6 +4,8 @@ By the beginning of the model's name, the longest that fits; `ContextConfig.wind
 before. Larger windows that a vendor sells only on request are not assumed.
 """
 
+import re
+
 from orbiter.context.config import ContextConfig
 
 DEFAULT_WINDOW = 128_000
@@ -25,14 +27,21 @@ WINDOWS = {
     "gemini": 1_048_576,
 }
 
+# Bedrock's `v1:0` and `v1:0:200k`: what stands behind that colon is no name
+_REVISION = re.compile(r":\d+(?::\w+)?$")
+# Bedrock's regions and vendors: `us.anthropic.`, `global.anthropic.`; `gpt-4.1` is no such
+_VENDOR = re.compile(r"^(?:[a-z]{2,6}(?:-gov)?\.)?(?:anthropic|openai)\.")
+
 
 def window_of(model: str) -> int:
     """Return the window of a model in tokens.
 
     Args:
-        model: Its name, with or without the provider's before a colon or slash.
+        model: Its name, with or without the provider's before a colon or slash; a cloud's name for
+            it, such as `us.anthropic.claude-opus-4-1-v1:0`, its ARN, or `claude-opus-4-1@20250805`.
     """
-    name = model.rsplit("/", 1)[-1].rsplit(":", 1)[-1]
+    name = _REVISION.sub("", model).rsplit("/", 1)[-1].rsplit(":", 1)[-1]
+    name = _VENDOR.sub("", name)
     known = [start for start in WINDOWS if name.startswith(start)]
     return WINDOWS[max(known, key=len)] if known else DEFAULT_WINDOW
 

@@ -30,8 +30,9 @@ class Connection:
 
     client: Client
 
-    def __init__(self, name: str, server: Any) -> None:
+    def __init__(self, name: str, server: Any, answer: Any = None) -> None:
         self.name = name
+        self._answer = answer
         self.failure: BaseException | None = None
         self._server = server
         self._done = asyncio.Event()
@@ -77,7 +78,8 @@ class Connection:
 
     async def _keep(self, ready: asyncio.Future[None]) -> None:
         try:
-            async with connected(self._server, self._lines, self._done.set) as self.client:
+            opening = connected(self._server, self._lines, self._done.set, self._answer)
+            async with opening as self.client:
                 if not ready.done():
                     ready.set_result(None)
                 await self._done.wait()

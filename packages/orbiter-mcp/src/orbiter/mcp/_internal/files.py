@@ -13,6 +13,7 @@ from orbiter.parts import DocumentPart, ImagePart, ResultPart, TextPart
 
 _MOST = 20
 _MOST_BYTES = 5 << 20
+_LONGEST_NAME = 200
 _KINDS = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -38,7 +39,8 @@ def parts_of(attachments: Iterable[Attachment]) -> list[ResultPart]:
         if kind.startswith("image/"):
             found.append(ImagePart(data=data, media_type=kind))
         else:
-            name = attachment.uri.rpartition("/")[2] or None
+            # a vendor is told the name, and it is the server's word
+            name = attachment.uri.rpartition("/")[2][:_LONGEST_NAME] or None
             found.append(DocumentPart(data=data, media_type=kind, name=name))
     return found
 

@@ -12,8 +12,14 @@ class Line:
     """Opens a connection, and a new one when it is needed and the last has ended."""
 
     def __init__(
-        self, name: str, server: Any, connect_timeout: float, pauses: Sequence[float]
+        self,
+        name: str,
+        server: Any,
+        connect_timeout: float,
+        pauses: Sequence[float],
+        answer: Any = None,
     ) -> None:
+        self._answer = answer
         self._name = name
         self._server = server
         self._connect_timeout = connect_timeout
@@ -73,6 +79,6 @@ class Line:
         raise problem or MCPConnectionError(self._name, "ended, and is not to be started again")
 
     async def _opened(self) -> Connection:
-        connection = Connection(self._name, self._server)
+        connection = Connection(self._name, self._server, self._answer)
         await connection.open(self._connect_timeout)
         return connection

@@ -73,7 +73,7 @@ class WatchedStream:
 
 @asynccontextmanager
 async def connected(
-    server: Any, said: deque[str], ended: Callable[[], None]
+    server: Any, said: deque[str], ended: Callable[[], None], answer: Any = None
 ) -> AsyncIterator[Client]:
     """Connect to a server.
 
@@ -82,6 +82,7 @@ async def connected(
         said: Receives what may explain a failure: the last lines of a program's stderr, the status
             codes of a refusal over HTTP.
         ended: Called when the server has gone.
+        answer: Answers what it asks a person, as the SDK's `elicitation_callback`.
     """
     # a second of importing would stop everything else on the event loop
     await asyncio.to_thread(importlib.import_module, "mcp")
@@ -92,7 +93,9 @@ async def connected(
             transport: Any = _watched(server, said, ended)
         else:
             transport = server
-        yield await stack.enter_async_context(Client(transport, cache=None))
+        yield await stack.enter_async_context(
+            Client(transport, cache=None, elicitation_callback=answer)
+        )
 
 
 @asynccontextmanager

@@ -12,8 +12,14 @@ from orbiter.memory.types import MemoryRecord, RecordFilter
 
 COLUMNS = (
     "id, kind, text, terms, user_id, session_id, agent_name, source, position, created_at, "
-    "expires_at, vector"
+    "expires_at, vector, embedder, superseded_at, superseded_by"
 )
+# what tables that were made by an earlier version lack, in words that both databases know
+ADDED = {
+    "embedder": "TEXT NOT NULL DEFAULT ''",
+    "superseded_at": "DOUBLE PRECISION",
+    "superseded_by": "TEXT NOT NULL DEFAULT ''",
+}
 READ_COLUMNS = ", ".join(
     f"r.{name.strip()}" for name in COLUMNS.split(",") if name.strip() != "terms"
 )
@@ -56,6 +62,15 @@ def conditions(where: RecordFilter, mark: str, membership: Membership) -> tuple[
     if where.expired_at is not None:
         tests.append(f"r.expires_at <= {mark}")
         values.append(where.expired_at)
+    if where.embedder is not None:
+        tests.append(f"r.embedder = {mark}")
+        values.append(where.embedder)
+    if where.other_embedder is not None:
+        # two ranges, which an index finds; it could not find what is not equal
+        tests.append(f"(r.embedder < {mark} OR r.embedder > {mark})")
+        values += [where.other_embedder] * 2
+    if where.with_vector is not None:
+        tests.append(f"r.vector IS {'NOT ' if where.with_vector else ''}NULL")
     return " AND ".join(tests) or "1 = 1", values
 
 
@@ -73,6 +88,9 @@ def record_of(row: Sequence[Any], vector: Callable[[Any], tuple[float, ...]]) ->
         created_at=row[8],
         expires_at=row[9],
         vector=None if row[10] is None else vector(row[10]),
+        embedder=row[11],
+        superseded_at=row[12],
+        superseded_by=row[13],
     )
 
 
@@ -94,6 +112,9 @@ def rows_of(
             record.created_at,
             record.expires_at,
             None if record.vector is None else vector(record.vector),
+            record.embedder,
+            record.superseded_at,
+            record.superseded_by,
         )
         for record in records
     }

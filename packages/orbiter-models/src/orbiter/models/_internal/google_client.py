@@ -1,6 +1,7 @@
 """The client of google-genai, which comes from another generator than the other SDKs."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from orbiter.models._internal.sdk import SdkClient
@@ -21,6 +22,20 @@ class GoogleClient(SdkClient):
             # as JSON: there bytes are Base64
             "contents": [self._types.Content.model_validate_json(json.dumps(c)) for c in contents],
             "config": self._types.GenerateContentConfig.model_validate(request["config"]),
+        }
+
+    def typed_texts(
+        self, model: str, texts: Sequence[str], dimensions: int | None
+    ) -> dict[str, Any]:
+        """Return a request for vectors in the SDK's types. Call it in `send`."""
+        types = self._types
+        return {
+            "model": model,
+            # of plain texts the SDK makes one content for models that know pictures, and one vector
+            "contents": [
+                types.Content(role="user", parts=[types.Part(text=text)]) for text in texts
+            ],
+            "config": types.EmbedContentConfig(output_dimensionality=dimensions),
         }
 
     def _load(self) -> None:

@@ -28,7 +28,8 @@ def check_allowed(model: str, provider: str) -> None:
     if os.environ.get(VARIABLE, "") not in ("", "0"):
         raise ModelCallForbiddenError(
             f"calls of real models are forbidden ({VARIABLE} is set): give the run "
-            "provider=ScriptedModel(...), or allow them with forbid_real_calls(False)",
+            "provider=ScriptedModel(...), a memory embedder='hash', or allow them with "
+            "forbid_real_calls(False)",
             model=model,
             provider=provider,
         )

@@ -25,6 +25,7 @@ class ModelServer(BaseModel):
             refuse a request with others.
         stream_usage: Whether a stream has to be asked to tell its tokens.
         short_call_ids: Whether ids of tool calls have to be nine letters and digits.
+        dimensions_field: What it calls the length of an embedding model's vectors.
     """
 
     model_config = {"frozen": True, "extra": "forbid"}
@@ -39,6 +40,7 @@ class ModelServer(BaseModel):
     thoughts: tuple[str, ...] = ()
     stream_usage: bool = True
     short_call_ids: bool = False
+    dimensions_field: str = "dimensions"
 
     @property
     def url_variable(self) -> str:
