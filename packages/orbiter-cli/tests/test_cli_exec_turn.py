@@ -5,7 +5,7 @@ import json
 import pytest
 from pydantic import BaseModel
 
-from orbiter import Agent
+from orbiter import Agent, tool
 from orbiter.cli.agent.session import load_session
 from orbiter.cli.agent.turn import Turn
 from orbiter.cli.agent.workspace_tools import ask_user, run_command
@@ -63,7 +63,7 @@ async def test_a_stream_ends_with_the_question_and_tells_no_error(tmp_path, caps
     asking = agent(call("ask_user", question="Which branch?"), "never said", tools=[ask_user])
     await turn(tmp_path, stream=True).run(asking)
     told = [json.loads(line)["type"] for line in capsys.readouterr().out.splitlines()]
-    assert told == ["step", "usage", "tool_call", "tool_result"]
+    assert told == ["step", "spent", "usage", "tool_call", "tool_result"]
 
 
 async def test_a_typed_answer_is_a_verdict_with_its_data(tmp_path):
@@ -170,3 +170,84 @@ async def test_what_an_agent_costs_that_is_asked_by_a_tool_counts_for_the_limit(
     said = await turn(tmp_path, max_cost_usd=1.0).run(asking)
     assert "the limit of 1 USD is reached" in said["result"]
     assert len(asking.provider.requests) == 1
+
+
+class Shop:
+    def __init__(self):
+        self.did = []
+
+    @tool(approval=True)
+    def refund(self, order: int) -> str:
+        """Give money back."""
+        self.did.append(order)
+        return "refunded"
+
+
+ASKED = (
+    'May it call refund {"order":7} ? Answer `approve`, `deny REASON`, or `approve {ARGUMENTS}`.'
+)
+
+
+def question_of(said):
+    assert said["is_error"] is False
+    verdict = json.loads(said["result"].removeprefix("<result>").removesuffix("</result>"))
+    assert verdict["status"] == "input_required"
+    return verdict["question"]
+
+
+async def test_a_tool_that_waits_ends_the_turn_and_the_next_prompt_decides(tmp_path):
+    shop = Shop()
+    said = await turn(tmp_path).run(agent(call("refund", order=7), tools=[shop.refund]))
+    assert question_of(said) == ASKED
+    verdict = json.loads(said["result"].removeprefix("<result>").removesuffix("</result>"))
+    (seen,) = verdict["request"]["calls"]
+    assert (seen["tool"], seen["arguments"]) == ("refund", {"order": 7})
+    stale = json.dumps({"decision": "approve", "digest": "0" * 64})
+    asked = question_of(await turn(tmp_path, stale).run(agent(tools=[shop.refund])))
+    assert "the answer is to another call" in asked
+    assert shop.did == []
+    said = await turn(tmp_path, 'approve {"order": 8}').run(agent("done", tools=[shop.refund]))
+    assert (said["result"], shop.did) == ("done", [8])
+
+
+async def test_several_calls_are_asked_one_after_the_other_and_run_once(tmp_path):
+    shop = Shop()
+    asking = agent([call("refund", order=7), call("refund", order=9)], tools=[shop.refund])
+    await turn(tmp_path).run(asking)
+    said = await turn(tmp_path, "approve").run(agent(tools=[shop.refund]))
+    assert question_of(said) == ASKED.replace("7", "9")
+    assert said["num_turns"] == 1, "a worker takes a turn without any for a failure"
+    said = await turn(tmp_path, "deny it is too late").run(agent("sorry", tools=[shop.refund]))
+    assert (said["result"], shop.did) == ("sorry", [7])
+    said = await turn(tmp_path, "and now?").run(agent("nothing", tools=[shop.refund]))
+    assert (said["result"], shop.did) == ("nothing", [7])
+
+
+@pytest.mark.parametrize("answer", ["perhaps", 'approve {"order": "many"}'])
+async def test_what_is_no_answer_is_asked_again(tmp_path, answer):
+    shop = Shop()
+    await turn(tmp_path).run(agent(call("refund", order=7), tools=[shop.refund]))
+    asked = question_of(await turn(tmp_path, answer).run(agent(tools=[shop.refund])))
+    assert asked.endswith(f"\n{ASKED}")
+    assert "no answer" in asked or "does not take" in asked
+    said = await turn(tmp_path, "approve").run(agent("done", tools=[shop.refund]))
+    assert (said["result"], shop.did) == ("done", [7])
+
+
+async def test_a_crash_behind_an_approval_does_not_approve_twice(tmp_path):
+    class PowerCutError(BaseException):
+        pass
+
+    did = []
+
+    @tool(approval=True)
+    def refund(order: int) -> str:
+        """Give money back."""
+        did.append(order)
+        raise PowerCutError
+
+    await turn(tmp_path).run(agent(call("refund", order=7), tools=[refund]))
+    with pytest.raises(BaseException):  # noqa: B017, PT011
+        await turn(tmp_path, "approve").run(agent(tools=[refund]))
+    said = await turn(tmp_path, "approve").run(agent("what?", tools=[refund]))
+    assert (said["result"], did) == ("what?", [7])

@@ -73,6 +73,22 @@ def test_a_task_runs_to_its_end_and_asks_on_its_way(environ, tmp_path):
     assert "hello asks: Which?" in done.stderr
 
 
+def test_a_task_has_a_person_approve_what_its_agent_file_names(environ, tmp_path):
+    work = tmp_path / "work"
+    (work / ".orbiter").mkdir(parents=True)
+    (work / ".orbiter/agent.yaml").write_text(
+        "name: careful\nmodel: anthropic:claude-sonnet-4-5\ntools: [workspace]\n"
+        "approval: [run_command]\n"
+    )
+    script = "[[bash: echo made >> here; cat here]]\n[[say: {output}]]\n[[result]]"
+    options = ("--workspace", work, "--answer", "perhaps", "--answer", "approve")
+    done = orbiter(environ, "task", "run", "-f", manifest(tmp_path, script), *options)
+    assert done.returncode == 0, done.stderr
+    assert "hello asks: May it call run_command {" in done.stderr
+    assert "hello asks: 'perhaps' is no answer" in done.stderr
+    assert (work / "here").read_text() == "made\n"
+
+
 def test_a_question_nobody_answers_and_a_failure_have_exit_codes(environ, tmp_path):
     file = manifest(tmp_path, '[[tool: ask_user {"question": "Which?"}]]', projectId="shop")
     done = orbiter(environ, "task", "run", "-f", file, "--json")

@@ -14,7 +14,7 @@ from orbiter.cli.kubectl.main import app
 __all__ = ["kubectl"]
 PACKAGE = "orbiter.cli.kubectl"
 COMMANDS = (
-    "chat", "rotate", "submit", "watch", "answer", "cancel", "logs", "usage", "describe",
+    "chat", "rotate", "submit", "watch", "answer", "cancel", "retry", "logs", "usage", "describe",
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import pytest
 from support.fake_kubectl import FakeKubectl, a_task, kubectl
 from typer.testing import CliRunner, Result
 
+from orbiter.approval import InputCall
 from orbiter.cli.kubectl.main import app
 
 __all__ = ["kubectl"]
@@ -121,6 +122,30 @@ def test_an_answer_is_added_to_those_that_were_given(kubectl: FakeKubectl) -> No
     assert not any("blue" in " ".join(call.argv) for call in kubectl.calls)
 
 
+CALL = InputCall.of("refund", {"order": 7})
+WAITS = ASKED | {"kind": "approval", "calls": [CALL.model_dump()]}
+
+
+def test_a_decision_says_which_call_was_seen(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="InputRequired", inputRequest=WAITS))
+    wrong = run("answer", "hello", "perhaps")
+    assert (wrong.exit_code, "'perhaps' is no answer: type `approve`" in wrong.stderr) == (1, True)
+    assert "input" not in spec_of(kubectl, "hello")
+    assert run("answer", "hello", "no, it is too late").exit_code == 0
+    (given,) = spec_of(kubectl, "hello")["input"]
+    assert given["id"] == "q-1"
+    assert json.loads(given["text"]) == {
+        "digest": CALL.digest, "text": "it is too late", "decision": "deny"
+    }  # fmt: skip
+
+
+def test_a_request_that_is_none_is_answered_in_words(kubectl: FakeKubectl) -> None:
+    broken = WAITS | {"calls": [CALL.model_dump() | {"arguments": {"order": 8}}]}
+    kubectl.has(a_task(phase="InputRequired", inputRequest=broken))
+    assert run("answer", "hello", "approve").exit_code == 0
+    assert spec_of(kubectl, "hello")["input"] == [{"id": "q-1", "text": "approve"}]
+
+
 def test_a_question_is_answered_once(kubectl: FakeKubectl) -> None:
     kubectl.has(a_task(phase="InputRequired", inputRequest=ASKED))
     run("answer", "hello", "blue")
@@ -154,3 +179,49 @@ def test_what_has_ended_cannot_be_cancelled(kubectl: FakeKubectl) -> None:
     result = run("cancel", "hello")
     assert (result.exit_code, "desiredState" in spec_of(kubectl, "hello")) == (1, False)
     assert "Completed already" in result.stderr
+
+
+def test_retry_makes_a_new_task_of_the_same_spec(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="Failed"))
+    answers = [{"id": "x", "text": "y"}]
+    old = {"desiredState": "Running", "input": answers, "resumeFrom": "z"}
+    kubectl.change("AgentTask", "hello", lambda found: found["spec"].update(old))
+    assert run("retry", "hello", "--name", "again", "--max-cost", "2.5").exit_code == 0
+    spec = spec_of(kubectl, "again")
+    assert spec == {
+        "prompt": "say hello",
+        "agent": {"type": "claude", "maxCostUSD": 2.5},
+        "timeoutSeconds": 1800,
+    }
+
+
+def test_a_retry_that_resumes_names_the_old_task_and_has_a_name_of_its_own(
+    kubectl: FakeKubectl,
+) -> None:
+    kubectl.has(a_task(phase="Failed", checkpoint={"turns": 3}))
+    assert run("retry", "hello", "--resume").stdout == "agenttask/hello-x7k2p created\n"
+    assert spec_of(kubectl, "hello-x7k2p")["resumeFrom"] == "hello"
+
+
+def test_a_retry_can_be_followed_and_shown_without_being_made(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="Failed"))
+    assert json.loads(run("retry", "hello", "--dry-run").stdout)["spec"]["prompt"] == "say hello"
+    kubectl.once_told(lambda: kubectl.status("AgentTask", "again", phase="Completed"))
+    assert run("retry", "hello", "--name", "again", "--wait").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "why"),
+    [
+        ({"phase": "Running"}, (), "is Running: only one that has ended"),
+        ({"phase": "Failed"}, ("--resume",), "no checkpoint to go on from"),
+        ({"phase": "Completed", "checkpoint": {"turns": 3}}, ("--resume",), "no checkpoint"),
+    ],
+)
+def test_what_cannot_be_tried_again_says_why(
+    kubectl: FakeKubectl, status: dict[str, object], words: tuple[str, ...], why: str
+) -> None:
+    kubectl.has(a_task(**status))
+    result = run("retry", "hello", *words)
+    assert result.exit_code == 1
+    assert why in result.stderr

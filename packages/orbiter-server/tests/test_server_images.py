@@ -140,7 +140,7 @@ async def test_a_file_of_before_images_is_read(tmp_path):
     for _ in range(2):
         sessions = Sessions(database := Database(tmp_path / "sessions.db"))
         session = await sessions.create("helper", None)
-        run, _ = await sessions.begin_run(session.id, UserMessage(content="Hi"), None)
+        run, *_ = await sessions.begin_run(session.id, UserMessage(content="Hi"), None)
         assert (await sessions.run(run.id, None)).images == []
         await database.close()
 

@@ -1,6 +1,9 @@
 """Runs over HTTP: asked for, followed, taken up again from any event, cancelled."""
 
 import asyncio
+import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 from support.eventually import eventually
@@ -167,6 +170,22 @@ async def test_a_run_that_is_not_gone_on_with_tells_what_it_took(tmp_path):
     async with running(tmp_path, max_resumes=0) as server:
         ended = (await server.http.get(f"/v1/runs/{run['id']}")).json()
     assert (ended["status"], ended["stop_reason"], ended["steps"]) == ("failed", "error", 1)
+
+
+async def test_a_run_whose_events_cannot_be_read_fails_and_others_are_gone_on_with(tmp_path):
+    async with running(tmp_path, model=Paced("Hel", "lo")) as server:
+        broken, whole = [await server.ask("helper", "Hi") for _ in range(2)]
+        await anext(server.events(f"/v1/runs/{broken['id']}/events"))
+    unknown = json.dumps({"seq": 1, "type": "of a later version"})
+    with closing(sqlite3.connect(tmp_path / "server" / "sessions.db")) as db, db:
+        db.execute(
+            "UPDATE events SET data = ? WHERE run_id = ? AND seq = 1", (unknown, broken["id"])
+        )
+    async with running(tmp_path) as server:
+        events = await server.outcome(broken)
+        assert events[-1]["status"] == "failed"
+        assert "this is no entry of a run" in events[-1]["error"]
+        assert (await server.outcome(whole))[-1]["output"] == "Hi."
 
 
 async def test_a_session_has_one_run_at_a_time(start):

@@ -1,9 +1,11 @@
 """Tasks over HTTP: handed in, followed, asked about, answered, cancelled, listed."""
 
+import json
+
 import pytest
 from support.eventually import eventually
 
-from orbiter import Agent
+from orbiter import Agent, tool
 from orbiter.models import ScriptedModel, call
 from orbiter.tasks import ask_user
 
@@ -48,6 +50,33 @@ async def test_a_task_can_ask_and_be_answered(start):
     assert (await state_of(server, key, "completed"))["result"] == "A table for four."
     again = await server.http.post(f"/v1/tasks/{key}/answer", json={"text": "Five."})
     assert again.status_code == 409
+
+
+async def test_a_tool_that_waits_is_asked_about_and_approved(start):
+    did = []
+
+    @tool(approval=True)
+    def refund(order: int) -> str:
+        """Give money back."""
+        did.append(order)
+        return "refunded"
+
+    clerk = Agent(name="clerk", tools=[refund])
+    server = await start({"clerk": clerk}, ScriptedModel(call("refund", order=7), "Done."))
+    key = await submit(server, agent="clerk")
+    asked = await state_of(server, key, "input_required")
+    request = asked["input_request"]
+    assert (request["kind"], request["calls"][0]["arguments"]) == ("approval", {"order": 7})
+    answer = f"/v1/tasks/{key}/answer"
+    wrong = json.dumps({"id": request["id"], "decision": "approve", "digest": "0" * 64})
+    refused = await server.http.post(answer, json={"text": wrong})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "no_answer")
+    right = wrong.replace("0" * 64, request["calls"][0]["digest"])
+    assert (await server.http.post(answer, json={"text": right})).status_code == 200
+    assert (await state_of(server, key, "completed"))["result"] == "Done."
+    assert did == [7]
+    told = [event["payload"] async for event in server.events(f"/v1/tasks/{key}/events")]
+    assert not any("paused" in payload for payload in told)
 
 
 async def test_a_task_can_be_cancelled(start):

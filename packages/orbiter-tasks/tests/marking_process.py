@@ -1,6 +1,7 @@
 """A process with a broker whose agent marks each run in a file; it is there to be killed.
 
-It ends by itself when the store has no unfinished task left.
+It ends by itself when the store has no unfinished task left. While there is a file `hold`, what has
+begun does not end.
 """
 
 import asyncio
@@ -37,6 +38,8 @@ async def main(kind: str, directory: Path, retries: int, submit: int, lease: flo
     async def agent(task: Task) -> str:
         mark(directory, "began", task.id)
         await asyncio.sleep(0.005)
+        while (directory / "hold").exists():
+            await asyncio.sleep(0.02)
         mark(directory, "ended", task.id)
         return "done"
 

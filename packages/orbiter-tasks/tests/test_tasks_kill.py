@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.eventually import eventually
 
 from orbiter.tasks import TaskBroker, TaskState, TaskStoreJson, TaskStoreSqlite
 from orbiter.tasks.contract import LEASE_SECONDS
@@ -89,13 +90,16 @@ async def test_two_processes_on_one_store_never_run_a_task_twice(kind, tmp_path)
     store = opened(kind, tmp_path)
     broker = TaskBroker(store)
     ids = [await broker.submit(str(n)) for n in range(200)]
+    # who starts first may else have run them all before the next has started
+    (tmp_path / "hold").touch()
     workers = [process(kind, tmp_path, 0, submit=0) for _ in range(3)]
+    await eventually(lambda: len({who for who, _ in marks(tmp_path, "began")}) == 3)
+    (tmp_path / "hold").unlink()
     assert [worker.wait(timeout=60) for worker in workers] == [0, 0, 0]
     for worker in workers:
         worker.stdout.close()
     began = marks(tmp_path, "began")
     assert sorted(task_id for _, task_id in began) == sorted(ids)
-    assert len({who for who, _ in began}) > 1
     tasks = [await broker.poll(task_id) for task_id in ids]
     assert {task.state for task in tasks} == {TaskState.COMPLETED}
     if kind == "sqlite":

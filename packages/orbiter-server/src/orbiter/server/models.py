@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from orbiter.approval import InputRequest
 from orbiter.server.data_url import Images
 from orbiter.tasks import TaskState
 from orbiter.types import Message, StopReason, Usage
@@ -81,11 +82,10 @@ class RunInfo(_Answer):
         output: The answer, once there is one; a JSON object when the agent's output is one.
         error: Why it failed.
         stop_reason: `completed`, or what ended it early, as in `orbiter.types.RunResult`.
-        usage: Tokens of all its model calls.
-        steps: Model calls made.
+        usage, steps: Tokens of all its model calls, and how many these were.
         last_event: `seq` of its latest event.
-        created_at: When it began, UTC.
-        ended_at: When it ended, UTC.
+        created_at, ended_at: When it began and when it ended, UTC.
+        input_requests: What it waits for, if it does; the session's next message answers the first.
     """
 
     id: str
@@ -102,6 +102,7 @@ class RunInfo(_Answer):
     last_event: int = 0
     created_at: datetime
     ended_at: datetime | None = None
+    input_requests: list[InputRequest] = []
 
 
 class SessionInfo(_Answer):
@@ -207,11 +208,12 @@ class TaskInfo(_Answer):
 
 
 class TaskDetail(TaskInfo):
-    """A task with all that is known of it."""
+    """A task with all that is known of it; `input_request` is what a tool of it waits for."""
 
     result: str | None = None
     error: str | None = None
     question: str | None = None
+    input_request: InputRequest | None = None
 
 
 class TaskPage(_Answer):

@@ -14,10 +14,11 @@ from orbiter.tasks._internal.adapter import full
 from orbiter.tasks._internal.background import Background
 from orbiter.tasks._internal.dispatcher import Dispatcher, Rules
 from orbiter.tasks._internal.notifications import Callback, Callbacks, Readers, Signals
+from orbiter.tasks._internal.waiting import answer_event
 from orbiter.tasks._shown import shown
 from orbiter.tasks.agents import TaskAgent
 from orbiter.tasks.contract import LEASE_SECONDS, Change, TaskStore
-from orbiter.tasks.models import EventType, Task, TaskEvent
+from orbiter.tasks.models import Task, TaskEvent
 from orbiter.tasks.state import TERMINAL_STATES, TaskError, TaskState, TransitionError
 from orbiter.tasks.store import TaskStoreMemory
 from orbiter.tasks.worker import Worker, new_owner
@@ -186,17 +187,16 @@ class TaskBroker:
             tasks.update((task.id, task) for task in await self._store.list_by_state(state))
         return [await self.cancel(task_id) for task_id in tasks]
 
-    async def answer(self, task_id: str, text: str) -> Task:
-        """Answer the question of an INPUT_REQUIRED task; its agent goes on where it was.
+    async def answer(self, task_id: str, text: str, *, by: str = "") -> Task:
+        """Answer an INPUT_REQUIRED task; a tool that waits takes what `approval.read_reply` reads.
 
         Raises:
             TransitionError: The task asks nothing.
+            InputAnswerError: It is no answer to a tool that waits.
             TaskNotFoundError: The task is unknown.
         """
         task = await self._readers.found(task_id)
-        if task.state is not TaskState.INPUT_REQUIRED:
-            raise TransitionError(task_id, f"it is {task.state} and has asked nothing")
-        answer = TaskEvent(task_id=task_id, event_type=EventType.LOG, payload={"answer": text})
+        answer = answer_event(task, text, by)
         return await self._store.move(task_id, TaskState.PENDING, events=[answer]) or task
 
     async def notify(self, task_id: str, states: Collection[TaskState], callback: Callback) -> None:

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
+from orbiter.approval import InputRequest
 from orbiter.tasks._keepable import moment, plain, text
 from orbiter.tasks.state import TERMINAL_STATES, TaskState
 
@@ -115,6 +116,18 @@ class Task(BaseModel):
             return None
         asked = [event.payload["question"] for event in self.events if "question" in event.payload]
         return asked[-1] if asked else None
+
+    @property
+    def input_request(self) -> InputRequest | None:
+        """What a tool of its agent waits for, while the task is INPUT_REQUIRED."""
+        if self.state is not TaskState.INPUT_REQUIRED:
+            return None
+        asked = [event.payload for event in self.events if "question" in event.payload]
+        try:
+            return InputRequest.model_validate(asked[-1]["request"])
+        except (IndexError, KeyError, ValueError):
+            # it only has a question; or the store's word is no request, and answering says so
+            return None
 
     @property
     def answers(self) -> list[str]:

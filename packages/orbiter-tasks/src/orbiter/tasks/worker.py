@@ -91,9 +91,12 @@ class Worker:
             except Exception:
                 logger.exception("an event of task %s could not be stored", task.id)
 
+        async def resumed(payload: dict[str, Any]) -> None:
+            await self._resumed(task.id, owner, payload)
+
         boundary = Boundary()
         try:
-            result = await run_task(task, self._agents, self._model, emit, self._listener)
+            result = await run_task(task, self._agents, self._model, emit, self._listener, resumed)
         except InputRequiredError as asked:
             question = TaskEvent(
                 task_id=task.id, event_type=EventType.LOG, payload=question_payload(asked)
@@ -110,6 +113,24 @@ class Worker:
                 raise
         else:
             await self._settle(task.id, owner, TaskState.COMPLETED, result=result)
+
+    async def _resumed(self, task_id: str, owner: str, payload: dict[str, Any]) -> None:
+        """Write down that what was approved begins; raises where that cannot be known later."""
+        event = TaskEvent(task_id=task_id, event_type=EventType.LOG, payload=payload)
+        for attempt in range(STORE_TRIES):
+            try:
+                # whoever was stopped for long would do it beside the worker that has the task now
+                if task_id not in await self._store.renew([task_id], owner, LEASE_SECONDS):
+                    raise TransitionError(task_id, "another worker has it by now")
+                await self._store.add_event(task_id, event)
+                return
+            except TransitionError:
+                raise
+            except Exception:
+                if attempt == STORE_TRIES - 1:
+                    raise
+                logger.exception("task %s goes on with an answer, but the store fails", task_id)
+                await self._sleep(0.1 * 4**attempt)
 
     async def _settle(self, task_id: str, owner: str, state: TaskState, **fields: Any) -> None:
         refused_with = ""

@@ -40,6 +40,8 @@ class AgentFile(BaseModel):
         tools: `module:attr` each: a Tool, a function, or a list of these; without a colon a
             built-in one, `workspace` for all that work on files and run commands.
         mcp_servers: By name, as MCP's config files have them.
+        approval: Tools that wait for a person before each call: names, in which `*` and `?` stand
+            for any characters, or true for all.
         handoffs: Agents, by file or `module:attr`.
         output_type: `module:attr` of a pydantic model.
         settings: What ModelSettings takes, but for an HTTP client.
@@ -52,6 +54,7 @@ class AgentFile(BaseModel):
     instructions: str = ""
     tools: list[str] = []
     mcp_servers: dict[str, Any] = Field(default={}, alias="mcpServers")
+    approval: bool | list[str] = False
     handoffs: list[str] = []
     output_type: str | None = None
     max_steps: int = Field(default=DEFAULT_MAX_STEPS, ge=1)

@@ -1,12 +1,14 @@
 """Agents by name: `module:attr` of a Python module, or a YAML file; and all that belong to one."""
 
+import copy
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from orbiter import Agent, Swarm, Tool
+from orbiter.approval import Approvals, require_approval
 from orbiter.cli.agent.file import AgentFile, SwarmFile, read_agent_file
 from orbiter.cli.agent.objects import AgentFileError, load_object, load_output_type, load_tools
 from orbiter.cli.ui.outcome import usage
@@ -27,13 +29,18 @@ class LoadedAgent:
     Attributes:
         target: What was loaded.
         servers: Each agent that uses MCP servers, with their configuration and the file it is in.
+        approvals: Which tools of such an agent wait for a person, by the agent's `id()`.
     """
 
     def __init__(
-        self, target: Agent | Swarm, servers: list[tuple[Agent, Mapping[str, Any], Path]]
+        self,
+        target: Agent | Swarm,
+        servers: list[tuple[Agent, Mapping[str, Any], Path]],
+        approvals: Mapping[int, Approvals] | None = None,
     ) -> None:
         self.target = target
         self.servers = servers
+        self.approvals = approvals or {}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Agent | Swarm:
@@ -49,6 +56,8 @@ class LoadedAgent:
                 found = await stack.enter_async_context(_mcp_tools(servers, file))
                 agent.tools = [*own, *found]
                 stack.callback(setattr, agent, "tools", own)
+                if id(agent) in self.approvals:
+                    agent.tools = _waiting(agent.tools, self.approvals[id(agent)], file)
             self._stack = stack.pop_all()
         return self.target
 
@@ -82,7 +91,7 @@ def load_agent(reference: str, *, model: str | None = None) -> LoadedAgent:
             if agent.provider is None:
                 with loader.blame(None if model else agent):
                     model_registry.get(parse_model_string(agent.model)[0])
-        return LoadedAgent(target, loader.servers)
+        return LoadedAgent(target, loader.servers, loader.approvals)
 
 
 class _NamedError(AgentFileError):
@@ -92,6 +101,7 @@ class _NamedError(AgentFileError):
 class _Loader:
     def __init__(self) -> None:
         self.servers: list[tuple[Agent, Mapping[str, Any], Path]] = []
+        self.approvals: dict[int, Approvals] = {}
         self._open: list[Path] = []
         self._files: dict[int, Path] = {}
 
@@ -153,11 +163,14 @@ class _Loader:
 
     def _agent(self, written: AgentFile, file: Path) -> Agent:
         directory = file.parent
+        tools = [t for name in written.tools for t in load_tools(name, directory)]
+        if written.approval is not False and not written.mcp_servers:
+            tools = _waiting(tools, written.approval, file)
         agent = Agent(
             name=written.name,
             model=written.model,
             instructions=written.instructions,
-            tools=[t for name in written.tools for t in load_tools(name, directory)],
+            tools=tools,
             handoffs=[self._member(name, directory) for name in written.handoffs],
             output_type=load_output_type(written.output_type, directory),
             max_steps=written.max_steps,
@@ -169,6 +182,8 @@ class _Loader:
         )
         if written.mcp_servers:
             self.servers.append((agent, written.mcp_servers, file))
+            if written.approval is not False:
+                self.approvals[id(agent)] = written.approval
         self._files[id(agent)] = file
         return agent
 
@@ -185,6 +200,13 @@ class _Loader:
         if not isinstance(found, Agent):
             raise AgentFileError(f"'{reference}' is a Swarm; only an Agent can stand there")
         return found
+
+
+def _waiting(tools: Sequence[Tool], approval: Approvals, file: Path) -> list[Tool]:
+    """Return the tools with what the file says of their approval; others have them as they were."""
+    own = [copy.copy(tool) for tool in tools]
+    require_approval(own, approval, f"{file}: approval")
+    return own
 
 
 def _made(function: Any, reference: str) -> Any:

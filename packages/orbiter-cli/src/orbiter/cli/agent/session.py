@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
+from orbiter.approval import InputAnswer
 from orbiter.cli.ui.outcome import UsageError
 from orbiter.types import Message, ToolResult
 
@@ -18,6 +19,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 class _Kept(BaseModel):
     messages: list[Message] = []
     open_call: str | None = None
+    paused: str | None = None
+    answers: list[InputAnswer] = []
+    asked_in: int | None = None
 
 
 @dataclass
@@ -29,12 +33,18 @@ class Session:
         path: Its file.
         messages: What was said, tool calls and all.
         open_call: The call of `ask_user` that waits for its answer.
+        paused: The run whose tools wait for a person.
+        answers: What the person has said to it so far.
+        asked_in: The worker's attempt in which it was asked last, if it has said so.
     """
 
     id: str
     path: Path
     messages: list[Message] = field(default_factory=list)
     open_call: str | None = None
+    paused: str | None = None
+    answers: list[InputAnswer] = field(default_factory=list)
+    asked_in: int | None = None
 
     def continuation(self, prompt: str) -> tuple[list[Message], str]:
         """The conversation before the turn and what is said in it.
@@ -56,7 +66,13 @@ class Session:
         """Write the file."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         partial = self.path.with_suffix(f".{os.getpid()}.partial")
-        kept = _Kept(messages=self.messages, open_call=self.open_call)
+        kept = _Kept(
+            messages=self.messages,
+            open_call=self.open_call,
+            paused=self.paused,
+            answers=self.answers,
+            asked_in=self.asked_in,
+        )
         partial.write_text(kept.model_dump_json(), encoding="utf-8")
         partial.replace(self.path)
 
@@ -77,4 +93,4 @@ def load_session(home: Path, session_id: str) -> Session:
         return Session(session_id, path)
     except (OSError, ValidationError) as error:
         raise UsageError(f"the session {path} cannot be read: {error}") from error
-    return Session(session_id, path, kept.messages, kept.open_call)
+    return Session(session_id, path, **dict(kept))

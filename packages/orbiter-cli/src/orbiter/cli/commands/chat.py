@@ -2,14 +2,16 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orbiter.cli.agent.asking import Asking
 from orbiter.cli.commands.run import ask, tracing
 from orbiter.cli.ui.files import check_writable
 from orbiter.cli.ui.options import AgentName, AsJson, Model, TraceFile
 from orbiter.cli.ui.outcome import ExitCode, UsageError, cut_short, ends, tell
+from orbiter.cli.ui.text import plain
 
 if TYPE_CHECKING:
     import asyncio
@@ -43,10 +45,10 @@ def chat(
 
     loaded = load_agent(agent, model=model)
     file = Path(session) if session else None
-    messages = _read(file)
+    messages, paused = _read(file)
     if session is not None:
         check_writable("--session", session)
-    talk = _Talk(messages, file, as_json)
+    talk = _Talk(messages, paused, file, as_json)
     # one loop for the whole conversation: connections of models and MCP servers live in it
     with asyncio.Runner() as runner, tracing(trace):
         target = runner.run(loaded.__aenter__())
@@ -57,8 +59,11 @@ def chat(
 
 
 class _Talk:
-    def __init__(self, messages: "list[Message]", file: Path | None, as_json: bool) -> None:
+    def __init__(
+        self, messages: "list[Message]", paused: str | None, file: Path | None, as_json: bool
+    ) -> None:
         self._messages = messages
+        self._asking = Asking(paused)
         self._file = file
         self._json = as_json
         self._person = sys.stdin.isatty() and not as_json
@@ -69,6 +74,7 @@ class _Talk:
 
             sys.stderr.write(f"{HELP}\n")
         code = ExitCode.OK
+        self._ask()
         while (line := self._line()) is not None:
             if line in ("/quit", "/exit"):
                 break
@@ -78,29 +84,54 @@ class _Talk:
                 sys.stderr.write(f"{HELP}\n")
             elif line:
                 code = self._turn(target, line, runner)
+                self._ask()
         return ExitCode.OK if self._person else code
 
+    def _ask(self) -> None:
+        """Say what a person has to answer before anything else."""
+        for line in self._asking.lines():
+            sys.stderr.write(f"{plain(line)}\n")
+
     def _turn(self, target: "Agent | Swarm", line: str, runner: "asyncio.Runner") -> ExitCode:
+        from orbiter.errors import InputAnswerError
         from orbiter.types import OrbiterError
 
         how = "json" if self._json else "text"
         try:
-            result = runner.run(ask(target, line, how=how, messages=self._messages))
+            said: dict[str, Any] = {"messages": self._messages}
+            if self._asking:
+                if not self._asking.take(line):
+                    return ExitCode.WAITING
+                line, said = "", self._asking.resumption()
+            result = runner.run(ask(target, line, how=how, **said))
         except KeyboardInterrupt:
             if not self._person:
                 raise
             sys.stderr.write("(stopped)\n")
+            self._ask_again()
             return ExitCode.OK
         except OrbiterError as error:
             # the conversation stays as it was before; a person may just try again
             tell(str(error))
+            if isinstance(error, InputAnswerError):
+                self._asking.again()
+            else:
+                self._ask_again()
             return ExitCode.FAILED
-        self._keep(result.messages)
+        self._keep(result.messages, result.paused)
+        if result.stop_reason == "input_required":
+            return ExitCode.WAITING
         if result.stop_reason != "completed":
             cut = cut_short(result.stop_reason)
             sys.stderr.write(f"stopped: {result.stop_reason}{cut and f' ({cut})'}\n")
             return ExitCode.STOPPED
         return ExitCode.OK
+
+    def _ask_again(self) -> None:
+        """Ask anew what was answered already, of a run that did not come to its end."""
+        if self._asking and self._asking.open is None:
+            sys.stderr.write("what was approved may have run already; answer again\n")
+            self._asking.again()
 
     def _line(self) -> str | None:
         if not self._person:
@@ -112,33 +143,38 @@ class _Talk:
             sys.stderr.write("\n")
             return None
 
-    def _keep(self, messages: "list[Message]") -> None:
+    def _keep(self, messages: "list[Message]", paused: str | None = None) -> None:
         self._messages = messages
+        self._asking = Asking(paused)
         if self._file is None:
             return
         from orbiter.types import RunResult
 
         new = self._file.with_name(self._file.name + ".new")
-        new.write_text(RunResult(messages=messages).model_dump_json(include={"messages"}))
+        kept = RunResult(messages=messages, paused=paused)
+        new.write_text(kept.model_dump_json(include={"messages", "paused"}))
         new.replace(self._file)
 
 
-def _read(file: Path | None) -> "list[Message]":
+def _read(file: Path | None) -> "tuple[list[Message], str | None]":
     if file is None or not file.exists():
-        return []
+        return [], None
     from pydantic import ValidationError
 
     from orbiter.cli.ui.sentences import validation_sentence
-    from orbiter.types import RunResult
+    from orbiter.types import OrbiterError, RunResult
 
     try:
         kept = RunResult.model_validate_json(file.read_text(encoding="utf-8"))
         # without them it is another program's JSON, which would be written over
         if "messages" in kept.model_fields_set:
-            return list(kept.messages)
+            Asking(kept.paused)
+            return list(kept.messages), kept.paused
         what = "messages: it is missing"
     except ValidationError as error:
         what = validation_sentence(error)
+    except OrbiterError as error:
+        what = str(error)
     except UnicodeDecodeError as error:
         what = f"it is no text in UTF-8: {error.reason}"
     except OSError as error:

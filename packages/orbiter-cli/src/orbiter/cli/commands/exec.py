@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from orbiter.cli.agent.turn import Turn
 
 FILE_VARIABLE = "AGENT_FILE"
+ATTEMPT_VARIABLE = "TASK_ATTEMPT"
+_DIGITS = 10
 WORKSPACE_FILE = ".orbiter/agent.yaml"
 """The agent of a workspace, when nothing else says which one is meant."""
 INSTRUCTIONS = """You are a software engineer who works alone in a workspace, the current \
@@ -69,6 +71,7 @@ def exec_(
     prompt = sys.stdin.buffer.read().decode("utf-8", "replace").strip()
     if not prompt:
         raise UsageError("there is no prompt on standard input")
+    attempt = os.environ.get(ATTEMPT_VARIABLE, "")
     turn = Turn(
         prompt=prompt,
         session_id=resume or session_id,
@@ -76,6 +79,7 @@ def exec_(
         max_cost_usd=max_cost_usd,
         stream=stream,
         home=Path(os.environ.get("HOME") or "~").expanduser(),
+        attempt=int(attempt) if attempt.isdecimal() and len(attempt) < _DIGITS else None,
     )
     return asyncio.run(_turn(turn, file, model, system_prompt, max_turns))
 

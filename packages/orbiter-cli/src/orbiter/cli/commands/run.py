@@ -11,6 +11,7 @@ from orbiter.cli.ui.input import given_or_read
 from orbiter.cli.ui.options import AgentName, AsJson, Model, Seconds, TraceFile
 from orbiter.cli.ui.outcome import ExitCode, UsageError, cut_short, ends
 from orbiter.cli.ui.sentences import os_sentence
+from orbiter.cli.ui.text import plain
 
 if TYPE_CHECKING:
     from orbiter import Agent, Swarm
@@ -57,6 +58,13 @@ def run(
                 return await ask(target, text, how=how, config=limits)
 
     result = asyncio.run(main())
+    if result.stop_reason == "input_required":
+        from orbiter.approval import describe
+
+        for request in result.requests:
+            sys.stderr.write(f"waits for a person: {plain(describe(request))}\n")
+        sys.stderr.write("answer it in a conversation: orbiter chat\n")
+        return ExitCode.WAITING
     if result.stop_reason != "completed":
         cut = cut_short(result.stop_reason)
         calls = f"{result.steps} model call{'' if result.steps == 1 else 's'}"

@@ -21,7 +21,10 @@ _EXIT = {
     "Cancelled": ExitCode.INTERRUPTED,
 }
 _PASSED = ("projectId", "taskId")
-_UNUSED = ("dependsOn", "queueName", "podTemplate", "ttlSecondsAfterFinished", "managedBy")
+_UNUSED = (
+    *("dependsOn", "queueName", "podTemplate", "ttlSecondsAfterFinished", "managedBy"),
+    "resumeFrom",
+)
 
 
 @app.callback()

@@ -1,6 +1,7 @@
 """`kubectl orbiter answer`: a person's answer to the question of a task."""
 
 import sys
+from typing import Any
 
 from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.references import RESOURCES, Found, resolve
@@ -30,7 +31,8 @@ def run_answer(
     if text is None and sys.stdin.isatty():
         say(question[1], err=True)
         text = input("> ")
-    given = {"id": question[0], "text": given_or_read(text, "an answer")}
+    said = _decided(found.object, given_or_read(text, "an answer"))
+    given = {"id": question[0], "text": said}
     # Appending is one step for the API server, so that two answers at once are no lost update.
     add = (
         {"op": "add", "path": "/spec/input/-", "value": given}
@@ -42,6 +44,29 @@ def run_answer(
     if wait:
         return follow(kubectl, found.name, timeout=patience, as_json=as_json)
     return ExitCode.OK
+
+
+def _decided(task: dict[str, Any], text: str) -> str:
+    """The answer, with the digest of the call that is shown where a tool waits for approval.
+
+    Raises:
+        CommandError: It is no decision.
+    """
+    asked = task["status"]["inputRequest"]
+    if asked.get("kind") != "approval":
+        return text
+    from orbiter.approval import InputRequest, read_reply
+    from orbiter.errors import InputAnswerError
+
+    try:
+        request = InputRequest.model_validate(asked)
+        answer = read_reply(request, text)
+    except InputAnswerError as error:
+        raise CommandError(f"task {task['metadata']['name']}: {error}") from error
+    except ValueError:
+        # it was shortened, or is another operator's: the agent reads the words
+        return text
+    return answer.model_dump_json(exclude={"id"}, exclude_defaults=True)
 
 
 def _asks_nothing(found: Found) -> CommandError:

@@ -9,10 +9,23 @@ from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.options import (
     AnyName,
     AsJson,
+    Credentials,
+    DependsOn,
+    DryRun,
+    GitBranch,
+    GitRef,
+    GitSecret,
+    MaxCost,
+    MaxTurns,
+    NewName,
+    PromptFile,
     RedisUrl,
     SessionName,
+    SystemPrompt,
     TaskName,
+    TaskTimeout,
     Timeout,
+    Ttl,
     Wait,
 )
 from orbiter.cli.kubectl.scope import remember, scoped
@@ -78,61 +91,30 @@ def submit(
         str | None,
         typer.Argument(metavar="[PROMPT]", help="What to do. - or nothing reads it from stdin."),
     ] = None,
-    file: Annotated[
-        str | None,
-        typer.Option("-f", "--file", help="Read the prompt from this file.", show_default=False),
-    ] = None,
+    file: PromptFile = None,
     name: Annotated[
         str | None,
         typer.Option("--name", help="The task's name; made of the prompt when absent."),
     ] = None,
     agent: Annotated[str, typer.Option("--agent", help=f"{', '.join(AGENT_TYPES)}.")] = "claude",
     model: Annotated[str | None, typer.Option("--model", help="Model the agent uses.")] = None,
-    credentials: Annotated[
-        str | None,
-        typer.Option(
-            "--credentials",
-            help="Secret with the agent's key; AGENT-credentials when absent, '' for none.",
-        ),
-    ] = None,
-    system_prompt: Annotated[
-        str | None, typer.Option("--system-prompt", help="Text for the agent's system prompt.")
-    ] = None,
-    max_turns: Annotated[
-        int | None, typer.Option("--max-turns", help="Model calls at most.")
-    ] = None,
-    max_cost: Annotated[
-        float | None, typer.Option("--max-cost", help="US dollars at most.")
-    ] = None,
+    credentials: Credentials = None,
+    system_prompt: SystemPrompt = None,
+    max_turns: MaxTurns = None,
+    max_cost: MaxCost = None,
     git_url: Annotated[str | None, typer.Option("--git-url", help="Repository to work in.")] = None,
-    git_ref: Annotated[
-        str | None, typer.Option("--git-ref", help="Branch, tag or commit to start from.")
-    ] = None,
-    git_branch: Annotated[
-        str | None, typer.Option("--git-branch", help="Branch for the commits.")
-    ] = None,
-    git_credentials: Annotated[
-        str | None, typer.Option("--git-credentials", help="Secret for the repository.")
-    ] = None,
+    git_ref: GitRef = None,
+    git_branch: GitBranch = None,
+    git_credentials: GitSecret = None,
     push: Annotated[bool, typer.Option("--push", help="Push the commits of a success.")] = False,
-    task_timeout: Annotated[
-        str | None,
-        typer.Option("--task-timeout", help="Time for one attempt, e.g. 30m; 30 min by default."),
-    ] = None,
+    task_timeout: TaskTimeout = None,
     retries: Annotated[int | None, typer.Option("--retries", help="Further attempts.")] = None,
-    ttl: Annotated[
-        str | None, typer.Option("--ttl", help="Delete the ended task after this time.")
-    ] = None,
-    depends_on: Annotated[
-        list[str] | None,
-        typer.Option("--depends-on", help="A task to be Completed first; may be repeated."),
-    ] = None,
+    ttl: Ttl = None,
+    depends_on: DependsOn = None,
     project: Annotated[str | None, typer.Option("--project", help="Your project's id.")] = None,
     wait: Wait = False,
     timeout: Timeout = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the AgentTask instead of creating it.")
-    ] = False,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> int:
     """Hand in a task: an AgentTask with this prompt."""
@@ -199,6 +181,30 @@ def cancel(kubectl: Kubectl, name: TaskName, wait: Wait = False, timeout: Timeou
     from orbiter.cli.kubectl.cancel import run_cancel
 
     return run_cancel(kubectl, name, wait=wait, timeout=timeout)
+
+
+@app.command()
+@scoped
+def retry(
+    kubectl: Kubectl,
+    name: TaskName,
+    new_name: NewName = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with its conversation and its workspace.")
+    ] = False,
+    max_cost: MaxCost = None,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> int:
+    """Make a new task from one that has ended."""
+    from orbiter.cli.kubectl.retry import run_retry
+
+    return run_retry(
+        *(kubectl, name, new_name, timeout),
+        resume=resume, max_cost=max_cost, wait=wait, dry_run=dry_run, as_json=as_json,
+    )  # fmt: skip
 
 
 @app.command()

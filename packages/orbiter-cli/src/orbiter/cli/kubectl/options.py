@@ -10,6 +10,44 @@ AnyName = Annotated[
     str, typer.Argument(metavar="NAME", help="at/NAME, pos/NAME, or the name alone.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+NewName = Annotated[
+    str | None, typer.Option("--name", help="The new task's name; made of the old one if absent.")
+]
+MaxCost = Annotated[float | None, typer.Option("--max-cost", help="US dollars at most.")]
+MaxTurns = Annotated[int | None, typer.Option("--max-turns", help="Model calls at most.")]
+PromptFile = Annotated[
+    str | None,
+    typer.Option("-f", "--file", help="Read the prompt from this file.", show_default=False),
+]
+Ttl = Annotated[str | None, typer.Option("--ttl", help="Delete the ended task after this time.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print the AgentTask instead of creating it.")
+]
+Credentials = Annotated[
+    str | None,
+    typer.Option(
+        "--credentials",
+        help="Secret with the agent's key; AGENT-credentials when absent, '' for none.",
+    ),
+]
+SystemPrompt = Annotated[
+    str | None, typer.Option("--system-prompt", help="Text for the agent's system prompt.")
+]
+GitBranch = Annotated[str | None, typer.Option("--git-branch", help="Branch for the commits.")]
+GitSecret = Annotated[
+    str | None, typer.Option("--git-credentials", help="Secret for the repository.")
+]
+GitRef = Annotated[
+    str | None, typer.Option("--git-ref", help="Branch, tag or commit to start from.")
+]
+TaskTimeout = Annotated[
+    str | None,
+    typer.Option("--task-timeout", help="Time for one attempt, e.g. 30m; 30 min by default."),
+]
+DependsOn = Annotated[
+    list[str] | None,
+    typer.Option("--depends-on", help="A task to be Completed first; may be repeated."),
+]
 RedisUrl = Annotated[
     str | None,
     typer.Option(

@@ -118,6 +118,7 @@ class LocalWorker:
                 session=session_of(request_id(attempt.uid, attempt.number), answered),
             ),
             "REDIS_URL": self.url,
+            "DISRUPTION_POLICY": "Fail",  # there is no other pod that would go on
             "WORKSPACE_DIR": str(self.workspace),
             # The wrapper and an Orbiter agent are installed beside this program.
             "PATH": f"{self.environ.get('PATH', os.defpath)}:{Path(sys.executable).parent}",

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from orbiter import Agent, Swarm, run
+from orbiter.approval import describe
 from orbiter.outputs import as_text
 from orbiter.server._internal.chat_models import ChatRequest, conversation
 from orbiter.server._internal.client_tools import CalledError, Prepared, Unseen
@@ -19,7 +20,7 @@ from orbiter.server._internal.endpoint import Endpoint
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.services import Services
 from orbiter.server._internal.viewer import viewer_of
-from orbiter.types import RunResult, ToolCall, Usage, UserMessage
+from orbiter.types import OrbiterError, RunResult, ToolCall, Usage, UserMessage
 
 logger = logging.getLogger("orbiter.server")
 Piece = tuple[str, Any]
@@ -93,6 +94,9 @@ async def _pieces(
                             usage += event.usage
                         case "result":
                             result = event.result
+            if result is not None and result.stop_reason == "input_required":
+                asked = " ".join(describe(request) for request in result.requests)
+                raise OrbiterError(f"it waits for a person, whom a session can ask: {asked}")
             if result is not None:
                 reason = FINISH.get(result.stop_reason, "stop")
                 if whole:

@@ -1,16 +1,12 @@
 """The SQLite file of sessions, runs and events. One thread owns it, so nothing waits for a lock."""
 
-import asyncio
 import sqlite3
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
 
 from orbiter.sqlite_file import open_file
+from orbiter.sqlite_thread import SqliteThread
 from orbiter.types import OrbiterError
 
-T = TypeVar("T")
 # files that were made before conversations belonged to somebody
 _WITHOUT_USER = "SELECT count(*) FROM pragma_table_info('sessions') WHERE name = 'user'"
 _ADD_USER = "ALTER TABLE sessions ADD COLUMN user TEXT NOT NULL DEFAULT ''"
@@ -52,6 +48,13 @@ CREATE TABLE IF NOT EXISTS events (
   data TEXT NOT NULL,
   PRIMARY KEY (run_id, seq)
 ) WITHOUT ROWID;
+-- a run that waits for a person; run_id: the one that goes on with it
+CREATE TABLE IF NOT EXISTS waits (
+  session_id TEXT PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
+  paused TEXT NOT NULL,
+  answers TEXT NOT NULL,
+  run_id TEXT NOT NULL
+);
 CREATE TABLE IF NOT EXISTS unseen_messages (
   call_id TEXT PRIMARY KEY,
   created_at REAL NOT NULL,
@@ -60,34 +63,11 @@ CREATE TABLE IF NOT EXISTS unseen_messages (
 """
 
 
-class Database:
+class Database(SqliteThread):
     """Runs functions of a connection in the thread that owns it, each in one transaction."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sessions")
-        self._connection: sqlite3.Connection | None = None
-
-    async def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` and commit; roll back if it raises."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, work)
-
-    async def close(self) -> None:
-        """Close the file."""
-
-        def close() -> None:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-
-        await asyncio.get_running_loop().run_in_executor(self._thread, close)
-        self._thread.shutdown()
-
-    def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        if self._connection is None:
-            self._connection = _connect(self.path)
-        with self._connection:
-            return work(self._connection)
+        super().__init__(path, _connect, name="sessions")
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -12,12 +12,15 @@ from collections.abc import Iterator, Mapping
 from orbiter import Agent, Swarm
 from orbiter.agent import Provider
 from orbiter.config import Spent
+from orbiter.errors import JournalError
+from orbiter.journal import read_entry
+from orbiter.replay import Progress, find_agent, progress_of
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.follower import Follower, result_of
 from orbiter.server._internal.journal import Journal
 from orbiter.server._internal.metrics import Metrics
-from orbiter.server._internal.replay import find_agent, progress_of
 from orbiter.server._internal.sessions import Sessions
+from orbiter.server._internal.waits import Wait
 from orbiter.server.config import ServerConfig
 from orbiter.server.models import Conversation, RunInfo, RunStatus
 from orbiter.types import UserMessage
@@ -113,7 +116,7 @@ class Runs:
         self.check_room()
         self._starting += 1
         try:
-            info, history = await self._sessions.begin_run(session_id, said, user)
+            info, history, wait = await self._sessions.begin_run(session_id, said, user)
         finally:
             self._starting -= 1
         target = self._agents.get(info.agent)
@@ -122,7 +125,7 @@ class Runs:
             gone = f"agent '{info.agent}' is served no more"
             await self._follower.end(info, RunStatus.FAILED, [], error=gone)
         else:
-            self._spawn(info, target, said, history, len(history), Spent())
+            self._spawn(info, target, said, history, len(history), Spent(), wait)
             # a task that was never begun could not write down its own cancellation
             await asyncio.sleep(0)
         return info
@@ -145,18 +148,24 @@ class Runs:
 
     async def resume(self) -> None:
         """Take up what a dead server left behind."""
-        for info, asked, history, events, times in await self._sessions.left_behind():
-            last = events[-1]["seq"] if events else 0
-            self._journal.open(info.id, last)
+        for info, asked, history, events, times, wait in await self._sessions.left_behind():
+            self._journal.open(info.id, info.last_event)
             target = self._agents.get(info.agent)
-            progress = progress_of(events)
-            agent = find_agent(target, progress.agent_name) if isinstance(target, Agent) else None
+            progress, agent = Progress(), None
+            why = "the server stopped during this run, and only single agents can go on"
+            try:
+                progress = progress_of(map(read_entry, events))
+            except JournalError as error:
+                why = f"the server stopped during this run, and {error}"
+            else:
+                if isinstance(target, Agent):
+                    agent = find_agent(target, progress.agent_name)
+            if wait is not None:
+                await self._follower.ask_again(info, wait, progress.spent)
+                continue
             if agent is None or times > self._config.max_resumes:
-                why = (
-                    f"the server stopped {times} times during this run"
-                    if agent is not None
-                    else "the server stopped during this run, and only single agents can go on"
-                )
+                if agent is not None:
+                    why = f"the server stopped {times} times during this run"
                 await self._follower.end(
                     info, RunStatus.FAILED, [asked, *progress.messages],
                     error=f"{why}; send it again", result=result_of(progress.spent),
@@ -191,10 +200,10 @@ class Runs:
 
     def _spawn(
         self, info: RunInfo, target: Agent | Swarm, said: UserMessage | None, history: Conversation,
-        known: int, spent: Spent,
+        known: int, spent: Spent, wait: Wait | None = None,
     ) -> None:  # fmt: skip
         followed = self._follower.follow(
-            info, target, said, history, known, lambda: info.id in self._cancelled, spent
+            info, target, said, history, known, lambda: info.id in self._cancelled, spent, wait
         )
         task = asyncio.create_task(followed)
         self._tasks[info.id] = task

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
+from orbiter.server._internal.waits import Wait, wait_of
 from orbiter.server.models import Conversation, RunInfo, SessionInfo
 from orbiter.types import UserMessage
 
@@ -36,13 +37,15 @@ class LeftBehind(NamedTuple):
         history: What was said before.
         events: What it told, oldest first.
         times: How often it was gone on with, this time included.
+        wait: What it was to go on with, if it was an answer to what waited.
     """
 
     run: RunInfo
     said: UserMessage
     history: Conversation
-    events: list[dict[str, Any]]
+    events: list[str]
     times: int
+    wait: Wait | None
 
 
 def messages_of(db: sqlite3.Connection, session_id: str) -> Conversation:
@@ -71,10 +74,13 @@ def left_behind(db: sqlite3.Connection) -> list[LeftBehind]:
     for row in db.execute(f"{RUN} WHERE status = 'running' ORDER BY place").fetchall():
         run = run_of(row)
         events = db.execute("SELECT data FROM events WHERE run_id = ? ORDER BY seq", (run.id,))
-        told = [json.loads(data) for (data,) in events]
+        told = [data for (data,) in events]
         (times,) = db.execute("SELECT resumes FROM runs WHERE id = ?", (run.id,)).fetchone()
         history = messages_of(db, run.session_id)
-        found.append(LeftBehind(run, said_in(db, run), history, told, times))
+        wait = wait_of(db, run.session_id)
+        if wait is not None and wait.run_id != run.id:
+            wait = None
+        found.append(LeftBehind(run, said_in(db, run), history, told, times, wait))
     return found
 
 

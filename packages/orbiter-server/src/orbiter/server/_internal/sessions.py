@@ -4,6 +4,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -27,6 +28,7 @@ from orbiter.server._internal.session_rows import (
     said_in,
     session_of,
 )
+from orbiter.server._internal.waits import Wait, keep_wait, wait_of
 from orbiter.server.models import (
     Conversation,
     RunInfo,
@@ -129,25 +131,30 @@ class Sessions:
 
     async def begin_run(
         self, session_id: str, message: UserMessage, user: str | None
-    ) -> tuple[RunInfo, Conversation]:
+    ) -> tuple[RunInfo, Conversation, Wait | None]:
         """Write down a new run and return it with the conversation before it.
 
-        Images of the message are kept from its beginning on, for a server that goes on with it.
+        Images of the message are kept from its beginning on, for a server that goes on with it. In
+        a session that waits for a person the message is the answer, and the third thing that is
+        returned is the run that goes on.
 
         Raises:
-            RequestError: There is no such session, or a run of it goes on.
+            RequestError: There is no such session, a run of it goes on, or the input is no answer.
         """
         now, key, text = self._clock(), new_id("run"), message.content
         images = [image.media_type or "" for image in images_of(message)]
         kept = conversation.dump_json([message] if images else []).decode()
 
-        def work(db: sqlite3.Connection) -> tuple[RunInfo, Conversation]:
+        def work(db: sqlite3.Connection) -> tuple[RunInfo, Conversation, Wait | None]:
             row = db.execute(
                 f"{AGENT} WHERE id = :id AND {THEIRS}", {"id": session_id, "user": user}
             ).fetchone()
             if row is None:
                 raise unknown("session", session_id)
             before = messages_of(db, session_id)
+            wait = wait_of(db, session_id)
+            if wait is not None and not wait.run_id:
+                wait = replace(wait.take(text, user or ""), run_id=key)
             try:
                 db.execute(
                     "INSERT INTO runs (id, session_id, agent, status, input, created_at, messages, "
@@ -160,6 +167,7 @@ class Sessions:
                     f"a run of session {session_id} still goes on: wait for it or cancel it",
                     code="run_active",
                 ) from None
+            keep_wait(db, session_id, wait)
             db.execute(
                 "UPDATE sessions SET updated_at = ?, title = CASE title WHEN '' THEN ? ELSE title "
                 "END WHERE id = ?",
@@ -169,7 +177,7 @@ class Sessions:
                 id=key, session_id=session_id, agent=row[0], status=RunStatus.RUNNING,
                 input=text, images=images, created_at=moment(now),
             )  # fmt: skip
-            return run, before
+            return run, before, wait
 
         return await self._database.do(work)
 
@@ -205,7 +213,12 @@ class Sessions:
         return images[at]
 
     def end_run(
-        self, run_id: str, status: RunStatus, outcome: dict[str, Any], messages: Conversation
+        self,
+        info: RunInfo,
+        status: RunStatus,
+        outcome: dict[str, Any],
+        messages: Conversation,
+        wait: Wait | None,
     ) -> Callable[[sqlite3.Connection], None]:
         """Return what writes down the end of a run, for the transaction of its last event."""
         now = self._clock()
@@ -214,8 +227,9 @@ class Sessions:
         def work(db: sqlite3.Connection) -> None:
             db.execute(
                 "UPDATE runs SET status = ?, ended_at = ?, outcome = ?, messages = ? WHERE id = ?",
-                (status.value, now, json.dumps(outcome), said, run_id),
+                (status.value, now, json.dumps(outcome), said, info.id),
             )
+            keep_wait(db, info.session_id, wait)
 
         return work
 

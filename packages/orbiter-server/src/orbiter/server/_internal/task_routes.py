@@ -6,6 +6,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from orbiter.errors import InputAnswerError
 from orbiter.server._internal.endpoint import Endpoint
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.services import Services
@@ -68,11 +69,14 @@ def task_endpoints(services: Services) -> list[Endpoint]:
     async def answer(request: Request, task_id: str, body: Answer) -> TaskDetail:
         await task_of(services, task_id, viewer_of(request).user)
         try:
-            return _detail(await broker.answer(task_id, body.text))
+            by = viewer_of(request).user or ""
+            return _detail(await broker.answer(task_id, body.text, by=by))
         except TaskNotFoundError:
             raise unknown("task", task_id) from None
         except TransitionError as error:
             raise RequestError(409, str(error), code="nothing_asked") from None
+        except InputAnswerError as error:
+            raise RequestError(422, str(error), code="no_answer") from None
 
     async def events(request: Request, task_id: str, query: EventsQuery) -> Response:
         viewer = viewer_of(request)
@@ -97,7 +101,7 @@ def task_endpoints(services: Services) -> list[Endpoint]:
         ),
         Endpoint(
             "POST", "/v1/tasks/{task_id}/answer", "Answer a task's question", answer, TaskDetail,
-            body=Answer, errors=(404, 409),
+            body=Answer, errors=(404, 409, 422),
         ),
         Endpoint(
             "GET", "/v1/tasks/{task_id}/events",
@@ -122,7 +126,9 @@ async def task_of(services: Services, task_id: str, user: str | None) -> Task:
 async def follow(services: Services, task_id: str, after: int) -> AsyncIterator[Batch]:
     """Yield a task's events behind `after`, live, until it is over or the server stops."""
     async for event in services.broker.stream(task_id, after=after):
-        yield [(event.seq, event.model_dump_json(exclude={"task_id"}))]
+        # a paused run holds its conversation, which nobody sends back
+        told = event.model_dump_json(exclude={"task_id": True, "payload": {"paused"}})
+        yield [(event.seq, told)]
 
 
 def _info(task: Task) -> TaskInfo:
@@ -130,7 +136,13 @@ def _info(task: Task) -> TaskInfo:
 
 
 def _detail(task: Task) -> TaskDetail:
-    return TaskDetail(**_common(task), result=task.result, error=task.error, question=task.question)
+    return TaskDetail(
+        **_common(task),
+        result=task.result,
+        error=task.error,
+        question=task.question,
+        input_request=task.input_request,
+    )
 
 
 def _common(task: Task) -> dict[str, Any]:

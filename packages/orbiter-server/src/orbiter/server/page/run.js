@@ -1,5 +1,17 @@
 // A run put together from its events: what the chat shows, and the tree of what happened.
 
+function escaped(sign) {
+  return sign.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join("");
+}
+
+function asked({ kind, text, calls }) {
+  if (kind === "question") return text;
+  const shown = calls.map((call) => `${call.tool} ${JSON.stringify(call.arguments)}`).join(", ")
+    // what hides letters, turns them around or would end the code here is shown as what it is
+    .replace(/[\p{Cf}\p{Cc}\p{Zl}\p{Zp}`]/gu, escaped);
+  return `May it call \`${shown}\` ? Answer approve, or deny and a reason.`;
+}
+
 export class Run {
   constructor(info) {
     this.info = info;
@@ -43,6 +55,9 @@ export class Run {
       case "tool_result": return this.takeResult(event);
       case "usage":
         if (this.step) Object.assign(this.step, { usage: event.usage, modelEnd: event.at });
+        break;
+      case "input_request":
+        this.parts.push({ kind: "text", text: asked(event.request), agent: event.agent_name });
         break;
       case "handoff":
         this.parts.push({ kind: "handoff", target: event.target, agent: event.agent_name });

@@ -162,6 +162,7 @@ export class Tasks {
   }
 
   question(task, log) {
+    if (task.input_request?.kind === "approval") return this.approval(task, log);
     const input = h("input", { "aria-label": "Your answer", required: true });
     return h("form", {
       class: "question",
@@ -172,6 +173,27 @@ export class Tasks {
       },
     }, h("p", {}, task.question), input, h("button", { class: "primary" }, "Answer"));
   }
+
+  approval(task, log) {
+    const reason = h("input", { "aria-label": "Your reason", placeholder: "A reason, if you deny" });
+    const say = (word) => async (event) => {
+      event.preventDefault();
+      const text = decision(task.input_request, word, word === "deny" ? reason.value : "");
+      await request("POST", `/v1/tasks/${task.id}/answer`, { text });
+      await this.draw(task.id, log);
+    };
+    return h(
+      "form", { class: "question", onsubmit: say("deny") },
+      h("p", {}, task.question), reason,
+      h("button", { type: "button", class: "primary", onclick: say("approve") }, "Approve"),
+      h("button", {}, "Deny"),
+    );
+  }
+}
+
+function decision({ id, calls }, word, reason) {
+  const seen = calls.length === 1 ? { digest: calls[0].digest } : {};
+  return JSON.stringify({ id, ...seen, decision: word, ...(reason ? { text: reason } : {}) });
 }
 
 function brief({ id, state, agent, input, created_at: created, updated_at: updated }) {

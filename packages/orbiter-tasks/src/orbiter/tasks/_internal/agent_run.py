@@ -9,8 +9,10 @@ from pydantic import TypeAdapter
 from orbiter import Agent, Swarm, run
 from orbiter.agent import Provider
 from orbiter.config import DEFAULT_MODEL
+from orbiter.errors import InputAnswerError
 from orbiter.hooks import Hook, HookEvent, HookManager, HookPoint
 from orbiter.registry import agent_registry
+from orbiter.tasks._internal.waiting import AgentWaitsError, waiting
 from orbiter.tasks._keepable import outcome
 from orbiter.tasks.agents import AgentSpec, InputRequiredError, TaskAgent, ask_user, can_ask
 from orbiter.tasks.models import EventType, Task
@@ -35,6 +37,8 @@ class AgentAsksError(InputRequiredError):
 def question_payload(asked: InputRequiredError) -> dict[str, Any]:
     """Return what has to be recorded for the task to go on after the answer."""
     payload: dict[str, Any] = {"question": asked.question}
+    if isinstance(asked, AgentWaitsError):
+        return asked.payload()
     if isinstance(asked, AgentAsksError):
         payload["call_id"] = asked.call_id
         payload["messages"] = _messages.dump_python(asked.messages, mode="json")
@@ -83,11 +87,13 @@ async def run_task(
     agents: Mapping[str, TaskAgent],
     model: Provider | str | None,
     emit: Emit,
-    listener: Listener | None = None,
+    listener: Listener | None,
+    resumed: Callable[[dict[str, Any]], Awaitable[None]],
 ) -> str:
     """Run the task's agent to its end and return what it answered, as text.
 
-    The run is streamed when there is a listener to hear of it.
+    The run is streamed when there is a listener to hear of it. `resumed` keeps what other workers
+    have to know before anything that was approved begins, or raises.
 
     Raises:
         InputRequiredError: It cannot go on without an answer.
@@ -96,23 +102,38 @@ async def run_task(
     agent = chosen(task, agents)
     if not isinstance(agent, AgentSpec | Agent | Swarm):
         return outcome(await agent(task))
+    waits = waiting(task)
+    if waits is not None:
+        waits.ask()
     follower = _Follower(emit)
     target = agent if isinstance(agent, Swarm) else _prepared(agent, task, model, follower)
     messages = conversation(task)
     words = "" if messages else task.input
     if not messages:
         messages = _messages.validate_python(task.metadata.get("messages", []))
-    provider = model if not isinstance(model, str) else None
+    given: dict[str, Any] = {"messages": messages}
+    if waits is not None:
+        # from here on what was approved may have been done
+        await resumed({"resumed": len(waits.answers)})
+        words, given = "", {"resume": waits.paused, "approvals": waits.answers}
+    if not isinstance(model, str):
+        given["provider"] = model
     asking = can_ask.set(target is not agent)
     try:
         if listener is None:
-            result = await run(target, words, messages=messages, provider=provider)
+            result = await run(target, words, **given)
         else:
-            result = await _streamed(target, words, messages, provider, task.id, listener)
+            result = await _streamed(target, words, given, task.id, listener)
+    except InputAnswerError as refused:
+        if waits is None:
+            raise
+        raise waits.again(str(refused)) from refused
     finally:
         can_ask.reset(asking)
     if follower.asked is not None:
         raise AgentAsksError(*follower.asked, result.messages)
+    if result.paused is not None:
+        raise AgentWaitsError(result.requests[0], result.paused)
     if result.stop_reason != "completed":
         raise TaskError(
             f"the agent was stopped by its {result.stop_reason} before it had an answer; it said "
@@ -124,12 +145,11 @@ async def run_task(
 async def _streamed(
     target: Agent | Swarm,
     words: str,
-    messages: list[Message],
-    provider: Provider | None,
+    given: dict[str, Any],
     task_id: str,
     listener: Listener,
 ) -> RunResult:
-    async with run.stream(target, words, messages=messages, provider=provider) as stream:
+    async with run.stream(target, words, **given) as stream:
         async for event in stream:
             listener(task_id, event)
     assert stream.result is not None  # noqa: S101 - a stream that has ended has one

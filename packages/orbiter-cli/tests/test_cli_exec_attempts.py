@@ -1,0 +1,70 @@
+"""What was approved for an attempt that ended otherwise is asked about once more."""
+
+import json
+import shutil
+
+import pytest
+
+from orbiter import Agent, tool
+from orbiter.cli.agent.turn import Turn
+from orbiter.models import ScriptedModel, call
+
+
+class Shop:
+    def __init__(self):
+        self.did = []
+
+    @tool(approval=True)
+    def refund(self, order: int) -> str:
+        """Give money back."""
+        self.did.append(order)
+        return "refunded"
+
+    async def turn(self, home, prompt, attempt, *replies):
+        agent = Agent(name="a", model="anthropic:claude-sonnet-4-5", tools=[self.refund])
+        agent.provider = ScriptedModel(*replies)
+        limits = {"must_exist": False, "max_cost_usd": None, "stream": False}
+        made = Turn(prompt=prompt, session_id="s", home=home, attempt=attempt, **limits)
+        return await made.run(agent)
+
+
+def question_of(said):
+    verdict = json.loads(said["result"].removeprefix("<result>").removesuffix("</result>"))
+    assert verdict["status"] == "input_required"
+    return verdict["question"]
+
+
+@pytest.fixture
+def homes(tmp_path):
+    """A new container for each attempt, with the session as it was when the task asked last."""
+
+    def home(attempt, session):
+        new = tmp_path / str(attempt)
+        shutil.copytree(session, new)
+        return new
+
+    (tmp_path / "1").mkdir()
+    return home
+
+
+async def test_an_attempt_behind_one_that_failed_asks_again_and_goes_on(homes, tmp_path):
+    shop = Shop()
+    first = tmp_path / "1"
+    await shop.turn(first, "hi", 1, call("refund", order=7))
+    failed = await shop.turn(homes(2, first), "approve", 2)
+    assert failed["is_error"] is True
+    assert shop.did == [7]
+    third = homes(3, first)
+    asked = question_of(await shop.turn(third, "approve", 3))
+    assert asked.startswith("A worker ended while it went on: what was approved may have run")
+    assert shop.did == [7], "one approval was used twice"
+    said = await shop.turn(homes(4, third), "no, it has", 4, "then not")
+    assert (said["result"], shop.did) == ("then not", [7])
+
+
+async def test_the_attempt_behind_the_question_goes_on(homes, tmp_path):
+    shop = Shop()
+    await shop.turn(tmp_path / "1", "hi", 1, [call("refund", order=7), call("refund", order=9)])
+    await shop.turn(homes(2, tmp_path / "1"), "approve", 2)
+    said = await shop.turn(homes(3, tmp_path / "2"), "approve", 3, "done")
+    assert (said["result"], shop.did) == ("done", [7, 9])
