@@ -101,3 +101,11 @@ def test_commits_of_the_agent_have_an_author_and_its_workspace_is_trusted() -> N
         "safe.directory",
         "/workspace",
     )
+
+
+def test_of_its_task_an_agent_sees_what_its_adapter_needs_and_no_more() -> None:
+    environ = {"TASK_ATTEMPT": "2", "TASK_RECORD": "agenttask:9f1c:2", "AGENT_ENV": "TASK_RECORD"}
+    seen = agent_environment(needed(load_agent("orbiter")), environ, WORKDIR)
+    assert seen["TASK_ATTEMPT"] == "2"
+    assert "TASK_RECORD" not in seen
+    assert "TASK_ATTEMPT" not in agent_environment(needed(load_agent("claude")), environ, WORKDIR)

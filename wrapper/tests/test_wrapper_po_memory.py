@@ -329,13 +329,13 @@ async def test_a_key_of_another_kind_in_the_place_of_the_memory_is_replaced(
 _UNREADABLE_DISK = """
 from worker_wrapper.session import tree
 
-def opened(path):
+def opened(found):
     import io
     class Bad(io.FileIO):
         def read(self, size=-1):
             raise OSError(5, "a bad sector")
         readinto = readall = read
-    return Bad(path)
+    return Bad(found.path)
 
 tree.opened = opened
 """

@@ -130,7 +130,9 @@ async def test_a_second_signal_ends_the_turn_and_says_so(
         await queues.message("hi")
         wrapper = wrappers.start("po-1", WORKER_TYPE="po")
     else:
-        environ = await queues.bound_task() if kind == "bound" else {}
+        environ = {}
+        if kind == "bound":
+            environ = await queues.bound_task() | {"DISRUPTION_POLICY": "Fail"}
         if kind == "standalone":
             await queues.task()
         wrapper = wrappers.start(**environ)

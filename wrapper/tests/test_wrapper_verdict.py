@@ -1,5 +1,6 @@
 """What an agent says about its work, found in its text; and what a turn is judged to be."""
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from orbiter_contracts import AgentVerdict
+from orbiter_contracts.input_requests import digest
 from worker_wrapper.agents.base import AgentResult
 from worker_wrapper.process.command import Outcome
 from worker_wrapper.process.output_buffer import OutputBuffer
@@ -22,6 +24,20 @@ def test_the_block_is_read_across_lines() -> None:
 
     assert finding.verdict == AgentVerdict(status="success", summary="did it")
     assert finding.rest == "Well.\n\nBye."
+
+
+def test_what_is_to_be_approved_is_kept_and_what_is_no_request_left_out() -> None:
+    call = {"tool": "refund", "arguments": {"order": 7}, "digest": digest("refund", {"order": 7})}
+    said = {"status": "input_required", "question": "May I?"}
+    request = {"id": "r", "kind": "approval", "calls": [call]}
+    finding = find_verdict(f"<result>{json.dumps({**said, 'request': request})}</result>")
+    assert finding.verdict is not None
+    assert finding.verdict.request is not None
+    assert finding.verdict.request.calls[0].arguments == {"order": 7}
+    call["arguments"] = {"order": 8}
+    finding = find_verdict(f"<result>{json.dumps({**said, 'request': request})}</result>")
+    assert finding.verdict == AgentVerdict(status="input_required", question="May I?")
+    assert finding.warnings == ("the verdict's request was left out: it is no InputRequest",)
 
 
 def test_the_last_block_wins() -> None:

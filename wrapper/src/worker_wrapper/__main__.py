@@ -3,7 +3,7 @@
 Reads the settings, prepares the process, and runs worker.py. Exit codes: 0 the outcome was
 published, or there was nothing to do; 1 a mistake of this program; 2 the environment is not usable
 or another process has our name; 3 Redis was not to be had; 4 another process took our name over;
-143 asked to leave before anything had begun.
+143 asked to leave before anything had begun, or before an attempt was done that goes on elsewhere.
 
 `python -m worker_wrapper clone` and `… push` are the two containers of a pod that have the git
 credential: workspace/container.py.

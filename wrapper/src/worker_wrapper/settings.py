@@ -6,7 +6,6 @@ Nothing else in this package reads the environment, but for what the agent is gi
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
@@ -14,6 +13,7 @@ from pydantic import AliasGenerator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 from pydantic_settings.sources import PydanticBaseSettingsSource
 
+from orbiter_contracts.checkpoints import CHECKPOINT_SECONDS, DisruptionPolicy
 from orbiter_contracts.queues import ATTEMPT_RECORD_PATTERN, BARE, PREFIX, PREFIX_PATTERN, Keys
 from worker_wrapper.agents import known_agents, load_agent
 from worker_wrapper.agents.base import Agent, AgentOptions
@@ -22,59 +22,21 @@ from worker_wrapper.variables import (
     AboveZero,
     AgentType,
     AtLeastOne,
+    NotNegative,
     RedisUrl,
     Scripts,
     Words,
     default_workspace,
 )
+from worker_wrapper.variables import BoundTask as BoundTask
+from worker_wrapper.variables import RotationRules as RotationRules
+from worker_wrapper.variables import SnapshotSettings as SnapshotSettings
 
 _SHOWN_CHARACTERS: Final = 80
 
 
 class SettingsError(ValueError):
     """The environment is not usable; the text names the variable, its value and what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class BoundTask:
-    """The one entry a Job's wrapper runs.
-
-    Attributes:
-        entry_id: Its id on the developer input stream.
-        record: Key of the attempt's record; None when nobody keeps one.
-        name: `<namespace>/<name>` of the AgentTask; None without a record.
-        attempt: Which attempt this is; None without a record.
-    """
-
-    entry_id: str
-    record: str | None = None
-    name: str | None = None
-    attempt: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotSettings:
-    """Where the agent's memory is stored, and how large it may be there, in bytes."""
-
-    key: str
-    max_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class RotationRules:
-    """When a user's next message begins a new session.
-
-    Attributes:
-        idle_seconds: After so long without a message.
-        max_tokens: Once the conversation is larger than that.
-        topic_similarity: When the message is less similar to the last ones, between 0 and 1.
-        commands: When it begins with one of these words.
-    """
-
-    idle_seconds: int = 1800
-    max_tokens: int = 100_000
-    topic_similarity: float | None = None
-    commands: tuple[str, ...] = ("/new",)
 
 
 _RULES: Final = RotationRules()
@@ -152,6 +114,11 @@ class Settings(BaseSettings):
         60.0, validation_alias="TERMINATION_GRACE_SECONDS", description=_AMOUNT
     )
     spill_dir: Path = Path("/tmp")  # noqa: S108 - a mount of its own in pods
+    checkpoint_seconds: NotNegative = Field(
+        float(CHECKPOINT_SECONDS), description="a number of seconds, 0 for only when asked to leave"
+    )
+    disruption_policy: DisruptionPolicy = Field("Resume", description="Resume, Restart or Fail")
+    disruption_note: str | None = Field(None, max_length=200, description="at most 200 characters")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="debug, info, warning or error"
     )
@@ -248,6 +215,18 @@ class Settings(BaseSettings):
         if self.snapshot_key is None:
             return None
         return SnapshotSettings(self.snapshot_key, self.snapshot_max_bytes)
+
+    @property
+    def lease_key(self) -> str:
+        """Key of the lease of this worker's name."""
+        if self.worker_type == "po":
+            return self.keys.po_lease(self.worker_id)
+        return self.keys.developer_lease(self.worker_id, self.task.entry_id if self.task else None)
+
+    @property
+    def outlives_disruption(self) -> bool:
+        """Whether an attempt that is cut off here goes on, or begins again, in another pod."""
+        return bool(self.task and self.task.record and self.disruption_policy != "Fail")
 
     @property
     def task(self) -> BoundTask | None:

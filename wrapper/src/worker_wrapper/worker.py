@@ -11,9 +11,9 @@ from typing import Final
 
 from redis.exceptions import ResponseError
 
-from orbiter_contracts.exit_codes import NAME_LOST, UNUSABLE
+from orbiter_contracts.exit_codes import INTERRUPTED, NAME_LOST, UNUSABLE
 from orbiter_contracts.queues import ATTEMPT_FIELD, TASK_FIELD
-from worker_wrapper.handlers.message_handler import Worker
+from worker_wrapper.handlers.message_handler import DisruptedError, Worker
 from worker_wrapper.logging import Log, configure
 from worker_wrapper.queue.connection import RedisConnection, RedisUnavailableError
 from worker_wrapper.queue.lease import Lease, NameInUseError
@@ -36,13 +36,15 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
     Returns:
         The exit code: 0 when whatever came of it was published, 1 when this program has a mistake,
         2 when another process works under its name, 3 when Redis was not to be had, 4 when another
-        process took the name over.
+        process took the name over, 143 when it was asked to leave and another pod goes on with the
+        attempt.
     """
     redactor = Redactor.of(environ)
     log = configure(redactor, level=settings.log_level, worker_id=settings.worker_id)
     shutdown = Shutdown()
     shutdown.install(asyncio.get_running_loop())
     redis = _connection(settings, log, shutdown)
+    presence = Presence()
     worker = Worker(
         settings=settings,
         environ=environ,
@@ -59,10 +61,10 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
         redactor=redactor,
         clock=_now,
         log=log,
+        token=presence.token,
     )
-    presence = Presence()
     name = settings.worker_id
-    lease = Lease(redis, _lease_key(settings), name=name, log=log, presence=presence)
+    lease = Lease(redis, settings.lease_key, name=name, log=log, presence=presence)
     try:
         await shutdown.unless(lease.acquire())
         async with lease.kept(_connection(settings, log, shutdown), shutdown):
@@ -85,6 +87,10 @@ async def _lifetime(worker: Worker) -> int:
         if worker.shutdown.superseded.is_set():
             return _end(NAME_LOST, _lost(worker.settings.worker_id))
         await _farewell(worker)
+    except DisruptedError as error:
+        worker.log.warning("disrupted", exit_code=INTERRUPTED)
+        await _farewell(worker)
+        return _end(INTERRUPTED, str(error))
     except (RedisUnavailableError, ResponseError) as error:
         return await _without_redis(worker, error)
     except Exception as error:
@@ -165,13 +171,6 @@ def _connection(settings: Settings, log: Log, shutdown: Shutdown) -> RedisConnec
 
 def _state_key(settings: Settings) -> str | None:
     return settings.keys.po_state(settings.worker_id) if settings.worker_type == "po" else None
-
-
-def _lease_key(settings: Settings) -> str:
-    if settings.worker_type == "po":
-        return settings.keys.po_lease(settings.worker_id)
-    entry = settings.task.entry_id if settings.task else None
-    return settings.keys.developer_lease(settings.worker_id, entry)
 
 
 def _now() -> datetime:

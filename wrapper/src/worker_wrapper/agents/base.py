@@ -49,7 +49,8 @@ class Turn:
     """One message for the agent. Without a session the CLI starts from nothing.
 
     `environ` is filled in by take_turn: what of the environment the agent may see. `stream` asks
-    for output from which `Agent.piece` can read text as it comes.
+    for output from which `Agent.piece` can read text as it comes. `prompt_anew` is said instead
+    where the CLI does not know the session, and begins one that knows of nothing.
     """
 
     prompt: str
@@ -59,6 +60,7 @@ class Turn:
     options: AgentOptions
     environ: Mapping[str, str] = field(default_factory=dict)
     stream: bool = False
+    prompt_anew: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,21 @@ class Piece:
 
     text: str
     opens: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What one answer of the model costs, as far as the stream has told.
+
+    Attributes:
+        usage: All of it so far: of one answer it only grows.
+        opens: Another answer begins; else it is more of the thread's last one.
+        thread: Who asks the model: the agent itself, or an agent of its own.
+    """
+
+    usage: Usage
+    opens: bool = False
+    thread: str = ""
 
 
 @dataclass(slots=True)
@@ -112,6 +129,8 @@ class Agent(Protocol):
         session_paths: What keeps its conversations, relative to HOME; no credentials are there.
         home_variable: The variable that names another place for their first directory, if any.
         ignores: The options of AgentOptions for which its CLI has no flag.
+        resumes_mid_turn: Its CLI goes on from a copy of the conversation that was taken while it
+            was at work, whatever it was doing: a test with the real one shows it.
     """
 
     name: str
@@ -121,6 +140,7 @@ class Agent(Protocol):
     session_paths: tuple[str, ...]
     home_variable: str | None
     ignores: tuple[str, ...]
+    resumes_mid_turn: bool
 
     def build(self, turn: Turn) -> Command:
         """Say which process runs this turn."""
@@ -130,6 +150,18 @@ class Agent(Protocol):
 
     def piece(self, event: Mapping[str, Any]) -> Piece | None:
         """Read what the agent says in one line of its output, an object; None when it is silent."""
+
+    def spent(self, event: Mapping[str, Any]) -> Spent | None:
+        """Read in one line of its output what an answer of the model costs."""
+
+    def began(self, event: Mapping[str, Any]) -> str | None:
+        """Read in one line of its output the id that the CLI gives to the conversation."""
+
+    def recorded(self, conversation: bytes) -> Usage | None:
+        """What the conversation has cost, as the end of its own file says; None when it does not.
+
+        What the CLI tells of a resumed conversation, as `AgentResult.totals`, begins there.
+        """
 
     def conversation_id(self, session: Session) -> str | None:
         """The id in the names of a conversation's files; None as long as that cannot be known."""

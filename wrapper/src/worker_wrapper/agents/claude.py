@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from orbiter_contracts import Usage, clamped_cost, clamped_count
-from worker_wrapper.agents.base import AgentResult, Piece, Session, SessionConflict, Turn
-from worker_wrapper.agents.decoding import words
+from worker_wrapper.agents.base import AgentResult, Piece, Session, SessionConflict, Spent, Turn
+from worker_wrapper.agents.decoding import loads, words
 from worker_wrapper.agents.json_output import find_result, last_object, read_result
 from worker_wrapper.process.command import Command, Outcome
 from worker_wrapper.process.output_buffer import OutputBuffer
@@ -15,6 +16,7 @@ from worker_wrapper.process.output_buffer import OutputBuffer
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _IN_USE = "already in use"
 _UNKNOWN = "No conversation found"
+_COST_STATE = b'"cost-state"'
 _NAMED_TOOLS = 20
 _NAME_CHARACTERS = 100
 _WAITING_TOOLS = "Monitor,ScheduleWakeup,CronCreate"
@@ -32,6 +34,7 @@ class Claude:
     session_paths = (".claude/projects",)
     home_variable = "CLAUDE_CONFIG_DIR"
     ignores = ()
+    resumes_mid_turn = True
 
     def build(self, turn: Turn) -> Command:
         """Say which process runs this turn."""
@@ -90,6 +93,33 @@ class Claude:
             return Piece(words(block.get("text")), opens=True)
         if isinstance(delta, dict) and delta.get("type") == "text_delta":
             return Piece(words(delta.get("text")))
+        return None
+
+    def spent(self, event: Mapping[str, Any]) -> Spent | None:
+        """Read how an answer begins and ends; those of subagents count too."""
+        inner = event.get("event")
+        if not isinstance(inner, dict):
+            return None
+        thread = words(event.get("parent_tool_use_id"))[:_NAME_CHARACTERS]
+        if inner.get("type") == "message_start":
+            message = inner.get("message")
+            return Spent(_counted(message), opens=True, thread=thread)
+        if inner.get("type") == "message_delta":
+            return Spent(_counted(inner), thread=thread)
+        return None
+
+    def began(self, event: Mapping[str, Any]) -> str | None:
+        """It takes our id."""
+        return None
+
+    def recorded(self, conversation: bytes) -> Usage | None:
+        """Its last `cost-state`, which it writes when it ends, and not when it is killed."""
+        for line in reversed(conversation.splitlines()):
+            if _COST_STATE in line:
+                with suppress(ValueError):
+                    said = loads(line)
+                    if isinstance(said, dict):
+                        return _totals({**said, "total_cost_usd": said.get("totalCostUSD")})
         return None
 
     def conversation_id(self, session: Session) -> str | None:
@@ -153,6 +183,18 @@ def _context(stdout: OutputBuffer) -> int | None:
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     size = sum(clamped_count(usage.get(name)) for name in (*names, "output_tokens"))
     return clamped_count(size) or None
+
+
+def _counted(message: Any) -> Usage:
+    """The tokens of one answer."""
+    usage = message.get("usage") if isinstance(message, dict) else None
+    told = usage if isinstance(usage, dict) else {}
+    return Usage(
+        input_tokens=clamped_count(told.get("input_tokens")),
+        output_tokens=clamped_count(told.get("output_tokens")),
+        cache_read_tokens=clamped_count(told.get("cache_read_input_tokens")),
+        cache_write_tokens=clamped_count(told.get("cache_creation_input_tokens")),
+    )
 
 
 def _denials(said: dict[str, Any]) -> list[str]:

@@ -2,16 +2,18 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from orbiter_contracts import Usage, clamped_count
-from worker_wrapper.agents.base import AgentResult, Piece, Session, Turn
-from worker_wrapper.agents.decoding import name, words
+from worker_wrapper.agents.base import AgentResult, Piece, Session, Spent, Turn
+from worker_wrapper.agents.decoding import loads, name, words
 from worker_wrapper.agents.json_output import objects
 from worker_wrapper.process.command import Command, Outcome
 
 _FLAGS = ("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
 _UNKNOWN = "no rollout found"
+_TOKEN_COUNT = b'"total_token_usage"'
 
 
 class Codex:
@@ -24,6 +26,7 @@ class Codex:
     session_paths = (".codex/sessions",)
     home_variable = "CODEX_HOME"
     ignores = ("max_turns", "max_cost_usd")
+    resumes_mid_turn = True
 
     def build(self, turn: Turn) -> Command:
         """Say which process runs this turn."""
@@ -76,6 +79,22 @@ class Codex:
         if item.get("type") != "agent_message":
             return None
         return Piece(words(item.get("text")), opens=True)
+
+    def spent(self, event: Mapping[str, Any]) -> Spent | None:
+        """It tells only at the end; its own file knows more."""
+        return None
+
+    def began(self, event: Mapping[str, Any]) -> str | None:
+        """The first event names the thread."""
+        return name(event.get("thread_id")) if event.get("type") == "thread.started" else None
+
+    def recorded(self, conversation: bytes) -> Usage | None:
+        """What it wrote down after the last answer that it had read."""
+        for line in reversed(conversation.splitlines()):
+            if _TOKEN_COUNT in line:
+                with suppress(ValueError, AttributeError):
+                    return _totals(loads(line)["payload"]["info"]["total_token_usage"])
+        return None
 
     def conversation_id(self, session: Session) -> str | None:
         """The thread's id, which it gives itself."""

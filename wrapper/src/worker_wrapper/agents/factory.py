@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from worker_wrapper.agents.base import AgentResult, Piece, Session, Turn
-from worker_wrapper.agents.decoding import words
+from orbiter_contracts import Usage
+from worker_wrapper.agents.base import AgentResult, Piece, Session, Spent, Turn
+from worker_wrapper.agents.decoding import name, words
 from worker_wrapper.agents.json_output import find_result, last_object, read_result
 from worker_wrapper.process.command import Command, Outcome
 from worker_wrapper.process.output_buffer import OutputBuffer
@@ -20,6 +21,7 @@ class Factory:
     session_paths = (".factory/sessions",)
     home_variable = None
     ignores = ("max_turns", "max_cost_usd")
+    resumes_mid_turn = False
 
     def build(self, turn: Turn) -> Command:
         """Say which process runs this turn."""
@@ -55,6 +57,18 @@ class Factory:
         if event.get("type") != "message" or event.get("role") != "assistant":
             return None
         return Piece(words(event.get("text")), opens=True)
+
+    def spent(self, event: Mapping[str, Any]) -> Spent | None:
+        """It tells only at the end."""
+        return None
+
+    def began(self, event: Mapping[str, Any]) -> str | None:
+        """Every event names the session."""
+        return name(event.get("session_id"))
+
+    def recorded(self, conversation: bytes) -> Usage | None:
+        """Each of its turns tells its own cost."""
+        return None
 
     def conversation_id(self, session: Session) -> str | None:
         """The id of the last fork, which it gives itself."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from orbiter_contracts import clamped_cost
-from worker_wrapper.agents.base import AgentResult, Piece, Session, Turn
+from orbiter_contracts import Usage, clamped_cost, clamped_count
+from worker_wrapper.agents.base import AgentResult, Piece, Session, Spent, Turn
 from worker_wrapper.agents.decoding import words
 from worker_wrapper.agents.json_output import find_result, read_result
 from worker_wrapper.process.command import Command, Outcome
@@ -23,10 +23,11 @@ class Orbiter:
         "ANTHROPIC_AUTH_TOKEN",
         "OPENAI_API_KEY",
     )
-    passes = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "AGENT_FILE")
+    passes = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "AGENT_FILE", "TASK_ATTEMPT")
     session_paths = (".orbiter/sessions",)
     home_variable = None
     ignores = ()
+    resumes_mid_turn = True
 
     def build(self, turn: Turn) -> Command:
         """Say which process runs this turn."""
@@ -67,6 +68,30 @@ class Orbiter:
         if event.get("type") != "text":
             return None
         return Piece(words(event.get("text")))
+
+    def spent(self, event: Mapping[str, Any]) -> Spent | None:
+        """It says after each answer what all of them have cost."""
+        if event.get("type") != "spent":
+            return None
+        told, cost = event.get("usage"), clamped_cost(event.get("cost_usd"))
+        counts = told if isinstance(told, dict) else {}
+        return Spent(
+            Usage(
+                input_tokens=clamped_count(counts.get("input_tokens")),
+                output_tokens=clamped_count(counts.get("output_tokens")),
+                cache_read_tokens=clamped_count(counts.get("cache_read_input_tokens")),
+                cost_usd=cost,
+                turns=clamped_count(event.get("num_turns")),
+            )
+        )
+
+    def began(self, event: Mapping[str, Any]) -> str | None:
+        """It takes our id."""
+        return None
+
+    def recorded(self, conversation: bytes) -> Usage | None:
+        """Each of its turns tells its own cost."""
+        return None
 
     def conversation_id(self, session: Session) -> str | None:
         """Its own id names its file."""

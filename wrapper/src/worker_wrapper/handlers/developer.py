@@ -5,7 +5,7 @@ the first unbound entry it gets from the shared queue, or takes over from a work
 """
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from uuid import uuid4
 
 from structlog.contextvars import bound_contextvars
@@ -19,7 +19,7 @@ from orbiter_contracts.queues import (
     TASK_FIELD,
     Keys,
 )
-from worker_wrapper.agents.base import Turn
+from worker_wrapper.handlers.developer_turn import work_on
 from worker_wrapper.handlers.message_handler import (
     POISONED_DELIVERIES,
     Answer,
@@ -29,15 +29,16 @@ from worker_wrapper.handlers.message_handler import (
     poisoned,
 )
 from worker_wrapper.queue.claims import AttemptClaim, Claim, QueueClaim
-from worker_wrapper.queue.heartbeat import BOUND_SECONDS, STANDALONE_SECONDS
+from worker_wrapper.queue.heartbeat import (
+    BOUND_SECONDS,
+    CHECKPOINT_RESERVE_SECONDS,
+    RESERVE_SECONDS,
+    STANDALONE_SECONDS,
+)
 from worker_wrapper.queue.streams import BLOCK_SECONDS, Entry, InputStream
-from worker_wrapper.session.snapshot import AttemptMemory
 from worker_wrapper.settings import BoundTask
 from worker_wrapper.shutdown import StopTurn
 from worker_wrapper.turn.outputs import developer_output, stand_in, without_turn
-from worker_wrapper.turn.turn import take_turn
-from worker_wrapper.workspace import workspace
-from worker_wrapper.workspace.push_client import take_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ async def _answer(worker: Worker, job: _Job) -> None:
         if job.reason:
             report = without_turn(worker.clock(), reason=job.reason, error=job.error)
             return Answer(developer_output(task, report, worker_id=settings.worker_id))
-        return await _work(worker, job, session_id, stop)
+        return await work_on(worker, task, session_id, stop)
 
     name = (settings.task and settings.task.name) or task.task_id
     with bound_contextvars(request_id=task.request_id, task=name):
@@ -156,65 +157,8 @@ async def _answer(worker: Worker, job: _Job) -> None:
             renew_seconds=BOUND_SECONDS if settings.task else STANDALONE_SECONDS,
             details={"request_id": task.request_id, "session_id": session_id, "task": name},
             dead_reason=job.error or "",
+            reserve_seconds=CHECKPOINT_RESERVE_SECONDS
+            if settings.outlives_disruption
+            else RESERVE_SECONDS,
+            patient=bool(settings.task and settings.task.record),
         )
-
-
-async def _work(worker: Worker, job: _Job, session_id: str, stop: StopTurn) -> Answer:
-    """Prepare the workspace, run the agent in it, and see what became of it."""
-    settings, task = worker.settings, job.task
-    memory = await AttemptMemory.of(worker.snapshots(), session_id)
-    place = (task.workspace, settings.workspace_dir, settings.git_credentials_dir)
-    connection = None
-    try:
-        if settings.worker_handover_dir and task.workspace and task.workspace.git:
-            prepared, connection = await take_over(
-                settings.worker_handover_dir, task.workspace.git, stop
-            )
-        else:
-            prepared = await workspace.prepare(
-                *place, environ=worker.environ, spill_dir=settings.spill_dir, stop=stop
-            )
-    except workspace.WorkspaceError as error:
-        reason = "Terminated" if stop.is_set() else "WorkspaceError"
-        report = without_turn(worker.clock(), reason=reason, error=str(error))
-        return Answer(developer_output(task, report, worker_id=settings.worker_id))
-    report = await take_turn(
-        settings.agent,
-        Turn(
-            prompt=task.prompt,
-            timeout_seconds=task.timeout,
-            session=memory.session,
-            workdir=settings.workspace_dir,
-            options=settings.options,
-        ),
-        developer=True,
-        environ=worker.environ,
-        stop=stop,
-        spill_dir=settings.spill_dir,
-        clock=worker.clock,
-    )
-    snapshot = None
-    if report.status == "input_required":
-        snapshot, warnings = await memory.keep(report.session)
-        report = replace(report, warnings=[*report.warnings, *warnings])
-    finished = workspace.Finished(prepared)
-    if report.status != "success":
-        finished = workspace.unfinished(task.workspace, prepared)
-    elif not stop.is_set():
-        finished = await workspace.finish(
-            *place,
-            prepared=prepared,
-            environ=worker.environ,
-            spill_dir=settings.spill_dir,
-            stop=stop,
-            push_with=connection.push if connection else None,
-        )
-    if connection:
-        connection.close()
-    output = developer_output(
-        task,
-        replace(report, warnings=[*report.warnings, *finished.warnings]),
-        worker_id=settings.worker_id,
-        workspace=finished.report if task.workspace and task.workspace.git else None,
-    )
-    return Answer(output, snapshot=snapshot)

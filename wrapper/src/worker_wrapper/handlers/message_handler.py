@@ -15,9 +15,10 @@ from orbiter_contracts import WorkerOutput
 from worker_wrapper.logging import Log
 from worker_wrapper.queue.claims import Claim
 from worker_wrapper.queue.connection import RedisConnection, RedisUnavailableError
-from worker_wrapper.queue.heartbeat import keep_claim, obey_shutdown
+from worker_wrapper.queue.heartbeat import RESERVE_SECONDS, keep_claim, obey_shutdown
 from worker_wrapper.queue.lifecycle import Details, Lifecycle, event_for
 from worker_wrapper.queue.session_state import Bookkeeping, Snapshot
+from worker_wrapper.queue.spool import Spool
 from worker_wrapper.queue.streams import Entry, InputStream
 from worker_wrapper.redact import Redactor
 from worker_wrapper.session.snapshot import SnapshotStore
@@ -25,13 +26,24 @@ from worker_wrapper.settings import Settings
 from worker_wrapper.shutdown import Shutdown, StopTurn
 from worker_wrapper.turn.publishing import publishable
 
+PUBLISH_SECONDS = 2400.0
+"""How long an outcome is kept for a Redis that is away: what a Job's deadline leaves beyond the
+agent's time."""
+_PAUSE_SECONDS = 2.0
 POISONED_DELIVERIES = 3
 """A message delivered so often, each time to a worker that died of it, is not tried again."""
 
 
+class DisruptedError(Exception):
+    """This pod has to go before its attempt is done: another one goes on with it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """What this worker is made of; worker.py makes it, everything below is given it."""
+    """What this worker is made of; worker.py makes it, everything below is given it.
+
+    `token` is what it holds the lease of its name with.
+    """
 
     settings: Settings
     environ: Mapping[str, str]
@@ -41,6 +53,7 @@ class Worker:
     redactor: Redactor
     clock: Callable[[], datetime]
     log: Log
+    token: str
 
     @property
     def state_key(self) -> str:
@@ -107,6 +120,9 @@ async def handle(
     details: Details,
     dead_reason: str = "",
     take_up: Callable[[], Awaitable[None]] | None = None,
+    reserve_seconds: float = RESERVE_SECONDS,
+    patient: bool = False,
+    spool: Spool | None = None,
 ) -> None:
     """Do the work for one claimed entry and publish what came of it.
 
@@ -118,8 +134,13 @@ async def handle(
         details: What the lifecycle events say about it.
         dead_reason: Why the entry goes to the dead-letter stream as well, if it does.
         take_up: Publishes that we are busy, for a worker that has more to say then.
+        reserve_seconds: Part of the grace period that is kept for what comes after the turn.
+        patient: Whether an outcome that cannot be published is kept, and tried again, for as long
+            as the pod lives.
+        spool: Takes an outcome that cannot be published, for who starts on this disk next.
 
     Raises:
+        DisruptedError: The work goes on elsewhere, and there is nothing to publish.
         RedisUnavailableError: The outcome could not be published; it is in the log instead.
     """
     stop = StopTurn()
@@ -128,7 +149,12 @@ async def handle(
     await (take_up() if take_up else worker.lifecycle.publish("busy", details))
     async with _beside(
         keep_claim(claim, stop, worker.shutdown, every_seconds=renew_seconds, log=worker.log),
-        obey_shutdown(stop, worker.shutdown, grace_seconds=worker.settings.grace_seconds),
+        obey_shutdown(
+            stop,
+            worker.shutdown,
+            grace_seconds=worker.settings.grace_seconds,
+            reserve_seconds=reserve_seconds,
+        ),
     ):
         answer = await work(stop)
     if stop.reason == "cancelled":
@@ -137,16 +163,23 @@ async def handle(
     output = answer.output
     event = worker.lifecycle.event(event_for(output.status), {**details, "status": output.status})
     published = publishable(output, worker.redactor).model_dump_json()
-    try:
-        settled = await claim.settle(
+
+    async def settle() -> bool:
+        return await claim.settle(
             published,
             event.model_dump_json(),
             dead_reason=dead_reason,
             bookkeeping=answer.bookkeeping,
             snapshot=answer.snapshot,
         )
+
+    try:
+        settled = await (_insist(worker, claim, settle) if patient else settle())
     except RedisUnavailableError:
-        worker.log.error("outcome_not_published", entry=claim.entry.id, output=published)
+        entry, kept = claim.entry.id, False
+        if spool is not None:
+            kept = spool.keep(entry, published, answer.bookkeeping, answer.snapshot)
+        worker.log.error("outcome_not_published", entry=entry, output=published, spooled=kept)
         raise
     worker.log.info(
         "answered" if settled else "superseded",
@@ -155,6 +188,28 @@ async def handle(
         reason=output.reason,
         duration_ms=output.duration_ms,
     )
+
+
+async def _insist(worker: Worker, claim: Claim, settle: Callable[[], Awaitable[bool]]) -> bool:
+    """Publish what was paid for, however long Redis is away; until this pod has to go.
+
+    Raises:
+        RedisUnavailableError: Time is up.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + PUBLISH_SECONDS
+    leaving = False
+    while True:
+        try:
+            return await settle()
+        except RedisUnavailableError as error:
+            if worker.shutdown.requested.is_set() and not leaving:
+                leaving = True
+                until = min(until, loop.time() + max(worker.settings.grace_seconds - 30.0, 0.0))
+            if loop.time() >= until or worker.shutdown.urgent.is_set():
+                raise
+            worker.log.warning("outcome_kept", entry=claim.entry.id, error=str(error))
+            await asyncio.sleep(_PAUSE_SECONDS)
 
 
 @asynccontextmanager

@@ -31,6 +31,8 @@ from worker_wrapper.queue import session_state
 from worker_wrapper.queue.claims import POClaim
 from worker_wrapper.queue.connection import RedisUnavailableError
 from worker_wrapper.queue.heartbeat import STANDALONE_SECONDS
+from worker_wrapper.queue.lifecycle import event_for
+from worker_wrapper.queue.spool import Spool
 from worker_wrapper.queue.streams import Entry, InputStream
 from worker_wrapper.session.conversations import Conversations
 from worker_wrapper.session.embedding import Embedder, HashEmbedder
@@ -43,6 +45,7 @@ from worker_wrapper.session.rotation import (
     renew_if_outgrown,
 )
 from worker_wrapper.turn.outputs import refusal
+from worker_wrapper.turn.publishing import publishable
 
 _HELD_SECONDS = 0.5
 """How often a worker that is held asks whether it still is; it is usually asked to leave soon."""
@@ -73,6 +76,7 @@ class PO:
         self._snapshots = worker.snapshots()
         self._turns = self._with_conversations()
         self._limits, self._failures = Limits(), 0
+        self._spool = Spool(worker.home, settings.snapshot_key, settings.redis_url)
 
     async def run(self) -> None:
         """Answer messages in their order until we are asked to leave."""
@@ -105,7 +109,8 @@ class PO:
             await self._refuse(claim, "InvalidMessage", str(error))
             return False
         try:
-            await self._answer(claim, message)
+            if not await self._answer_again(claim, message):
+                await self._answer(claim, message)
         except (RedisUnavailableError, ResponseError):
             raise
         except Exception as error:
@@ -141,6 +146,28 @@ class PO:
             text = report.model_dump_json(exclude_none=True)
             await self._worker.redis.call("HSET", self._worker.state_key, "snapshot", text)
 
+    async def _answer_again(self, claim: POClaim, message: POWorkerInput) -> bool:
+        """Publish the answer that was there already when Redis went away, if there is one."""
+        worker = self._worker
+        known = self._spool.read(claim.entry.id, message.request_id, message.user_id)
+        if known is None:
+            return False
+        status = known.output.status
+        event = worker.lifecycle.event(
+            event_for(status), {"request_id": message.request_id, "status": status}
+        )
+        settled = await claim.settle(
+            publishable(known.output, worker.redactor).model_dump_json(),
+            event.model_dump_json(),
+            bookkeeping=known.bookkeeping,
+            snapshot=known.snapshot,
+        )
+        self._spool.clear()
+        worker.log.info("answered_later", entry=claim.entry.id, status=status, settled=settled)
+        # What was forgotten at the start, because its answer was not known to be published.
+        await self._restore()
+        return True
+
     async def _answer(self, claim: POClaim, message: POWorkerInput) -> None:
         worker, settings, entry = self._worker, self._worker.settings, claim.entry
         asked, prompt = asked_for(message, settings.rotation.commands)
@@ -174,6 +201,7 @@ class PO:
                 details=details,
                 dead_reason=poison or "",
                 take_up=take_up,
+                spool=self._spool,
             )
         await self._sessions.touch(message.user_id, session_id)
 

@@ -1,7 +1,8 @@
 """What of the environment the agent, and the wrapper's own git, may see: an allowlist.
 
 The agent runs whatever a model tells it to. It gets its own credentials and what the user listed in
-AGENT_ENV; not Redis, not the git credentials, nothing about this worker or its task.
+AGENT_ENV; not Redis, not the git credentials, nothing about this worker or its task but what its
+adapter needs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,11 +32,8 @@ def agent_environment(
         workdir: Where it works.
     """
     listed = [name.strip() for name in environ.get("AGENT_ENV", "").split(",")]
-    names = [
-        name
-        for name in (*needed, *listed)
-        if name in environ and name not in _NEVER and not name.startswith(_NEVER_PREFIXES)
-    ]
+    asked = [name for name in listed if not name.startswith(_NEVER_PREFIXES)]
+    names = [name for name in (*needed, *asked) if name in environ and name not in _NEVER]
     return (
         common_environment(environ)
         | _git_for_agents(workdir)

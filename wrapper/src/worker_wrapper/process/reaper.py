@@ -26,6 +26,23 @@ def preexisting_children() -> PreexistingChildren:
     return {pid: _started(pid) for pid in _children(os.getpid())}
 
 
+_beside: set[int] = set()
+
+
+@contextmanager
+def left_alone(pid: int) -> Iterator[None]:
+    """Meanwhile this child of ours is not the agent's, though it was started beside the agent.
+
+    Enter it in the event loop's thread, in the same step that starts the child: whoever looks for
+    the agent's processes does so there.
+    """
+    _beside.add(pid)
+    try:
+        yield
+    finally:
+        _beside.discard(pid)
+
+
 @contextmanager
 def reaping(preexisting: PreexistingChildren, *, keep: int) -> Iterator[None]:
     """Meanwhile, take the exit status of orphans that die, so that no zombies pile up.
@@ -90,8 +107,11 @@ def kill_descendants(
 
 def _ours(preexisting: PreexistingChildren) -> list[int]:
     """Our own children, the oldest first."""
-    children = _children(os.getpid())
-    return [pid for pid in children if pid not in preexisting or _started(pid) != preexisting[pid]]
+    return [
+        pid
+        for pid in _children(os.getpid())
+        if pid not in _beside and (pid not in preexisting or _started(pid) != preexisting[pid])
+    ]
 
 
 def _living(ours: list[int]) -> Iterator[int]:

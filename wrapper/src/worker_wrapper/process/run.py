@@ -33,7 +33,10 @@ STDERR_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Grace:
-    """How long the process may take to leave: after SIGINT, then after SIGTERM, then SIGKILL."""
+    """How long the process may take to leave: after SIGINT, then after SIGTERM, then SIGKILL.
+
+    With no time for SIGINT it is not sent.
+    """
 
     interrupt_seconds: float
     terminate_seconds: float
@@ -43,8 +46,9 @@ EndReason = Literal["timeout"] | StopReason
 GRACE: Mapping[EndReason, Grace] = {
     "timeout": Grace(10, 5),
     "cancelled": Grace(5, 3),
-    # The container has a few seconds left, and the outcome is still to be published.
-    "terminated": Grace(2, 1),
+    # The container has a few seconds left, and what came of it is still to be stored. No SIGINT:
+    # Claude Code would write into the conversation that the user wants it to stop.
+    "terminated": Grace(0, 3),
 }
 
 
@@ -149,6 +153,8 @@ class _Child:
             (signal.SIGTERM, grace.terminate_seconds),
             (signal.SIGKILL, None),
         ):
+            if seconds == 0:
+                continue
             self._signal(number)
             await asyncio.wait({self.exited}, timeout=seconds)
             if self.exited.done():

@@ -19,6 +19,8 @@ BOUND_SECONDS: Final = 5.0
 """So that a cancelled task's agent is gone soon after its entry is."""
 RESERVE_SECONDS: Final = 5.0
 """Part of the grace period kept for ending the agent and publishing what came of it."""
+CHECKPOINT_RESERVE_SECONDS: Final = 10.0
+"""The same, where a checkpoint has to be made of a workspace."""
 
 
 async def keep_claim(
@@ -50,13 +52,19 @@ async def keep_claim(
         hurry.cancel()
 
 
-async def obey_shutdown(stop: StopTurn, shutdown: Shutdown, *, grace_seconds: float) -> None:
+async def obey_shutdown(
+    stop: StopTurn,
+    shutdown: Shutdown,
+    *,
+    grace_seconds: float,
+    reserve_seconds: float = RESERVE_SECONDS,
+) -> None:
     """Once asked to leave, give the turn the grace period but for a reserve, then stop it."""
     await shutdown.requested.wait()
     if shutdown.superseded.is_set():
         stop.set("cancelled")
         return
-    patience = max(grace_seconds - RESERVE_SECONDS, grace_seconds / 2)
+    patience = max(grace_seconds - reserve_seconds, grace_seconds / 2)
     try:
         async with asyncio.timeout(patience):
             await shutdown.urgent.wait()

@@ -71,7 +71,7 @@ def pack(roots: Roots, *, agent: str, sessions: Collection[str], limit: int) -> 
     ):
         for found in chosen:
             try:
-                file = tree.opened(found.path)
+                file = tree.opened(found)
             except OSError:
                 continue
             with file:
@@ -110,30 +110,37 @@ def unpack(
     """
     import tarfile
 
+    from worker_wrapper.process.tar_members import Bounded
+
     head, _, body = data.partition(b"\n")
     if head != MAGIC + agent.encode():
         raise UnreadableError(f"it begins with {head[:60]!r}, which is no snapshot of {agent}")
     count, left, entries = 0, limit, 0
     try:
-        with tarfile.open(fileobj=io.BytesIO(body), mode="r|gz") as tar:
+        with tarfile.open(fileobj=io.BytesIO(body), mode="r|gz", tarinfo=Bounded) as tar:
             for entry in tar:
                 entries += 1
                 if entries > FILES:
                     raise UnreadableError(f"it holds more than {FILES} files")
+                left -= entry.size
+                if left < 0:
+                    raise UnreadableError(f"it holds more than {limit} bytes")
                 target = _target(entry.name, roots) if entry.isreg() else None
                 source = tar.extractfile(entry) if target else None
                 if target is None or source is None:
                     continue
-                left -= entry.size
-                if left < 0:
-                    raise UnreadableError(f"it holds more than {limit} bytes")
                 try:
                     tree.place(*target, source, entry.mtime)
                 except (OSError, ValueError) as error:
                     skipped(entry.name, error)
                     continue
                 count += 1
-    except (tarfile.TarError, zlib.error, EOFError) as error:
+    except UnreadableError:
+        raise
+    except (
+        *(tarfile.TarError, zlib.error, EOFError, ValueError, OverflowError),
+        RecursionError,  # headers that announce each other a thousand times
+    ) as error:
         raise UnreadableError(f"it is damaged: {error}") from error
     return count
 

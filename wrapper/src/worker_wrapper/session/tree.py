@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import IO, Final
 from uuid import uuid4
 
+from worker_wrapper.process import below
+
 LOOKED_AT: Final = 100_000
 """How many names are looked at; an agent's CLI keeps a few files for each conversation."""
 PATH_BYTES: Final = 1024
@@ -52,6 +54,8 @@ class Found:
     name: str
     path: str
     size: int
+    root: Path
+    parts: tuple[str, ...]
 
 
 def files(roots: Roots) -> Iterator[Found]:
@@ -64,17 +68,17 @@ def files(roots: Roots) -> Iterator[Found]:
     """
     seen = 0
     for prefix, root in sorted(roots.items()):
-        pending = [(prefix, str(root), 0)]
+        pending: list[tuple[str, str, tuple[str, ...]]] = [(prefix, str(root), ())]
         while pending:
-            name, path, depth = pending.pop()
+            name, path, parts = pending.pop()
             try:
                 about = os.lstat(path)
             except OSError:
                 continue
             if stat.S_ISREG(about.st_mode):
-                yield Found(name, path, about.st_size)
+                yield Found(name, path, about.st_size, root, parts)
             elif stat.S_ISDIR(about.st_mode):
-                if depth >= DEPTH:
+                if len(parts) >= DEPTH:
                     raise TooLargeError(f"has directories nested deeper than {DEPTH}")
                 below = []
                 for entry in _listed(path):
@@ -85,22 +89,19 @@ def files(roots: Roots) -> Iterator[Found]:
                         continue
                     if len(os.fsencode(f"{name}/{entry}")) > PATH_BYTES:
                         raise TooLargeError(f"has a path longer than {PATH_BYTES} bytes")
-                    below.append((f"{name}/{entry}", f"{path}/{entry}", depth + 1))
+                    below.append((f"{name}/{entry}", f"{path}/{entry}", (*parts, entry)))
                 pending += sorted(below, reverse=True)
 
 
-def opened(path: str) -> IO[bytes]:
+def opened(found: Found) -> IO[bytes]:
     """Open a regular file to read it; wait for nothing, as a FIFO in its place would have us.
+
+    The agent may be at work meanwhile, and no link that it puts on the way is followed.
 
     Raises:
         OSError: It cannot be opened, or is no regular file by now.
     """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    file = os.fdopen(os.open(path, flags), "rb")
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise OSError(f"{path} is no regular file any more")
-    return file
+    return below.opened(found.root.parent, (found.root.name, *found.parts))
 
 
 def place(root: Path, parts: Sequence[str], source: IO[bytes], mtime: float) -> None:

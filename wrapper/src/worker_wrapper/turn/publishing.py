@@ -5,8 +5,13 @@ Pure. message_handler.py and po_turn.py publish nothing that did not come throug
 
 from typing import Any, Final, TypeVar
 
-from orbiter_contracts import WorkerOutput, clamped_data, fitted
-from orbiter_contracts.bounds import MAX_LINE_CHARACTERS, MAX_OUTPUT_BYTES, shortened
+from orbiter_contracts import InputRequest, WorkerOutput, clamped_data, fitted
+from orbiter_contracts.bounds import (
+    MAX_DATA_BYTES,
+    MAX_LINE_CHARACTERS,
+    MAX_OUTPUT_BYTES,
+    shortened,
+)
 from orbiter_contracts.messages import Message
 from worker_wrapper.redact import Redactor
 
@@ -31,10 +36,12 @@ def publishable(output: Output, redactor: Redactor) -> Output:
     whole = type(output).model_validate(_scrubbed(output, redactor))
     short, cut = fitted(whole, MAX_OUTPUT_BYTES - _NOTICE_BYTES)
     cut += _lost_data(output, whole)
-    if not cut:
+    notices = _lost_request(output, whole)
+    if cut:
+        notices.append(f"too long to be published whole, so this was cut: {', '.join(cut)}")
+    if not notices:
         return whole
-    notice = f"too long to be published whole, so this was cut: {', '.join(cut)}"
-    return type(output).model_validate(short.model_dump() | {"warnings": [notice, *short.warnings]})
+    return type(output).model_validate(short.model_dump() | {"warnings": notices + short.warnings})
 
 
 def _scrubbed(message: Message, redactor: Redactor) -> dict[str, Any]:
@@ -42,7 +49,9 @@ def _scrubbed(message: Message, redactor: Redactor) -> dict[str, Any]:
     fields = {}
     for name in type(message).model_fields:
         value = getattr(message, name)
-        if isinstance(value, Message):
+        if isinstance(value, InputRequest):
+            value = value if _is_fit(value, redactor) else None
+        elif isinstance(value, Message):
             value = _scrubbed(value, redactor)
         elif name not in _OURS:
             value = redactor.scrub(value)
@@ -52,6 +61,22 @@ def _scrubbed(message: Message, redactor: Redactor) -> dict[str, Any]:
                 value = shortened(value, MAX_LINE_CHARACTERS)
         fields[name] = value
     return fields
+
+
+def _is_fit(request: InputRequest, redactor: Redactor) -> bool:
+    """Whether a request may be shown as it is: with other words its digests were of other calls."""
+    shown = request.model_dump(mode="json")
+    small = len(request.model_dump_json().encode()) <= MAX_DATA_BYTES
+    return small and bool(redactor.scrub(shown) == shown)
+
+
+def _lost_request(before: Message, after: Message) -> list[str]:
+    """That people are asked by the question alone, which was scrubbed and cut like any text."""
+    verdict, kept = getattr(before, "verdict", None), getattr(after, "verdict", None)
+    if not (verdict and verdict.request) or (kept and kept.request):
+        return []
+    why = f"it holds a secret, or has more than {MAX_DATA_BYTES} bytes"
+    return [f"the verdict's request was left out: {why}"]
 
 
 def _lost_data(before: Message, after: Message) -> list[str]:

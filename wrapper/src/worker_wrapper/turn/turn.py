@@ -67,6 +67,7 @@ async def take_turn(
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     grace: Mapping[EndReason, Grace] = GRACE,
     listener: Callable[[Piece], None] | None = None,
+    watcher: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> TurnReport:
     """Run the agent once and classify what came of it; never raises for what an agent does.
 
@@ -80,13 +81,15 @@ async def take_turn(
         clock: Tells the time.
         grace: How long an agent that has to end may take.
         listener: Told what the agent says while it says it, if anybody wants to know.
+        watcher: Told every event of its output.
 
     Returns:
         What came of it.
     """
     visible = agent_environment((*agent.credentials, *agent.passes), environ, turn.workdir)
     turn = _prepared(turn, visible, developer=developer)
-    turn = replace(turn, stream=listener is not None)
+    tap = _tap(agent, listener, watcher)
+    turn = replace(turn, stream=tap is not None)
     deadline = asyncio.get_running_loop().time() + turn.timeout_seconds
     started_at = clock()
 
@@ -102,7 +105,7 @@ async def take_turn(
             spill_dir=spill_dir,
             clock=clock,
             grace=grace,
-            tap=_tap(agent, listener) if listener else None,
+            tap=tap,
         )
         try:
             return outcome, agent.parse(outcome)
@@ -113,7 +116,9 @@ async def take_turn(
         outcome, result = await attempt(turn)
         session = _other_form(turn.session, result)
         if session is not turn.session and not (outcome.timed_out or outcome.interrupted):
-            turn = replace(turn, session=session)
+            anew = session is not None and not session.resumed
+            prompt = turn.prompt_anew if anew and turn.prompt_anew else turn.prompt
+            turn = replace(turn, session=session, prompt=prompt)
             outcome, result = await attempt(turn)
     except CannotStartError as error:
         return _report(Classification.failure("AgentError", str(error)), turn, started_at, clock())
@@ -174,12 +179,19 @@ def _other_form(session: Session | None, result: AgentResult) -> Session | None:
     return session
 
 
-def _tap(agent: Agent, listener: Callable[[Piece], None]) -> Callable[[bytes], None]:
+def _tap(
+    agent: Agent,
+    listener: Callable[[Piece], None] | None,
+    watcher: Callable[[Mapping[str, Any]], None] | None,
+) -> Callable[[bytes], None] | None:
+    if listener is None and watcher is None:
+        return None
     from worker_wrapper.agents.json_output import ObjectLines
 
     def hear(event: Mapping[str, Any]) -> None:
-        piece = agent.piece(event)
-        if piece is not None:
+        if watcher is not None:
+            watcher(event)
+        if listener is not None and (piece := agent.piece(event)) is not None:
             listener(piece)
 
     return ObjectLines(hear).feed

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from orbiter_contracts import AgentVerdict, clamped_data
+from orbiter_contracts import AgentVerdict, InputRequest, clamped_data
 from orbiter_contracts.bounds import MAX_LINE_CHARACTERS
 from worker_wrapper.agents.decoding import loads
 
@@ -128,6 +128,9 @@ def _within_bounds(value: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ..
         given["data"], problem = clamped_data(given["data"])
         if problem:
             warnings.append(f"the verdict's data was left out: it {problem}")
+    if "request" in given and not _is_request(given["request"]):
+        del given["request"]
+        warnings.append("the verdict's request was left out: it is no InputRequest")
     for field in ("commit_sha", "pr_url"):
         said = given.get(field)
         if isinstance(said, str) and len(said) > MAX_LINE_CHARACTERS:
@@ -135,3 +138,11 @@ def _within_bounds(value: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ..
             size = f"{len(said)} characters; there may be {MAX_LINE_CHARACTERS}"
             warnings.append(f"the verdict's {field} was left out: it has {size}")
     return given, tuple(warnings)
+
+
+def _is_request(value: Any) -> bool:
+    try:
+        InputRequest.model_validate(value)
+    except ValidationError:
+        return False
+    return True

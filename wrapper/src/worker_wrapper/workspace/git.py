@@ -10,11 +10,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 
+from worker_wrapper.process.beside import run_beside
 from worker_wrapper.process.command import Command, Outcome
 from worker_wrapper.process.environment import common_environment
 from worker_wrapper.process.run import CannotStartError, run
@@ -71,12 +72,14 @@ class Git:
         spill_dir: For temporary files.
         timeout_seconds: For one command.
         stop: Ends a running command early when set.
+        beside: Whether an agent runs meanwhile, which is not to be touched.
     """
 
     environ: Mapping[str, str]
     spill_dir: Path
     timeout_seconds: float
     stop: StopTurn
+    beside: bool = False
 
     async def __call__(
         self,
@@ -104,6 +107,8 @@ class Git:
             GitError: It failed, took too long or was stopped.
         """
         options = [word for item in _SAFE.items() for word in ("-c", "=".join(item))]
+        if self.beside:
+            return await self._beside(("git", *options, *at, verb, *args), stdin, workdir)
         try:
             outcome = await run(
                 Command(("git", *options, *at, verb, *args), stdin),
@@ -121,6 +126,25 @@ class Git:
             return outcome.stdout.read(0, _OUTPUT_BYTES).decode("utf-8", "replace")
         finally:
             outcome.stdout.close()
+
+    async def _beside(self, argv: tuple[str, ...], stdin: bytes, workdir: Path) -> str:
+        """The same while an agent runs; for commands that need only what is on this disk."""
+        try:
+            done = await run_beside(
+                argv,
+                stdin=stdin,
+                env=self._environment(),
+                workdir=workdir,
+                timeout_seconds=self.timeout_seconds,
+            )
+        except OSError as error:
+            raise GitError(f"cannot start git: {error.strerror}") from None
+        if done.exit_code is None:
+            raise GitError(f"{argv[-1]}: took too long, or printed more than is read")
+        if done.exit_code:
+            said = reason(done.stderr.decode("utf-8", "replace"))
+            raise GitError(said or f"failed without a word (exit code {done.exit_code})")
+        return done.stdout.decode("utf-8", "surrogateescape")
 
     @contextmanager
     def credentials(self, url: str, directory: Path | None) -> Iterator[dict[str, str]]:
@@ -177,6 +201,25 @@ async def push(
     refs = f"{head}:refs/heads/{branch}"
     with git.credentials(url, credentials_dir) as env:
         await git("push", "-q", url, refs, workdir=repository, at=at, env=env)
+
+
+async def packed(git: Git, repository: Path, head: str, base: str | None, directory: Path) -> Path:
+    """Pack what a commit needs beyond another one; return the pack's file.
+
+    Raises:
+        GitError: It could not be packed.
+    """
+    wanted = f"{head}\n"
+    if base:
+        with suppress(GitError):  # Agents may throw away what the work began with.
+            await git("cat-file", "-e", f"{base}^{{commit}}", workdir=repository)
+            wanted += f"^{base}\n"
+    name = await git(
+        *("pack-objects", "-q", "--revs", "--delta-base-offset", str(directory / "pack")),
+        workdir=repository,
+        stdin=wanted.encode(),
+    )
+    return directory / f"pack-{name.strip()}.pack"
 
 
 def _why(outcome: Outcome) -> str:

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from orbiter_contracts import GitWorkspace, InvalidMessageError, WorkspaceReport, decode_json
 from worker_wrapper.shutdown import StopTurn
-from worker_wrapper.workspace.git import Git, GitError
+from worker_wrapper.workspace.git import Git, GitError, packed
 from worker_wrapper.workspace.handover import (
     HELLO,
     LINE_BYTES,
@@ -84,7 +84,7 @@ class PushConnection:
         shallow = _shallow(repository, base)
         with tempfile.TemporaryDirectory(dir=git.spill_dir, prefix="pack-") as directory:
             (repository / "shallow").write_text(lines(shallow))
-            pack = await _pack(git, repository, head, base, Path(directory))
+            pack = await packed(git, repository, head, base, Path(directory))
             try:
                 request = PushRequest(head=head, size=pack.stat().st_size, shallow=shallow)
             except ValidationError as error:
@@ -179,18 +179,3 @@ def _shallow(repository: Path, base: str | None) -> list[str]:
     with suppress(OSError), (repository / "shallow").open(errors="replace") as file:
         found.update(_COMMIT_ID.findall(file.read(LINE_BYTES)))
     return sorted(found)
-
-
-async def _pack(git: Git, repository: Path, head: str, base: str | None, directory: Path) -> Path:
-    """Pack all that the commit needs and the other container has not."""
-    wanted = f"{head}\n"
-    if base:
-        with suppress(GitError):  # Agents may throw away what the work began with.
-            await git("cat-file", "-e", f"{base}^{{commit}}", workdir=repository)
-            wanted += f"^{base}\n"
-    name = await git(
-        *("pack-objects", "-q", "--revs", "--delta-base-offset", str(directory / "pack")),
-        workdir=repository,
-        stdin=wanted.encode(),
-    )
-    return directory / f"pack-{name.strip()}.pack"

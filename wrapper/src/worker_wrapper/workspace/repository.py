@@ -61,6 +61,11 @@ def read_remote(listing: str) -> Remote:
     return Remote(refs, default if "HEAD" in refs else None)
 
 
+def is_ref(name: str) -> bool:
+    """Whether git allows a name for a branch or a tag."""
+    return not _NO_REF.search(name)
+
+
 def _branch_of(ref: str) -> str | None:
     """The full name of a branch, if it is one that git allows: a server can say anything."""
     name = ref.removeprefix(_HEADS)

@@ -6,6 +6,7 @@ between the repository is the agent's. Its configuration may by then name progra
 rewritten URL takes effect.
 """
 
+import asyncio
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orbiter_contracts import GitWorkspace, Workspace, WorkspaceReport
+from worker_wrapper.process import below
 from worker_wrapper.shutdown import StopTurn
 from worker_wrapper.workspace.git import Git, GitError, push
 from worker_wrapper.workspace.repository import (
@@ -32,6 +34,8 @@ GIT_SECONDS = 600.0
 _OURS = Path(".git", "worker-wrapper")
 """Marks a clone of ours, which a restarted worker may replace."""
 _NAMED_FILES = 5
+_INDEX_BYTES = 64 * 1024 * 1024
+"""An index has some hundred bytes a file; of half a million files it is as large as this."""
 
 Push = Callable[[Git, Path, str, str | None], Awaitable[None]]
 """Pushes a commit of a repository of ours to the task's branch; given what it began with, too."""
@@ -125,7 +129,7 @@ async def finish(
     report, warnings = prepared, []
     try:
         mirror = Path(tempfile.mkdtemp(prefix="repository-", dir=spill_dir))
-        head = await _mirror(git, directory, mirror)
+        head = await mirrored(git, directory, mirror)
         report = report.model_copy(update={"head_sha": head})
         warnings = _uncommitted(await _status(git, directory, mirror))
         if workspace.git.push == "Always" and head != prepared.base_sha:
@@ -184,7 +188,7 @@ async def _clone(git: Git, wanted: GitWorkspace, directory: Path, env: Mapping[s
     return start
 
 
-async def _mirror(git: Git, directory: Path, mirror: Path) -> str:
+async def mirrored(git: Git, directory: Path, mirror: Path) -> str:
     """Make an empty repository see the agent's commits and index; return its HEAD.
 
     Only the commit's name is asked of the agent's repository itself, which runs nothing.
@@ -196,10 +200,28 @@ async def _mirror(git: Git, directory: Path, mirror: Path) -> str:
     alternates.parent.mkdir(exist_ok=True)
     alternates.write_text(f"{theirs / 'objects'}\n")
     for name in ("shallow", "index"):
-        if (theirs / name).is_file():
-            shutil.copyfile(theirs / name, mirror / name)
+        await asyncio.to_thread(_copied, directory, name, mirror)
     await git("update-ref", "--no-deref", "HEAD", head, workdir=mirror)
     return head
+
+
+def _copied(directory: Path, name: str, mirror: Path) -> None:
+    """Copy a file of the agent's repository, if it is one and of a size that git makes.
+
+    No link is followed: it could lead to what we alone may read, and the agent reads the copy.
+
+    Raises:
+        GitError: It is larger, or grows while it is copied.
+    """
+    try:
+        file = below.opened(directory, (".git", name))
+    except OSError:
+        return
+    with file:
+        data = file.read(_INDEX_BYTES + 1)
+    if len(data) > _INDEX_BYTES:
+        raise GitError(f".git/{name} is larger than {_INDEX_BYTES} bytes")
+    (mirror / name).write_bytes(data)
 
 
 async def _status(git: Git, directory: Path, mirror: Path) -> list[str]:

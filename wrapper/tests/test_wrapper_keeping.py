@@ -1,0 +1,356 @@
+"""A repository in the middle of an agent's work, as the next pod finds it."""
+
+import asyncio
+import hashlib
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from support.eventually import eventually
+from support.git_repositories import commit, git, make_template
+
+from orbiter_contracts import GitWorkspace, Workspace, WorkspaceReport
+from worker_wrapper.process.beside import run_beside
+from worker_wrapper.shutdown import StopTurn
+from worker_wrapper.workspace import contents, packing
+from worker_wrapper.workspace.contents import Repository
+from worker_wrapper.workspace.git import Git, GitError
+from worker_wrapper.workspace.keeping import BaseGoneError, Kept, keep, restore
+from worker_wrapper.workspace.packing import TooLargeError
+from worker_wrapper.workspace.workspace import mirrored, prepare
+
+pytestmark = pytest.mark.integration
+LIMIT = 1024 * 1024
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "source"
+    path.mkdir()
+    return make_template(path)
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Git:
+    return Git(os.environ, tmp_path, 60, StopTurn(), beside=True)
+
+
+@pytest.fixture
+def before(tmp_path: Path) -> Git:
+    return Git(os.environ, tmp_path, 60, StopTurn())
+
+
+async def clone(source: Path, directory: Path, ref: str | None = None) -> WorkspaceReport:
+    wanted = Workspace(git=GitWorkspace(url=str(source), ref=ref, branch="work"))
+    return await prepare(
+        *(wanted, directory, None),
+        environ=os.environ,
+        spill_dir=directory.parent,
+        stop=StopTurn(),
+    )
+
+
+async def moved(
+    source: Path, tmp_path: Path, before: Git, kept: Kept, base: str | None
+) -> tuple[Path, WorkspaceReport]:
+    """The workspace in the next pod."""
+    there = tmp_path / "next"
+    prepared = await clone(source, there)
+    checked = contents.check(kept.data) if kept.data else None
+    return there, await restore(before, checked, there, prepared, base)
+
+
+async def test_commits_and_files_are_as_they_were_and_ignored_ones_are_not_kept(
+    source: Path, tmp_path: Path, beside: Git, before: Git
+) -> None:
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    head = commit(work, "mine")
+    (work / "first").write_text("changed\n")
+    (work / "second").unlink()
+    (work / "new").mkdir()
+    (work / "new" / "tool").write_text("#!/bin/sh\n")
+    (work / "new" / "tool").chmod(0o755)
+    (work / "link").symlink_to("new/tool")
+    (work / ".gitignore").write_text("build/\n")
+    (work / "build").mkdir()
+    (work / "build" / "huge").write_bytes(os.urandom(LIMIT * 2))
+    (work / "staged").write_text("staged\n")
+    git(work, "add", "staged")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    assert kept.state == "Stored"
+    there, report = await moved(source, tmp_path, before, kept, prepared.base_sha)
+    assert report.base_sha == prepared.base_sha
+    assert git(there, "rev-parse", "HEAD") == head
+    assert git(there, "branch", "--show-current") == "work"
+    assert git(there, "fsck", "--no-dangling") == ""
+    assert (there / "first").read_text() == "changed\n"
+    assert not (there / "second").exists()
+    assert (there / "new" / "tool").stat().st_mode & 0o111
+    assert (there / "link").readlink() == Path("new/tool")
+    assert (there / "staged").read_text() == "staged\n"
+    assert not (there / "build").exists()
+    listed = git(there, "status", "--porcelain", "-uall").splitlines()
+    names = {line.split(maxsplit=1)[1] for line in listed}
+    assert names == {"first", "second", "new/tool", "link", ".gitignore", "staged"}
+
+
+async def test_a_workspace_that_nothing_was_done_in_is_as_the_clone_has_it(
+    source: Path, tmp_path: Path, beside: Git, before: Git
+) -> None:
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    assert kept == Kept("Unchanged")
+    there, _ = await moved(source, tmp_path, before, kept, prepared.base_sha)
+    assert git(there, "status", "--porcelain") == ""
+
+
+async def test_a_branch_that_has_moved_on_meanwhile_does_not_move_the_work(
+    source: Path, tmp_path: Path, beside: Git, before: Git
+) -> None:
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    (work / "mine").write_text("mine\n")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    commit(source, "fourth")
+    there = tmp_path / "next"
+    later = await clone(source, there)
+    assert later.base_sha != prepared.base_sha
+    checked = contents.check(kept.data)
+    with pytest.raises(BaseGoneError, match="not in the clone"):
+        await restore(before, checked, there, later, prepared.base_sha)
+    assert git(there, "rev-parse", "HEAD") == later.base_sha
+    report = await restore(
+        *(before, checked, there, later, prepared.base_sha),
+        fetch=(GitWorkspace(url=str(source)), None),
+    )
+    assert report.base_sha == prepared.base_sha == git(there, "rev-parse", "HEAD")
+    assert (there / "mine").read_text() == "mine\n"
+    assert not (there / "fourth").exists()
+
+
+async def test_what_is_too_large_is_said_and_not_kept(
+    source: Path, tmp_path: Path, beside: Git
+) -> None:
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    (work / "noise").write_bytes(os.urandom(50_000))
+    kept = await keep(beside, work, prepared, limit=40_000)
+    assert (kept.state, kept.data) == ("TooLarge", b"")
+    git(work, "add", "noise")
+    git(work, "commit", "-qm", "noise")
+    kept = await keep(beside, work, prepared, limit=40_000)
+    assert (kept.state, kept.data) == ("TooLarge", b"")
+
+
+async def test_nothing_that_the_agents_repository_names_is_run_on_either_way(
+    source: Path, tmp_path: Path, beside: Git, before: Git
+) -> None:
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    ran = tmp_path / "ran"
+    evil = work / "evil"
+    evil.write_text(f"#!/bin/sh\necho $0 >>{ran}\ncat\n")
+    evil.chmod(0o755)
+    (work / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n")
+    for name in ("post-checkout", "post-index-change", "reference-transaction", "pre-commit"):
+        hook = work / ".git" / "hooks" / name
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\necho {name} >>{ran}\n")
+        hook.chmod(0o755)
+    git(work, "config", "user.name", "x")
+    commit(work, "mine")
+    for name, value in {
+        "filter.evil.clean": str(evil),
+        "filter.evil.smudge": str(evil),
+        "filter.evil.process": str(evil),
+        "core.fsmonitor": str(evil),
+        "core.pager": str(evil),
+        "diff.external": str(evil),
+        "core.sshCommand": str(evil),
+    }.items():
+        git(work, "config", name, value)
+    ran.unlink(missing_ok=True)
+    (work / "first").write_text("changed\n")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    there, _ = await moved(source, tmp_path, before, kept, prepared.base_sha)
+    assert not ran.exists()
+    assert (there / "first").read_text() == "changed\n"
+    assert (there / ".gitattributes").exists()
+    assert not (there / ".git" / "hooks" / "post-checkout").exists()
+    assert "evil" not in (there / ".git" / "config").read_text()
+
+
+async def test_a_repository_of_the_agents_own_within_is_kept_as_files(
+    source: Path, tmp_path: Path, beside: Git, before: Git
+) -> None:
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    inner = work / "vendor"
+    inner.mkdir()
+    git(inner, "init", "-qb", "main")
+    head = commit(inner, "theirs")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    there, _ = await moved(source, tmp_path, before, kept, prepared.base_sha)
+    assert git(there / "vendor", "rev-parse", "HEAD") == head
+
+
+async def test_names_that_are_no_text_are_kept(
+    source: Path, tmp_path: Path, beside: Git, before: Git
+) -> None:
+    work = tmp_path / "work"
+    odd = os.fsdecode(b"\xff name\n\"'")
+    (source / odd).write_text("odd\n")
+    git(source, "add", "-A")
+    git(source, "commit", "-qm", "odd")
+    prepared = await clone(source, work)
+    (work / odd).unlink()
+    (work / f"new {odd}").write_text("new\n")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    there, _ = await moved(source, tmp_path, before, kept, prepared.base_sha)
+    assert not (there / odd).exists()
+    assert (there / f"new {odd}").read_text() == "new\n"
+
+
+async def test_a_directory_without_git_is_kept_whole(
+    tmp_path: Path, beside: Git, before: Git
+) -> None:
+    work, there = tmp_path / "work", tmp_path / "next"
+    work.mkdir(), there.mkdir()
+    assert await keep(beside, work, None, limit=LIMIT) == Kept("Unchanged")
+    (work / "a").mkdir()
+    (work / "a" / "b").write_text("c\n")
+    kept = await keep(beside, work, None, limit=LIMIT)
+    await restore(before, contents.check(kept.data), there, WorkspaceReport(), None)
+    assert (there / "a" / "b").read_text() == "c\n"
+
+
+async def test_a_command_beside_the_agent_is_not_taken_for_one_of_its_processes(
+    tmp_path: Path, before: Git
+) -> None:
+    """What ends an agent ends all it has started, and leaves a checkpoint's git alone."""
+    done = asyncio.create_task(
+        run_beside(
+            ("sh", "-c", "sleep 1; echo done"),
+            stdin=b"",
+            env=dict(os.environ),
+            workdir=tmp_path,
+            timeout_seconds=30,
+        )
+    )
+    await asyncio.sleep(0)
+    assert await before("version", workdir=tmp_path)
+    assert await done == (0, b"done\n", b"")
+
+
+async def test_a_command_that_takes_too_long_or_says_too_much_is_ended(tmp_path: Path) -> None:
+    async def run(script: str, seconds: float) -> int | None:
+        done = await run_beside(
+            ("sh", "-c", script),
+            stdin=b"",
+            env=dict(os.environ),
+            workdir=tmp_path,
+            timeout_seconds=seconds,
+        )
+        return done.exit_code
+
+    assert await run("exec sleep 1000", 0.2) is None
+    assert await run("exec yes", 30) is None
+    assert await run("exit 3", 30) == 3
+
+
+async def test_nobody_who_holds_its_output_open_or_outstays_it_keeps_us_waiting(
+    tmp_path: Path,
+) -> None:
+    """The agent is of our user and may open the pipe of any command of ours."""
+    held = tmp_path / "held"
+
+    async def run(script: str) -> int | None:
+        done = await run_beside(
+            ("sh", "-c", script, "sh", str(held)),
+            stdin=b"",
+            env=dict(os.environ),
+            workdir=tmp_path,
+            timeout_seconds=2,
+        )
+        return done.exit_code
+
+    running = asyncio.create_task(run('echo $$ >"$1.new"; mv "$1.new" "$1"; exec sleep 1'))
+    await eventually(held.exists)
+    pipe = os.open(f"/proc/{held.read_text().strip()}/fd/1", os.O_WRONLY)
+    try:
+        async with asyncio.timeout(20):
+            assert await running is None
+    finally:
+        os.close(pipe)
+    async with asyncio.timeout(20):
+        assert await run("exec >&- 2>&-; exec sleep 1000") == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("name", ["index", "shallow"])
+async def test_of_the_agents_repository_no_file_is_read_that_it_only_points_to(
+    name: str, source: Path, tmp_path: Path, before: Git
+) -> None:
+    """We may read what the agent must not; it could read our copy."""
+    work, mirror = tmp_path / "work", tmp_path / "mirror"
+    await clone(source, work)
+    (tmp_path / "secret").write_text("secret\n")
+    (work / ".git" / name).unlink(missing_ok=True)
+    (work / ".git" / name).symlink_to(tmp_path / "secret")
+    mirror.mkdir()
+    await mirrored(before, work, mirror)
+    assert not (mirror / name).exists()
+
+
+async def test_an_index_that_is_a_hole_of_a_terabyte_is_refused_and_holds_nobody_up(
+    source: Path, tmp_path: Path, before: Git
+) -> None:
+    work, mirror = tmp_path / "work", tmp_path / "mirror"
+    await clone(source, work)
+    os.truncate(work / ".git" / "index", 2**40)
+    mirror.mkdir()
+    with pytest.raises(GitError, match="index is larger than"):
+        await mirrored(before, work, mirror)
+
+
+async def test_what_an_index_names_outside_of_the_workspace_is_not_kept(
+    source: Path, tmp_path: Path, beside: Git
+) -> None:
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    (tmp_path / "secret").write_text("secret\n")
+    index = work / ".git" / "index"
+    data = bytearray(index.read_bytes().replace(b"second", b"../sec", 1)[:-20])
+    index.write_bytes(data + hashlib.sha1(data, usedforsecurity=False).digest())
+    (tmp_path / "sec").write_text("secret\n")
+    (work / "mine").write_text("mine\n")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    checked = contents.check(kept.data)
+    assert checked.repository is not None
+    assert all(".." not in parts for parts in checked.repository.gone)
+
+
+async def test_what_could_not_be_read_back_is_too_large(
+    source: Path, tmp_path: Path, beside: Git
+) -> None:
+    """A checkpoint that says it is good has to be."""
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    deep = work
+    for _ in range(contents.DEPTH + 5):
+        deep /= "d"
+    deep.mkdir(parents=True)
+    (deep / "file").touch()
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    assert kept.state == "TooLarge"
+    assert "nested" in kept.why
+    with pytest.raises(TooLargeError, match="deleted"):
+        packing.pack(
+            work,
+            [],
+            limit=LIMIT,
+            about=Repository(base="4f" * 20, head="4f" * 20, deleted=["\1" * 4000] * 300),
+            commits=None,
+        )

@@ -1,0 +1,115 @@
+"""The checkpoints of one turn, written one after the other whatever becomes of the answers."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import structlog
+
+from orbiter_contracts import Checkpoint
+from worker_wrapper.agents import load_agent
+from worker_wrapper.agents.base import Session
+from worker_wrapper.checkpoint.resume import Earlier
+from worker_wrapper.checkpoint.saver import Attempt, Saver
+from worker_wrapper.queue.checkpoints import Checkpoints, SaveResult, Stored
+from worker_wrapper.session.copies import SessionCopies
+from worker_wrapper.shutdown import StopTurn
+from worker_wrapper.workspace.git import Git
+
+
+class InMemory:
+    """What Redis keeps of an attempt; an answer may be lost on its way."""
+
+    store = None
+
+    def __init__(self) -> None:
+        self.saved: list[Checkpoint] = []
+        self.lost: list[Callable[[], None]] = []
+
+    async def newest(self) -> Checkpoint | None:
+        return self.saved[-1] if self.saved else None
+
+    async def save(self, stored: Stored, *, beside: int) -> SaveResult:
+        if self.saved and self.saved[-1].generation >= stored.checkpoint.generation:
+            return "stale"
+        self.saved.append(stored.checkpoint)
+        if self.lost:
+            self.lost.pop()()
+        return "saved"
+
+
+def saver_of(directory: Path, known: InMemory) -> Saver:
+    agent = load_agent("claude")
+    work, home = directory / "work", directory / "home"
+    for path in (work, home):
+        path.mkdir(exist_ok=True)
+    (work / "draft").write_text("draft\n")
+    return Saver(
+        Attempt(agent, Session("s"), work, None, Earlier()),
+        cast("Checkpoints", known),
+        SessionCopies(agent, {}, home),
+        Git(os.environ, directory, 60, StopTurn(), beside=True),
+        clock=lambda: datetime.now(UTC),
+        log=structlog.get_logger(),
+    )
+
+
+def broken() -> None:
+    raise OSError("the connection is lost")
+
+
+async def test_each_counts_on_from_the_one_before(tmp_path: Path) -> None:
+    known = InMemory()
+    saver = saver_of(tmp_path, known)
+    for leaving in (False, False, True):
+        await saver.save(leaving=leaving)
+    assert [one.generation for one in known.saved] == [1, 2, 3]
+    assert [one.disruption for one in known.saved] == [False, False, True]
+    assert all(one.resumable for one in known.saved)
+
+
+async def test_one_whose_answer_was_lost_is_in_nobodys_way(tmp_path: Path) -> None:
+    known = InMemory()
+    saver = saver_of(tmp_path, known)
+    known.lost.append(broken)
+    await saver.save(leaving=False)
+    await saver.save(leaving=True)
+    assert [one.generation for one in known.saved] == [1, 2]
+    assert known.saved[-1].disruption
+
+
+async def test_behind_that_of_another_pod_nothing_is_written(tmp_path: Path) -> None:
+    known = InMemory()
+    saver = saver_of(tmp_path, known)
+    await saver.save(leaving=False)
+    other = Checkpoint(time=datetime(2026, 1, 10, tzinfo=UTC), generation=5, session=True)
+    known.saved.append(other)
+    await saver.save(leaving=True)
+    assert known.saved[-1] == other
+
+
+async def test_asked_to_leave_while_one_is_made_another_one_follows(tmp_path: Path) -> None:
+    known = InMemory()
+    saver = saver_of(tmp_path, known)
+    asked = asyncio.Event()
+    event: dict[str, Any] = {"type": "anything"}
+    saver.hear(event)
+    known.lost.append(asked.set)
+    await asyncio.wait_for(saver.from_time_to_time(0.01, asked), 60)
+    assert [one.disruption for one in known.saved] == [False, True]
+
+
+async def test_as_long_as_the_agent_says_nothing_none_is_made(tmp_path: Path) -> None:
+    known = InMemory()
+    saver = saver_of(tmp_path, known)
+    asked = asyncio.Event()
+    keeper = asyncio.create_task(saver.from_time_to_time(0.001, asked))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert known.saved == []
+    asked.set()
+    await keeper
+    assert len(known.saved) == 1
