@@ -1,6 +1,7 @@
 """Attempts in a real Redis: once on the queue, once published, and taken off when withdrawn."""
 
 import time
+import tracemalloc
 
 import pytest
 from support.observed import UID, output
@@ -62,6 +63,17 @@ async def test_what_was_published_can_be_read_whoever_consumed_it(attempts):
 async def test_an_unknown_attempt_has_an_empty_record(attempts):
     found = await attempts.read(FIRST)
     assert (found.entry, found.output) == (None, None)
+
+
+@pytest.mark.parametrize("field", ["entry", "output", "checkpoint"])
+async def test_what_is_too_long_in_a_record_does_not_leave_redis(redis, attempts, field):
+    await redis.hset(FIRST.record, field, "1" * 32 * 1024 * 1024)
+    tracemalloc.start()
+    found = await attempts.read(FIRST)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (found.entry, found.output_id, found.checkpoint) == (None, None, None)
+    assert peak < 4 * 1024 * 1024
 
 
 async def test_an_output_that_was_trimmed_or_is_nonsense_is_reported_as_such(redis, attempts):

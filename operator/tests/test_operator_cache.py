@@ -178,7 +178,10 @@ def pod(version: int, **status: Any) -> dict[str, Any]:
     made["metadata"]["labels"]["orbiter.dev/agenttask-uid"] = UID
     owner = {"kind": "Job", "name": "fix-1", "uid": "j1", "controller": True}
     made["metadata"]["ownerReferences"] = [owner]
-    made["spec"] = {"nodeName": node} if node else {}
+    secret = {"secretKeyRef": {"name": "orbiter-redis-workers", "key": "developer-url"}}
+    variables = [{"name": "REDIS_URL", "valueFrom": secret}]
+    made["spec"] = {"containers": [{"name": "worker", "env": variables}]}
+    made["spec"] |= {"nodeName": node} if node else {}
     made["status"] = {"phase": "Pending"} | status
     return made
 

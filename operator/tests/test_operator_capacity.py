@@ -113,3 +113,17 @@ async def test_a_task_has_one_pod_at_a_time_whatever_its_status_says_of_attempts
         world.api.patch("agenttasks", "team", "fix", {"status": forged})
     await eventually(lambda: world.status("fix").get("attempts") == 28)
     assert world.node.most_at_once == 1
+
+
+def test_the_highest_priority_is_next_and_of_equal_ones_the_oldest(capacity):
+    capacity.take("team", "a")
+    capacity.take("team", "b")
+    capacity.wait("team", "old", 1.0)
+    capacity.wait("team", "urgent", 9.0, 5)
+    capacity.wait("team", "urgent too", 7.0, 5)
+    capacity.wait("team", "whenever", 0.0, -1)
+    capacity.leave("team", "a")
+    assert capacity.next_up("team") == ["urgent too"]
+    assert capacity.slots("team", "old", 1.0).position == 3
+    capacity.wait("team", "old", 1.0, 6)
+    assert capacity.next_up("team") == ["old"]

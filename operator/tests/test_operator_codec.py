@@ -1,6 +1,7 @@
 """Watch events are decoded without what nobody reads, and otherwise unchanged."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -118,3 +119,63 @@ def test_whatever_a_tenant_has_stored_an_event_is_decoded_or_refused(stored):
         return
     orjson.dumps(event)
     assert event["type"]
+
+
+def change(kind: str, uid: str, version: int, name: str = "fix-1-abcde", **more: Any) -> bytes:
+    """A change of a pod as an API server writes it: the fields of built-in kinds in their order."""
+    meta = {"name": name, "generateName": "fix-1-", "namespace": "team", "uid": uid}
+    meta |= {"resourceVersion": str(version), **more}
+    obj = {"kind": "Pod", "apiVersion": "v1", "metadata": meta, "spec": {}, "status": {}}
+    return orjson.dumps({"type": kind, "object": obj}) + b"\n"
+
+
+async def read_all(*chunks: bytes) -> list[tuple[str, str, int]]:
+    """Kind, uid and version of the events in what was read at a time."""
+
+    async def reads():
+        for chunk in chunks:
+            yield chunk
+
+    found = [(event["type"], event["object"]["metadata"]) async for event in events(reads())]
+    return [(kind, meta["uid"], int(meta["resourceVersion"])) for kind, meta in found]
+
+
+async def test_of_the_changes_of_an_object_that_are_read_together_the_last_counts():
+    pods = [change("ADDED", "a", 1), change("MODIFIED", "b", 2), change("MODIFIED", "a", 3)]
+    assert await read_all(b"".join(pods)) == [("MODIFIED", "b", 2), ("MODIFIED", "a", 3)]
+    assert len(await read_all(*pods)) == 3
+
+
+async def test_a_deletion_overtakes_nothing_and_is_not_overtaken():
+    pods = [change("MODIFIED", "a", 1), change("MODIFIED", "a", 2), change("DELETED", "a", 3)]
+    anew = change("ADDED", "b", 4)
+    expected = [("MODIFIED", "a", 2), ("DELETED", "a", 3), ("ADDED", "b", 4)]
+    assert await read_all(b"".join([*pods, anew])) == expected
+
+
+async def test_what_somebody_has_written_is_not_taken_for_another_objects_change():
+    words = {"annotations": {"a": change("MODIFIED", "b", 9).decode()}}
+    pods = [change("MODIFIED", "b", 1), change("MODIFIED", "a", 2, **words)]
+    assert await read_all(b"".join(pods)) == [("MODIFIED", "b", 1), ("MODIFIED", "a", 2)]
+
+
+@given(
+    happened=st.lists(
+        st.tuples(st.sampled_from(["MODIFIED", "MODIFIED", "DELETED"]), st.sampled_from("abc")),
+        max_size=12,
+    ),
+    ends=st.sets(st.integers(0, 3000), max_size=5),
+)
+async def test_however_changes_are_read_their_objects_are_the_same_in_the_end(happened, ends):
+    known: dict[str, int] = {}
+    text, expected = b"", {}
+    for version, (kind, uid) in enumerate(happened, 1):
+        expected[uid] = version if kind == "MODIFIED" else 0
+        text += change(kind if uid in known else "ADDED", uid, version)
+        if kind == "DELETED" and uid not in known:
+            expected[uid] = version
+        known[uid] = version
+    cuts = [0, *sorted(end for end in ends if end < len(text)), len(text)]
+    chunks = [text[begin:end] for begin, end in pairwise(cuts)]
+    found = {uid: 0 if kind == "DELETED" else at for kind, uid, at in await read_all(*chunks)}
+    assert found == expected

@@ -1,13 +1,15 @@
 """The Job of an attempt: safe by default, told who it is, and open to the user's template."""
 
 import pytest
-from support.observed import UID, observed, spec
+from support.observed import NOW, UID, observed, spec
 
 from orbiter_contracts.attempts import request_id
+from orbiter_operator.kube.models import Condition
 from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.rules import image_error
 from orbiter_operator.pods.template import CREDENTIALS, WorkerDefaults
 from orbiter_operator.tasks.job import build_job
+from orbiter_operator.tasks.models import TaskStatus
 from orbiter_operator.tasks.observed import Adopted
 
 DEFAULTS = WorkerDefaults(
@@ -47,7 +49,8 @@ def test_the_job_runs_once_and_never_again():
     assert job["backoffLimit"] == 0
     assert job["podReplacementPolicy"] == "Failed"
     assert job["template"]["spec"]["restartPolicy"] == "Never"
-    assert job["activeDeadlineSeconds"] == 2400
+    assert "activeDeadlineSeconds" not in job
+    assert job["template"]["spec"]["activeDeadlineSeconds"] == 4200
     assert job["ttlSecondsAfterFinished"] == 3600
 
 
@@ -293,3 +296,79 @@ def test_a_redis_with_a_ca_of_its_own_gives_workers_the_certificate_and_nothing_
     places = [mount for mount in mounts if mount["mountPath"] == "/etc/orbiter/redis"]
     assert places == [{"name": "redis-ca", "mountPath": "/etc/orbiter/redis", "readOnly": True}]
     assert "redis-ca" not in {item["name"] for item in pod_spec()["volumes"]}
+
+
+def test_a_pod_that_the_cluster_takes_is_not_the_jobs_failure():
+    condition = [{"type": "DisruptionTarget", "status": "True"}]
+    for policy in ("Resume", "Restart"):
+        job = built(disruption={"policy": policy})["spec"]
+        assert job["podFailurePolicy"] == {
+            "rules": [{"action": "Ignore", "onPodConditions": condition}]
+        }
+    assert "podFailurePolicy" not in built(disruption={"policy": "Fail"})["spec"]
+
+
+def test_the_worker_is_told_how_often_to_keep_its_work_and_what_for():
+    given = environment(disruption={"policy": "Restart", "checkpointSeconds": 7})
+    assert given["CHECKPOINT_SECONDS"] == "7"
+    assert given["DISRUPTION_POLICY"] == "Restart"
+    assert "DISRUPTION_NOTE" not in given
+    assert "task other" in environment(resumeFrom="other")["DISRUPTION_NOTE"]
+
+
+def test_a_node_that_does_not_answer_is_given_up_soon_unless_the_user_says_otherwise():
+    away = {item["key"]: item["tolerationSeconds"] for item in pod_spec()["tolerations"]}
+    assert away == dict.fromkeys(
+        ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"], 30
+    )
+    own = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
+    given = pod_spec(podTemplate={"spec": {"tolerations": [own]}})["tolerations"]
+    assert given[0] == own
+    assert [item["key"] for item in given[1:]] == ["node.kubernetes.io/not-ready"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "safe"), [("Resume", "true"), ("Restart", "false"), ("Fail", "false")]
+)
+def test_an_autoscaler_may_take_the_node_of_a_task_that_loses_nothing(policy, safe):
+    annotation = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+    template = built(disruption={"policy": policy})["spec"]["template"]["metadata"]
+    assert template["annotations"][annotation] == safe
+    wish = {"metadata": {"annotations": {annotation: "false"}}}
+    template = built(podTemplate=wish)["spec"]["template"]["metadata"]
+    assert template["annotations"][annotation] == "false"
+
+
+def test_the_queues_priority_class_is_on_the_job_where_kueue_looks():
+    labels = {"kueue.x-k8s.io/priority-class": "urgent"}
+    job = built(queueName="q", podTemplate={"metadata": {"labels": labels}})
+    assert job["metadata"]["labels"] | labels == job["metadata"]["labels"]
+
+
+def test_a_job_that_goes_on_has_a_name_of_its_own_and_the_same_attempt():
+    job = build_job(observed(spec=spec()), 2, "7-0", DEFAULTS, resume=3)
+    assert job["metadata"]["name"] == "fix-2-r3"
+    assert job["metadata"]["labels"]["orbiter.dev/resume"] == "3"
+    given = {
+        v["name"]: v.get("value") for v in job["spec"]["template"]["spec"]["containers"][0]["env"]
+    }
+    assert given["TASK_RECORD"] == f"agenttask:{UID}:2"
+    assert given["WORKER_ID"] == "team.fix-2-r3"
+    assert job_name("x" * 63, 2, 3).endswith("-2-r3")
+    assert len(job_name("x" * 63, 2, 3)) == 63
+
+
+def test_the_agent_is_told_in_one_short_line_why_it_goes_on():
+    said = Condition(
+        type="Disrupted",
+        status="True",
+        reason="Evicted",
+        message="x" * 500,
+        last_transition_time=NOW,
+    )
+    task = observed(spec=spec(), status=TaskStatus(attempts=1, conditions=(said,)))
+    job = build_job(task, 1, "7-0", DEFAULTS, resume=1)
+    worker = job["spec"]["template"]["spec"]["containers"][0]
+    (note,) = [v["value"] for v in worker["env"] if v["name"] == "DISRUPTION_NOTE"]
+    assert note.startswith("Evicted: xxx")
+    assert len(note) <= 200

@@ -430,18 +430,18 @@ async def test_entries_from_outside_stay_where_they_are_while_there_is_no_free_s
     assert pending == []
 
 
-async def test_a_pod_deleted_by_hand_is_a_crashed_worker(world):
+async def test_a_pod_deleted_by_hand_is_a_crashed_worker_if_the_task_says_so(world):
     await world.start_operator()
-    world.apply("hit", "hang")
+    world.apply("hit", "hang", disruption={"policy": "Fail"})
     status = await world.until("hit", "Running")
     world.node.delete_pod(NAMESPACE, status["podName"])
     status = await world.until("hit", "Failed")
     assert status["reason"] == "WorkerCrashed"
 
 
-async def test_a_job_deleted_by_hand_is_a_crashed_worker(world):
+async def test_a_job_deleted_by_hand_is_a_crashed_worker_if_the_task_says_so(world):
     await world.start_operator()
-    world.apply("hit", "hang")
+    world.apply("hit", "hang", disruption={"policy": "Fail"})
     await world.until("hit", "Running")
     world.api.remove("jobs", NAMESPACE, "hit-1")
     status = await world.until("hit", "Failed")

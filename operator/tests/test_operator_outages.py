@@ -62,15 +62,25 @@ async def test_a_task_whose_entry_somebody_took_off_the_queue_is_still_answered(
     assert await own_world.redis.xlen(BARE.developer_output) == 1
 
 
-async def test_a_worker_that_dies_after_a_flush_is_still_answered(own_world):
+async def test_a_worker_that_dies_after_a_flush_is_still_answered_if_the_task_says_so(own_world):
     await own_world.start_operator()
-    own_world.apply("dies", "silent sleep=0.8")
+    own_world.apply("dies", "silent sleep=0.8", disruption={"policy": "Fail"})
     await own_world.until("dies", "Running")
     await own_world.redis.flushall()
     status = await own_world.until("dies", "Failed", seconds=40)
     assert status["reason"] == "QueueUnavailable"
     own_world.apply("next")
     await own_world.until("next", "Completed", seconds=40)
+
+
+async def test_a_worker_that_dies_after_a_flush_is_followed_by_another(own_world):
+    await own_world.start_operator()
+    own_world.apply("dies", "silent once sleep=0.8")
+    await own_world.until("dies", "Running")
+    await own_world.redis.flushall()
+    status = await own_world.until("dies", "Completed", seconds=40)
+    assert (status["attempts"], status["disruptions"]) == (1, 1)
+    assert "QueueLost" in own_world.events("dies")
 
 
 async def test_the_password_of_redis_is_in_no_log_and_no_status(world):

@@ -2,10 +2,12 @@
 
 from support.observed import NOW, decide, ended, job, observed, output, pod, record, running, spec
 
-from orbiter_contracts import AgentVerdict
+from orbiter_contracts import AgentVerdict, InputCall, InputRequest
+from orbiter_contracts.input_requests import digest
 from orbiter_operator.tasks.models import Answer
 from orbiter_operator.tasks.observed import message_id
 from orbiter_operator.tasks.plan.actions import DeleteJob, StartAttempt
+from orbiter_operator.tasks.plan.status import without_result
 
 DAY = 24 * 3600
 QUESTION = AgentVerdict(status="input_required", question="which branch?", summary="looked around")
@@ -54,6 +56,20 @@ def test_a_question_makes_the_task_wait_and_says_what_is_asked():
     assert status.input_request.asked_at == NOW
     assert status.progress == "looked around"
     assert status.condition("Finished").status == "False"
+
+
+def test_what_is_to_be_approved_is_in_the_status_as_data():
+    call = InputCall(tool="refund", arguments={"order": 7}, digest=digest("refund", {"order": 7}))
+    request = InputRequest(id="r", kind="approval", calls=(call,))
+    verdict = QUESTION.model_copy(update={"request": request})
+    asked = output("input_required", verdict=verdict, request_id=message_id(observed(), 1))
+    status = ended(running(**record(asked)), jobs=(), pods=()).status
+    shown = status.model_dump(by_alias=True, exclude_none=True)["inputRequest"]
+    assert (shown["question"], shown["kind"]) == ("which branch?", "approval")
+    seen = {"tool": "refund", "arguments": {"order": 7}, "digest": call.digest}
+    assert list(shown["calls"]) == [seen]
+    least = without_result(status, "too large").input_request
+    assert (least.question, least.calls) == ("which branch?", None)
 
 
 def test_nothing_runs_and_nothing_is_written_while_it_waits():

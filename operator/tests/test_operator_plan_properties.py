@@ -13,6 +13,7 @@ from support.observed import NOW, PATIENCE, job, observed, output, pod, spec
 
 from orbiter_contracts import DeveloperWorkerOutput
 from orbiter_operator.kube.models import patch
+from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.tasks.models import FINAL, Answer, TaskStatus
@@ -21,6 +22,7 @@ from orbiter_operator.tasks.plan import plan
 from orbiter_operator.tasks.plan.actions import DeleteJob, ForgetSession, Publish, StartAttempt
 
 LIMIT = 2
+DISRUPTIONS = 3
 EVENTS = [
     "look",
     "look",
@@ -36,6 +38,11 @@ EVENTS = [
     "worker dies",
     "job deleted",
     "pod gone",
+    "pod evicted",
+    "pod evicted and gone",
+    "job makes another pod",
+    "queue suspends the job",
+    "queue lets the job in",
     "image stuck",
     "redis down",
     "redis up",
@@ -52,7 +59,9 @@ class Model:
     def __init__(self) -> None:
         self.now: datetime = NOW
         self.status = TaskStatus()
-        self.spec = spec(retry={"limit": LIMIT, "backoffSeconds": 10})
+        self.spec = spec(
+            retry={"limit": LIMIT, "backoffSeconds": 10}, disruption={"limit": DISRUPTIONS}
+        )
         self.jobs: dict[int, JobState] = {}
         self.pods: dict[int, PodState] = {}
         self.entries: set[int] = set()
@@ -61,6 +70,7 @@ class Model:
         self.redis_up = True
         self.slots = Slots()
         self.started: list[int] = []
+        self.made = 0
         self.written: list[TaskStatus] = []
 
     def observe(self) -> Observed:
@@ -106,7 +116,7 @@ class Model:
 
     def act(self, step: object) -> None:
         match step:
-            case StartAttempt(attempt=attempt, prompt=prompt):
+            case StartAttempt(attempt=attempt, prompt=prompt, resume=resume):
                 assert self.redis_up
                 answers = [item.text for item in self.spec.input]
                 assert prompt == (answers[-1] if answers else "do it")
@@ -114,8 +124,12 @@ class Model:
                 assert not alive, f"attempt {attempt} while {alive} may still work"
                 if attempt not in self.outputs:
                     self.entries.add(attempt)
-                    self.jobs.setdefault(attempt, job(attempt, created=self.now))
-                    self.pods.setdefault(attempt, pod(attempt))
+                    name = job_name("fix", attempt, resume)
+                    known = self.jobs.get(attempt)
+                    if known is None or known.name != name:
+                        fields = {"name": name, "resume": resume, "created": self.now}
+                        self.jobs[attempt] = job(attempt, **fields)
+                        self.new_pod(attempt)
                     self.started.append(attempt)
             case ForgetSession():
                 assert self.status.phase in FINAL, "a session that could be continued is gone"
@@ -123,11 +137,16 @@ class Model:
                 assert self.redis_up
                 self.publish(attempt, out)
             case DeleteJob(name=name):
-                number = int(name.rsplit("-", 1)[1])
-                self.jobs.pop(number, None)
+                number = int(name.split("-")[1])
+                if number in self.jobs and self.jobs[number].name == name:
+                    del self.jobs[number]
                 if (seen := self.pods.get(number)) is not None and seen.deleted_at is None:
                     gone = self.now + timedelta(seconds=60)
                     self.pods[number] = seen.model_copy(update={"deleted_at": gone})
+
+    def new_pod(self, attempt: int) -> None:
+        self.made += 1
+        self.pods[attempt] = pod(attempt, name=f"fix-{attempt}-{self.made}", created=self.now)
 
     def publish(self, attempt: int, out: DeveloperWorkerOutput) -> None:
         if attempt in self.entries or attempt not in self.published:
@@ -143,7 +162,9 @@ class Model:
         assert (status.phase == "InputRequired") <= (status.input_request is not None)
         assert status.message
         assert len(status.message) <= 120
-        assert {item.type for item in status.conditions} == {
+        assert self.status.disruptions <= status.disruptions <= DISRUPTIONS
+        assert status.disruptions <= self.status.disruptions + 1
+        assert {item.type for item in status.conditions} - {"Disrupted"} == {
             "Admitted",
             "Started",
             "Finished",
@@ -187,11 +208,30 @@ class Model:
             case "worker dies" if last:
                 self.end_job(last, "failed", {"exit_code": 1, "exit_reason": "Error"})
             case "job deleted" if self.jobs:
-                self.act(DeleteJob(name=f"fix-{max(self.jobs)}"))
+                self.act(DeleteJob(name=self.jobs[max(self.jobs)].name))
             case "pod gone" if last:
                 del self.pods[last]
                 if last in self.jobs:
-                    self.jobs[last] = self.jobs[last].model_copy(update={"state": "failed"})
+                    over = {"state": "failed", "reason": "BackoffLimitExceeded"}
+                    self.jobs[last] = self.jobs[last].model_copy(update=over)
+            case "pod evicted" if last:
+                self.evict(last)
+            case "pod evicted and gone" if last:
+                self.evict(last)
+                del self.pods[last]
+            case "job makes another pod":
+                for number, seen in self.jobs.items():
+                    its_pod = self.pods.get(number)
+                    if seen.state == "active" and (its_pod is None or its_pod.taken):
+                        self.new_pod(number)
+            case "queue suspends the job" if last in self.jobs:
+                self.evict(last)
+                suspended = {"state": "suspended"}
+                self.jobs[last] = self.jobs[last].model_copy(update=suspended)
+            case "queue lets the job in":
+                for number, seen in self.jobs.items():
+                    if seen.state == "suspended":
+                        self.jobs[number] = seen.model_copy(update={"state": "active"})
             case "image stuck" if last:
                 stuck = {"waiting_reason": "ImagePullBackOff", "waiting_since": self.now}
                 self.pods[last] = self.pods[last].model_copy(update=stuck)
@@ -209,6 +249,10 @@ class Model:
                 self.slots = Slots()
             case "cancel":
                 self.spec = self.spec.model_copy(update={"desired_state": "Cancelled"})
+
+    def evict(self, attempt: int) -> None:
+        update = {"phase": "Failed", "disruption": "EvictionByEvictionAPI", "exit_code": 143}
+        self.pods[attempt] = self.pods[attempt].model_copy(update=update)
 
     def worker_ends(self, attempt: int, status: str) -> None:
         if attempt in self.entries and self.redis_up:
@@ -243,6 +287,8 @@ def test_every_history_comes_to_an_end_when_the_world_is_well_again(events):
     for _ in range(60):
         model.happen("look")
         model.happen("answer")
+        model.happen("queue lets the job in")
+        model.happen("job makes another pod")
         model.happen("worker succeeds")
         model.happen("time")
         if model.status.phase in FINAL:

@@ -263,6 +263,7 @@ CRASHES = [
     (FAILED, pod(phase="Failed", reason="Evicted", message="low on disk"), "Evicted"),
     (FAILED, pod(phase="Failed", disruption="PreemptionByScheduler"), "Evicted"),
     (FAILED, pod(phase="Failed", reason="NodeLost", node="n1"), "NodeLost"),
+    (FAILED, pod(phase="Failed", reason="DeadlineExceeded"), "DeadlineExceeded"),
     (FAILED, None, "WorkerCrashed"),
     (None, None, "WorkerCrashed"),
     (job(state="complete"), pod(phase="Succeeded", exit_code=0), "WorkerCrashed"),
@@ -276,7 +277,8 @@ def test_an_attempt_that_ended_without_a_word_is_answered_with_what_killed_it(
 ):
     jobs = (its_job,) if its_job else ()
     pods = (its_pod,) if its_pod else ()
-    out, rest = published(decide(running(jobs=jobs, pods=pods)))
+    wish = spec(disruption={"policy": "Fail"})
+    out, rest = published(decide(running(spec=wish, jobs=jobs, pods=pods)))
     assert (out.status, out.reason) == ("failed", reason)
     assert out.error.startswith("Worker crashed: ")
     assert reason == "WorkerCrashed" or reason in out.error
@@ -284,7 +286,7 @@ def test_an_attempt_that_ended_without_a_word_is_answered_with_what_killed_it(
 
 
 def test_the_output_for_a_worker_that_died_names_task_and_project():
-    wish = spec(taskId="ticket-42", projectId="shop")
+    wish = spec(taskId="ticket-42", projectId="shop", disruption={"policy": "Fail"})
     out, _ = published(decide(running(spec=wish, jobs=(FAILED,), pods=())))
     assert (out.task_id, out.project_id) == ("ticket-42", "shop")
 
@@ -325,7 +327,8 @@ def test_the_last_words_of_a_crashed_worker_are_kept():
 
 
 def test_a_worker_that_ended_after_redis_lost_its_entry_failed_for_that():
-    task = running(jobs=(job(state="complete"),), pods=(), **record(entry=None))
+    wish = spec(disruption={"policy": "Fail"})
+    task = running(spec=wish, jobs=(job(state="complete"),), pods=(), **record(entry=None))
     out, _ = published(decide(task))
     assert out.reason == "QueueUnavailable"
 
@@ -345,8 +348,9 @@ def test_nobody_is_declared_dead_while_a_pod_may_still_work():
 
 def test_a_pod_whose_node_does_not_answer_is_given_up_after_its_grace_period():
     gone = running_pod(deleted_at=NOW, node="n1")
-    assert decide(running(pods=(gone,)), after=20).actions == ()
-    out, rest = published(decide(running(pods=(gone,)), after=31))
+    wish = spec(disruption={"policy": "Fail"})
+    assert decide(running(spec=wish, pods=(gone,)), after=20).actions == ()
+    out, rest = published(decide(running(spec=wish, pods=(gone,)), after=31))
     assert out.reason == "NodeLost"
     assert "n1" in out.error
     assert rest == (STOP,)

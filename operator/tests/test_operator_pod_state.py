@@ -7,7 +7,7 @@ import pytest
 from orbiter_operator.kube.names import ENTRY, REQUEST, task_name
 from orbiter_operator.pods.state import key_prefix
 from orbiter_operator.tasks.cache import pod_of_attempt
-from orbiter_operator.tasks.observe import read_adoption
+from orbiter_operator.tasks.job import read_adoption
 from orbiter_operator.tasks.observed import Adopted
 
 

@@ -8,10 +8,14 @@ from hypothesis import strategies as st
 from support.observed import observed, spec
 from support.running_sessions import DEFAULTS as PLAIN
 
+from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.overlay import merge
 from orbiter_operator.pods.rules import DEEPEST
+from orbiter_operator.streams.pending_outputs import PendingOutputs
+from orbiter_operator.tasks.cache import TaskCache
+from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.job import build_job
-from orbiter_operator.tasks.observe import read_spec
+from orbiter_operator.tasks.observe import Observer, read_spec
 
 LENGTHENED = (
     *("spec.containers", "spec.initContainers", "spec.ephemeralContainers", "spec.volumes"),
@@ -325,3 +329,49 @@ def test_a_workspace_without_a_credential_may_be_shared():
     assert why(**url, **shared) is None
     claim = {"persistentVolumeClaim": {"claimName": "team"}}
     assert why(workspace=claim) is None
+
+
+def test_a_verdict_is_that_of_the_installation_and_of_the_whole_spec():
+    forbidden = template(hostPID=True)
+    allowed = DEFAULTS._replace(template_fields=())
+    first = why(DEFAULTS, **forbidden)
+    assert first is not None
+    assert why(DEFAULTS, **forbidden) == first
+    assert why(allowed, **forbidden) != first
+    assert why(DEFAULTS, **forbidden) == first
+    assert why(DEFAULTS) is None
+    assert why(DEFAULTS, **SECRETS["spec.agent.credentialsSecretRef.name"]) is not None
+    assert why(DEFAULTS, **git(OURS)) is not None
+
+
+@pytest.mark.parametrize("deep", [100, 300, 2000])
+def test_an_agents_variable_is_judged_however_deep_it_is(deep):
+    value: Any = {"secretKeyRef": {"name": OURS, "key": "k"}}
+    nested: Any = {}
+    for _ in range(deep):
+        nested = {"a": nested}
+    variable = {"name": "A", "valueFrom": value, "more": nested}
+    sentence = why(DEFAULTS, agent={"env": [variable]})
+    assert sentence is not None
+
+
+@pytest.mark.parametrize(("phase", "asked"), [("Pending", True), ("Completed", False)])
+async def test_whether_a_pod_may_be_made_is_not_asked_of_a_finished_task(phase, asked):
+    nobody: Any = None
+    observer = Observer(
+        store=TaskCache(lambda key: None),
+        pending=PendingOutputs(),
+        attempts=nobody,
+        capacity=Capacity(lambda namespace: 1),
+        kube=nobody,
+        defaults=DEFAULTS,
+    )
+    meta = {"namespace": "team", "name": "fix", "uid": "u", "resourceVersion": "1"}
+    task = {
+        "metadata": meta | {"creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"prompt": "do it", "ttlSecondsAfterFinished": 5} | template(hostPID=True),
+        "status": {"phase": phase},
+    }
+    found = await observer.observe(Key("team", "fix"), task)
+    assert (found.spec_error is not None) is asked
+    assert found.spec.ttl_seconds_after_finished == 5

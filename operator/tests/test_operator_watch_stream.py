@@ -6,6 +6,7 @@ import subprocess
 import sys
 from fcntl import ioctl
 from termios import FIONREAD
+from time import monotonic
 from unittest.mock import Mock
 
 import aiohttp
@@ -192,3 +193,23 @@ def test_in_between_not_even_the_socket_below_tls_is_read_by_the_loop_of_the_pro
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(follow())
+
+
+@pytest.mark.parametrize(("seconds", "connections"), [(60, 1), (80, 2)])
+async def test_a_connection_that_was_idle_for_a_minute_is_used_again(
+    api, kube, monkeypatch, seconds, connections
+):
+    opened = []
+    connect = aiohttp.TCPConnector.connect
+
+    async def watched(*arguments, **options):
+        connection = await connect(*arguments, **options)
+        opened.append(connection.protocol)
+        return connection
+
+    monkeypatch.setattr(aiohttp.TCPConnector, "connect", watched)
+    await kube.list(JOBS)
+    later = monotonic() + seconds
+    monkeypatch.setattr("aiohttp.connector.monotonic", lambda: later)
+    await kube.list(JOBS)
+    assert len(set(opened)) == connections

@@ -108,8 +108,9 @@ def configure_logs(level: str, *, as_json: bool) -> None:
         structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
     )
     structlog.configure(
+        # Methods of less important levels do nothing: no line is made to be thrown away.
+        wrapper_class=structlog.make_filtering_bound_logger(level),
         processors=[
-            structlog.stdlib.filter_by_level,
             *shared,
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],

@@ -13,6 +13,7 @@ it is read much at once, and with an ear for silence.
 
 import asyncio
 import os
+import re
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -142,12 +143,38 @@ def decode_event(line: bytes) -> dict[str, Any]:
     raise ValueError("it has no type or no object")
 
 
+_CHANGE = re.compile(
+    rb'\{"type":"(ADDED|MODIFIED|DELETED)","object":\{"kind":"\w+","apiVersion":"[\w./]+",'
+    rb'"metadata":\{"name":"[^"\\]*",(?:"generateName":"[^"\\]*",)?'
+    rb'"namespace":"[^"\\]*","uid":"([^"\\]+)"'
+)
+"""How the change of a built-in kind begins. Nobody's own words come before its uid."""
+
+
+def _last_changes(lines: list[bytes]) -> list[bytes]:
+    """The lines of a read, without changes that a later one of the same object has overtaken.
+
+    Who follows a kind goes by how its objects are now, so what they were for less than a second
+    need not be decoded. That an object is gone overtakes nothing.
+    """
+    kept: list[bytes] = []
+    changed: set[bytes] = set()
+    for line in reversed(lines):
+        kind, uid = found.groups() if (found := _CHANGE.match(line)) else (b"", b"")
+        if uid in changed and kind != b"DELETED":
+            continue
+        if kind == b"MODIFIED":
+            changed.add(uid)
+        kept.append(line)
+    return kept[::-1]
+
+
 async def events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[dict[str, Any], None]:
     """The events of a watch, from what comes over the wire; what is none is left out."""
     rest = b""
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
+        for line in _last_changes(lines) if len(lines) > 1 else lines:
             try:
                 long = len(line) > _LONG
                 event = await asyncio.to_thread(decode_event, line) if long else decode_event(line)

@@ -53,7 +53,8 @@ def build_event(
 ) -> dict[str, Any]:
     """The Event as the API server takes it."""
     meta = subject["metadata"]
-    seed = f"{meta['uid']}/{event.attempt}/{event.reason}"
+    number = f"/{event.number}" if event.number else ""
+    seed = f"{meta['uid']}/{event.attempt}/{event.reason}{number}"
     digest = hashlib.sha256(seed.encode()).hexdigest()[:16]
     when = timestamp(now).partition(".")[0] + "Z"
     return {

@@ -113,12 +113,13 @@ REFUSED_RETRY_SECONDS = 15.0
 
 
 class Event(Frozen):
-    """Post a Kubernetes Event. Two with the same reason and attempt are one."""
+    """Post a Kubernetes Event. Two with the same reason, attempt and number are one."""
 
     kind: Literal["Normal", "Warning"]
     reason: str
     message: str
     attempt: int
+    number: int = 0
 
 
 class Status(KubeModel):

@@ -1,6 +1,7 @@
 """The one vocabulary of labels, annotations and names on the objects the operator makes."""
 
 import hashlib
+import re
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +23,8 @@ TASK: Final = "orbiter.dev/agenttask"
 TASK_UID: Final = "orbiter.dev/agenttask-uid"
 """Tells a task's Pods from those of an earlier task of the same name."""
 ATTEMPT: Final = "orbiter.dev/attempt"
+RESUME: Final = "orbiter.dev/resume"
+"""How many disruptions the attempt's task had when this Job was made; none is 0."""
 SESSION: Final = "orbiter.dev/posession"
 SESSION_UID: Final = "orbiter.dev/posession-uid"
 """The same for the Deployment and the Pods of a POSession."""
@@ -30,23 +33,39 @@ TEMPLATE: Final = "orbiter.dev/template"
 SESSION_SECRETS: Final = "orbiter-session-"
 """How the names of the Secrets with sessions' Redis URLs begin; no spec may name one."""
 KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+KUEUE_PRIORITY: Final = "kueue.x-k8s.io/priority-class"
+SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 ENTRY: Final = "orbiter.dev/entry"
 """Annotation of an adopted AgentTask: the id of the queue entry it was made of."""
 REQUEST: Final = "orbiter.dev/request-id"
 """Annotation of an adopted AgentTask: the request_id of that entry."""
 
+_RESUME = re.compile(r"[1-9][0-9]{0,5}")
 _LONGEST_NAME = 63
 _DIGEST = 8
 
 
-def job_name(task: str, attempt: int) -> str:
-    """Name of an attempt's Job: `<task>-<attempt>`, at most 63 characters and still unique."""
-    tail = f"-{attempt}"
+def job_name(task: str, attempt: int, resume: int = 0) -> str:
+    """Name of an attempt's Job: `<task>-<attempt>`, at most 63 characters and still unique.
+
+    Args:
+        task: The task's name.
+        attempt: Which attempt, from 1.
+        resume: After which disruption of the task the Job goes on; `-r<resume>` says so.
+    """
+    tail = f"-{attempt}-r{resume}" if resume else f"-{attempt}"
     if len(task) + len(tail) <= _LONGEST_NAME:
         return task + tail
     digest = hashlib.sha256(task.encode()).hexdigest()[:_DIGEST]
     kept = task[: _LONGEST_NAME - len(tail) - _DIGEST - 1].rstrip("-.")
     return f"{kept}-{digest}{tail}"
+
+
+def resume_of(task: str, attempt: int, job: str) -> int | None:
+    """After which disruption a Job of this name goes on; None when it is not the attempt's."""
+    number = job.rpartition("-r")[2]
+    resume = int(number) if _RESUME.fullmatch(number) else 0
+    return resume if job == job_name(task, attempt, resume) else None
 
 
 def task_name(entry: str, keys: Keys = BARE) -> str:

@@ -7,6 +7,8 @@ removes. Pure; used by `template`. The merge keys are those the Kubernetes API m
 
 from typing import Any
 
+NODE_AWAY_SECONDS = 30
+"""How long a pod stays on a node that does not answer before it is deleted there."""
 MERGE_KEYS = {
     "containers": "name",
     "initContainers": "name",
@@ -81,3 +83,18 @@ def with_defaults(given: Any, default: dict[str, Any]) -> Any:
 
 def _is_object(value: Any) -> bool:
     return value is None or isinstance(value, dict)
+
+
+def with_tolerations(own: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of the user, and that a node which does not answer is given up after half a minute."""
+    keys = {item.get("key") for item in own}
+    away = [
+        {
+            "key": f"node.kubernetes.io/{state}",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": NODE_AWAY_SECONDS,
+        }
+        for state in ("not-ready", "unreachable")
+    ]
+    return [*own, *(item for item in away if item["key"] not in keys)]

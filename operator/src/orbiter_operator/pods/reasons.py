@@ -25,6 +25,8 @@ NO_POD_AFTER = timedelta(seconds=10)
 CRASHES_BEFORE_FAILED = 3
 """Restarts after which a worker that waits to be restarted again counts as failed."""
 _SIGKILL = 137
+_NODE_SAYS = ("NodeLost", "NodeShutdown", "Shutdown", "Terminated")
+"""Reasons of a pod whose node has gone or is shutting down."""
 
 
 class Explanation(KubeModel):
@@ -126,11 +128,12 @@ def why_ended_silently(
 ) -> Explanation:
     """Explain an attempt that is over without having published an output."""
     pod = pods[-1] if pods else None
-    if job is not None and job.reason == "DeadlineExceeded":
+    late = next((it for it in (job, pod) if it and it.reason == "DeadlineExceeded"), None)
+    if late is not None:
         return Explanation(
             reason="DeadlineExceeded",
-            message="the worker did not end in time and Kubernetes stopped its Job",
-            detail=job.message,
+            message="the worker did not end in time and Kubernetes stopped it",
+            detail=late.message,
         )
     if pod is not None and (found := _from_pod(pod)):
         return found
@@ -153,6 +156,72 @@ def why_ended_silently(
     return Explanation(reason="WorkerCrashed", message=one_line(text), detail=text)
 
 
+def why_taken(
+    job: JobState | None, pods: tuple[PodState, ...], record: AttemptRecord
+) -> Explanation | None:
+    """Explain an attempt over without an output whose worker the cluster took; None: it did not.
+
+    Pod, Job and Redis say so, and never the worker: an agent can make it say and do anything.
+    """
+    pod = pods[-1] if pods else None
+    if any(it is not None and it.reason == "DeadlineExceeded" for it in (job, pod)):
+        return None
+    if pod is not None and (pod.taken or pod.over):
+        if pod.taken or pod.reason in _NODE_SAYS:
+            return None if _out_of_memory(pod) else pod_taken(pod)
+        if pod.exit_code != 0:
+            return None
+    if record.entry is None:
+        return Explanation(reason="QueueLost", message="Redis lost the attempt's entry")
+    if job is None:
+        return Explanation(reason="JobDeleted", message="the attempt's Job was deleted")
+    if job.state == "failed" and job.reason == "BackoffLimitExceeded" and pod is None:
+        return Explanation(reason="PodDeleted", message=f"the pod of Job {job.name} was deleted")
+    return None
+
+
+def why_replaced(job: JobState, pod: PodState | None, name: str) -> Explanation | None:
+    """Explain why a Job that is not over has no longer the pod that worked; None: it has.
+
+    Args:
+        job: The Job.
+        pod: The pod that worked, as far as it is still there.
+        name: Its name.
+    """
+    if pod is not None:
+        return why_leaving(job, pod) if pod.taken else None
+    if job.deleting:
+        return Explanation(reason="JobDeleted", message=f"Job {job.name} was deleted")
+    if job.state == "suspended":
+        return _suspended(job)
+    # A Job outlives only pods that it ignores (`podFailurePolicy`), all others end it.
+    return Explanation(reason="Evicted", message=f"pod {name} was evicted")
+
+
+def why_leaving(job: JobState, pod: PodState) -> Explanation:
+    """Explain a pod that has to leave, or has left, although its worker did not want that."""
+    return _suspended(job) if job.state == "suspended" and not pod.disruption else pod_taken(pod)
+
+
+def _suspended(job: JobState) -> Explanation:
+    return Explanation(reason="Suspended", message=f"Job {job.name} was suspended")
+
+
+def pod_taken(pod: PodState) -> Explanation:
+    """Explain a pod that has ended although its worker did not want that."""
+    if pod.disruption.startswith("DeletionBy") or pod.reason in _NODE_SAYS:
+        where = f"node {pod.node}" if pod.node else "its node"
+        return Explanation(reason="NodeLost", message=f"pod {pod.name} was lost with {where}")
+    if pod.disruption:
+        why = one_line(pod.message or pod.disruption)
+        return Explanation(reason="Evicted", message=f"pod {pod.name} was evicted: {why}")
+    return Explanation(reason="PodDeleted", message=f"pod {pod.name} was deleted")
+
+
+def _out_of_memory(pod: PodState) -> bool:
+    return pod.exit_reason == "OOMKilled" and not pod.disruption
+
+
 def _from_pod(pod: PodState) -> Explanation | None:
     detail = pod.exit_message
     if pod.exit_reason == "OOMKilled":
@@ -166,7 +235,7 @@ def _from_pod(pod: PodState) -> Explanation | None:
         return Explanation(
             reason="Evicted", message=one_line(f"pod {pod.name} was evicted: {why}"), detail=why
         )
-    if pod.reason in ("NodeLost", "NodeShutdown", "Shutdown", "Terminated"):
+    if pod.reason in _NODE_SAYS:
         return node_lost(pod)
     if pod.exit_code is not None and pod.exit_code != 0:
         killed = " (SIGKILL)" if pod.exit_code == _SIGKILL else ""

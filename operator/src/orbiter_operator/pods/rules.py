@@ -7,8 +7,11 @@ resource definitions is installed. Pure, and total: an overlay that makes no pod
 Used where specs are read (`tasks/observe`, `sessions/observe`).
 """
 
+import hashlib
 from collections.abc import Iterator
 from typing import Any
+
+import orjson
 
 from orbiter_contracts.bounds import one_line
 from orbiter_operator.kube.models import Agent, Workspace
@@ -31,6 +34,9 @@ _LOADERS = ("LD_*", "GLIBC_TUNABLES", "GCONV_PATH", "OPENSSL_*", "SSLKEYLOGFILE"
 _TOKENS = ("serviceAccountToken", "podCertificate")
 _OF_THE_POD = ("emptyDir", "ephemeral")
 _ALWAYS_LISTS = ("containers", "volumes")
+_REMEMBERED = 256
+_judged: dict[bytes, tuple[WorkerDefaults, str | None]] = {}
+"""The last verdicts: most tasks of a crowd differ in their prompts alone."""
 
 
 def image_error(agent: Agent, images: dict[str, str]) -> str | None:
@@ -55,6 +61,29 @@ def pod_error(
         overlay: The spec's partial pod template.
         defaults: What the installation says about every worker.
     """
+    about = _digest(agent, workspace, overlay)
+    judged = _judged.get(about)
+    if judged is None or judged[0] is not defaults:
+        judged = defaults, _pod_error(agent, workspace, overlay, defaults)
+        if about:
+            _judged[about] = judged
+        if len(_judged) > _REMEMBERED:
+            del _judged[next(iter(_judged))]
+    return judged[1]
+
+
+def _digest(agent: Agent, workspace: Workspace, overlay: Object) -> bytes:
+    """What a verdict is known again by; empty for what cannot be written as JSON."""
+    try:
+        said = orjson.dumps((agent.model_dump(), workspace.model_dump(), overlay))
+    except (TypeError, ValueError):
+        return b""  # nested too deep, which the verdict will say
+    return hashlib.sha256(said).digest()
+
+
+def _pod_error(
+    agent: Agent, workspace: Workspace, overlay: Object, defaults: WorkerDefaults
+) -> str | None:
     problems = _named_secrets(agent, workspace, defaults)
     problem = next(problems, None) or next(_shape(overlay), None)
     problem = problem or next(_secrets_in(overlay.get("spec") or {}, defaults), None)

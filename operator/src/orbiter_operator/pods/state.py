@@ -19,6 +19,7 @@ _ORDINARY = ("PodInitializing", "ContainerCreating", None)
 class JobState(Frozen):
     """One attempt's Job.
 
+    `resume` counts the disruptions of the task before it, and 0 is an attempt's first Job.
     `prefix` is that of its worker's keys in Redis, `redis_secret` the Secret that its worker's
     Redis URL is of.
     """
@@ -27,6 +28,7 @@ class JobState(Frozen):
     uid: str
     owner: str
     attempt: int
+    resume: int = 0
     created: datetime
     state: Literal["suspended", "active", "complete", "failed"] = "active"
     reason: str = ""
@@ -91,12 +93,17 @@ class PodState(Frozen):
             return False
         return (now - self.deleted_at).total_seconds() > LOST_AFTER_SECONDS
 
+    @property
+    def taken(self) -> bool:
+        """Whether it has ended because somebody who is not its worker wanted that."""
+        return self.over and (bool(self.disruption) or self.deleted_at is not None)
+
     def alive(self, now: datetime) -> bool:
         """Whether its worker may still be working, or holding a message."""
         return not self.over and not self.lost(now)
 
 
-def job_state(obj: dict[str, Any], *, owner: str, attempt: int) -> JobState:
+def job_state(obj: dict[str, Any], *, owner: str, attempt: int, resume: int = 0) -> JobState:
     """Read the Job of an attempt."""
     meta = obj["metadata"]
     state: Literal["suspended", "active", "complete", "failed"] = "active"
@@ -112,6 +119,7 @@ def job_state(obj: dict[str, Any], *, owner: str, attempt: int) -> JobState:
         uid=meta["uid"],
         owner=owner,
         attempt=attempt,
+        resume=resume,
         created=datetime.fromisoformat(meta["creationTimestamp"]),
         state=state,
         reason=reason,

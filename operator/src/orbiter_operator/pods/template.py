@@ -17,7 +17,7 @@ from orbiter_operator.pods.git_containers import (
     git_environment,
     git_volumes,
 )
-from orbiter_operator.pods.overlay import merge, with_defaults
+from orbiter_operator.pods.overlay import merge, with_defaults, with_tolerations
 from orbiter_operator.settings import Settings
 
 Object = dict[str, Any]
@@ -43,6 +43,7 @@ IDENTITY = (
     *("REDIS_URL", "WORKER_ID", "WORKER_TYPE", "USER_ID", "SESSION_ID", "SNAPSHOT_KEY"),
     *("SESSION_RECORD_PREFIX", "SESSION_USERS", "KEY_PREFIX", "REDIS_SCRIPTS"),
     *("TASK_ENTRY_ID", "TASK_RECORD", "TASK_NAME", "TASK_ATTEMPT"),
+    *("CHECKPOINT_SECONDS", "DISRUPTION_POLICY", "DISRUPTION_NOTE"),
     HANDOVER_DIR,
 )
 """Variables that say who the worker is and which keys are its own: nobody else sets them."""
@@ -133,6 +134,7 @@ def worker_template(
     merged = lay_over(agent, workspace, overlay, defaults)
     merged["metadata"]["labels"] = (merged["metadata"].get("labels") or {}) | labels
     merged["spec"]["restartPolicy"] = restart
+    merged["spec"]["tolerations"] = with_tolerations(merged["spec"].get("tolerations") or [])
     grace = str(merged["spec"].get("terminationGracePeriodSeconds", defaults.grace_seconds))
     told = environment | {"TERMINATION_GRACE_SECONDS": grace} | git_environment(workspace)
     if defaults.redis_functions:

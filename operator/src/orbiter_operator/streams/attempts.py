@@ -10,6 +10,7 @@ from typing import Any, cast
 from redis.asyncio import Redis
 
 from orbiter_contracts import (
+    Checkpoint,
     DeveloperWorkerInput,
     DeveloperWorkerOutput,
     InvalidMessageError,
@@ -17,8 +18,10 @@ from orbiter_contracts import (
     decode,
     encode,
     excerpt,
+    read_checkpoint,
 )
 from orbiter_contracts.attempts import Attempt
+from orbiter_contracts.checkpoints import CHECKPOINT_FIELD, MAX_CHECKPOINT_JSON_BYTES
 from orbiter_contracts.queues import (
     DEVELOPER_GROUP,
     TASK_FIELD,
@@ -26,6 +29,8 @@ from orbiter_contracts.queues import (
     dead_letter,
 )
 from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS, PUBLISH_IN_PLACE
+from orbiter_operator.kube.client import RefusedError
+from orbiter_operator.kube.models import Refusal
 from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.streams.reader import read_entry
 
@@ -82,6 +87,29 @@ return 1
 """
 """Whether a key is there, moved from its old name where it has to be. KEYS: old name, new name."""
 
+_RECORD = f"""
+local found = redis.call('HMGET', KEYS[1], 'entry', 'output', '{CHECKPOINT_FIELD}')
+for i = 1, 3 do
+  if found[i] and #found[i] > {MAX_CHECKPOINT_JSON_BYTES} then found[i] = false end
+end
+return found
+"""
+"""What a record says, without what is too long to say it: a worker may write half a gigabyte into
+each. KEYS: the attempt's record."""
+
+_INHERIT = f"""
+if redis.call('HEXISTS', KEYS[2], '{CHECKPOINT_FIELD}') == 1 then return 1 end
+local parts = redis.call('HGETALL', KEYS[1])
+if #parts == 0 then return 0 end
+for i = 1, #parts, 2 do redis.call('HSET', KEYS[3], parts[i], parts[i + 1]) end
+redis.call('HSET', KEYS[2], '{CHECKPOINT_FIELD}', ARGV[2])
+redis.call('EXPIRE', KEYS[2], ARGV[1])
+redis.call('EXPIRE', KEYS[3], ARGV[1])
+return 1
+"""
+"""Copy a checkpoint to an attempt that has none. KEYS: the parts of the one, the record and the
+parts of the other. ARGV: the lifetime in seconds, the checkpoint's JSON. Whether there was one."""
+
 
 class Attempts:
     """Attempts in Redis.
@@ -96,6 +124,8 @@ class Attempts:
         self._publish = redis.register_script(PUBLISH_IN_PLACE)
         self._adopt = redis.register_script(_ADOPT_ENTRY)
         self._move = redis.register_script(_MOVE)
+        self._inherit = redis.register_script(_INHERIT)
+        self._record = redis.register_script(_RECORD)
 
     async def admit(self, attempt: Attempt, message: DeveloperWorkerInput) -> AttemptRecord:
         """Put the attempt's entry on the queue unless it was before; say where it stands."""
@@ -129,11 +159,10 @@ class Attempts:
 
     async def read(self, attempt: Attempt) -> AttemptRecord:
         """Where the attempt stands; the output comes with it when there is one."""
-        entry, output_id = cast(
-            "list[str | None]", await self._redis.hmget(attempt.record, ["entry", "output"])
-        )
+        entry, output_id, text = cast("list[str | None]", await self._record(keys=[attempt.record]))
+        checkpoint = read_checkpoint(text)
         if output_id is None:
-            return AttemptRecord(entry=entry)
+            return AttemptRecord(entry=entry, checkpoint=checkpoint)
         stream = attempt.keys.developer_output
         found = await read_entry(self._redis, stream, output_id)
         try:
@@ -146,7 +175,36 @@ class Attempts:
             output = decode(DeveloperWorkerOutput, found.fields)
         except InvalidMessageError as error:
             output = _unreadable(str(error))
-        return AttemptRecord(entry=entry, output_id=output_id, output=output)
+        return AttemptRecord(entry=entry, output_id=output_id, output=output, checkpoint=checkpoint)
+
+    async def resumable(self, attempt: Attempt) -> Checkpoint | None:
+        """The attempt's checkpoint, if another task can go on from it."""
+        kept = (await self.read(attempt)).checkpoint
+        there = kept is not None and await self._redis.exists(attempt.checkpoint)
+        return kept if kept is not None and there and kept.resumable else None
+
+    async def inherit(self, attempt: Attempt, source: Attempt, kept: Checkpoint) -> None:
+        """Give an attempt that is to begin the checkpoint of another task's.
+
+        What that one has cost stays its own.
+
+        Args:
+            attempt: Which is to begin.
+            source: Whose checkpoint it is.
+            kept: What its record says of it.
+
+        Raises:
+            RefusedError: It is gone meanwhile.
+        """
+        nothing: dict[str, Any] = {"turns": 0, "cost_usd": None, "usage": None, "agent_seconds": 0}
+        own = kept.model_copy(update=nothing)
+        found = await self._inherit(
+            keys=[source.checkpoint, attempt.record, attempt.checkpoint],
+            args=[ATTEMPT_TTL_SECONDS, own.model_dump_json()],
+        )
+        if not found:
+            text = f"the checkpoint of AgentTask {source.task} is gone"
+            raise RefusedError(Refusal(status=410, reason="NothingToResume", message=text))
 
     async def publish(
         self,

@@ -275,9 +275,12 @@ class Consumer:
     def _lifecycle(self, inbox: Inbox, route: Route | None, event: WorkerLifecycleEvent) -> None:
         if route is None:
             self._heard(event, inbox.keys)
-        elif event.event == "busy":
+        elif event.event in ("busy", "checkpointed"):
             key = Key(route.namespace, route.name)
-            self._pending.busy(key, route.attempt, event.timestamp)
+            if event.event == "busy":
+                self._pending.busy(key, route.attempt, event.timestamp)
+            else:
+                self._pending.checkpointed(key, route.attempt)
             self._enqueue(key)
 
     def _enqueue_unreadable(self, inbox: Inbox, entry: Entry) -> None:

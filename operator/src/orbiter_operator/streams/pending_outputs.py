@@ -8,7 +8,7 @@ from collections import defaultdict
 from datetime import datetime
 from typing import NamedTuple
 
-from orbiter_contracts import DeveloperWorkerOutput
+from orbiter_contracts import Checkpoint, DeveloperWorkerOutput
 from orbiter_contracts.queues import BARE
 from orbiter_operator.kube.models import Frozen
 from orbiter_operator.kube.names import Key
@@ -28,6 +28,7 @@ class AttemptRecord(Frozen):
     entry: str | None = None
     output_id: str | None = None
     output: DeveloperWorkerOutput | None = None
+    checkpoint: Checkpoint | None = None
 
 
 class PendingOutput(NamedTuple):
@@ -47,6 +48,7 @@ class PendingOutputs:
         self._outputs: dict[Key, list[PendingOutput]] = defaultdict(list)
         self._busy: dict[Key, dict[int, datetime]] = defaultdict(dict)
         self._records: dict[str, dict[int, AttemptRecord]] = defaultdict(dict)
+        self._newer: dict[Key, int] = {}
         self._held = 0
 
     def deliver(self, key: Key, output: PendingOutput) -> None:
@@ -74,9 +76,9 @@ class PendingOutputs:
             self._outputs.pop(key, None)
 
     def busy(self, key: Key, attempt: int, since: datetime) -> None:
-        """A worker says that it has begun."""
+        """A worker says that it has begun; the next pod of its attempt says it again."""
         since_by_attempt = self._busy[key]
-        since_by_attempt.setdefault(attempt, since)
+        since_by_attempt[attempt] = max(since, since_by_attempt.get(attempt, since))
         if len(since_by_attempt) > _HINTS:
             del since_by_attempt[next(iter(since_by_attempt))]
 
@@ -84,6 +86,14 @@ class PendingOutputs:
         """When the attempt's worker began, by its own word. Nothing before `earliest` counts."""
         since = self._busy.get(key, {}).get(attempt)
         return since if since is not None and since >= earliest else None
+
+    def checkpointed(self, key: Key, attempt: int) -> None:
+        """A worker says that its attempt's record has a checkpoint that is not known here."""
+        self._newer[key] = attempt
+
+    def has_newer(self, key: Key, attempt: int) -> bool:
+        """Whether the attempt's record has to be read again; asked once, it is taken for read."""
+        return self._newer.pop(key, None) == attempt
 
     def learn(self, uid: str, attempt: int, record: AttemptRecord) -> None:
         """Redis has said this about an attempt."""
@@ -101,3 +111,4 @@ class PendingOutputs:
     def nobody(self, key: Key) -> None:
         """There is no such task: nothing that workers say of it is kept."""
         self._busy.pop(key, None)
+        self._newer.pop(key, None)

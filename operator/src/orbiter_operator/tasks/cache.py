@@ -25,7 +25,16 @@ from orbiter_contracts.queues import BARE
 from orbiter_operator.kube.cache import Children, ObjectCache
 from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError
 from orbiter_operator.kube.informer import Informer
-from orbiter_operator.kube.names import ATTEMPT, TASK, TASK_UID, Key, job_name, label_of, owner_of
+from orbiter_operator.kube.names import (
+    ATTEMPT,
+    RESUME,
+    TASK,
+    TASK_UID,
+    Key,
+    job_name,
+    label_of,
+    owner_of,
+)
 from orbiter_operator.pods.state import JobState, PodState, job_state, pod_state
 from orbiter_operator.runtime.reconciler import WorkQueue
 from orbiter_operator.streams.retention import StreamRepair, lag, trim_streams
@@ -35,10 +44,10 @@ from orbiter_operator.tasks.models import FINAL
 
 Object = dict[str, Any]
 KIND = "AgentTask"
-_ATTEMPT = re.compile(r"[1-9][0-9]{0,5}")
+_NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 _ORDINARY = {
     *("job", "node", "image", "restarts", "exit_reason", "exit_code", "exit_message"),
-    *("running_since", "ran_since"),
+    *("running_since", "ran_since", "redis_secret"),
 }
 _ACTED_ON = ("began", *(name for name in PodState.model_fields if name not in _ORDINARY))
 
@@ -123,12 +132,12 @@ def _dependencies(obj: Object) -> list[str]:
 def job_of_attempt(obj: dict[str, Any]) -> JobState | None:
     """Read a Job; None when it is no attempt of an AgentTask, whatever its labels say."""
     meta = obj["metadata"]
-    owner, attempt = owner_of(obj, "AgentTask"), _attempt(meta)
+    owner, attempt, resume = owner_of(obj, "AgentTask"), _number(obj, ATTEMPT), _resume(obj)
     if owner is None or attempt is None or label_of(obj, TASK) != owner[0]:
         return None
-    if meta["name"] != job_name(owner[0], attempt):
+    if meta["name"] != job_name(owner[0], attempt, resume):
         return None
-    return job_state(obj, owner=owner[1], attempt=attempt)
+    return job_state(obj, owner=owner[1], attempt=attempt, resume=resume)
 
 
 def pod_of_attempt(obj: dict[str, Any]) -> PodState | None:
@@ -136,11 +145,11 @@ def pod_of_attempt(obj: dict[str, Any]) -> PodState | None:
 
     A worker's pod is its Job's. Which Job that is, `observe` asks where it still exists.
     """
-    owner, attempt = owner_of(obj, "Job"), _attempt(obj["metadata"])
+    owner, attempt = owner_of(obj, "Job"), _number(obj, ATTEMPT)
     task, uid = label_of(obj, TASK), label_of(obj, TASK_UID)
     if owner is None or attempt is None or not task or not uid:
         return None
-    if owner[0] != job_name(task, attempt):
+    if owner[0] != job_name(task, attempt, _resume(obj)):
         return None
     return pod_state(obj, owner=uid, attempt=attempt, job=owner[1])
 
@@ -156,9 +165,13 @@ def pod_matters(pod: PodState, before: PodState | None) -> bool:
     return any(getattr(pod, name) != getattr(before, name) for name in _ACTED_ON)
 
 
-def _attempt(meta: dict[str, Any]) -> int | None:
-    text = str((meta.get("labels") or {}).get(ATTEMPT) or "")
-    return int(text) if _ATTEMPT.fullmatch(text) else None
+def _number(obj: Object, label: str) -> int | None:
+    text = label_of(obj, label)
+    return int(text) if _NUMBER.fullmatch(text) else None
+
+
+def _resume(obj: Object) -> int:
+    return _number(obj, RESUME) or 0
 
 
 log = structlog.get_logger(__name__)

@@ -2,7 +2,7 @@
 
 One instance per operator, changed only between two awaits: `slots` and the `take`, `wait` or
 `leave` that follows from it happen in the same step of the event loop, so two tasks never get one
-slot. The oldest task goes first, whoever asks.
+slot. The task of the highest priority goes first, of equal ones the oldest, whoever asks.
 """
 
 from bisect import bisect_left, insort
@@ -13,8 +13,9 @@ from orbiter_operator.tasks.observed import Slots
 
 
 class Waiter(NamedTuple):
-    """A task in the queue of its namespace: creation time in seconds, then name."""
+    """A task in the queue of its namespace: its priority, creation time in seconds, then name."""
 
+    rank: int
     created: float
     name: str
 
@@ -32,12 +33,12 @@ class Capacity:
         self._waiting: dict[str, list[Waiter]] = {}
         self._waiters: dict[tuple[str, str], Waiter] = {}
 
-    def slots(self, namespace: str, name: str, created: float) -> Slots:
+    def slots(self, namespace: str, name: str, created: float, priority: int = 0) -> Slots:
         """How things stand for one task that would run."""
         running = self._running.get(namespace, set())
         waiting = self._waiting.get(namespace, [])
         limit = self._limit(namespace)
-        ahead = bisect_left(waiting, Waiter(created, name))
+        ahead = bisect_left(waiting, Waiter(-priority, created, name))
         known = (namespace, name) in self._waiters
         return Slots(
             free=name in running or len(running) + ahead < limit,
@@ -52,11 +53,13 @@ class Capacity:
         self._remove_waiter(namespace, name)
         self._running.setdefault(namespace, set()).add(name)
 
-    def wait(self, namespace: str, name: str, created: float) -> None:
-        """Put the task in line."""
+    def wait(self, namespace: str, name: str, created: float, priority: int = 0) -> None:
+        """Put the task in line, or elsewhere in it when its priority was changed."""
         self._running.get(namespace, set()).discard(name)
-        if (namespace, name) not in self._waiters:
-            waiter = self._waiters[namespace, name] = Waiter(created, name)
+        waiter = Waiter(-priority, created, name)
+        if self._waiters.get((namespace, name)) != waiter:
+            self._remove_waiter(namespace, name)
+            self._waiters[namespace, name] = waiter
             insort(self._waiting.setdefault(namespace, []), waiter)
 
     def leave(self, namespace: str, name: str) -> None:

@@ -23,7 +23,7 @@ from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutpu
 from orbiter_operator.tasks.cache import TaskCache, job_of_attempt
 from orbiter_operator.tasks.job import build_job, build_message
 from orbiter_operator.tasks.models import FINAL, TaskStatus
-from orbiter_operator.tasks.observed import Observed, attempt_of, current_attempt
+from orbiter_operator.tasks.observed import Observed, attempt_of, current_attempt, name_of_job
 from orbiter_operator.tasks.plan.actions import (
     DeleteJob,
     DeleteTask,
@@ -131,8 +131,14 @@ class Executor:
     async def _start(self, key: Key, observed: Observed, action: StartAttempt) -> bool:
         """Put the entry on the queue and create the Job. Returns whether it was all over before."""
         attempt = attempt_of(observed, action.attempt)
-        name = job_name(key.name, action.attempt)
-        if observed.adopted and action.attempt == 1:
+        name = job_name(key.name, action.attempt, action.resume)
+        known = observed.record_of(action.attempt)
+        source = observed.source
+        if action.inherits and source.attempt and source.checkpoint:
+            await self._attempts.inherit(attempt, source.attempt, source.checkpoint)
+        if action.resume and known is not None and known.entry is not None:
+            record = known
+        elif observed.adopted and action.attempt == 1:
             worker = worker_id(key.namespace, name)
             taken = await self._attempts.adopt(attempt, observed.adopted.entry, worker)
             if taken:
@@ -154,7 +160,8 @@ class Executor:
         self._pending.learn(observed.uid, action.attempt, record)
         if record.output is not None:
             return True
-        body = build_job(observed, action.attempt, record.entry or "", self._defaults)
+        entry = record.entry or ""
+        body = build_job(observed, action.attempt, entry, self._defaults, resume=action.resume)
         self._allowed()
         try:
             created = await self._kube.create(JOBS, key.namespace, body)
@@ -186,8 +193,8 @@ class Executor:
         if entry is None:
             # Which streams it had, its status alone says: without a record it has its own.
             attempt = attempt._replace(keys=observed.keys)
+        worker = worker_id(key.namespace, name_of_job(observed, action.attempt))
         if entry is None and observed.adopted and action.attempt == 1:
-            worker = worker_id(key.namespace, job_name(key.name, action.attempt))
             taken = await self._attempts.adopt(attempt, observed.adopted.entry, worker)
             if taken and not current_attempt(observed):
                 # Before it ran, nobody has made sure yet that the entry is this task's.
@@ -195,7 +202,7 @@ class Executor:
             entry = None if taken else observed.adopted.entry
         name: LifecycleEventName = "failed"
         event = WorkerLifecycleEvent(
-            worker_id=worker_id(key.namespace, job_name(key.name, action.attempt)),
+            worker_id=worker,
             event=name,
             timestamp=self._clock(),
             details={"reason": action.output.reason, "published_by": "operator"},

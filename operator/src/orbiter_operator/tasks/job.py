@@ -3,9 +3,11 @@
 Pure: the same task always gives the same Job, and the same entry the same task.
 """
 
+import re
 from typing import Any
 
 from orbiter_contracts import DeveloperWorkerInput, GitWorkspace
+from orbiter_contracts.bounds import one_line
 from orbiter_contracts.queues import BARE, Keys
 from orbiter_operator.kube.client import CONFIG_MAPS, ApiError, Kube
 from orbiter_operator.kube.names import (
@@ -13,10 +15,13 @@ from orbiter_operator.kube.names import (
     APP_NAME,
     ATTEMPT,
     ENTRY,
+    KUEUE_PRIORITY,
     KUEUE_QUEUE,
     MANAGED_BY,
     MANAGER,
     REQUEST,
+    RESUME,
+    SAFE_TO_EVICT,
     TASK,
     TASK_UID,
     WORKER_APP,
@@ -27,15 +32,27 @@ from orbiter_operator.kube.names import (
 )
 from orbiter_operator.pods.template import WorkerDefaults, worker_template
 from orbiter_operator.tasks.models import TaskSpec
-from orbiter_operator.tasks.observed import Observed, attempt_of, message_id, session_of
+from orbiter_operator.tasks.observed import Adopted, Observed, attempt_of, message_id, session_of
 
 _REFUSED = (403, 404)
+_ENTRY_ID = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,19})")
+_SHOWN = 60
 
 Object = dict[str, Any]
-_DEADLINE_MARGIN_SECONDS = 600
+_DEADLINE_MARGIN_SECONDS = 2400
+"""How long behind its timeout a worker may take to publish: so long Redis may be away."""
+_LONGEST_NOTE = 200
+"""A worker takes no longer one."""
+_IGNORED = {
+    "action": "Ignore",
+    "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+}
+"""A pod that the cluster takes away is not the worker's failure: the Job makes another."""
 
 
-def build_job(observed: Observed, attempt: int, entry: str, defaults: WorkerDefaults) -> Object:
+def build_job(
+    observed: Observed, attempt: int, entry: str, defaults: WorkerDefaults, *, resume: int = 0
+) -> Object:
     """The Job that runs one attempt.
 
     Args:
@@ -43,12 +60,14 @@ def build_job(observed: Observed, attempt: int, entry: str, defaults: WorkerDefa
         attempt: Which attempt, from 1.
         entry: Id of its entry on the developer input stream.
         defaults: What is the same for all workers.
+        resume: Behind which disruption of the task it goes on; 0 for an attempt's first Job.
 
     Returns:
         The object to create.
     """
     spec = observed.spec
-    name = job_name(observed.name, attempt)
+    disruption = spec.disruption
+    name = job_name(observed.name, attempt, resume)
     labels = {
         MANAGED_BY: MANAGER,
         APP_NAME: WORKER_APP,
@@ -56,34 +75,60 @@ def build_job(observed: Observed, attempt: int, entry: str, defaults: WorkerDefa
         TASK_UID: observed.uid,
         ATTEMPT: str(attempt),
     }
+    if resume:
+        labels[RESUME] = str(resume)
     environment = attempt_of(observed, attempt).environment(
         worker=worker_id(observed.namespace, name),
         entry=entry,
         session=session_of(observed, attempt),
     )
+    environment |= {
+        "CHECKPOINT_SECONDS": str(disruption.checkpoint_seconds),
+        "DISRUPTION_POLICY": disruption.policy,
+    }
+    if note := _note(observed, attempt, resume):
+        environment["DISRUPTION_NOTE"] = note
     template = worker_template(
         spec.agent, spec.workspace, spec.pod_template or {}, labels, environment, defaults
     )
+    # Of a pod, not of the Job: each pod has its agent's time, and none while it waits for one.
+    template["spec"]["activeDeadlineSeconds"] = spec.timeout_seconds + _DEADLINE_MARGIN_SECONDS
+    annotations = template["metadata"].setdefault("annotations", {})
+    annotations.setdefault(SAFE_TO_EVICT, "true" if disruption.policy == "Resume" else "false")
+    queue = {KUEUE_QUEUE: spec.queue_name} if spec.queue_name else {}
+    if priority := template["metadata"]["labels"].get(KUEUE_PRIORITY):
+        queue[KUEUE_PRIORITY] = priority
     body: Object = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
             "name": name,
             "namespace": observed.namespace,
-            "labels": labels | ({KUEUE_QUEUE: spec.queue_name} if spec.queue_name else {}),
+            "labels": labels | queue,
             "ownerReferences": [owner_reference("AgentTask", observed.name, observed.uid)],
         },
         "spec": {
             "backoffLimit": 0,
             "podReplacementPolicy": "Failed",
-            "activeDeadlineSeconds": spec.timeout_seconds + _DEADLINE_MARGIN_SECONDS,
             "ttlSecondsAfterFinished": defaults.job_ttl_seconds,
             "template": template,
         },
     }
+    if disruption.policy != "Fail":
+        body["spec"]["podFailurePolicy"] = {"rules": [_IGNORED]}
     if spec.queue_name:
         body["spec"]["suspend"] = True
     return body
+
+
+def _note(observed: Observed, attempt: int, resume: int) -> str | None:
+    """What the agent is told of why it goes on, where the pod itself would not know it."""
+    if resume:
+        last = observed.status.condition("Disrupted")
+        return one_line(f"{last.reason}: {last.message}", _LONGEST_NOTE) if last else None
+    if observed.spec.resume_from and attempt == 1:
+        return f"task {observed.spec.resume_from} has ended, and this one goes on with its work"
+    return None
 
 
 def build_message(observed: Observed, attempt: int, prompt: str) -> DeveloperWorkerInput:
@@ -175,3 +220,36 @@ def build_task(
         },
         "spec": spec,
     }
+
+
+def read_adoption(
+    meta: dict[str, Any], namespace: str, keys: Keys = BARE
+) -> tuple[Adopted | None, str | None]:
+    """Which queue entry a task was made of, by its annotations; or why they are not believed.
+
+    Anybody who may create a task may annotate it so. A name that is the entry's hash, where adopted
+    tasks are, is what the operator gives; that the entry is nobody else's, Redis is asked.
+
+    Args:
+        meta: The task's metadata.
+        namespace: Where entries without a namespace become tasks; empty when nowhere.
+        keys: Those of the task's namespace: with a prefix its own entries become tasks there.
+    """
+    annotations = meta.get("annotations") or {}
+    if ENTRY not in annotations:
+        return None, None
+    entry, request = str(annotations[ENTRY]), str(annotations.get(REQUEST) or "")
+    here = bool(keys.prefix) or meta["namespace"] == namespace
+    ours = here and meta["name"] == task_name(entry, keys)
+    if ours and request and _is_entry_id(entry):
+        return Adopted(entry=entry, request_id=request), None
+    return None, (
+        f"annotation {ENTRY}: {one_line(entry, _SHOWN)!r} is ignored, the task runs its own "
+        "prompt: the operator alone makes tasks of queue entries; leave the annotation out"
+    )
+
+
+def _is_entry_id(text: str) -> bool:
+    """Whether it is the id of a stream entry as Redis writes it."""
+    found = _ENTRY_ID.fullmatch(text)
+    return found is not None and all(int(part) < 2**64 for part in found.groups())

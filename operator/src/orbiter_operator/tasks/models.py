@@ -4,15 +4,26 @@ Frozen copies of the dicts that travel to and from the API server. crds/agenttas
 authority on what each field means; unknown fields are ignored, so a newer CRD does not break us.
 """
 
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any, Literal, Self
 
 import orjson
 from pydantic import Field
 
-from orbiter_contracts.outcome import Result
+from orbiter_contracts import Checkpoint
+from orbiter_contracts.attempts import Attempt
+from orbiter_contracts.outcome import Outcome, Result
 from orbiter_contracts.retry import RetryPolicy
 from orbiter_contracts.usage import TaskUsage
-from orbiter_operator.kube.models import Agent, ConfigMapKey, KubeModel, Status, Time, Workspace
+from orbiter_operator.kube.models import (
+    Agent,
+    ConfigMapKey,
+    Frozen,
+    KubeModel,
+    Status,
+    Time,
+    Workspace,
+)
 
 Phase = Literal["Pending", "Running", "InputRequired", "Completed", "Failed", "Cancelled"]
 FINAL: frozenset[str] = frozenset({"Completed", "Failed", "Cancelled"})
@@ -38,6 +49,14 @@ class Answer(KubeModel):
     text: str
 
 
+class DisruptionRules(KubeModel):
+    """What follows when the cluster takes the worker's pod away."""
+
+    policy: Literal["Resume", "Restart", "Fail"] = "Resume"
+    limit: int = 10
+    checkpoint_seconds: int = 60
+
+
 class TaskSpec(KubeModel):
     """What somebody wants done."""
 
@@ -47,6 +66,9 @@ class TaskSpec(KubeModel):
     workspace: Workspace = Workspace()
     timeout_seconds: int = 1800
     retry: RetryPolicy = RetryPolicy()
+    disruption: DisruptionRules = DisruptionRules()
+    resume_from: str | None = None
+    priority: int = 0
     input_timeout_seconds: int = 259200
     ttl_seconds_after_finished: int | None = None
     project_id: str | None = None
@@ -58,12 +80,51 @@ class TaskSpec(KubeModel):
     input: tuple[Answer, ...] = ()
 
 
+class InputCall(KubeModel):
+    """A call of a tool that waits for a person; the digest is that of tool and arguments."""
+
+    tool: str
+    arguments: dict[str, Any]
+    digest: str
+
+
 class InputRequest(KubeModel):
-    """A question the task waits for. `asked_at` is the operator's time."""
+    """A question the task waits for. `asked_at` is the operator's time.
+
+    `kind` and `calls` are there when a tool waits: what exactly is to be approved.
+    """
 
     id: str
     question: str
     asked_at: Time | None = None
+    kind: str | None = None
+    calls: tuple[InputCall, ...] | None = None
+
+    @classmethod
+    def of(cls, identity: str, end: Outcome, now: datetime) -> Self:
+        """What an attempt has asked that ended so."""
+        asked = cls(id=identity, question=end.question or "", asked_at=now)
+        if end.request is None:
+            return asked
+        calls = tuple(InputCall(**call.model_dump()) for call in end.request.calls)
+        return asked.model_copy(update={"kind": end.request.kind, "calls": calls})
+
+
+class CheckpointStatus(KubeModel):
+    """What the latest checkpoint of the latest attempt has."""
+
+    time: Time
+    turns: int | None = None
+    cost_usd: float | None = Field(None, alias="costUSD")
+    workspace: str | None = None
+
+
+class Source(Frozen):
+    """What `spec.resumeFrom` comes to: an attempt with a checkpoint, or why there is none."""
+
+    attempt: Attempt | None = None
+    checkpoint: Checkpoint | None = None
+    error: str | None = None
 
 
 class TaskStatus(Status):
@@ -87,6 +148,13 @@ class TaskStatus(Status):
     usage: TaskUsage | None = None
     input_request: InputRequest | None = None
     progress: str | None = None
+    disruptions: int = Field(0, ge=0, lt=LAST_ATTEMPT)
+    checkpoint: CheckpointStatus | None = None
+
+    def works(self, attempt: int) -> bool:
+        """Whether the attempt's worker has begun and was not taken away since."""
+        started = self.condition("Started")
+        return self.attempts == attempt and started is not None and started.status == "True"
 
 
 def stored_bytes(value: Any) -> int:

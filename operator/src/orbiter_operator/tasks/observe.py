@@ -4,17 +4,15 @@ Most of it is in memory already. The API server and Redis are asked only where a
 the answer: before a worker is declared dead, and for a prompt that is kept in a ConfigMap.
 """
 
-import re
 import time
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from orbiter_contracts.bounds import one_line
-from orbiter_contracts.queues import BARE, Keys, KeysOf
+from orbiter_contracts.queues import BARE, KeysOf
 from orbiter_operator.kube.client import JOBS, PODS, ApiError, Kube
 from orbiter_operator.kube.models import Refusal, read_model, read_status
-from orbiter_operator.kube.names import ATTEMPT, ENTRY, REQUEST, TASK_UID, Key, job_name, task_name
+from orbiter_operator.kube.names import ATTEMPT, TASK_UID, Key, job_name
 from orbiter_operator.pods.rules import image_error, pod_error
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.pods.template import WorkerDefaults
@@ -22,24 +20,21 @@ from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
 from orbiter_operator.tasks.cache import TaskCache, phase_of
 from orbiter_operator.tasks.capacity import Capacity
-from orbiter_operator.tasks.job import read_prompt
-from orbiter_operator.tasks.models import TaskSpec, TaskStatus, size_error
+from orbiter_operator.tasks.job import read_adoption, read_prompt
+from orbiter_operator.tasks.models import FINAL, Source, TaskSpec, TaskStatus, size_error
 from orbiter_operator.tasks.observed import (
-    Adopted,
     Dependencies,
     Observed,
     attempt_of,
     current_attempt,
     message_id,
+    name_of_job,
     stage,
 )
 from orbiter_operator.tasks.plan.waiting import resolve
 
 Object = dict[str, Any]
-_ENTRY_ID = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,19})")
-_SHOWN = 60
-POSITION_SHOWN_SECONDS = 60.0
-"""How long a position in line may stay in the status before it is written anew."""
+POSITION_SHOWN_SECONDS = 60.0  # so long a position in line may stay in the status
 
 
 class Observer:
@@ -135,8 +130,12 @@ class Observer:
         if stage(base) == "between attempts":
             prompt, error = await read_prompt(self._kube, base.namespace, base.spec)
             update |= {"prompt": prompt, "prompt_error": error}
+            if base.spec.resume_from and attempt == 0 and queue_error is None:
+                update["source"] = await self._source(key, base.spec.resume_from)
             update["dependencies"] = self._dependencies(key)
-            slots = self._capacity.slots(key.namespace, key.name, base.created.timestamp())
+            slots = self._capacity.slots(
+                key.namespace, key.name, base.created.timestamp(), base.spec.priority
+            )
             shown = self._clock() - self._position_shown.get(key, -POSITION_SHOWN_SECONDS)
             update["slots"] = slots.model_copy(update={"shown": shown < POSITION_SHOWN_SECONDS})
         return base.model_copy(update=update)
@@ -168,24 +167,28 @@ class Observer:
     def _children(self, key: Key, uid: str) -> dict[str, Any]:
         jobs: list[JobState] = self._store.jobs.of(key, uid)
         pods: list[PodState] = self._store.pods.of(key, uid)
-        # The pod of a Job that is gone may still work. One of another Job is none of ours.
+        jobs.sort(key=lambda job: (job.attempt, job.resume))
+        # The pod of a Job that is gone may still work. One of another Job is none of ours, and no
+        # Job is made while a pod of the one before it works.
         uids = {job.attempt: job.uid for job in jobs}
         return {
-            "jobs": tuple(sorted(jobs, key=lambda job: job.attempt)),
+            "jobs": tuple(jobs),
             "pods": tuple(
                 sorted(
                     (pod for pod in pods if uids.get(pod.attempt, pod.job) == pod.job),
-                    key=lambda pod: (pod.attempt, pod.name),
+                    key=lambda pod: (pod.attempt, pod.created, not pod.over, pod.name),
                 )
             ),
         }
 
     def _parse(self, key: Key, obj: Object) -> tuple[TaskSpec, str | None, TaskStatus]:
         """Spec and status of the task; the last answer is kept while the object is the same."""
-        version = obj["metadata"]["resourceVersion"]
+        version, raw = obj["metadata"]["resourceVersion"], obj.get("spec") or {}
         known = self._parsed.get(key)
         if known is None or known[0] != version:
-            spec, error = read_spec(obj.get("spec") or {}, self._defaults)
+            # Whether a pod may be made of it is asked before an attempt alone.
+            over = phase_of(obj) in FINAL
+            spec, error = read_model(TaskSpec, raw) if over else read_spec(raw, self._defaults)
             status = read_status(TaskStatus, obj.get("status"))
             known = self._parsed[key] = (version, (spec, error, status))
         return known[1]
@@ -215,19 +218,40 @@ class Observer:
         if record is not None and record.output is not None:
             return base
         job = base.job(attempt)
+        newer = self._pending.has_newer(key, attempt)
         if job is None:
-            await self._fetch_job(key, job_name(key.name, attempt))
+            await self._fetch_job(key, name_of_job(base, attempt))
+            if base.status.disruptions:
+                await self._fetch_job(key, job_name(key.name, attempt, base.status.disruptions))
         elif job.state == "failed" and not any(pod.over for pod in base.pods_of(attempt)):
             await self._fetch_pods(key.namespace, base.uid, attempt)
-        elif not job.over:
+        elif not job.over and not newer and not _taken(base, attempt, record):
             return base
         base = base.model_copy(update=self._children(key, base.uid))
         job = base.job(attempt)
-        if queue_error is None and (job is None or job.over):
+        if queue_error is None:
             record = await self._attempts.read(attempt_of(base, attempt))
             self._pending.learn(base.uid, attempt, record)
             base = base.model_copy(update={"record": record, "record_attempt": attempt})
+            if record.entry is None and record.output is None:
+                prompt, error = await read_prompt(self._kube, base.namespace, base.spec)
+                base = base.model_copy(update={"prompt": prompt, "prompt_error": error})
         return base
+
+    async def _source(self, key: Key, name: str) -> Source:
+        """The checkpoint of the task that another is to go on with, of the same namespace."""
+        obj = self._store.get(Key(key.namespace, name))
+        if obj is None:
+            return Source(error=f"resumeFrom: AgentTask {name} does not exist here")
+        base = self._base(Key(key.namespace, name), obj)
+        if base.status.phase not in FINAL:
+            return Source(error=f"resumeFrom: AgentTask {name} has not ended; wait until it has")
+        attempt = attempt_of(base, base.status.attempts)
+        found = await self._attempts.resumable(attempt)
+        if found is None:
+            text = "has no checkpoint to go on from; leave resumeFrom out to begin anew"
+            return Source(error=f"resumeFrom: AgentTask {name} {text}")
+        return Source(attempt=attempt, checkpoint=found)
 
     async def _fetch_job(self, key: Key, name: str) -> None:
         try:
@@ -258,37 +282,15 @@ class Observer:
         return any(obj is not None and phase_of(obj) in ("", "Pending") for obj in dependents)
 
 
-def read_adoption(
-    meta: dict[str, Any], namespace: str, keys: Keys = BARE
-) -> tuple[Adopted | None, str | None]:
-    """Which queue entry a task was made of, by its annotations; or why they are not believed.
-
-    Anybody who may create a task may annotate it so. A name that is the entry's hash, where adopted
-    tasks are, is what the operator gives; that the entry is nobody else's, Redis is asked.
-
-    Args:
-        meta: The task's metadata.
-        namespace: Where entries without a namespace become tasks; empty when nowhere.
-        keys: Those of the task's namespace: with a prefix its own entries become tasks there.
-    """
-    annotations = meta.get("annotations") or {}
-    if ENTRY not in annotations:
-        return None, None
-    entry, request = str(annotations[ENTRY]), str(annotations.get(REQUEST) or "")
-    here = bool(keys.prefix) or meta["namespace"] == namespace
-    ours = here and meta["name"] == task_name(entry, keys)
-    if ours and request and _is_entry_id(entry):
-        return Adopted(entry=entry, request_id=request), None
-    return None, (
-        f"annotation {ENTRY}: {one_line(entry, _SHOWN)!r} is ignored, the task runs its own "
-        "prompt: the operator alone makes tasks of queue entries; leave the annotation out"
-    )
-
-
-def _is_entry_id(text: str) -> bool:
-    """Whether it is the id of a stream entry as Redis writes it."""
-    found = _ENTRY_ID.fullmatch(text)
-    return found is not None and all(int(part) < 2**64 for part in found.groups())
+def _taken(base: Observed, attempt: int, record: AttemptRecord | None) -> bool:
+    """Whether the pod that worked has to leave or has left, as far as the status knows one."""
+    if not base.status.works(attempt):
+        disrupted = base.status.condition("Disrupted")
+        return record is None and disrupted is not None and disrupted.status == "True"
+    if not base.status.pod_name:
+        return False
+    pods = (pod for pod in base.pods_of(attempt) if pod.name == base.status.pod_name)
+    return all(pod.taken or pod.deleted_at for pod in pods)
 
 
 def read_spec(raw: dict[str, Any], defaults: WorkerDefaults) -> tuple[TaskSpec, str | None]:

@@ -14,10 +14,10 @@ from orbiter_contracts.attempts import Attempt, request_id
 from orbiter_contracts.queues import BARE, Keys
 from orbiter_contracts.stream_names import read_stream_name
 from orbiter_operator.kube.models import Frozen, Refusal
-from orbiter_operator.kube.names import job_name, worker_id
+from orbiter_operator.kube.names import job_name, resume_of, worker_id
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.streams.pending_outputs import AttemptRecord
-from orbiter_operator.tasks.models import FINAL, TaskSpec, TaskStatus
+from orbiter_operator.tasks.models import FINAL, Source, TaskSpec, TaskStatus
 
 Stage = Literal["ignored", "between attempts", "in an attempt", "asking", "finished"]
 OURS = "orbiter.dev/operator"
@@ -96,11 +96,12 @@ class Observed(Frozen):
     taken_by: str | None = None
     unacknowledged: bool = False
     keys: Keys = BARE
+    source: Source = Source()
     over_quota: str | None = None
 
     def job(self, attempt: int) -> JobState | None:
-        """The Job of one attempt, if it exists."""
-        return next((job for job in self.jobs if job.attempt == attempt), None)
+        """The latest Job of one attempt, if it exists."""
+        return next((job for job in reversed(self.jobs) if job.attempt == attempt), None)
 
     @property
     def asks(self) -> bool:
@@ -117,7 +118,7 @@ class Observed(Frozen):
         return self.record if self.record_attempt == attempt else None
 
     def pods_of(self, attempt: int) -> tuple[PodState, ...]:
-        """The Pods of one attempt, the newest last."""
+        """The Pods of one attempt's latest Job, the newest last."""
         return tuple(pod for pod in self.pods if pod.attempt == attempt)
 
 
@@ -208,10 +209,21 @@ def attempt_of(observed: Observed, number: int) -> Attempt:
     return Attempt(task, observed.uid, number, keys if own else observed.keys)
 
 
+def name_of_job(observed: Observed, attempt: int) -> str:
+    """The name of the attempt's latest Job, whether it exists still or not."""
+    if job := observed.job(attempt):
+        return job.name
+    first = job_name(observed.name, attempt)
+    if observed.status.attempts != attempt:
+        return first
+    known = observed.status.job_name or ""
+    return known if resume_of(observed.name, attempt, known) is not None else first
+
+
 def identity(observed: Observed, attempt: int) -> dict[str, Any]:
     """The fields of the status that say which attempt it speaks of."""
-    pods = observed.pods_of(attempt)
-    job = job_name(observed.name, attempt)
+    pods = [pod for pod in observed.pods_of(attempt) if not pod.taken]
+    job = name_of_job(observed, attempt)
     same = observed.status.attempts == attempt
     keys = attempt_of(observed, attempt).keys
     return {

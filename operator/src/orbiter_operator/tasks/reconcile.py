@@ -121,7 +121,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
 
     async def execute(self, key: Key, obj: Object, observed: Observed, decision: Plan) -> bool:
         """Take or leave the slot, then act."""
-        self._apply_slot(key, decision, observed.created)
+        self._apply_slot(key, decision, observed)
         if decision.starts and len(self._queue):
             # Others wait to begin: their Jobs come before the line that says that this one has.
             decision = decision.model_copy(update={"status": None})
@@ -146,12 +146,15 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
                 return {}
         return None
 
-    def _apply_slot(self, key: Key, decision: Plan, created: datetime) -> None:
+    def _apply_slot(self, key: Key, decision: Plan, observed: Observed) -> None:
+        created = observed.created.timestamp()
         match decision.slot:
+            case "take" if observed.spec.queue_name:
+                self._leave(key)  # Kueue says how many of these there may be
             case "take":
                 self._capacity.take(key.namespace, key.name)
             case "wait":
-                self._capacity.wait(key.namespace, key.name, created.timestamp())
+                self._capacity.wait(key.namespace, key.name, created, observed.spec.priority)
             case "leave":
                 self._leave(key)
 
@@ -211,6 +214,12 @@ class TaskMetrics:
         self._retries = counter(
             registry, "orbiter_task_retries_total", "Attempts that another one follows", "status"
         )
+        self._disruptions = counter(
+            registry,
+            "orbiter_task_disruptions_total",
+            "Workers that the cluster took away",
+            "reason",
+        )
         self._start = histogram(
             registry, "orbiter_task_start_seconds", "From creation to Running", _SECONDS
         )
@@ -223,7 +232,9 @@ class TaskMetrics:
     def changed(self, observed: Observed, status: TaskStatus) -> None:
         """A task's status was written."""
         before = observed.status
-        if status.phase == "Running" and before.phase != "Running" and status.start_time:
+        if status.disruptions > before.disruptions:
+            self._disruptions.labels(self._counted(status.reason or "")).inc()
+        if status.phase == "Running" and before.start_time is None and status.start_time:
             waited = (status.start_time - observed.created).total_seconds()
             self._start.observe(max(waited, 0.0))
         if status.result is not None and status.usage is not None:

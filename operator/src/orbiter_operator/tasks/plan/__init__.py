@@ -2,7 +2,8 @@
 
 `plan(observed, now)` is pure: `observe` collects what it goes by, `executor` carries it out.
 `stage` says where a task stands: before its next attempt (`waiting`), in one or waiting for an
-answer to its agent's question (`running`), or at its end. What an output means, and what is done at
+answer to its agent's question (`running`), whose worker may have been taken away (`disruption`), or
+at its end. What an output means, and what is done at
 the end, is in `result`, why there is none in `pods/reasons`.
 """
 
@@ -10,6 +11,7 @@ from datetime import datetime, timedelta
 
 from orbiter_operator.tasks.observed import Observed, current_attempt, stage
 from orbiter_operator.tasks.plan.actions import Plan
+from orbiter_operator.tasks.plan.disruption import after_disruption
 from orbiter_operator.tasks.plan.result import after_attempt, at_the_end, when_deleted
 from orbiter_operator.tasks.plan.running import during_attempt, while_asking
 from orbiter_operator.tasks.plan.waiting import before_attempt
@@ -38,6 +40,7 @@ def plan(observed: Observed, now: datetime, *, image_patience: timedelta) -> Pla
             record = observed.record_of(attempt)
             if record is not None and record.output is not None:
                 return after_attempt(observed, now, attempt, record.output)
-            return during_attempt(observed, now, attempt, image_patience)
+            taken = after_disruption(observed, now, attempt)
+            return taken or during_attempt(observed, now, attempt, image_patience)
         case "ignored":
             return when_deleted(observed, now) if observed.deleting else Plan()

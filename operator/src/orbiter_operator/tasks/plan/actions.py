@@ -17,17 +17,23 @@ LINGERING = timedelta(seconds=120)
 """A worker that has published leaves within seconds; after so long its Job is deleted."""
 REQUEUE_SECONDS = 30.0
 """After how long a task that waits is reconciled although nothing was heard."""
-STOPPED_BY_US = ("Cancelled", "ImagePullFailed", "NodeLost")
+NEXT_POD_AFTER = timedelta(seconds=15)
+"""How long a Job may take to make its next pod: its pauses double, from 10 s on to minutes."""
+STOPPED_BY_US = ("Cancelled", "ImagePullFailed", "NodeLost", "DisruptionLimitExceeded")
 """Reasons of outputs whose worker may still be there: its Job has to be deleted."""
 
 
 class StartAttempt(Frozen):
-    """Put the attempt's entry on the queue and create its Job."""
+    """Put the attempt's entry on the queue, unless it is there, and create its Job."""
 
     attempt: int
     prompt: str
     anew: str | None = None
     """What to say instead of `prompt` when the session that it continues is lost."""
+    inherits: bool = False
+    """Whether it begins with the checkpoint that `Observed.source` names."""
+    resume: int = 0
+    """Behind which disruption of the task the Job goes on with the attempt."""
 
 
 class Publish(Frozen):

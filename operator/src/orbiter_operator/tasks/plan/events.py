@@ -23,6 +23,18 @@ def entry_ignored_events(text: str | None, attempt: int) -> tuple[Event, ...]:
     return (Event(kind="Warning", reason="EntryIgnored", message=text, attempt=attempt),)
 
 
+def resumed_event(words: str, attempt: int, number: int) -> Event:
+    """The Event of an attempt that works again after a disruption."""
+    message = f"attempt {attempt}: {words}"
+    return Event(kind="Normal", reason="Resumed", message=message, attempt=attempt, number=number)
+
+
+def disrupted_event(reason: str, message: str, attempt: int, number: int) -> Event:
+    """The Event of a disruption that was counted."""
+    message = f"attempt {attempt}, disruption {number}: {message}"
+    return Event(kind="Normal", reason=reason, message=message, attempt=attempt, number=number)
+
+
 def attempt_failed_event(why: Outcome, attempt: int) -> Event:
     """The Event of a failed attempt that another one follows."""
     message = f"attempt {attempt}: {why.reason}: {why.message}"

@@ -22,8 +22,9 @@ from orbiter_operator.tasks.plan.actions import (
     left,
     leftovers,
 )
+from orbiter_operator.tasks.plan.conditions import RETRYING
 from orbiter_operator.tasks.plan.events import attempt_failed_event, end_event
-from orbiter_operator.tasks.plan.status import RETRYING, readable, write
+from orbiter_operator.tasks.plan.status import readable, write
 
 _SKEW = timedelta(minutes=5)
 """How far a node's clock may be ahead of ours."""
@@ -122,7 +123,7 @@ def _ask(
     end: Outcome,
     fields: dict[str, Any],
 ) -> Plan:
-    asked = InputRequest(id=output.request_id, question=end.question or "", asked_at=now)
+    asked = InputRequest.of(output.request_id, end, now)
     status = write(
         observed,
         now,

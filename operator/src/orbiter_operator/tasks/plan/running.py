@@ -10,18 +10,21 @@ cancelled task waits no longer. Pure; part of `plan`.
 
 from datetime import datetime, timedelta
 
+from orbiter_operator.kube.models import Event
 from orbiter_operator.pods.reasons import (
     NO_POD_AFTER,
     Explanation,
     image_is_hopeless,
     node_lost,
     why_ended_silently,
+    why_leaving,
     why_not_running,
 )
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.tasks.observed import Observed, identity, slot_after
 from orbiter_operator.tasks.plan.actions import (
     LINGERING,
+    NEXT_POD_AFTER,
     REQUEUE_SECONDS,
     DeleteJob,
     Plan,
@@ -29,9 +32,11 @@ from orbiter_operator.tasks.plan.actions import (
     left,
     leftovers,
 )
-from orbiter_operator.tasks.plan.events import end_event, waiting_events
+from orbiter_operator.tasks.plan.conditions import resumed_words
+from orbiter_operator.tasks.plan.events import end_event, resumed_event, waiting_events
 from orbiter_operator.tasks.plan.status import (
     give_up,
+    goes_on,
     pending_status,
     readable,
     substitute,
@@ -51,6 +56,11 @@ def during_attempt(
         observed.pods_of(attempt),
         observed.record_of(attempt),
     )
+    if observed.spec.disruption.policy != "Fail":
+        # The Job makes another: `disruption` has counted those that were taken away.
+        present = tuple(pod for pod in pods if not pod.taken or job is None or job.over)
+    else:
+        present = pods
     stop = leftovers(observed.jobs)
     if observed.queue_error:
         return _queue_away(observed, now, stop)
@@ -65,10 +75,12 @@ def during_attempt(
         if record is None:
             return Plan(slot="take", reobserve=True)
         return _end(observed, now, attempt, why_ended_silently(job, pods, record), ())
-    if image_is_hopeless(pods, now, image_patience):
-        why = why_not_running(job, pods, now) or Explanation(reason="ImagePullFailed", message="")
+    if image_is_hopeless(present, now, image_patience):
+        why = why_not_running(job, present, now) or Explanation(
+            reason="ImagePullFailed", message=""
+        )
         return _end(observed, now, attempt, why, stop)
-    return _on_its_way(observed, now, attempt, job, pods, image_patience)
+    return _on_its_way(observed, now, attempt, job, present, image_patience)
 
 
 def _end(
@@ -110,6 +122,21 @@ def _may_be_busy(pod: PodState) -> bool:
     return pod.unschedulable is None and (not pod.waiting_reason or pod.exit_code is not None)
 
 
+def _busy_since(observed: Observed) -> datetime | None:
+    """When the attempt's worker began by its own word, unless that one was taken away since."""
+    disrupted = observed.status.condition("Disrupted")
+    if observed.busy_since is None or disrupted is None or disrupted.status != "True":
+        return observed.busy_since
+    return observed.busy_since if observed.busy_since > disrupted.last_transition_time else None
+
+
+def _resumed(observed: Observed, words: str, attempt: int) -> tuple[Event, ...]:
+    disrupted = observed.status.condition("Disrupted")
+    if disrupted is None or disrupted.status != "True" or observed.status.attempts != attempt:
+        return ()
+    return (resumed_event(words, attempt, observed.status.disruptions),)
+
+
 def _on_its_way(
     observed: Observed,
     now: datetime,
@@ -119,11 +146,19 @@ def _on_its_way(
     image_patience: timedelta,
 ) -> Plan:
     pod = pods[-1] if pods else None
-    since = observed.busy_since if pod is None or _may_be_busy(pod) else None
+    since = _busy_since(observed) if pod is None or _may_be_busy(pod) else None
     since = since or (pod.began if pod else None)
     if since is not None:
         since = min(since, now)  # a worker's word, and its clock may be anything
         works = f"attempt {attempt} works" if attempt > 1 else "the agent works"
+        resumes = goes_on(observed, attempt)
+        if observed.status.attempts == attempt:
+            works = resumed_words(observed.status, resumes=resumes) or works
+        leaves = None
+        if pod and (pod.disruption or pod.deleted_at) and observed.spec.disruption.policy != "Fail":
+            # When it is gone nothing else says why.
+            leaves = why_leaving(job, pod)
+            works = leaves.message
         status = write(
             observed,
             now,
@@ -132,10 +167,22 @@ def _on_its_way(
             observed.over_quota or works,
             admitted=True,
             started=True,
+            disrupted=("Unknown", leaves.reason, leaves.message) if leaves else None,
             **identity(observed, attempt) | {"start_time": observed.status.start_time or since},
         )
         dying = any(pod.deleted_at and not pod.over for pod in pods)
-        return Plan(status=status, slot="take", requeue_after=REQUEUE_SECONDS if dying else None)
+        return Plan(
+            status=status,
+            events=_resumed(observed, works, attempt),
+            slot="take",
+            requeue_after=REQUEUE_SECONDS if dying else None,
+        )
+    disrupted = observed.status.condition("Disrupted")
+    again = job.state == "active" and job.resume < observed.status.disruptions
+    if pod is None and again and disrupted and disrupted.status == "True":
+        # Why is said already, and what follows when it takes too long is in `disruption`.
+        rest = left(disrupted.last_transition_time, NEXT_POD_AFTER, now)
+        return Plan(slot="take", requeue_after=max(rest, 1.0))
     why = why_not_running(job, pods, now)
     if why is None and observed.status.phase and now - job.created < SETTLING:
         patience = SETTLING if pod else NO_POD_AFTER

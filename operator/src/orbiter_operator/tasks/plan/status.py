@@ -1,30 +1,27 @@
 """How it is told where a task stands: its status, the output for a worker that has none.
 
-Pure; part of `plan`. Conditions, always present, each with a reason:
-
-- Admitted: the task may run and its attempt is on the queue. False says what it waits for.
-- Started: the current attempt's worker has begun.
-- Finished: the task has reached its final phase, whichever.
-- Succeeded: Unknown until finished.
+Pure; part of `plan`. Its conditions are in `conditions`.
 """
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
-from orbiter_contracts import DeveloperWorkerOutput
+from orbiter_contracts import Checkpoint, DeveloperWorkerOutput
 from orbiter_contracts.attempts import request_id
 from orbiter_contracts.bounds import MAX_ID_CHARACTERS, MAX_STATUS_LINE, one_line, shortened
 from orbiter_contracts.outcome import CRASHED, Result
-from orbiter_operator.kube.models import Condition, ConditionStatus
+from orbiter_operator.kube.models import REFUSED_RETRY_SECONDS, ConditionStatus, Refusal
 from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.reasons import Explanation
 from orbiter_operator.tasks.models import FINAL, Phase, TaskStatus
-from orbiter_operator.tasks.observed import Observed, identity
-from orbiter_operator.tasks.plan.actions import Plan
-from orbiter_operator.tasks.plan.events import end_event
+from orbiter_operator.tasks.observed import Observed, identity, name_of_job
+from orbiter_operator.tasks.plan.actions import Plan, Publish
+from orbiter_operator.tasks.plan.conditions import Conditions, resumed_words, shown
+from orbiter_operator.tasks.plan.events import end_event, waiting_events
 
 DETAIL = 1024
-RETRYING = "Retrying"
+_TRY_LATER = (403, 409)
+"""Refusals that pass: a quota, a missing permission, a name that an old Job still holds."""
 _NEVER_RAN = ("JobRejected", "ImagePullFailed", "WorkerMisconfigured", "WorkerNameInUse")
 
 
@@ -38,6 +35,7 @@ def write(
     admitted: bool,
     started: bool,
     detail: str = "",
+    disrupted: tuple[ConditionStatus, str, str] | None = None,
     **changes: Any,
 ) -> TaskStatus:
     """The status that says this, on top of what is known already.
@@ -51,6 +49,7 @@ def write(
         admitted: Whether the current attempt is on the queue.
         started: Whether its worker has begun.
         detail: More lines for the condition Succeeded; the last 1 KiB is kept.
+        disrupted: The condition Disrupted, with reason and sentence, when it changes.
         **changes: Further fields of `TaskStatus`.
 
     Returns:
@@ -58,16 +57,23 @@ def write(
     """
     line = one_line(message, MAX_STATUS_LINE)
     finished = phase in FINAL
-    succeeded: ConditionStatus = "Unknown"
-    if finished:
-        succeeded = "True" if phase == "Completed" else "False"
     long = detail.strip()[-DETAIL:] or line
-    conditions = (
-        _condition(observed, now, "Admitted", _flag(admitted), *_why(admitted, reason, line)),
-        _condition(observed, now, "Started", _flag(started), *_why(started, reason, line)),
-        _condition(observed, now, "Finished", _flag(finished), reason, line),
-        _condition(observed, now, "Succeeded", succeeded, reason, long),
+    attempt = changes.get("attempts", observed.status.attempts)
+    same = attempt == observed.status.attempts
+    made = Conditions(observed.status, now, observed.generation)
+    kept, resumed = last_checkpoint(observed, attempt), None
+    if started and same:
+        resumed = resumed_words(observed.status, resumes=goes_on(observed, attempt))
+    conditions = made.of_the_phase(
+        *(reason, line, long),
+        admitted=admitted,
+        started=started,
+        succeeded=phase == "Completed" if finished else None,
     )
+    if same or disrupted:
+        conditions += made.of_the_disruption(disrupted, resumed)
+    if same or kept:
+        conditions += made.of_the_checkpoint(kept)
     return observed.status.model_copy(
         update={
             "phase": phase,
@@ -75,9 +81,22 @@ def write(
             "message": line,
             "observed_generation": observed.generation,
             "conditions": conditions,
+            "checkpoint": shown(kept) if kept else observed.status.checkpoint if same else None,
             **changes,
         }
     )
+
+
+def last_checkpoint(observed: Observed, attempt: int) -> Checkpoint | None:
+    """The attempt's latest checkpoint, if Redis was asked."""
+    record = observed.record_of(attempt)
+    return record.checkpoint if record else None
+
+
+def goes_on(observed: Observed, attempt: int) -> bool:
+    """Whether the attempt's next pod goes on where the one before it was stopped."""
+    kept = last_checkpoint(observed, attempt)
+    return observed.spec.disruption.policy == "Resume" and kept is not None and kept.resumable
 
 
 def asked_something(status: TaskStatus) -> bool:
@@ -112,7 +131,7 @@ def pending_status(
         now,
         "Pending",
         why.reason if why else "Starting",
-        why.message if why else f"job {job_name(observed.name, attempt)} is starting",
+        why.message if why else f"job {name_of_job(observed, attempt)} is starting",
         admitted=True,
         started=False,
         detail=why.detail if why else "",
@@ -180,7 +199,9 @@ def without_result(status: TaskStatus, why: str) -> TaskStatus:
         update={
             "result": result and Result(status=result.status, summary=lost),
             "input_request": asked
-            and asked.model_copy(update={"question": shortened(asked.question, DETAIL)}),
+            and asked.model_copy(
+                update={"question": shortened(asked.question, DETAIL), "kind": None, "calls": None}
+            ),
             "progress": None,
         }
     )
@@ -202,30 +223,37 @@ def smallest(status: TaskStatus, now: datetime) -> TaskStatus:
     )
 
 
-def _why(holds: bool, reason: str, message: str) -> tuple[str, str]:
-    return ("AsExpected", "") if holds else (reason, message)
+def refused(
+    observed: Observed, now: datetime, attempt: int, refusal: Refusal, resume: int = 0
+) -> Plan:
+    """Wait for what may pass of a Job's refusal; else the attempt ends with it."""
+    job = job_name(observed.name, attempt, resume)
+    if refusal.holder:
+        text = f"Job {job} exists and is {refusal.holder}; delete it or choose another task name"
+        return wait(observed, now, "NameConflict", text, requeue_after=REFUSED_RETRY_SECONDS)
+    if refusal.status in _TRY_LATER:
+        reason = "QuotaExceeded" if "exceeded quota" in refusal.message else refusal.reason
+        return wait(observed, now, reason, refusal.message, requeue_after=REFUSED_RETRY_SECONDS)
+    # "Job.batch "x" is invalid: spec…" says nothing before the colon that the reason does not.
+    what = refusal.message.partition(" is invalid: ")[2] or refusal.message
+    text = f"the API server refused Job {job}: {refusal.message}"
+    why = Explanation(reason="JobRejected", message=one_line(what), detail=text)
+    output = substitute(observed, now, attempt, why)
+    return Plan(actions=(Publish(attempt=attempt, output=output),), slot="take", reobserve=True)
 
 
-def _flag(holds: bool) -> ConditionStatus:
-    return "True" if holds else "False"
-
-
-def _condition(
+def wait(
     observed: Observed,
     now: datetime,
-    kind: str,
-    status: ConditionStatus,
     reason: str,
     message: str,
-) -> Condition:
-    old = observed.status.condition(kind)
-    # The wait before the next attempt counts from here, also when the last was not seen to start.
-    keep = old is not None and old.status == status and reason != RETRYING
-    return Condition(
-        type=kind,
-        status=status,
-        reason=reason,
-        message=message,
-        last_transition_time=old.last_transition_time if old is not None and keep else now,
-        observed_generation=observed.generation,
+    *,
+    slot: Literal["wait", "leave"] = "leave",
+    requeue_after: float | None = None,
+) -> Plan:
+    """Say what keeps the next attempt, or the next pod of this one, from starting."""
+    status = write(
+        observed, now, "Pending", reason, message, admitted=False, started=False, detail=message
     )
+    events = waiting_events(observed.status, reason, message, observed.status.attempts)
+    return Plan(status=status, events=events, slot=slot, requeue_after=requeue_after)

@@ -2,11 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Literal
 
-from orbiter_contracts.bounds import one_line
-from orbiter_operator.kube.models import REFUSED_RETRY_SECONDS, Refusal
-from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.reasons import NO_POD_AFTER, Explanation
 from orbiter_operator.tasks.observed import (
     Continuation,
@@ -26,14 +22,15 @@ from orbiter_operator.tasks.plan.actions import (
     StartAttempt,
     leftovers,
 )
-from orbiter_operator.tasks.plan.events import entry_ignored_events, waiting_events
+from orbiter_operator.tasks.plan.events import entry_ignored_events
 from orbiter_operator.tasks.plan.status import (
     asked_something,
     dependencies_met,
     give_up,
     pending_status,
+    refused,
     substitute,
-    write,
+    wait,
 )
 
 Lookup = Callable[[str], str | None]
@@ -45,9 +42,6 @@ _SHOWN = 3
 _MOST_EDGES = 5_000
 """How far a cycle is looked for: a millisecond, in which nobody else is served. Every cycle of
 two is in reach, however many each depends on; tasks on a longer one may wait and say for what."""
-
-_TRY_LATER = (403, 409)
-"""Refusals that pass: a quota, a missing permission, a name that an old Job still holds."""
 
 
 def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
@@ -65,17 +59,20 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
     spoken = continuation(observed, attempt)
     if observed.prompt is None and spoken is None:
         text = observed.prompt_error or "the prompt is not known yet"
-        return _wait(observed, now, "PromptMissing", text, requeue_after=REQUEUE_SECONDS)
-    if not observed.slots.free:
+        return wait(observed, now, "PromptMissing", text, requeue_after=REQUEUE_SECONDS)
+    inherits = bool(observed.spec.resume_from) and attempt == 1
+    if inherits and observed.source.error:
+        return give_up(observed, now, "Failed", "NothingToResume", observed.source.error)
+    if not observed.slots.free and not observed.spec.queue_name:
         return _in_line(observed, now)
     if observed.queue_error:
-        return _wait(observed, now, "QueueUnavailable", observed.queue_error)
+        return wait(observed, now, "QueueUnavailable", observed.queue_error)
     if observed.over_quota:  # its worker could begin, and not say so
-        return _wait(observed, now, "RedisQuotaExceeded", observed.over_quota)
+        return wait(observed, now, "RedisQuotaExceeded", observed.over_quota)
     if observed.refusal:
-        return _refused(observed, now, attempt, observed.refusal)
+        return refused(observed, now, attempt, observed.refusal)
     return Plan(
-        actions=(_start(attempt, observed.prompt or "", spoken),),
+        actions=(_start(attempt, observed.prompt or "", spoken, inherits=inherits),),
         # A task that has shown a phase before is left alone: if all goes well, Running is its next
         # line, and if not, `running` says what is wrong.
         status=None if observed.status.phase else pending_status(observed, now, attempt, None),
@@ -85,9 +82,11 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
     )
 
 
-def _start(attempt: int, prompt: str, spoken: Continuation | None) -> StartAttempt:
+def _start(
+    attempt: int, prompt: str, spoken: Continuation | None, *, inherits: bool
+) -> StartAttempt:
     if spoken is None:
-        return StartAttempt(attempt=attempt, prompt=prompt)
+        return StartAttempt(attempt=attempt, prompt=prompt, inherits=inherits)
     return StartAttempt(attempt=attempt, prompt=spoken.answer, anew=spoken.anew)
 
 
@@ -95,7 +94,7 @@ def _cancel(observed: Observed, now: datetime, attempt: int) -> Plan:
     if observed.adopted and attempt == 1 and not observed.taken_by:
         # Whoever sent the entry waits for an answer.
         if observed.queue_error:
-            return _wait(observed, now, "QueueUnavailable", observed.queue_error)
+            return wait(observed, now, "QueueUnavailable", observed.queue_error)
         why = Explanation(reason="Cancelled", message="cancelled before it ran")
         output = substitute(observed, now, attempt, why, "cancelled")
         return Plan(actions=(Publish(attempt=attempt, output=output),), reobserve=True)
@@ -133,10 +132,10 @@ def _dependencies_hold(observed: Observed, now: datetime) -> Plan | None:
         return give_up(observed, now, "Failed", "DependencyFailed", text)
     if found.missing:
         text = f"it depends on {list_names(found.missing)}, which does not exist here"
-        return _wait(observed, now, "DependencyMissing", text)
+        return wait(observed, now, "DependencyMissing", text)
     if found.waiting:
         text = f"waits for {list_names(found.waiting)}"
-        return _wait(observed, now, "WaitingForDependencies", text)
+        return wait(observed, now, "WaitingForDependencies", text)
     return None
 
 
@@ -148,43 +147,7 @@ def _in_line(observed: Observed, now: datetime) -> Plan:
         f"place {slots.position} of {slots.waiting}, "
         f"{slots.running} of {slots.limit} jobs running in this namespace"
     )
-    return _wait(
-        observed, now, "ConcurrencyLimit", text, slot="wait", requeue_after=REQUEUE_SECONDS
-    )
-
-
-def _refused(observed: Observed, now: datetime, attempt: int, refusal: Refusal) -> Plan:
-    if refusal.holder:
-        text = (
-            f"Job {job_name(observed.name, attempt)} exists and is {refusal.holder}; delete it or "
-            "choose another task name"
-        )
-        return _wait(observed, now, "NameConflict", text, requeue_after=REFUSED_RETRY_SECONDS)
-    if refusal.status in _TRY_LATER:
-        reason = "QuotaExceeded" if "exceeded quota" in refusal.message else refusal.reason
-        return _wait(observed, now, reason, refusal.message, requeue_after=REFUSED_RETRY_SECONDS)
-    # "Job.batch "x" is invalid: spec…" says nothing before the colon that the reason does not.
-    what = refusal.message.partition(" is invalid: ")[2] or refusal.message
-    text = f"the API server refused Job {job_name(observed.name, attempt)}: {refusal.message}"
-    why = Explanation(reason="JobRejected", message=one_line(what), detail=text)
-    output = substitute(observed, now, attempt, why)
-    return Plan(actions=(Publish(attempt=attempt, output=output),), slot="take", reobserve=True)
-
-
-def _wait(
-    observed: Observed,
-    now: datetime,
-    reason: str,
-    message: str,
-    *,
-    slot: Literal["wait", "leave"] = "leave",
-    requeue_after: float | None = None,
-) -> Plan:
-    status = write(
-        observed, now, "Pending", reason, message, admitted=False, started=False, detail=message
-    )
-    events = waiting_events(observed.status, reason, message, observed.status.attempts)
-    return Plan(status=status, events=events, slot=slot, requeue_after=requeue_after)
+    return wait(observed, now, "ConcurrencyLimit", text, slot="wait", requeue_after=REQUEUE_SECONDS)
 
 
 def resolve(name: str, phase_of: Lookup, edges: Edges) -> Dependencies:

@@ -1,0 +1,136 @@
+"""The conditions of a task, always present but for the last two, each with a reason. Pure.
+
+- Admitted: the task may run and its attempt is on the queue. False says what it waits for.
+- Started: the current attempt's worker has begun.
+- Finished: the task has reached its final phase, whichever.
+- Succeeded: Unknown until finished.
+- Disrupted, once the attempt was: Unknown while its pod has to leave and still works, True until
+  the next one works; then how it went on.
+- Checkpointed, once the attempt has one: False when it is of no use, its workspace being too large.
+"""
+
+from datetime import datetime
+
+from orbiter_contracts import Checkpoint
+from orbiter_operator.kube.models import Condition, ConditionStatus
+from orbiter_operator.tasks.models import CheckpointStatus, TaskStatus
+
+RETRYING = "Retrying"
+
+
+class Conditions:
+    """Makes the conditions that follow those of a status.
+
+    Args:
+        status: As it is now.
+        now: Time of the change.
+        generation: That of the spec it is computed from.
+    """
+
+    def __init__(self, status: TaskStatus, now: datetime, generation: int) -> None:
+        self._status = status
+        self._now = now
+        self._generation = generation
+
+    def of_the_phase(
+        self,
+        reason: str,
+        message: str,
+        detail: str,
+        *,
+        admitted: bool,
+        started: bool,
+        succeeded: bool | None,
+    ) -> tuple[Condition, ...]:
+        """The four that are always there.
+
+        Args:
+            reason: The phase's, in one word.
+            message: The same in a line; `detail` may have more of them.
+            detail: What the condition Succeeded says.
+            admitted: Whether the attempt is on the queue.
+            started: Whether its worker has begun.
+            succeeded: How the task ended; None while it has not.
+        """
+        ended: ConditionStatus = "Unknown" if succeeded is None else _flag(succeeded)
+        finished = succeeded is not None
+        return (
+            self._next("Admitted", _flag(admitted), *_why(admitted, reason, message)),
+            self._next("Started", _flag(started), *_why(started, reason, message)),
+            self._next("Finished", _flag(finished), reason, message),
+            self._next("Succeeded", ended, reason, detail),
+        )
+
+    def of_the_disruption(
+        self, disrupted: tuple[ConditionStatus, str, str] | None, resumed: str | None
+    ) -> tuple[Condition, ...]:
+        """Whether the attempt is disrupted, if it ever was.
+
+        Args:
+            disrupted: Unknown, or True for a disruption that is counted now; reason and sentence.
+            resumed: How it goes on, when its next pod works.
+        """
+        if disrupted is not None:
+            return (self._next("Disrupted", *disrupted),)
+        last = self._status.condition("Disrupted")
+        if last is not None and last.status == "True" and resumed is not None:
+            return (self._next("Disrupted", "False", last.reason, resumed),)
+        return () if last is None else (last,)
+
+    def of_the_checkpoint(self, kept: Checkpoint | None) -> tuple[Condition, ...]:
+        """Whether the attempt has a checkpoint that is of use, if it has any."""
+        if kept is None:
+            last = self._status.condition("Checkpointed")
+            return () if last is None else (last,)
+        if kept.workspace == "TooLarge":
+            text = "the workspace is too large to be kept: after a disruption it begins again"
+            return (self._next("Checkpointed", "False", "TooLarge", text),)
+        return (self._next("Checkpointed", "True", kept.workspace or "Stored", ""),)
+
+    def _next(self, kind: str, status: ConditionStatus, reason: str, message: str) -> Condition:
+        old = self._status.condition(kind)
+        # The wait before the next attempt counts from here, also when the last was not seen to
+        # start, and a disruption is told from a worker that spoke before it.
+        keep = old is not None and old.status == status and reason != RETRYING
+        since = old.last_transition_time if old is not None and keep else self._now
+        return Condition(
+            type=kind,
+            status=status,
+            reason=reason,
+            message=message,
+            last_transition_time=since,
+            observed_generation=self._generation,
+        )
+
+
+def shown(kept: Checkpoint) -> CheckpointStatus:
+    """What the status says of a checkpoint."""
+    return CheckpointStatus(
+        time=kept.time, turns=kept.turns, cost_usd=kept.cost_usd, workspace=kept.workspace
+    )
+
+
+def checkpoint_words(kept: Checkpoint | None, *, resumes: bool) -> str:
+    """What a disrupted attempt goes on from, for people."""
+    if kept is None or not resumes:
+        return "it begins again"
+    return f"it goes on from the checkpoint of {kept.time:%H:%M:%S} ({kept.turns} turns)"
+
+
+def resumed_words(status: TaskStatus, *, resumes: bool) -> str | None:
+    """How an attempt that works went on after its last disruption; None when it had none."""
+    last = status.condition("Disrupted")
+    if last is None:
+        return None
+    if last.status != "True":
+        return last.message
+    how = "resumed" if resumes else "began again"
+    return f"{how} after {last.reason} ({status.disruptions})"
+
+
+def _why(holds: bool, reason: str, message: str) -> tuple[str, str]:
+    return ("AsExpected", "") if holds else (reason, message)
+
+
+def _flag(holds: bool) -> ConditionStatus:
+    return "True" if holds else "False"

@@ -1,0 +1,166 @@
+"""Pods, Jobs and queues are taken away while workers work: every attempt goes on, and once."""
+
+from datetime import UTC, datetime
+
+import pytest
+from support.eventually import eventually
+from support.operator_crashes import Killer, check_promises
+
+from orbiter_contracts import Checkpoint, WorkerLifecycleEvent
+from orbiter_contracts.checkpoints import CHECKPOINT_FIELD
+from orbiter_contracts.queues import BARE
+
+pytestmark = pytest.mark.integration
+NAMESPACE = "team"
+KEPT = Checkpoint(
+    time=datetime(2026, 1, 2, tzinfo=UTC),
+    generation=4,
+    turns=14,
+    cost_usd=0.31,
+    workspace="Stored",
+    session=True,
+)
+
+
+async def keep(world, name, checkpoint=KEPT):
+    """What a worker does that makes a checkpoint."""
+    obj = world.api.get("agenttasks", NAMESPACE, name)
+    record = BARE.attempt_record(obj["metadata"]["uid"], 1)
+    parts = BARE.attempt_checkpoint(obj["metadata"]["uid"], 1)
+    await world.redis.hset(parts, mapping={"4:session": "said", "4:workspace": "done"})
+    await world.redis.hset(record, CHECKPOINT_FIELD, checkpoint.model_dump_json())
+    event = WorkerLifecycleEvent(worker_id=f"team.{name}-1", event="checkpointed")
+    routing = {"agenttask": f"{NAMESPACE}/{name}", "attempt": "1"}
+    await world.redis.xadd(BARE.lifecycle, {"data": event.model_dump_json(), **routing})
+    await eventually(lambda: "checkpoint" in world.status(name))
+
+
+async def outputs(world):
+    return len(await world.redis.xrange(BARE.developer_output))
+
+
+async def begun(world, name, **spec):
+    """A task whose first worker works for ever, and whose next ones long enough to be seen."""
+    world.apply(name, "hang once sleep=8", **spec)
+    status = await world.until(name, "Running")
+    await eventually(lambda: world.status(name).get("podName"))
+    return world.status(name) or status
+
+
+async def test_an_evicted_pod_is_followed_by_the_jobs_next_one(world):
+    await world.start_operator()
+    await begun(world, "evicted")
+    await keep(world, "evicted")
+    assert world.status("evicted")["checkpoint"]["turns"] == 14
+    world.node.evict_pod(NAMESPACE, world.status("evicted")["podName"])
+    status = await world.until("evicted", "Completed", seconds=40)
+    assert (status["attempts"], status["disruptions"]) == (1, 1)
+    assert [job for _, job in world.api.objects["jobs"]] == ["evicted-1"]
+    await eventually(lambda: world.events("evicted")[-1] == "Completed")
+    assert world.events("evicted")[0] == "Evicted"
+    assert await outputs(world) == 1
+    assert world.phases("evicted")[-1] == "Completed"
+    await check_promises(world, ["evicted"])
+
+
+async def test_while_it_works_again_the_status_says_behind_what(world):
+    await world.start_operator()
+    world.apply("twice", "hang")
+    await world.until("twice", "Running")
+    await keep(world, "twice")
+    for count in (1, 2):
+        await eventually(lambda: world.status("twice").get("podName"))
+        world.node.evict_pod(NAMESPACE, world.status("twice")["podName"])
+        words = f"resumed after Evicted ({count})"
+        await eventually(lambda words=words: world.status("twice").get("message") == words)
+    assert world.status("twice")["phase"] == "Running"
+
+
+async def test_a_deleted_pod_is_followed_by_another_job_of_the_same_attempt(world):
+    await world.start_operator()
+    world.node.delete_pod(NAMESPACE, (await begun(world, "deleted"))["podName"])
+    status = await world.until("deleted", "Completed", seconds=40)
+    assert (status["attempts"], status["disruptions"]) == (1, 1)
+    assert status["jobName"] == "deleted-1-r1"
+    assert [run.attempt for run in world.node.runs] == [1, 1]
+    assert await outputs(world) == 1
+
+
+async def test_a_deleted_job_is_followed_by_another_one(world):
+    await world.start_operator()
+    await begun(world, "deleted")
+    world.api.remove("jobs", NAMESPACE, "deleted-1")
+    status = await world.until("deleted", "Completed", seconds=40)
+    assert (status["jobName"], status["disruptions"]) == ("deleted-1-r1", 1)
+
+
+async def test_a_crash_is_a_failure_and_a_disruption_no_attempt(world):
+    """`retry.limit` counts what the agent did, never what the cluster did."""
+    await world.start_operator()
+    world.apply("both", "crash once sleep=0.1", retry={"limit": 1, "backoffSeconds": 1})
+    await eventually(lambda: world.status("both").get("attempts") == 2, seconds=20)
+    assert world.status("both").get("disruptions", 0) == 0
+
+
+async def test_too_many_disruptions_are_an_end(world):
+    await world.start_operator()
+    world.apply("unlucky", "hang", disruption={"limit": 1})
+    for _ in range(2):
+        await world.until("unlucky", "Running")
+        name = await eventually(lambda: world.status("unlucky").get("podName"))
+        world.node.delete_pod(NAMESPACE, name)
+        await eventually(lambda name=name: world.status("unlucky").get("phase") != "Running")
+    status = await world.until("unlucky", "Failed")
+    assert status["reason"] == "DisruptionLimitExceeded"
+    assert await outputs(world) == 1
+
+
+@pytest.mark.parametrize("how", ["evict", "delete"])
+@pytest.mark.parametrize(
+    ("when", "verb", "plural"),
+    [
+        ("before", "create", "jobs"),
+        ("after", "create", "jobs"),
+        ("before", "patch", "agenttasks"),
+        ("after", "patch", "agenttasks"),
+        ("before", "create", "events"),
+    ],
+)
+async def test_an_operator_killed_meanwhile_counts_once_and_goes_on_once(
+    world, how, when, verb, plural
+):
+    operator = await world.start_operator()
+    status = await begun(world, "hit")
+    killer = Killer(world, when, verb, plural, 1)
+    killer.operator = operator
+    take = world.node.evict_pod if how == "evict" else world.node.delete_pod
+    take(NAMESPACE, status["podName"])
+    status = await world.until("hit", "Completed", seconds=60)
+    assert (status["attempts"], status["disruptions"]) == (1, 1)
+    await check_promises(world, ["hit"])
+
+
+async def test_a_task_goes_on_with_what_another_one_left(world):
+    await world.start_operator()
+    world.apply("old", "hang")
+    await world.until("old", "Running")
+    await keep(world, "old")
+    world.api.patch("agenttasks", NAMESPACE, "old", {"spec": {"desiredState": "Cancelled"}})
+    await world.until("old", "Cancelled")
+    new = world.apply("new", "ok", resumeFrom="old")
+    await world.until("new", "Completed")
+    record = BARE.attempt_record(new["metadata"]["uid"], 1)
+    text = await world.redis.hget(record, CHECKPOINT_FIELD)
+    kept = Checkpoint.model_validate_json(text)
+    assert (kept.generation, kept.turns, kept.cost_usd) == (4, 0, None)
+
+
+@pytest.mark.parametrize("name", ["nobody", "works"])
+async def test_a_task_that_can_go_on_with_nothing_says_so(world, name):
+    await world.start_operator()
+    world.apply("works", "ok")
+    await world.until("works", "Completed")
+    world.apply("new", "ok", resumeFrom=name)
+    status = await world.until("new", "Failed")
+    assert (status["reason"], name in status["message"]) == ("NothingToResume", True)
+    assert "new-1" not in [job for _, job in world.api.objects["jobs"]]
