@@ -68,12 +68,14 @@ def test_an_operator_killed_again_and_again_loses_nothing(world: World) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_worker_pod_deleted_in_the_middle_is_replaced_by_the_next_attempt(world: World) -> None:
+    """Where the task wants it so: `test_e2e_disruptions` has what it does otherwise."""
     world.apply(
         task(
             f"evicted-{RUN}",
             f"[[attempt: 1]] [[bash: {busy(617)}]]\n"
             '[[attempt: 2]] [[result: {"summary": "again"}]]',
             retry={"limit": 1, "backoffSeconds": 1},
+            disruption={"policy": "Fail"},
         )
     )
     world.wait(f"evicted-{RUN}", "Running")
@@ -87,7 +89,9 @@ def test_a_worker_pod_deleted_in_the_middle_is_replaced_by_the_next_attempt(worl
 
 @pytest.mark.timeout(600)
 def test_a_worker_pod_that_is_drained_says_so_before_it_goes(world: World) -> None:
-    world.apply(task(f"drained-{RUN}", f"[[bash: {busy(618)}]]"))
+    """Where the task wants it so: otherwise the attempt goes on."""
+    wish = {"policy": "Fail"}
+    world.apply(task(f"drained-{RUN}", f"[[bash: {busy(618)}]]", disruption=wish))
     world.wait(f"drained-{RUN}", "Running")
     world.until("the agent works", lambda: busy(618) in world.processes(f"drained-{RUN}"))
     pod = world.status(f"drained-{RUN}")["podName"]

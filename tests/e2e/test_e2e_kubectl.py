@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from support.cluster import STATE
 from support.session_world import SessionWorld, clear_sessions, front_end
-from support.world import NAMESPACE, World
+from support.world import NAMESPACE, World, task
+
+from orbiter_contracts.input_requests import digest
 
 QUESTION = '[[result: {"status": "input_required", "summary": "looked", "question": "Which?"}]]'
 BUSY = "[[bash: tail -n 4242 -f /dev/null]]"
@@ -92,6 +94,49 @@ def test_a_task_is_watched_and_cancelled(plugin: Plugin) -> None:
     assert watcher.returncode == 5
     assert "Cancelled" in told
     assert plugin.run("cancel", "endless") == "agenttask/endless is cancelled\n"
+
+
+CAREFUL = """
+name: careful
+model: anthropic:claude-sonnet-4-5
+tools: [workspace]
+approval: [run_command]
+"""
+
+
+def test_what_is_approved_is_the_call_that_was_shown_and_a_retry_asks_again(
+    plugin: Plugin, world: World
+) -> None:
+    command = {"command": "kill -9 $PPID", "timeout": 25.0}
+    prompt = f"[[tool: run_command {json.dumps(command)}]]\n[[result]]"
+    made = task("careful", prompt, retry={"limit": 1, "backoffSeconds": 0})
+    agent_file = {"configMapKeyRef": {"name": "careful", "key": "agent"}}
+    made["spec"]["agent"] |= {"type": "orbiter", "fileFrom": agent_file}
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"agent": CAREFUL}}
+    world.apply(config | {"metadata": {"name": "careful", "namespace": NAMESPACE}}, made)
+    status = world.wait("careful", "InputRequired")
+    asked = status["inputRequest"]
+    (call,) = asked["calls"]
+    assert (asked["kind"], call["tool"]) == ("approval", "run_command")
+    # the API server has made 25 of 25.0, and it is the same call
+    assert call["digest"] == digest("run_command", call["arguments"])
+    told = plugin.run("answer", "careful", "maybe", code=1)
+    assert "is no answer: type `approve`" in told
+    # its process is killed by the command: the next attempt asks, and does not run it again
+    plugin.run("answer", "careful", "approve", "--wait", code=4)
+    again = world.wait("careful", "InputRequired")["inputRequest"]
+    assert "what was approved may have run already" in again["question"]
+    (given,) = world.cluster.get("agenttask", "careful", NAMESPACE)["spec"]["input"]
+    assert json.loads(given["text"])["digest"] == call["digest"]
+    plugin.run("answer", "careful", "no, it has", "--wait")
+    world.wait("careful", "Completed")
+
+
+def test_a_task_that_has_ended_is_tried_again(plugin: Plugin) -> None:
+    plugin.run("submit", "[[result]]", "--name", "quick", "--wait")
+    told = plugin.run("retry", "quick", "--name", "quick-again", "--max-cost", "2", "--wait")
+    assert "Completed" in told
+    assert "no checkpoint" in plugin.run("retry", "quick", "--resume", code=1)
 
 
 def test_a_sleeping_session_answers_and_remembers(plugin: Plugin, alice: str) -> None:

@@ -33,4 +33,4 @@ def commands(tmp_path, monkeypatch):
 
 @pytest.mark.integration
 async def test_the_page_on_mcp_tells_what_is_so(commands):
-    assert await run_blocks(PAGE) == len(blocks_of(PAGE)) == 8
+    assert await run_blocks(PAGE) == len(blocks_of(PAGE)) == 10

@@ -29,6 +29,8 @@ def test_a_prompt_alone_is_a_task_and_the_defaults_are_filled_in(
         "timeoutSeconds": 1800,
         "inputTimeoutSeconds": 259200,
         "retry": {"limit": 0, "backoffSeconds": 10},
+        "disruption": {"policy": "Resume", "limit": 10, "checkpointSeconds": 60},
+        "priority": 0,
         "desiredState": "Running",
     }
 
@@ -44,6 +46,8 @@ UNCHANGEABLE: dict[str, Any] = {
     "workspace": {"emptyDir": {}},
     "timeoutSeconds": 5,
     "retry": {"limit": 3},
+    "disruption": {"policy": "Fail"},
+    "resumeFrom": "another",
     "projectId": "p",
     "taskId": "t",
     "dependsOn": ["another"],
@@ -130,6 +134,7 @@ def test_kubectl_get_shows_what_one_wants_to_know(cluster: Cluster, namespace: s
         "duration": "1m3s",
         "attempts": 2,
         "jobName": "columns-2",
+        "disruptions": 3,
         "usage": {"costUSD": 0.25},
     }
     cluster.apply(agent_task("columns"), namespace=namespace)
@@ -142,8 +147,8 @@ def test_kubectl_get_shows_what_one_wants_to_know(cluster: Cluster, namespace: s
     assert narrow[1].split()[:-1] == [
         *("columns", "Failed", "claude", "no", "such", "model", "1m3s")
     ]
-    assert wide[0].split()[-4:] == ["COST", "ATTEMPTS", "JOB", "REASON"]
-    assert wide[1].split()[-4:] == ["0.25", "2", "columns-2", "AgentError"]
+    assert wide[0].split()[-5:] == ["COST", "ATTEMPTS", "JOB", "REASON", "DISRUPTIONS"]
+    assert wide[1].split()[-5:] == ["0.25", "2", "columns-2", "AgentError", "3"]
 
 
 def test_tasks_are_in_the_categories_all_and_orbiter(cluster: Cluster, namespace: str) -> None:

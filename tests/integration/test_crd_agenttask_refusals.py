@@ -98,6 +98,27 @@ REFUSED_SPECS: dict[str, tuple[Object, str]] = {
         {"dependsOn": ["refused"]},
         "a task cannot depend on itself; remove its own name from dependsOn",
     ),
+    "going on with itself": (
+        {"resumeFrom": "refused"},
+        "a task cannot go on with itself; name another task in resumeFrom",
+    ),
+    "unknown policy": (
+        {"disruption": {"policy": "Retry"}},
+        'Unsupported value: "Retry": supported values: "Resume", "Restart", "Fail"',
+    ),
+    "no disruption is too few": (
+        {"disruption": {"limit": -1}},
+        "disruption.limit must be from 0 to 1000; write policy: Fail if a disruption should end "
+        "the attempt",
+    ),
+    "checkpoints all the time": (
+        {"disruption": {"checkpointSeconds": 0}},
+        "disruption.checkpointSeconds must be from 1 to 3600; write for instance 60",
+    ),
+    "too urgent": (
+        {"priority": 2000000},
+        "priority must be from -1000000 to 1000000",
+    ),
     "variable without a value": (
         env({"name": "CI"}),
         "write exactly one of value and valueFrom",

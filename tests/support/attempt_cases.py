@@ -165,7 +165,7 @@ ENDS = {
         f"{reason} is not retried": failed(
             "failed", reason, "no", ended("failed", reason=reason, error="no")
         )._replace(retried=False)
-        for reason in ("JobRejected", "InvalidMessage", "Cancelled")
+        for reason in ("JobRejected", "InvalidMessage", "Cancelled", "DisruptionLimitExceeded")
     },
     **{
         f"{reason} is retried": failed(

@@ -3,8 +3,9 @@
 A worker does what the real wrapper promises (claim, busy, publish once) with the shared script;
 the prompt says how it behaves: `ok`, `fail`, `error`, `timeout`, `ask`, `crash`, `oom`, `silent`,
 `hang`, `noimage`, `unschedulable`, `nosecret`, `sleep=SECONDS`, `flaky=N` (the first N attempts
-fail); one that asks stores its session, unless it is `forgetful`. `runs` records who ran when, for
-tests about what must never happen, and `prompts` what each was told.
+fail); `once` makes an attempt's later pods succeed; one that asks stores its session, unless it is
+`forgetful`. A Job's pod that is evicted is replaced where its podFailurePolicy says so. `runs`
+records who ran when, for tests about what must never happen, and `prompts` what each was told.
 """
 
 import asyncio
@@ -64,6 +65,7 @@ class FakeNode:
     runs: list[Run] = field(default_factory=list)
     prompts: dict[tuple[str, int], str] = field(default_factory=dict)
     most_at_once: int = 0
+    _made: int = 0
     _pods: dict[tuple[str, str], asyncio.Task[None]] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -84,11 +86,31 @@ class FakeNode:
         """What `kubectl delete pod` does: the worker is stopped, the Job fails."""
         self._stop_pod(namespace, name)
 
+    def evict_pod(self, namespace: str, name: str) -> None:
+        """What a drained node does: the worker is stopped, and the Job makes another pod."""
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "EvictionByEvictionAPI",
+        }
+        self._pod(namespace, name, {"phase": "Failed", "conditions": [condition]})
+        pod = self.api.get("pods", namespace, name) or {}
+        job = self.api.get("jobs", namespace, pod["metadata"]["ownerReferences"][0]["name"])
+        ignored = job is not None and "podFailurePolicy" in job["spec"]
+        self._stop_pod(namespace, name, fails=not ignored)
+        if job is not None and ignored:
+            self._begin(job)
+
+    def _begin(self, job: Object) -> None:
+        meta = job["metadata"]
+        self._made += 1
+        name = f"{meta['name']}-pod{self._made}"
+        self._pods[meta["namespace"], name] = asyncio.create_task(self._run_job(job, name))
+
     def _changed(self, change: str, plural: str, obj: Object) -> None:
         meta = obj["metadata"]
         if plural == "jobs" and change == "ADDED" and not obj["spec"].get("suspend"):
-            place = (meta["namespace"], f"{meta['name']}-pod{meta['uid'][:4]}")
-            self._pods[place] = asyncio.create_task(self._run_job(obj, place[1]))
+            self._begin(obj)
         elif change == "DELETED" and plural in ("agenttasks", "jobs"):
             self._later(self._collect(plural, meta["namespace"], meta["uid"]))
 
@@ -109,7 +131,7 @@ class FakeNode:
                 else:
                     self._stop_pod(namespace, name)
 
-    def _stop_pod(self, namespace: str, name: str) -> None:
+    def _stop_pod(self, namespace: str, name: str, *, fails: bool = True) -> None:
         task = self._pods.pop((namespace, name), None)
         if task is not None:
             task.cancel()
@@ -120,7 +142,7 @@ class FakeNode:
             return
         self.api.remove("pods", namespace, name)
         job = pod["metadata"]["ownerReferences"][0]["name"]
-        if (found := self.api.get("jobs", namespace, job)) is not None:
+        if fails and (found := self.api.get("jobs", namespace, job)) is not None:
             self._job_ended(found, ok=False, message="Job has reached the specified backoff limit")
 
     async def _run_job(self, job: Object, name: str) -> None:
@@ -216,6 +238,9 @@ class FakeNode:
                 await asyncio.sleep(float(word[6:]))
         while "seen" in words and not self._is_seen(env):
             await asyncio.sleep(0.02)
+        before = [it for it in self.runs if (it.uid, it.attempt) == (run.uid, run.attempt)]
+        if "once" in words and len(before) > 1:
+            words = ["ok"]
         if "hang" in words:
             await asyncio.Event().wait()
         if "crash" in words:

@@ -51,18 +51,19 @@ def read(redis: "Redis", keys: Keys = BARE) -> History:
     return history
 
 
-def complaints(history: History, names: set[str]) -> list[str]:
+def complaints(history: History, names: set[str], disruptions: int = 0) -> list[str]:
     """Return what must not have happened to these tasks (`namespace/name`); empty when all is well.
 
-    Every attempt is begun by one worker at most and has exactly one output; no attempt begins
-    before the output of the one before it; none follows a successful one.
+    Every attempt is begun by one worker at most, and by one more after each disruption, and has
+    exactly one output; no attempt begins before the output of the one before it; none follows a
+    successful one.
     """
     found = []
     attempts = Counter(name for name, _ in history)
     for (name, number), attempt in sorted(history.items()):
         if name not in names:
             continue
-        if len(attempt.begun) > 1:
+        if len(attempt.begun) > 1 + disruptions:
             found.append(f"{name} attempt {number} was begun {len(attempt.begun)} times")
         if len(attempt.outputs) != 1:
             found.append(f"{name} attempt {number} has {len(attempt.outputs)} outputs")

@@ -27,6 +27,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from support.embedding_wire import spelled
+
 from orbiter.models import ModelProvider, ScriptedModel, call, model_registry
 
 BLOCK = re.compile(
@@ -114,6 +116,7 @@ class Stage(ModelProvider):
     """Stands for every model of a page and plays the script of the block that runs."""
 
     settings = True
+    embeddings = True
 
     def __init__(self) -> None:
         self.script = ScriptedModel()
@@ -124,6 +127,9 @@ class Stage(ModelProvider):
     async def stream(self, messages: Any, **options: Any) -> Any:
         async for chunk in self.script.stream(messages, **options):
             yield chunk
+
+    async def embed(self, texts: Any, *, dimensions: Any = None) -> Any:
+        return [spelled(text) for text in texts]
 
 
 @contextmanager

@@ -13,6 +13,16 @@ from typing import Any
 
 from aiohttp import web
 from support.bedrock_wire import FRAMES, bedrock_frames
+from support.embedding_wire import (
+    Vectors,
+    check_google_embeddings,
+    check_openai_embeddings,
+    check_vertex_embeddings,
+    google_vectors,
+    openai_vectors,
+    spelled,
+    vertex_vectors,
+)
 from support.google_wire import check_google, google_events, google_whole
 from support.responses_wire import check_responses, responses_events, responses_whole
 from support.token_server import TokenServer
@@ -82,7 +92,7 @@ class WireServer:
     """Answers in order; `received` is what was asked."""
 
     def __init__(self) -> None:
-        self.answers: list[Answer | Refusal] = []
+        self.answers: list[Answer | Vectors | Refusal] = []
         self.received: list[Received] = []
         self.url = ""
         self.minds: Callable[[dict[str, Any]], None] | None = None
@@ -96,7 +106,9 @@ class WireServer:
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self._openai)
         app.router.add_post("/v1/responses", self._responses)
+        app.router.add_post("/v1/embeddings", self._openai_vectors)
         app.router.add_post("/openai/deployments/{name}/chat/completions", self._openai)
+        app.router.add_post("/openai/deployments/{name}/embeddings", self._openai_vectors)
         app.router.add_post("/openai/responses", self._responses)
         app.router.add_post("/v1/messages", self._anthropic)
         app.router.add_post("/v1/models/{model}:{verb}", self._google)
@@ -131,7 +143,17 @@ class WireServer:
     async def _anthropic(self, request: web.Request) -> web.StreamResponse:
         return await self._answer(request, check_anthropic, anthropic_whole, anthropic_events)
 
+    async def _openai_vectors(self, request: web.Request) -> web.StreamResponse:
+        if not (self.answers and isinstance(self.answers[0], Vectors | Refusal)):
+            # nobody wrote down what a page's model makes of a text
+            self.answers.insert(0, Vectors(of=spelled))
+        return await self._answer(request, check_openai_embeddings, openai_vectors, None)
+
     async def _google(self, request: web.Request) -> web.StreamResponse:
+        if request.match_info["verb"] == "batchEmbedContents":
+            return await self._answer(request, check_google_embeddings, google_vectors, None)
+        if request.match_info["verb"] == "predict":
+            return await self._answer(request, check_vertex_embeddings, vertex_vectors, None)
         return await self._answer(request, check_google, google_whole, google_events)
 
     async def _bedrock(self, request: web.Request) -> web.StreamResponse:

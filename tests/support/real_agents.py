@@ -6,6 +6,7 @@ model. The scripts here (docs/model-server.md) are for looking at a turn from wi
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -136,6 +137,23 @@ def codex_workers(
             "AGENT_TYPE": "codex",
             "OPENAI_API_KEY": API_KEY,
             "OPENAI_BASE_URL": f"{model_server.url}/v1",
+        },
+    )
+
+
+@pytest.fixture
+def orbiter_workers(
+    tmp_path: Path, redis: Redis, redis_server: RedisServer, model_server: ModelServer
+) -> Iterator[RealWorkers]:
+    """Workers with our own agent, on the Redis of this run, empty at the start."""
+    yield from _workers(
+        tmp_path,
+        {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "REDIS_URL": redis_server.url,
+            "AGENT_TYPE": "orbiter",
+            "ANTHROPIC_API_KEY": API_KEY,
+            "ANTHROPIC_BASE_URL": model_server.url,
         },
     )
 

@@ -26,9 +26,13 @@ _SHOWN = 4000
 
 
 def restarts(world: World) -> dict[str, int]:
-    """How often each of the operator's containers has restarted, by pod."""
+    """How often each of the operator's containers has restarted, by pod.
+
+    A pod on its way out, behind an upgrade for instance, is not the operator's any more.
+    """
     pods = world.cluster.list_all("pods", SYSTEM, OPERATOR)
-    return {pod["metadata"]["name"]: restarted(pod) for pod in pods}
+    there = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+    return {pod["metadata"]["name"]: restarted(pod) for pod in there}
 
 
 def last_words(world: World) -> str:

@@ -16,6 +16,7 @@ from typing_extensions import get_type_hints, is_typeddict
 _OF_THE_API = {
     "openai": frozenset[str](),
     "responses": frozenset[str](),
+    "embeddings": frozenset[str](),
     "anthropic": frozenset({"temperature", "top_p"}),
 }
 
@@ -30,8 +31,8 @@ def check_request(vendor: str, body: dict[str, Any], more: frozenset[str] = froz
     """Compare a request with the SDK's parameter types.
 
     Args:
-        vendor: "openai", "responses" (OpenAI's other API), "anthropic", "google", or
-            a cloud with Anthropic's API, "bedrock" or "vertex".
+        vendor: "openai", "responses" and "embeddings" (OpenAI's other APIs), "anthropic",
+            "google", or a cloud with Anthropic's API, "bedrock" or "vertex".
         body: What the server received.
         more: Fields that a test has sent by `extra_body`.
 
@@ -63,6 +64,10 @@ def _params(vendor: str) -> Any:
         from openai.types.responses import response_create_params as responses_params
 
         return responses_params.ResponseCreateParams
+    if vendor == "embeddings":
+        from openai.types import embedding_create_params as embedding_params
+
+        return embedding_params.EmbeddingCreateParams
     from anthropic.types import message_create_params as anthropic_params
 
     return anthropic_params.MessageCreateParams

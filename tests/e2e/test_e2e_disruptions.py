@@ -1,0 +1,131 @@
+"""What the cluster takes away goes on by itself: one attempt, one output, and no retry is spent."""
+
+import json
+import uuid
+from datetime import datetime
+
+import pytest
+from support import history
+from support.world import NAMESPACE, SYSTEM, World, echo_task, task
+
+RUN = uuid.uuid4().hex[:4]
+NOW = ("--grace-period=0", "--force", "--wait=false")
+OPERATOR = "app.kubernetes.io/component=operator"
+WORK = "work\nsleep 15"
+
+
+def working(world: World, name: str) -> str:
+    """A task whose agent works for a quarter of a minute; returns its pod's name.
+
+    It begins again: what goes on from a checkpoint is in `test_e2e_checkpoints`.
+    """
+    world.apply(echo_task(name, WORK, disruption={"policy": "Restart"}))
+    world.wait(name, "Running")
+    pod: str = world.until("its pod is known", lambda: world.status(name).get("podName"))
+    world.until("its agent works", lambda: "sleep" in world.processes(name))
+    return pod
+
+
+def evict(world: World, pod: str, grace: int) -> None:
+    """What a drain does, with less grace: this is about what follows."""
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod, "namespace": NAMESPACE},
+        "deleteOptions": {"gracePeriodSeconds": grace},
+    }
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}/eviction"
+    world.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+
+
+def goes_on(world: World, name: str, *reasons: str, jobs: list[str]) -> None:
+    """Wait for the end; one attempt, one disruption, these Jobs, and one output."""
+    words = [f"began again after {reason} (1)" for reason in reasons]
+    world.until("it works again", lambda: world.status(name).get("message") in words)
+    told = {event["reason"]: event["firstTimestamp"] for event in world.events(name)}
+    counted = next(told[reason] for reason in reasons if reason in told)
+    away = datetime.fromisoformat(told["Resumed"]) - datetime.fromisoformat(counted)
+    print(f"{name}: works again {away.total_seconds():.0f} s after it was counted")
+    status = world.wait(name, "Completed", seconds=180)
+    assert (status["attempts"], status["disruptions"]) == (1, 1)
+    assert [job["metadata"]["name"] for job in world.jobs(name)] == jobs
+    with world.redis() as redis:
+        assert not history.complaints(history.read(redis), {f"{NAMESPACE}/{name}"}, 1)
+
+
+@pytest.mark.timeout(600)
+def test_the_job_of_an_evicted_pod_makes_another_one(world: World) -> None:
+    """`backoffLimit: 0` and a podFailurePolicy that ignores DisruptionTarget."""
+    name = f"evicted-{RUN}"
+    evict(world, working(world, name), 1)
+    goes_on(world, name, "Evicted", jobs=[f"{name}-1"])
+
+
+@pytest.mark.timeout(600)
+def test_a_second_eviction_does_not_wait_for_the_jobs_pauses(world: World) -> None:
+    """They double from 10 s on: behind the second the operator makes a Job instead."""
+    name = f"twice-{RUN}"
+    evict(world, working(world, name), 1)
+    again = "began again after Evicted (1)"
+    world.until("it works again", lambda: world.status(name).get("message") == again)
+    world.until("its agent works", lambda: "sleep" in world.processes(name))
+    evict(world, world.status(name)["podName"], 1)
+    status = world.wait(name, "Completed", seconds=120)
+    assert (status["attempts"], status["disruptions"]) == (1, 2)
+    assert [job["metadata"]["name"] for job in world.jobs(name)] == [f"{name}-1-r2"]
+    told = {event["message"]: event["firstTimestamp"] for event in world.events(name)}
+    gone = next(when for text, when in told.items() if "disruption 2" in text)
+    back = next(when for text, when in told.items() if "after Evicted (2)" in text)
+    away = datetime.fromisoformat(back) - datetime.fromisoformat(gone)
+    print(f"{name}: works again {away.total_seconds():.0f} s after the second was counted")
+
+
+@pytest.mark.timeout(600)
+def test_a_pod_killed_at_once_is_followed_by_a_job_of_the_same_attempt(world: World) -> None:
+    name = f"killed-{RUN}"
+    world.kubectl("-n", NAMESPACE, "delete", "pod", working(world, name), *NOW)
+    goes_on(world, name, "PodDeleted", jobs=[f"{name}-1", f"{name}-1-r1"])
+
+
+@pytest.mark.timeout(600)
+def test_a_deleted_job_is_followed_by_another_one(world: World) -> None:
+    name = f"jobless-{RUN}"
+    pod = working(world, name)
+    world.kubectl("-n", NAMESPACE, "delete", "job", f"{name}-1", "--wait=false")
+    world.kubectl("-n", NAMESPACE, "delete", "pod", pod, *NOW)
+    goes_on(world, name, "JobDeleted", "PodDeleted", jobs=[f"{name}-1-r1"])
+
+
+@pytest.mark.timeout(600)
+def test_a_drained_node_that_comes_back_goes_on_with_its_task(world: World) -> None:
+    name = f"drained-{RUN}"
+    working(world, name)
+    (node,) = [item["metadata"]["name"] for item in world.cluster.list_all("nodes")]
+    selector = f"--pod-selector=orbiter.dev/agenttask={name}"
+    try:
+        world.kubectl(
+            *("drain", node, selector, "--grace-period=1", "--delete-emptydir-data", "--force"),
+            "--ignore-daemonsets",
+        )
+        world.wait(name, "Pending", reason="Unschedulable")
+    finally:
+        world.kubectl("uncordon", node)
+    goes_on(world, name, "Evicted", jobs=[f"{name}-1"])
+
+
+@pytest.mark.timeout(600)
+def test_an_operator_that_is_killed_meanwhile_goes_on_with_the_task(world: World) -> None:
+    name = f"both-{RUN}"
+    pod = working(world, name)
+    world.kubectl("-n", SYSTEM, "delete", "pods", "-l", OPERATOR, *NOW)
+    world.kubectl("-n", NAMESPACE, "delete", "pod", pod, *NOW)
+    goes_on(world, name, "PodDeleted", jobs=[f"{name}-1", f"{name}-1-r1"])
+
+
+@pytest.mark.timeout(600)
+def test_an_agent_that_ends_its_worker_buys_no_free_run(world: World) -> None:
+    name = f"freerun-{RUN}"
+    world.apply(task(name, "[[bash: kill 1; sleep 2; kill 1; sleep 60; true]]"))
+    status = world.wait(name, "Failed", seconds=120)
+    assert status.get("disruptions", 0) == 0
+    assert len(world.jobs(name)) == 1
