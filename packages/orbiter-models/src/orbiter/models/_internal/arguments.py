@@ -57,6 +57,24 @@ def plain(value: Any, levels: int = MOST_LEVELS) -> Any:
     return None
 
 
+def worded(value: Any, levels: int = MOST_LEVELS) -> Any:
+    """Return a JSON value whose texts UTF-8 can hold, and else as it is.
+
+    Args:
+        value: Of any kind.
+        levels: How deep it is looked at; what is deeper becomes null.
+    """
+    if isinstance(value, str):
+        return words(value)
+    if not isinstance(value, dict | list | tuple):
+        return value
+    if not levels:
+        return None
+    if isinstance(value, dict):
+        return {worded(key): worded(part, levels - 1) for key, part in value.items()}
+    return type(value)(worded(part, levels - 1) for part in value)
+
+
 def arguments_object(arguments: str) -> dict[str, Any]:
     """Read what a model wrote; what is no object that can be sent back is shown as text.
 
