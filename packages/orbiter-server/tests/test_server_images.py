@@ -56,7 +56,7 @@ async def test_an_agent_sees_the_images_of_a_session_in_every_run_of_it(start):
 
 
 async def test_a_conversation_is_shown_without_the_bytes_of_its_files(start):
-    large, paper = b"x" * MAX_IMAGE_BYTES, b"%PDF-1.7 paper"
+    large, paper = b"x" * 1_000_000, b"%PDF-1.7 paper"
 
     @tool
     def scan():

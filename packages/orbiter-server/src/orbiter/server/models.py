@@ -11,8 +11,7 @@ from orbiter.server.data_url import Images
 from orbiter.tasks import TaskState
 from orbiter.types import Message, StopReason, Usage
 
-# so that the longest fits into a request however it is escaped
-MAX_INPUT = 200_000
+MAX_INPUT = 200_000  # the longest fits into a request, however it is escaped
 CURSOR = r"^\d{1,11}(\.\d{1,9})?~[A-Za-z0-9_-]{1,100}$"
 NAMESPACE = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 RequestId = Annotated[str, Field(min_length=1, max_length=100)] | None
@@ -21,8 +20,7 @@ Conversation = list[Annotated[Message, Field(discriminator="role")]]
 
 
 class _Request(BaseModel):
-    # what a client misspells must not be ignored in silence
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid")  # what is misspelt is refused
 
 
 class _Answer(BaseModel):
