@@ -51,7 +51,7 @@ class Peer:
 
     async def _go_on(self, agent: Agent, says: str, answer: InputAnswer) -> Answer:
         model = script(says)
-        result = await run(agent, "", provider=model, resume=PAUSED.read_text(), approvals=[answer])
+        result = await run(agent, "", provider=model, resume=PAUSED.read_text(), answers=[answer])
         return Answer(result.output, str(model.requests[-1].messages))
 
 

@@ -2,7 +2,7 @@
 
 A tool made with `@tool(approval=...)` waits for a person. The run ends with the stop reason
 `input_required`; `result.requests` says what it waits for, and `run(agent, "",
-resume=result.paused, approvals=[...])` goes on, in whichever process.
+resume=result.paused, answers=[...])` goes on, in whichever process.
 """
 
 import json

@@ -81,7 +81,7 @@ class Follower:
             if wait.open is not None:
                 await self._ask(info, wait.open, wait)
                 return
-            given = {"resume": wait.paused, "approvals": wait.answers}
+            given = {"resume": wait.paused, "answers": wait.answers}
         try:
             stream = run.stream(target, words, provider=self._provider, **given)
         except OrbiterError as problem:
