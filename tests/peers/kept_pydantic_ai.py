@@ -53,7 +53,9 @@ class Peer:
             raise CallDeferred(metadata={"question": message})
 
         command, *words = server_command()
-        server = MCPToolset(StdioTransport(command, words), elicitation_handler=deferred)
+        server = MCPToolset(
+            StdioTransport(command, words), elicitation_handler=deferred, init_timeout=300
+        )
         agent: Any = Agent(
             Script((RESERVE, "Sorry.")).model(),
             toolsets=[server],
