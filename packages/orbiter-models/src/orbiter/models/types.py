@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel
 
-from orbiter.models._internal.arguments import worded, words
+from orbiter.models._words import worded, words
 from orbiter.parts import OpaquePart, ReplyPart, ReplyParts, TextPart, ThinkingPart
 from orbiter.types import OrbiterError, ToolCall, Usage
 
