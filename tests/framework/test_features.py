@@ -1,6 +1,7 @@
 """The feature table of README: our marks have tests, and the file it is made of is today's."""
 
 import ast
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests/peers"))
 
 import adapter_orbiter  # noqa: E402 - the checks of other frameworks are programs, not a package
+import kept_probes  # noqa: E402
 import probes  # noqa: E402
 from catalog import FEATURES  # noqa: E402
 from homes import PEERS, version_of  # noqa: E402
@@ -29,7 +31,9 @@ def test_the_test_of_a_feature_exists(feature):
 async def test_our_own_probes_say_what_our_tests_say(monkeypatch):
     monkeypatch.setenv("ORBITER_FORBID_MODEL_CALLS", "")
     monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setenv("PROBE_SERVER_PYTHON", sys.executable)
     found = await probes.answers(adapter_orbiter.PEER)
+    found |= await asyncio.to_thread(kept_probes.answers, "orbiter")
     assert found == {feature.probe: bool(feature.test) for feature in FEATURES}
 
 

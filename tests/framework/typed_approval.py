@@ -65,12 +65,12 @@ async def main() -> list[int]:
     reveal_type(answers)
     reveal_type(read_reply(first.requests[0], "no") or read_answer("{}"))
     reveal_type(describe(first.requests[0]))
-    stream = run.stream(numbers, "", resume=first.paused, approvals=answers)
+    stream = run.stream(numbers, "", resume=first.paused, answers=answers)
     async for event in stream:
         if event.type == "input_request":
             reveal_type(event.request.calls[0].arguments)
-    reveal_type(run.sync(numbers, "", resume=first.paused, approvals=answers).output)
+    reveal_type(run.sync(numbers, "", resume=first.paused, answers=answers).output)
     reveal_type(refund(7))
-    last = await run(numbers, "", resume=first.paused, approvals=[InputAnswer(id="a", text="b")])
-    await run(numbers, "", resume=first.paused, approvals=[True])
+    last = await run(numbers, "", resume=first.paused, answers=[InputAnswer(id="a", text="b")])
+    await run(numbers, "", resume=first.paused, answers=[True])
     return last.output

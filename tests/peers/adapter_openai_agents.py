@@ -25,7 +25,7 @@ def step(reply: Any) -> list[Any]:
         return [assistant_message(reply)]
     calls = reply if isinstance(reply, list) else [reply]
     return [
-        function_call(call.name, call.arguments, call_id=f"call_{number}")
+        function_call(call.name, call.arguments, call_id=f"call_{call.name}_{number}")
         for number, call in enumerate(calls)
     ]
 

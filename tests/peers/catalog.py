@@ -7,6 +7,7 @@ bench/features.json; the table is made of that.
 from dataclasses import dataclass
 
 CORE = "packages/orbiter-core/tests"
+MCP = "packages/orbiter-mcp/tests"
 MODELS = "packages/orbiter-models/tests"
 TRACE = "packages/orbiter-trace/tests"
 
@@ -16,7 +17,7 @@ class Feature:
     """One row.
 
     Attributes:
-        probe: The function of `probes`, or of its `Adapter`, that asks.
+        probe: The function of `probes`, of its `Adapter`, or of `kept_probes`, that asks.
         what: The row's words.
         test: Our test, as a path and a name; empty where we do not have it.
     """
@@ -83,6 +84,22 @@ FEATURES = (
         "tokens a minute are limited, for all agents together",
         f"{MODELS}/test_model_limits.py"
         "::test_tokens_are_estimated_before_a_call_and_put_right_after_it",
+    ),
+    Feature(
+        "approved_days_later",
+        "a call waits for a person, and another process goes on days later",
+        f"{CORE}/test_approval_runs.py::test_another_process_goes_on_days_later",
+    ),
+    Feature(
+        "killed_within_a_tool",
+        "a run goes on after `kill -9` within a tool",
+        f"{CORE}/test_durable_kill.py::test_within_a_tool",
+    ),
+    Feature(
+        "elicitation_pauses",
+        "an MCP server's question ends the run, which goes on with the answer",
+        f"{MCP}/test_mcp_elicitation.py"
+        "::test_the_run_pauses_and_the_call_is_made_again_with_the_answer",
     ),
     Feature(
         "handoff",

@@ -24,6 +24,8 @@ def asked(name: str, python: Path) -> dict[str, bool]:
     with tempfile.TemporaryDirectory() as home:
         # whoever wants a key gets one that opens nothing
         environment = {**os.environ, "HOME": home, "OPENAI_API_KEY": "none"}
+        # all of them meet the same MCP server
+        environment["PROBE_SERVER_PYTHON"] = sys.executable
         done = subprocess.run(
             [python, PROBES, name.replace("-", "_")],
             stdout=subprocess.PIPE,

@@ -13,11 +13,19 @@ ROOT = Path(__file__).resolve().parents[2]
 STATE = Path(os.environ.get("ORBITER_STATE") or ROOT / ".orbiter")
 OPENTELEMETRY = "opentelemetry-sdk==1.45.2"
 PEERS = {
-    "pydantic-ai": ["pydantic-ai-slim[openai]==2.68.0", OPENTELEMETRY],
+    # one of its durable executions, and its client of MCP
+    "pydantic-ai": ["pydantic-ai-slim[openai,dbos,mcp]==2.68.0", OPENTELEMETRY],
     "openai-agents": ["openai-agents==0.24.0", OPENTELEMETRY],
     # its scripted model is for pytest
-    "google-adk": ["google-adk==2.13.0", "pytest"],
-    "langgraph": ["langgraph==1.2.22", "langchain==1.4.7", "langsmith[otel]", OPENTELEMETRY],
+    "google-adk": ["google-adk[mcp]==2.13.0", "pytest"],
+    "langgraph": [
+        "langgraph==1.2.22",
+        "langchain==1.4.7",
+        "langsmith[otel]",
+        OPENTELEMETRY,
+        "langgraph-checkpoint-sqlite==3.1.2",
+        "langchain-mcp-adapters==0.3.2",
+    ],
 }
 """What is installed for each; the first one's version is the peer's."""
 

@@ -292,4 +292,6 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     adapter = importlib.import_module(f"adapter_{sys.argv[1]}")
     result = asyncio.run(answers(adapter.PEER))
+    # these end processes: see there
+    result |= importlib.import_module("kept_probes").answers(sys.argv[1])
     json.dump(result, sys.stdout)

@@ -1,6 +1,7 @@
 """Orbiter's own agents: the command line, and what is read in the object they print."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -52,6 +53,8 @@ def test_a_session_is_begun_and_then_resumed() -> None:
     assert orbiter.AGENT.build(turn(Session("s"))).argv[2:] == ("--session-id", "s")
     resumed = orbiter.AGENT.build(turn(Session("s", resumed=True), stream=True))
     assert resumed.argv[2:] == ("--stream", "--resume", "s")
+    again = replace(turn(Session("s", resumed=True)), again=True)
+    assert orbiter.AGENT.build(again).argv[2:] == ("--again", "--resume", "s")
 
 
 def test_the_answer_comes_with_what_it_cost(tmp_path: Path) -> None:

@@ -20,11 +20,13 @@ class Shop:
         self.did.append(order)
         return "refunded"
 
-    async def turn(self, home, prompt, attempt, *replies):
+    async def turn(self, home, prompt, attempt, *replies, again=False):
         agent = Agent(name="a", model="anthropic:claude-sonnet-4-5", tools=[self.refund])
         agent.provider = ScriptedModel(*replies)
         limits = {"must_exist": False, "max_cost_usd": None, "stream": False}
-        made = Turn(prompt=prompt, session_id="s", home=home, attempt=attempt, **limits)
+        made = Turn(
+            prompt=prompt, session_id="s", home=home, attempt=attempt, again=again, **limits
+        )
         return await made.run(agent)
 
 
@@ -68,3 +70,22 @@ async def test_the_attempt_behind_the_question_goes_on(homes, tmp_path):
     await shop.turn(homes(2, tmp_path / "1"), "approve", 2)
     said = await shop.turn(homes(3, tmp_path / "2"), "approve", 3, "done")
     assert (said["result"], shop.did) == ("done", [7, 9])
+
+
+async def test_a_message_that_a_sessions_worker_crashed_at_is_no_second_approval(homes, tmp_path):
+    shop = Shop()
+    first = tmp_path / "1"
+    await shop.turn(first, "hi", None, call("refund", order=7))
+    # the worker ends behind the tool, and another one gets the message and the session before it
+    await shop.turn(homes(2, first), "approve", None)
+    third = homes(3, first)
+    asked = question_of(await shop.turn(third, "approve", None, again=True))
+    assert asked.startswith("A worker ended while it went on: what was approved may have run")
+    assert shop.did == [7], "one approval was used twice"
+    said = await shop.turn(third, "no, it has", None, "then not")
+    assert (said["result"], shop.did) == ("then not", [7])
+
+
+async def test_a_message_that_comes_again_and_answers_nothing_is_simply_said(tmp_path):
+    said = await Shop().turn(tmp_path, "hi", None, "hello", again=True)
+    assert said["result"] == "hello"

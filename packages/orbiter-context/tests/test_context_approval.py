@@ -19,7 +19,7 @@ async def test_a_context_has_the_whole_conversation_once():
     first = await run(agent, "Refund", provider=model, messages=before.messages)
     assert first.stop_reason == "input_required"
     answers = [first.requests[0].approve()]
-    last = await run(agent, "", provider=model, resume=first.paused, approvals=answers)
+    last = await run(agent, "", provider=model, resume=first.paused, answers=answers)
     said = ["Hi", "Hello.", "Refund", "", "refunded", "Done."]
     assert [message.content for message in last.messages] == said
     assert [message.content for message in context.history] == said
@@ -36,6 +36,6 @@ async def test_another_process_goes_on_with_a_context_of_its_own():
     context = Context(task_id="t")
     agent = Agent(name="clerk", tools=[refund], context=context)
     answers = [first.requests[0].approve()]
-    last = await run(agent, "", provider=model, resume=first.paused, approvals=answers)
+    last = await run(agent, "", provider=model, resume=first.paused, answers=answers)
     assert last.output == context.task_output == "Done."
     assert [m.content for m in context.history] == ["Refund", "", "refunded", "Done."]

@@ -29,7 +29,7 @@ async def test_a_call_waits_while_its_two_siblings_run_once_and_the_run_goes_on(
     assert request.calls[0].digest == digest("refund", {"order": 7})
 
     last = await run(
-        clerk(shop), "", provider=model, resume=first.paused, approvals=[request.approve(by="ada")]
+        clerk(shop), "", provider=model, resume=first.paused, answers=[request.approve(by="ada")]
     )
     assert (last.output, last.stop_reason) == ("it is done", "completed")
     assert shop.did == ["look 1", "look 2", "refund 7 5"]
@@ -55,7 +55,7 @@ async def test_what_is_denied_is_told_to_the_model_with_its_reason():
     shop = Shop()
     model, first = await paused(shop)
     answer = first.requests[0].deny("it is too expensive", by="ada")
-    last = await run(clerk(shop), "", provider=model, resume=first.paused, approvals=[answer])
+    last = await run(clerk(shop), "", provider=model, resume=first.paused, answers=[answer])
     said = "Tool 'refund' was not called: a person denied it: it is too expensive"
     assert results(last) == {"call_1": said}
     assert model.requests[-1].messages[-1] == ToolResult(
@@ -79,7 +79,7 @@ async def test_edited_arguments_are_used_and_the_model_is_told():
         "",
         provider=model,
         resume=first.paused,
-        approvals=[answer],
+        answers=[answer],
     )
     assert shop.did == ["refund 7 2"]
     assert seen == ['{"amount":2,"order":7}']
@@ -93,10 +93,10 @@ async def test_edited_arguments_that_do_not_fit_are_refused_before_anything_runs
     one, two = first.requests
     wrong = [one.approve(), two.approve(arguments={"order": "many"})]
     with pytest.raises(OrbiterError, match="what it does not take: order: "):
-        await run(clerk(shop), "", provider=model, resume=first.paused, approvals=wrong)
+        await run(clerk(shop), "", provider=model, resume=first.paused, answers=wrong)
     assert shop.did == []
     right = [one.approve(), two.approve(arguments={"order": 9})]
-    await run(clerk(shop), "", provider=model, resume=first.paused, approvals=right)
+    await run(clerk(shop), "", provider=model, resume=first.paused, answers=right)
     assert sorted(shop.did) == ["refund 7 5", "refund 9 5"]
 
 
@@ -107,7 +107,7 @@ async def test_a_question_of_the_model_is_answered_by_a_person():
     (request,) = first.requests
     assert (request.kind, request.text) == ("question", "Which lamp?")
     answers = [request.answer("the red one")]
-    last = await run(agent, "", provider=model, resume=first.paused, approvals=answers)
+    last = await run(agent, "", provider=model, resume=first.paused, answers=answers)
     assert results(last) == {"call_1": "the red one"}
     assert last.output == "the red one, then"
 
@@ -176,7 +176,7 @@ async def test_what_is_shown_is_what_runs_when_a_name_stands_twice():
     first = await run(clerk(shop), "hi", provider=model)
     (request,) = first.requests
     shown = request.calls[0].arguments
-    await run(clerk(shop), "", provider=model, resume=first.paused, approvals=[request.approve()])
+    await run(clerk(shop), "", provider=model, resume=first.paused, answers=[request.approve()])
     assert shop.did == [f"refund {shown['order']} {shown['amount']}"]
 
 
@@ -216,7 +216,7 @@ async def test_what_answers_nothing_is_refused():
     other = json.loads(request.model_dump_json())["calls"][0]["digest"][::-1]
 
     async def resume(*answers: InputAnswer, **more: Any) -> None:
-        await run(clerk(shop), "", provider=model, resume=first.paused, approvals=answers, **more)
+        await run(clerk(shop), "", provider=model, resume=first.paused, answers=answers, **more)
 
     refused = {
         "nothing waits for an answer to 'x'; what waits: ": [InputAnswer(id="x", decision="deny")],
@@ -235,7 +235,7 @@ async def test_what_answers_nothing_is_refused():
     with pytest.raises(OrbiterError, match=r"got True \(bool\): give an InputAnswer"):
         await resume(True)  # type: ignore[arg-type]
     with pytest.raises(OrbiterError, match=r"goes with run\(resume=result\.paused\)"):
-        await run(clerk(shop), "hi", approvals=[request.deny()])
+        await run(clerk(shop), "hi", answers=[request.deny()])
     assert shop.did == []
 
 

@@ -39,7 +39,7 @@ async def test_a_run_that_is_kept_waits_and_goes_on_under_its_run_id():
     entries = [read_entry(text) for text in store._runs["r"]]
     done = [entry.result.tool_name for entry in entries if isinstance(entry, ToolDone)]
     assert (first.stop_reason, done) == ("input_required", ["look"])
-    resumed = {"resume": first.paused, "approvals": [first.requests[0].approve()]}
+    resumed = {"resume": first.paused, "answers": [first.requests[0].approve()]}
     for _ in range(2):
         last = await run(clerk(shop), "", **kept(model, store), **resumed)
         assert (last.output, last.steps, last.usage.total_tokens) == ("done", 2, 30)
@@ -68,7 +68,7 @@ async def test_what_was_approved_is_not_run_twice_wherever_its_process_stops():
     first = await run(clerk(shop), "hi", **kept(ScriptedModel(BOTH), store))
     waiting = len(store._runs["r"])
     edited = first.requests[0].approve(arguments={"order": 8})
-    resumed = {"resume": first.paused, "approvals": [edited]}
+    resumed = {"resume": first.paused, "answers": [edited]}
     await run(clerk(shop), "", **kept(ScriptedModel("done"), store), **resumed)
     note = '(A person changed the arguments to {"order":8}.)\n'
     for count in range(waiting, len(store._runs["r"]) + 1):
@@ -101,7 +101,7 @@ async def test_a_sibling_that_may_have_begun_is_not_run_twice_and_the_call_waits
     await asyncio.wait([running])
     first = await run(agent, "hi", **kept(model, store))
     assert first.stop_reason == "input_required"
-    resumed = {"resume": first.paused, "approvals": [first.requests[0].approve()]}
+    resumed = {"resume": first.paused, "answers": [first.requests[0].approve()]}
     last = await run(agent, "", **kept(model, store), **resumed)
     assert results(last) == {"call_1": "refunded", "call_2": CUT_OFF}
     assert (last.output, shop.did) == ("done", ["refund 7 5"])
@@ -113,10 +113,10 @@ async def test_a_denial_is_kept_and_a_second_pause_is_another_one():
         call("refund", order=1), call("refund", order=2), ModelError("overloaded"), "done"
     )
     first = await run(clerk(shop), "hi", **kept(model, store))
-    no = {"resume": first.paused, "approvals": [first.requests[0].deny("too much")]}
+    no = {"resume": first.paused, "answers": [first.requests[0].deny("too much")]}
     second = await run(clerk(shop), "", **kept(model, store), **no)
     assert (await run(clerk(shop), "", **kept(model, store), **no)).paused == second.paused
-    yes = {"resume": second.paused, "approvals": [second.requests[0].approve()]}
+    yes = {"resume": second.paused, "answers": [second.requests[0].approve()]}
     with pytest.raises(ModelError) as failed:
         await run(clerk(shop), "", **kept(model, store), **yes)
     assert failed.value.run_id == "r"
@@ -130,7 +130,7 @@ async def test_a_handoff_beside_a_call_that_waits_is_made_when_it_goes_on():
     desk = Agent(name="desk", tools=[shop.refund], handoffs=[Agent(name="other")])
     model = ScriptedModel([call("transfer_to_other"), call("refund", order=7)], "done")
     first = await run(desk, "hi", **kept(model, store))
-    resumed = {"resume": first.paused, "approvals": [first.requests[0].approve()]}
+    resumed = {"resume": first.paused, "answers": [first.requests[0].approve()]}
     for _ in range(2):
         last = await run(desk, "", **kept(model, store), **resumed)
         assert (last.output, last.last_agent, shop.did) == ("done", "other", ["refund 7 5"])
@@ -140,16 +140,14 @@ async def test_another_pause_than_that_of_the_journal_is_refused():
     shop, store = Shop(), MemoryRunStore()
     first = await run(clerk(shop), "hi", **kept(ScriptedModel(BOTH), store))
     other = await run(clerk(shop), "hi", provider=ScriptedModel(call("refund", order=9)))
-    answer = {"resume": other.paused, "approvals": [other.requests[0].approve()]}
+    answer = {"resume": other.paused, "answers": [other.requests[0].approve()]}
     for run_id in ("r", "nobody's"):
         with pytest.raises(JournalError, match=f"run '{run_id}' does not wait for what"):
             await run(clerk(shop), "", journal=store, run_id=run_id, **answer)
     wrong = first.requests[0].approve(arguments={"order": "many"})
     before = list(store._runs["r"])
     with pytest.raises(InputAnswerError, match="what it does not take"):
-        await run(
-            clerk(shop), "", journal=store, run_id="r", resume=first.paused, approvals=[wrong]
-        )
+        await run(clerk(shop), "", journal=store, run_id="r", resume=first.paused, answers=[wrong])
     assert store._runs["r"] == before
     assert shop.did == ["look 1"]
 
@@ -165,7 +163,7 @@ async def test_a_session_has_the_turn_once_when_it_has_gone_on(journal: bool):
         options = {"provider": model, "session": session}
     first = await run(desk, "hi", **options)
     assert len(await session.load()) == 2
-    resumed = {"resume": first.paused, "approvals": [first.requests[0].approve()]}
+    resumed = {"resume": first.paused, "answers": [first.requests[0].approve()]}
     last = await run(desk, "", **options, **resumed)
     assert await session.load() == last.messages
     assert [m.role for m in last.messages][2:] == [
@@ -192,7 +190,7 @@ async def test_guardrails_see_the_arguments_of_a_person_and_may_refuse_them():
     # nobody calls the tool yet, and what was said so far is no output
     assert seen == []
     answer = first.requests[0].approve(arguments={"order": 7, "amount": 99})
-    last = await run(agent, "", provider=model, resume=first.paused, approvals=[answer])
+    last = await run(agent, "", provider=model, resume=first.paused, answers=[answer])
     assert seen == ['{"amount":99,"order":7}', "done"]
     assert results(last)["call_1"].endswith("Tool 'refund' was not called: at most 50")
     assert shop.did == []
@@ -209,7 +207,7 @@ async def test_the_time_of_a_tool_holds_for_a_call_that_was_approved():
     model = ScriptedModel(call("hang"), "done")
     first = await run(agent, "hi", provider=model)
     last = await run(
-        agent, "", provider=model, resume=first.paused, approvals=[first.requests[0].approve()]
+        agent, "", provider=model, resume=first.paused, answers=[first.requests[0].approve()]
     )
     assert "0.01" in results(last)["call_1"]
     assert last.output == "done"
@@ -231,7 +229,7 @@ async def test_a_tool_that_asks_an_agent_may_wait_itself():
     model = ScriptedModel(call("expert", input="?"), "42", "it is 42")
     first = await run(lead, "hi", provider=model)
     last = await run(
-        lead, "", provider=model, resume=first.paused, approvals=[first.requests[0].approve()]
+        lead, "", provider=model, resume=first.paused, answers=[first.requests[0].approve()]
     )
     assert (last.output, results(last), last.steps) == ("it is 42", {"call_1": "42"}, 3)
 
@@ -246,7 +244,7 @@ async def test_model_calls_of_nested_runs_still_count_when_a_run_has_waited(jour
     first = await run(lead, "hi", **options)
     assert first.steps == 2
     answers = [first.requests[0].approve()]
-    last = await run(lead, "", **options, resume=first.paused, approvals=answers)
+    last = await run(lead, "", **options, resume=first.paused, answers=answers)
     assert (last.output, last.steps, last.usage.total_tokens) == ("done", 3, 45)
 
 

@@ -23,7 +23,7 @@ async def test_a_stream_tells_what_waits_and_then_what_came_of_it():
     first = events[-1].result
     assert events[-2].request == first.requests[0]
     answer = first.requests[0].approve(arguments={"order": 8})
-    stream = run.stream(clerk(shop), "", provider=model, resume=first.paused, approvals=[answer])
+    stream = run.stream(clerk(shop), "", provider=model, resume=first.paused, answers=[answer])
     events = [event async for event in stream]
     assert [event.type for event in events] == [
         "tool_call", "tool_result", "step", "text", "usage", "result"
@@ -36,7 +36,7 @@ async def test_a_run_may_pause_again():
     model = ScriptedModel(call("refund", order=1), call("refund", order=2), "done")
     first = await run(clerk(shop), "hi", provider=model)
     second = await run(
-        clerk(shop), "", provider=model, resume=first.paused, approvals=[first.requests[0].deny()]
+        clerk(shop), "", provider=model, resume=first.paused, answers=[first.requests[0].deny()]
     )
     assert second.stop_reason == "input_required"
     assert first.requests[0].id != second.requests[0].id
@@ -45,7 +45,7 @@ async def test_a_run_may_pause_again():
         "",
         provider=model,
         resume=second.paused,
-        approvals=[second.requests[0].approve()],
+        answers=[second.requests[0].approve()],
     )
     assert (last.output, last.steps, shop.did) == ("done", 3, ["refund 2 5"])
 
@@ -58,7 +58,7 @@ async def test_what_was_approved_runs_though_the_agent_has_made_its_last_model_c
         "",
         provider=model,
         resume=first.paused,
-        approvals=[first.requests[0].approve()],
+        answers=[first.requests[0].approve()],
     )
     assert (last.stop_reason, shop.did) == ("max_steps", ["refund 7 5"])
 
@@ -89,7 +89,7 @@ async def test_another_process_goes_on_days_later(tmp_path: Path):
         "from orbiter.approval import requests_of\n"
         "kept = open('paused').read(); answers = [requests_of(kept)[0].approve(by='ada')]\n"
         "m = ScriptedModel('done')\n"
-        "r = run.sync(clerk, '', provider=m, resume=kept, approvals=answers)\n"
+        "r = run.sync(clerk, '', provider=m, resume=kept, answers=answers)\n"
         "print(r.output, r.steps, [m.content for m in r.messages])\n"
     )
     for code in (begin, go_on):
@@ -122,7 +122,7 @@ async def test_context_and_memory_are_told_of_the_whole_turn_once():
         "",
         provider=model,
         resume=first.paused,
-        approvals=[first.requests[0].approve()],
+        answers=[first.requests[0].approve()],
     )
     assert memory.kept == [["user", "assistant", "tool", "assistant", "tool", "assistant"]]
     assert [m.content for m in last.messages if m.role == "user"] == ["before", "hi"]
@@ -168,7 +168,7 @@ async def test_who_leads_a_team_or_hands_off_can_wait(mode: Any):
     first = await run(swarm, "hi", provider=model)
     assert (first.stop_reason, first.last_agent) == ("input_required", "clerk")
     answers = [first.requests[0].approve()]
-    last = await run(swarm, "", provider=model, resume=first.paused, approvals=answers)
+    last = await run(swarm, "", provider=model, resume=first.paused, answers=answers)
     assert (last.output, shop.did) == ("done", ["refund 7 5"])
     assert last.last_agent == ("clerk" if mode == "team" else "helper")
 
@@ -179,7 +179,7 @@ async def test_an_agent_behind_a_handoff_is_found_again():
     model = ScriptedModel(call("transfer_to_clerk"), call("refund", order=7), "done")
     first = await run(desk, "hi", provider=model)
     last = await run(
-        desk, "", provider=model, resume=first.paused, approvals=[first.requests[0].approve()]
+        desk, "", provider=model, resume=first.paused, answers=[first.requests[0].approve()]
     )
     assert (last.last_agent, last.steps, shop.did) == ("clerk", 3, ["refund 7 5"])
     assert [m.role for m in last.messages] == [
@@ -187,5 +187,5 @@ async def test_an_agent_behind_a_handoff_is_found_again():
     ]  # fmt: skip
     with pytest.raises(OrbiterError, match="agent 'clerk' waits, and here are: lonely"):
         await run(
-            Agent(name="lonely"), "", resume=first.paused, approvals=[first.requests[0].approve()]
+            Agent(name="lonely"), "", resume=first.paused, answers=[first.requests[0].approve()]
         )

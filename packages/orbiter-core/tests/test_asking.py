@@ -45,13 +45,13 @@ async def test_a_tool_that_asks_is_called_again_with_the_answers():
     ]  # fmt: skip
 
     second = await run(agent, "", provider=model, resume=first.paused,
-                       approvals=[request.answer("Friday")])  # fmt: skip
+                       answers=[request.answer("Friday")])  # fmt: skip
     assert [r.text for r in second.requests] == ["How many are you?"]
     assert second.requests[0].id != request.id
 
     (request,) = requests_of(second.paused)
     done = await run(agent, "", provider=model, resume=second.paused,
-                     approvals=[request.answer("six")])  # fmt: skip
+                     answers=[request.answer("six")])  # fmt: skip
     assert done.output == "Booked."
     assert [m.content for m in done.messages[2:4]] == ["table 4 on Friday for six", "nice"]
     assert began == [4, 4, 4]
@@ -63,7 +63,7 @@ async def test_who_does_not_answer_says_so_to_the_tool():
     model = ScriptedModel(call("book", table=4), "Not booked.")
     first = await run(agent, "A table", provider=model)
     no = first.requests[0].deny("no idea")
-    done = await run(agent, "", provider=model, resume=first.paused, approvals=[no])
+    done = await run(agent, "", provider=model, resume=first.paused, answers=[no])
     assert done.messages[2].content == "nobody said which day"
 
 
@@ -83,14 +83,14 @@ async def test_a_call_with_a_persons_arguments_may_ask():
     model = ScriptedModel(call("book", table=4), "Booked.")
     first = await run(agent, "A table", provider=model)
     yes = first.requests[0].approve(arguments={"table": 5})
-    second = await run(agent, "", provider=model, resume=first.paused, approvals=[yes])
+    second = await run(agent, "", provider=model, resume=first.paused, answers=[yes])
     (request,) = second.requests
     assert (request.kind, request.calls[0].arguments) == ("question", {"table": 5})
     third = await run(agent, "", provider=model, resume=second.paused,
-                      approvals=[request.answer("Friday")])  # fmt: skip
+                      answers=[request.answer("Friday")])  # fmt: skip
     (request,) = third.requests
     done = await run(agent, "", provider=model, resume=third.paused,
-                     approvals=[request.answer("six")])  # fmt: skip
+                     answers=[request.answer("six")])  # fmt: skip
     assert done.messages[2].content == (
         '(A person changed the arguments to {"table":5}.)\ntable 5 on Friday for six'
     )
@@ -109,7 +109,7 @@ async def test_beside_one_that_waits_for_approval_both_are_asked_at_once():
     kinds = {request.calls[0].tool: request for request in first.requests}
     assert {name: r.kind for name, r in kinds.items()} == {"book": "question", "pay": "approval"}
     answers = [kinds["book"].answer("Friday"), kinds["pay"].approve()]
-    second = await run(agent, "", provider=model, resume=first.paused, approvals=answers)
+    second = await run(agent, "", provider=model, resume=first.paused, answers=answers)
     assert [r.text for r in second.requests] == ["How many are you?"]
     assert "paid" in [getattr(m, "content", "") for m in second.messages]
 
@@ -123,12 +123,12 @@ async def test_a_kept_run_goes_on_and_a_finished_call_is_not_made_again():
     again = await run(agent, "A table", **kept)
     assert again.requests == first.requests
     answers = [again.requests[0].answer("Friday")]
-    second = await run(agent, "", resume=again.paused, approvals=answers, **kept)
+    second = await run(agent, "", resume=again.paused, answers=answers, **kept)
     waits = await run(agent, "A table", **kept)
     assert waits.requests == second.requests
     answers = [waits.requests[0].answer("six")]
     for _ in range(2):
-        done = await run(agent, "", resume=waits.paused, approvals=answers, **kept)
+        done = await run(agent, "", resume=waits.paused, answers=answers, **kept)
         assert done.messages[2].content == "table 4 on Friday for six"
     assert began == [4, 4, 4]
 
@@ -166,7 +166,7 @@ async def test_a_call_asks_a_bounded_number_of_times():
     for _ in range(20):
         (request,) = result.requests
         result = await run(agent, "", provider=model, resume=result.paused,
-                           approvals=[request.answer("so")])  # fmt: skip
+                           answers=[request.answer("so")])  # fmt: skip
     assert result.output == "Enough."
     assert "a call may ask 20 times: Why 20?" in result.messages[2].error
 

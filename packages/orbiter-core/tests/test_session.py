@@ -12,7 +12,6 @@ from orbiter.errors import SessionError
 from orbiter.hooks import Hook, HookPoint
 from orbiter.models import (  # pyright: ignore[reportMissingImports]
     ModelError,
-    ModelResponse,
     ScriptedModel,
     call,
 )
@@ -175,9 +174,9 @@ async def test_a_conversation_that_is_too_large_is_not_read(tmp_path, monkeypatc
 
 
 async def test_a_message_that_json_cannot_say_is_refused_with_the_sessions_name(tmp_path):
-    model = ScriptedModel(ModelResponse(content="\ud800"))
+    session = SqliteSession(tmp_path / "chats.db", "alice")
     with pytest.raises(SessionError, match="session 'alice' cannot keep a message"):
-        await run(AGENT, "go", provider=model, session=SqliteSession(tmp_path / "c.db", "alice"))
+        await session.save("1", [UserMessage(content="\ud800")])
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "x" * 201, 7])

@@ -111,7 +111,7 @@ async def test_the_run_pauses_and_the_call_is_made_again_with_the_answer(server)
     async with mcp_tools(server, allow=["book"]) as tools:
         agent = Agent(name="host", tools=tools)
         done = await run(agent, "", provider=model, resume=first.paused,
-                         approvals=[request.answer("Friday")])  # fmt: skip
+                         answers=[request.answer("Friday")])  # fmt: skip
     assert done.messages[2].content == "table 4 on Friday"
     assert done.output == "Booked."
 
@@ -124,11 +124,11 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again(server):
         for text in ("two", '{"adults": "two"}'):
             (request,) = result.requests
             result = await run(agent, "", provider=model, resume=result.paused,
-                               approvals=[request.answer(text)])  # fmt: skip
+                               answers=[request.answer(text)])  # fmt: skip
         (request,) = result.requests
         assert "(Answer 2 does not fit: adults: 'two' is not of type 'integer')" in request.text
         answer = request.answer('{"adults": 2, "window": true}')
-        result = await run(agent, "", provider=model, resume=result.paused, approvals=[answer])
+        result = await run(agent, "", provider=model, resume=result.paused, answers=[answer])
     assert result.messages[2].content == "2 at the window"
 
 
@@ -138,7 +138,7 @@ async def test_who_says_no_declines(server):
         agent = Agent(name="host", tools=tools)
         first = await run(agent, "A table", provider=model)
         no = first.requests[0].deny()
-        done = await run(agent, "", provider=model, resume=first.paused, approvals=[no])
+        done = await run(agent, "", provider=model, resume=first.paused, answers=[no])
     assert "declin" in done.messages[2].error
     assert done.output == "Not booked."
 

@@ -144,7 +144,7 @@ async def test_tools_of_a_server_wait_for_a_person(server):
         first = await run(agent, "2 + 3?", provider=model)
         assert [c.tool for request in first.requests for c in request.calls] == ["add"]
         answers = [first.requests[0].approve(arguments={"a": 20, "b": 3})]
-        last = await run(agent, "", provider=model, resume=first.paused, approvals=answers)
+        last = await run(agent, "", provider=model, resume=first.paused, answers=answers)
     assert "Tool 'fail' failed: no luck" in [m.error for m in last.messages if m.role == "tool"]
     assert last.messages[2].content.endswith('\n{"sum":23}')
 

@@ -32,9 +32,17 @@ def shop():
     return Shop()
 
 
-async def say(server, text, session=None):
+async def waiting(server, session):
+    """The id of what a session asks now, as its latest run tells."""
+    runs = (await server.http.get(f"/v1/sessions/{session}")).json()["runs"]
+    return next((request["id"] for request in runs[-1]["input_requests"]), None)
+
+
+async def say(server, text, session=None, request_id=""):
     where = "/v1/agents/clerk/runs" if session is None else f"/v1/sessions/{session}/runs"
-    begun = await server.http.post(where, json={"input": text})
+    if request_id == "":
+        request_id = await waiting(server, session) if session else None
+    begun = await server.http.post(where, json={"input": text, "request_id": request_id})
     if begun.status_code >= 400:
         return begun.status_code, begun.json()["error"]
     run = begun.json()
@@ -60,6 +68,36 @@ async def test_a_run_waits_and_the_next_message_decides(start, shop):
     assert [m["content"] for m in kept if m["role"] == "user"] == ["Refund order 7"]
     assert (await say(server, "Thank you", session))[0]["output"] == "Bye."
     assert len(model.requests[-1].messages) == 5
+
+
+async def test_an_answer_is_to_the_request_that_was_shown_and_to_no_other(start, shop):
+    model = ScriptedModel([call("refund", order=7), call("refund", order=9)], "Done.")
+    server = await start(shop.agents(), model)
+    first, _ = await say(server, "Refund both")
+    session, (one, other) = first["session_id"], first["input_requests"]
+    status, error = await say(server, "approve", session, request_id=None)
+    assert (status, error["code"], error["param"]) == (422, "no_answer", "request_id")
+    status, error = await say(server, "approve", session, request_id=other["id"])
+    assert (status, error["code"]) == (409, "other_request")
+    await say(server, "deny", session, request_id=one["id"])
+    # typed while the first was shown, in another window
+    status, error = await say(server, "approve", session, request_id=one["id"])
+    assert (status, error["code"]) == (409, "other_request")
+    assert other["id"] in error["message"]
+    last, _ = await say(server, "approve", session, request_id=other["id"])
+    assert (last["output"], shop.did) == ("Done.", [9])
+    status, error = await say(server, "approve", session, request_id=other["id"])
+    assert (status, "somebody has answered it" in error["message"]) == (409, True)
+    assert len(model.requests) == 2
+
+
+async def test_an_answer_in_json_names_its_request_itself(start, shop):
+    server = await start(shop.agents(), ScriptedModel(call("refund", order=7), "Done."))
+    first, _ = await say(server, "Refund order 7")
+    (request,) = first["input_requests"]
+    answer = {"id": request["id"], "decision": "approve"}
+    last, _ = await say(server, json.dumps(answer), first["session_id"], request_id=None)
+    assert (last["output"], shop.did) == ("Done.", [7])
 
 
 async def test_no_client_sees_the_paused_run(start, shop):
@@ -128,11 +166,13 @@ async def test_a_server_that_stops_in_the_middle_asks_once_more(tmp_path):
     async with running(tmp_path, agents, ScriptedModel(call("refund", order=7))) as server:
         session = (await say(server, "Refund order 7"))[0]["session_id"]
         where = f"/v1/sessions/{session}/runs"
-        run = (await server.http.post(where, json={"input": "approve"})).json()
+        answer = {"input": "approve", "request_id": await waiting(server, session)}
+        run = (await server.http.post(where, json=answer)).json()
         await begun.wait()
     async with running(tmp_path, agents, ScriptedModel("Then not.")) as server:
         [_ async for _ in server.events(f"/v1/runs/{run['id']}/events")]
         left = (await server.http.get(f"/v1/runs/{run['id']}")).json()
         assert (left["status"], "may have run already" in left["error"]) == ("failed", True)
+        assert [one["calls"][0]["tool"] for one in left["input_requests"]] == ["refund"]
         assert (await say(server, "deny", session))[0]["output"] == "Then not."
     assert did == [7]

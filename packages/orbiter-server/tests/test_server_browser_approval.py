@@ -36,6 +36,35 @@ async def test_a_tool_that_waits_is_approved_with_what_was_seen(start, browser):
     assert page.complaints == []
 
 
+async def test_an_answer_typed_before_another_window_decided_counts_for_nothing_else(
+    start, browser
+):
+    did = []
+
+    @tool(approval=True)
+    def refund(order: int) -> str:
+        """Give money back."""
+        did.append(order)
+        return "refunded"
+
+    model = ScriptedModel([call("refund", order=7), call("refund", order=8)], "Done.")
+    server = await start({"clerk": Agent(name="clerk", tools=[refund])}, model)
+    page = await browser.page(server.url)
+    await page.click(".composer textarea")
+    await page.type("Refund")
+    await page.press("Enter")
+    await page.until("document.querySelector('.log').innerText.includes('order\":8}')")
+    session = (await server.http.get("/v1/sessions")).json()["sessions"][0]["id"]
+    shown = (await server.http.get(f"/v1/sessions/{session}")).json()["runs"][-1]
+    answer = {"input": "deny", "request_id": shown["input_requests"][0]["id"]}
+    await server.http.post(f"/v1/sessions/{session}/runs", json=answer)
+    await page.click(".composer textarea")
+    await page.type("approve")
+    await page.press("Enter")
+    await page.until("document.body.innerText.includes('look at what it asks now')")
+    assert did == []
+
+
 async def test_a_conversation_asks_and_the_next_message_decides(start, browser):
     did = []
 

@@ -8,8 +8,9 @@ import pytest
 from support.eventually import eventually
 from websockets.asyncio.client import connect
 
-from orbiter.models import ScriptedModel
-from orbiter.parts import ImagePart, TextPart
+from orbiter import Agent, tool
+from orbiter.models import ScriptedModel, call
+from orbiter.parts import DocumentPart, ImagePart, TextPart
 from orbiter.server._internal.database import Database
 from orbiter.server._internal.sessions import Sessions
 from orbiter.server.data_url import MAX_IMAGE_BYTES, MOST_IMAGES
@@ -44,8 +45,43 @@ async def test_an_agent_sees_the_images_of_a_session_in_every_run_of_it(start):
     assert said(model.requests[1].messages) == [ASKED, UserMessage(content="Sure?")]
     session = (await server.http.get(path)).json()
     assert [run["images"] for run in session["runs"]] == [["image/png"], []]
-    assert UserMessage.model_validate(session["messages"][0]) == ASKED
+    assert session["messages"][0]["content"] == "What is this?"
+    assert session["messages"][0]["parts"] == [
+        {"type": "image", "media_type": "image/png", "size": len(DOT),
+         "path": f"/v1/runs/{run['id']}/files/0"},
+        {"type": "text", "text": "What is this?"},
+    ]  # fmt: skip
+    assert "parts" not in session["messages"][2]
     assert session["title"] == "What is this?"
+
+
+async def test_a_conversation_is_shown_without_the_bytes_of_its_files(start):
+    large, paper = b"x" * 1_000_000, b"%PDF-1.7 paper"
+
+    @tool
+    def scan():
+        """Scan."""
+        return [DocumentPart(data=paper, media_type="application/pdf", name="a.pdf"), "scanned"]
+
+    model = ScriptedModel(call("scan"), "Read.")
+    server = await start({"helper": Agent(name="helper", tools=[scan])}, model)
+    run = await server.ask("helper", "", images=[url_of(large), url_of(large)])
+    await server.outcome(run)
+    answer = await server.http.get(f"/v1/sessions/{run['session_id']}")
+    assert len(answer.content) < 10_000
+    messages = answer.json()["messages"]
+    files = [part for m in messages for part in m.get("parts", ()) if "path" in part]
+    assert [(part["type"], part["size"]) for part in files] == [
+        ("image", len(large)), ("image", len(large)), ("document", len(paper)),
+    ]  # fmt: skip
+    assert files[2]["name"] == "a.pdf"
+    document = await server.http.get(files[2]["path"])
+    assert (document.content, document.headers["content-type"]) == (paper, "application/pdf")
+    assert document.headers["content-disposition"] == "attachment"
+    assert "sandbox" in document.headers["content-security-policy"]
+    for number in ("3", "-1", "x", "9" * 5000):
+        missing = await server.http.get(f"/v1/runs/{run['id']}/files/{number}")
+        assert (missing.status_code, missing.json()["error"]["code"]) == (404, "file_not_found")
 
 
 async def test_an_image_is_shown_again_as_what_it_is_and_nothing_else(start):
@@ -129,7 +165,7 @@ async def test_a_run_that_fails_keeps_its_image(start):
     run = await server.ask("helper", "What is this?", images=[url_of()])
     assert (await server.outcome(run))[-1]["status"] == "failed"
     session = (await server.http.get(f"/v1/sessions/{run['session_id']}")).json()
-    assert UserMessage.model_validate(session["messages"][0]) == ASKED
+    assert session["messages"][0]["parts"][0]["size"] == len(DOT)
     assert (await server.http.get(f"/v1/runs/{run['id']}/images/0")).content == DOT
 
 

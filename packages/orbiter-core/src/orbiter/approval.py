@@ -2,11 +2,10 @@
 
 A tool made with `@tool(approval=...)` waits for a person. The run ends with the stop reason
 `input_required`; `result.requests` says what it waits for, and `run(agent, "",
-resume=result.paused, approvals=[...])` goes on, in whichever process.
+resume=result.paused, answers=[...])` goes on, in whichever process.
 """
 
 import json
-import unicodedata
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -19,6 +18,7 @@ from orbiter._asking import PersonNeeded, ask_person, person
 from orbiter._input_requests import Decision, InputAnswer, InputCall, InputRequest, digest
 from orbiter._json_bounds import canonical
 from orbiter._paused import read_paused
+from orbiter._visible import visible
 from orbiter.errors import InputAnswerError
 from orbiter.tool import Tool
 from orbiter.types import OrbiterError
@@ -26,10 +26,9 @@ from orbiter.types import OrbiterError
 __all__ = [
     "Approvals", "AskUser", "Decision", "InputAnswer", "InputCall", "InputRequest", "PersonNeeded",
     "ask_person", "ask_user", "describe", "digest", "person", "read_answer", "read_reply",
-    "requests_of", "require_approval",
+    "requests_of", "require_approval", "visible",
 ]  # fmt: skip
 _MAX_ANSWER_BYTES = 1024 * 1024
-_TURNING = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 _YES, _NO = ("approve", "yes", "y"), ("deny", "no", "n")
 Approvals = Approval | Sequence[str]
 """Which of several tools wait for a person: all, none, those of which a function of a call's
@@ -133,9 +132,9 @@ def read_answer(text: str | bytes) -> InputAnswer:
 def describe(request: InputRequest) -> str:
     """Say in one text what a person is asked, and what they can type; see `read_reply`."""
     if request.kind == "question":
-        return "".join(c if _is_harmless(c) else _escaped(c) for c in request.text)
+        return visible(request.text, prose=True)
     calls = ", ".join(
-        f"{_visible(call.tool)} {_visible(canonical(call.arguments))}" for call in request.calls
+        f"{visible(call.tool)} {visible(canonical(call.arguments))}" for call in request.calls
     )
     return f"May it call {calls} ? Answer `approve`, `deny REASON`, or `approve {{ARGUMENTS}}`."
 
@@ -169,12 +168,12 @@ def read_reply(request: InputRequest, text: str, *, by: str = "") -> InputAnswer
         raise InputAnswerError(f"this is no answer: {_one_line(error)}") from error
     if not word.startswith("{"):
         raise InputAnswerError(
-            f"'{_visible(word[:40])}' is no answer: type `approve`, `deny REASON`, or `approve` "
+            f"'{visible(word[:40])}' is no answer: type `approve`, `deny REASON`, or `approve` "
             "with the arguments to use in JSON"
         )
     answer = _as_json(request, text)
     if problem := request.refusal(answer):
-        raise InputAnswerError(_visible(problem))
+        raise InputAnswerError(visible(problem))
     # who is known to speak says so for nobody else
     return answer.model_copy(update={"by": by}) if by else answer
 
@@ -197,22 +196,6 @@ def _edited(text: str) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         raise ValueError("behind `approve` stands a JSON object with the arguments, or nothing")
     return value
-
-
-def _visible(text: str) -> str:
-    """Show what a terminal would obey or nobody sees, such as marks that turn letters around."""
-    return "".join(c if c.isprintable() else _escaped(c) for c in text)
-
-
-def _is_harmless(character: str) -> bool:
-    # of what nobody sees a text in many scripts needs some, such as what joins letters
-    if character in _TURNING:
-        return False
-    return character in "\n\t" or unicodedata.category(character) not in ("Cc", "Zl", "Zp")
-
-
-def _escaped(character: str) -> str:
-    return json.dumps(character)[1:-1]
 
 
 def _one_line(error: ValueError) -> str:

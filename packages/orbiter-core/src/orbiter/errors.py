@@ -59,7 +59,7 @@ class UnfinishedRunError(OrbiterError):
         self.messages, self.usage, self.steps = messages, usage, steps
         step = "run(..., messages=result.messages) goes on"
         if stop_reason == "input_required":
-            step = "run(..., resume=result.paused, approvals=[...]) goes on"
+            step = "run(..., resume=result.paused, answers=[...]) goes on"
         super().__init__(
             f"Agent '{agent_name}' has no output: its run was stopped ({stop_reason}) after "
             f"{steps} steps. Look at `stop_reason` first; `output_or_text` is what was said last, "

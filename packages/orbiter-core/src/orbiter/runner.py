@@ -40,7 +40,7 @@ class Runner:
         session: The conversation that the run goes on with, which keeps what it adds.
         resume: A run that waits for people, its `result.paused`, to go on with; input, messages
             and spent are in it.
-        approvals: What people have said to its requests.
+        answers: What people have said to its requests.
     """
 
     async def __call__(
@@ -58,7 +58,7 @@ class Runner:
         run_id: str | None = None,
         session: Session | None = None,
         resume: str | bytes | None = None,
-        approvals: Sequence[InputAnswer] = (),
+        answers: Sequence[InputAnswer] = (),
         _provider: Provider | None = None,
     ) -> RunResult[OutputT]:
         """Run to the end.
@@ -71,7 +71,7 @@ class Runner:
                 `messages`, `usage` and `steps` are what there was up to then.
         """
         text = _checked(agent, input)
-        resumed = going_on(resume, approvals, text, messages, spent)
+        resumed = going_on(resume, answers, text, messages, spent)
         begin = beginning(
             messages, provider or _provider, deps, config, spent, settings, resumed, journal
         )
@@ -94,7 +94,7 @@ class Runner:
         run_id: str | None = None,
         session: Session | None = None,
         resume: str | bytes | None = None,
-        approvals: Sequence[InputAnswer] = (),
+        answers: Sequence[InputAnswer] = (),
         _provider: Provider | None = None,
     ) -> RunResult[OutputT]:
         """Run to the end from code that is not async.
@@ -121,7 +121,7 @@ class Runner:
                     run_id=run_id,
                     session=session,
                     resume=resume,
-                    approvals=approvals,
+                    answers=answers,
                 )
             finally:
                 await close_providers()
@@ -143,7 +143,7 @@ class Runner:
         run_id: str | None = None,
         session: Session | None = None,
         resume: str | bytes | None = None,
-        approvals: Sequence[InputAnswer] = (),
+        answers: Sequence[InputAnswer] = (),
         _provider: Provider | None = None,
     ) -> RunStream[OutputT]:
         """Run while somebody reads: `async for event in run.stream(agent, "...")`.
@@ -152,7 +152,7 @@ class Runner:
         ErrorEvent and raised after it. Leaving the loop cancels the run.
         """
         text = _checked(agent, input)
-        resumed = going_on(resume, approvals, text, messages, spent)
+        resumed = going_on(resume, answers, text, messages, spent)
         return RunStream(
             beginning(
                 messages, provider or _provider, deps, config, spent, settings, resumed, journal

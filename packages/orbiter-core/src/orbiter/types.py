@@ -85,7 +85,7 @@ class RunResult(BaseModel, Generic[OutputT]):
         last_agent: Name of the agent that spoke last.
         stop_reason: `completed`, or what ended early; an untyped `output` is what was said last.
         requests: What a run waits for whose stop reason is `input_required`.
-        paused: That run as JSON, for `run(agent, "", resume=..., approvals=[...])`, once; whoever
+        paused: That run as JSON, for `run(agent, "", resume=..., answers=[...])`, once; whoever
             may change it may change the conversation.
     """
 

@@ -44,6 +44,7 @@ class Orbiter:
             argv=(
                 *(self.program, "exec"),
                 *(("--stream",) if turn.stream else ()),
+                *(("--again",) if turn.again else ()),
                 *(word for pair in given for word in pair),
             ),
             stdin=turn.prompt.encode("utf-8", "replace"),

@@ -196,7 +196,10 @@ class PO:
             await handle(
                 worker,
                 claim,
-                partial(self._turns.answer, Message(message, prompt, session_id, poison)),
+                partial(
+                    self._turns.answer,
+                    Message(message, prompt, session_id, poison, again=entry.deliveries > 1),
+                ),
                 renew_seconds=STANDALONE_SECONDS,
                 details=details,
                 dead_reason=poison or "",

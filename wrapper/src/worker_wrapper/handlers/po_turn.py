@@ -34,12 +34,14 @@ class Message:
         prompt: What of it the agent is told; "" when it was only a command.
         session_id: The session it belongs to.
         poison: Why it is answered without asking the agent, if it is.
+        again: Whether a worker that ended had it before, and may have asked the agent.
     """
 
     input: POWorkerInput
     prompt: str
     session_id: str
     poison: str | None
+    again: bool = False
 
 
 class POTurns:
@@ -156,6 +158,7 @@ class POTurns:
             session=session,
             workdir=settings.workspace_dir,
             options=settings.options,
+            again=message.again,
         )
 
         async def send(text: str, part: int, sequence: int) -> None:

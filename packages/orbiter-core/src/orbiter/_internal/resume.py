@@ -166,6 +166,6 @@ def check_edits(resumed: Resumed, agent: Agent, extra: Iterable[Tool] = ()) -> N
             tools[name].parse(canonical(arguments))
         except ToolArgumentsError as error:
             raise InputAnswerError(
-                f"run(approvals=...): the answer to '{request.id}' changes the arguments of "
+                f"run(answers=...): the answer to '{request.id}' changes the arguments of "
                 f"'{name}' to what it does not take: {error}"
             ) from error

@@ -16,7 +16,7 @@ from orbiter.types import AssistantMessage, Message, OrbiterError, ToolResult
 if TYPE_CHECKING:
     from orbiter.replay import Step
 
-_APPROVALS = "run(approvals=...)"
+_ANSWERS = "run(answers=...)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Resumed:
 
 def going_on(
     resume: str | bytes | None,
-    approvals: Sequence[InputAnswer],
+    answers: Sequence[InputAnswer],
     input: str,
     messages: Sequence[Message],
     spent: Spent | None,
@@ -85,8 +85,8 @@ def going_on(
         OrbiterError: See `resumed_of`; or there is more to it than a paused run has room for.
     """
     if resume is None:
-        if approvals:
-            raise OrbiterError(f"{_APPROVALS} goes with run(resume=result.paused)")
+        if answers:
+            raise OrbiterError(f"{_ANSWERS} goes with run(resume=result.paused)")
         return None
     for name, given in (("input", input), ("messages", messages), ("spent", spent)):
         if given:
@@ -94,15 +94,15 @@ def going_on(
                 f"run(resume=...) goes on where the run has paused, and takes no {name}: leave it "
                 "empty, and say more once it has gone on"
             )
-    return resumed_of(resume, approvals)
+    return resumed_of(resume, answers)
 
 
-def resumed_of(resume: str | bytes, approvals: Sequence[InputAnswer]) -> Resumed:
+def resumed_of(resume: str | bytes, answers: Sequence[InputAnswer]) -> Resumed:
     """Read a paused run and find for each answer the call that it is about.
 
     Args:
         resume: What was `result.paused`.
-        approvals: What people said.
+        answers: What people said.
 
     Raises:
         OrbiterError: It is no paused run.
@@ -111,31 +111,27 @@ def resumed_of(resume: str | bytes, approvals: Sequence[InputAnswer]) -> Resumed
     """
     paused = read_paused(resume)
     give = "an InputAnswer, such as result.requests[0].approve()"
-    require_all(approvals, InputAnswer, _APPROVALS, give, "a list, such as [answer]")
+    require_all(answers, InputAnswer, _ANSWERS, give, "a list, such as [answer]")
     calls = {request.id: call for call, request in paused.open.items()}
-    answers: dict[str, InputAnswer] = {}
-    for answer in approvals:
+    found: dict[str, InputAnswer] = {}
+    for answer in answers:
         call = calls.get(answer.id)
         if call is None:
             raise InputAnswerError(
-                f"{_APPROVALS}: nothing waits for an answer to '{answer.id}'; what waits: "
+                f"{_ANSWERS}: nothing waits for an answer to '{answer.id}'; what waits: "
                 f"{', '.join(calls)}"
             )
-        if call in answers:
-            raise InputAnswerError(
-                f"{_APPROVALS}: two answers to '{answer.id}'; give the first one"
-            )
+        if call in found:
+            raise InputAnswerError(f"{_ANSWERS}: two answers to '{answer.id}'; give the first one")
         if problem := paused.open[call].refusal(answer):
-            raise InputAnswerError(f"{_APPROVALS}: {problem}")
-        answers[call] = answer
+            raise InputAnswerError(f"{_ANSWERS}: {problem}")
+        found[call] = answer
     now = datetime.now(UTC)
-    missing = [r for call, r in paused.open.items() if call not in answers and not _late(r, now)]
+    missing = [r for call, r in paused.open.items() if call not in found and not _late(r, now)]
     if missing:
         what = ", ".join(f"'{r.id}' ({r.calls[0].tool})" for r in missing)
-        raise InputAnswerError(
-            f"{_APPROVALS}: no answer to {what}; the run goes on with all of them"
-        )
-    return Resumed(paused, answers)
+        raise InputAnswerError(f"{_ANSWERS}: no answer to {what}; the run goes on with all of them")
+    return Resumed(paused, found)
 
 
 def _late(request: InputRequest, now: datetime) -> bool:

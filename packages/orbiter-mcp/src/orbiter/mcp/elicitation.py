@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from orbiter.approval import InputCall
+from orbiter.approval import InputCall, visible
 from orbiter.types import OrbiterError
 
 MOST_MESSAGE = 4_096
@@ -52,7 +52,8 @@ class Elicitation(BaseModel):
     def question(self) -> str:
         """The message, who asks, and what to type, for a person."""
         of = f", tool '{self.tool}'," if self.tool else ""
-        return f"MCP server '{self.server}'{of} asks: {_visible(self.message)}\n{self._how()}"
+        asked = visible(self.message, prose=True)
+        return f"MCP server '{self.server}'{of} asks: {asked}\n{self._how()}"
 
     def read(self, text: str) -> dict[str, Any]:
         """Read what a person typed: JSON, or plain text where one text is all that is asked.
@@ -102,7 +103,7 @@ class Elicitation(BaseModel):
             name if name in self.required else f"{name}?": schema
             for name, schema in self.fields.items()
         }
-        form = _visible(json.dumps(asked, ensure_ascii=False))
+        form = visible(json.dumps(asked, ensure_ascii=False))
         one = " or with its value" if len(self.fields) == 1 else ""
         return f"Answer with a JSON object of these fields{one}: {form}"
 
@@ -195,7 +196,3 @@ def _plain(schema: dict[str, Any], text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-def _visible(text: str) -> str:
-    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)

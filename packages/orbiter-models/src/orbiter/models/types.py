@@ -1,10 +1,11 @@
 """What models answer with, and how they fail. All classes are frozen."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
-from orbiter.parts import ReplyParts
+from orbiter.models._words import worded, words
+from orbiter.parts import OpaquePart, ReplyPart, ReplyParts, TextPart, ThinkingPart
 from orbiter.types import OrbiterError, ToolCall, Usage
 
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "incomplete"]
@@ -14,6 +15,31 @@ provider has paused or given up)."""
 
 # of the statuses below 500, those after which the same request may succeed
 _AGAIN = frozenset({408, 409, 429})
+
+
+def _call(call: ToolCall) -> ToolCall:
+    told = {"id": call.id, "name": call.name, "arguments": call.arguments}
+    clean: dict[str, str] = worded(told)
+    return call if clean == told else ToolCall(**clean)
+
+
+def _parts(parts: tuple[ReplyPart, ...]) -> tuple[ReplyPart, ...]:
+    return tuple(map(_part, parts))
+
+
+def _part(part: ReplyPart) -> ReplyPart:
+    if isinstance(part, TextPart | ThinkingPart):
+        return part.model_copy(update={"text": words(part.text)})
+    if isinstance(part, OpaquePart):
+        return part.model_copy(update={"data": worded(part.data)})
+    return part
+
+
+# Whatever a vendor says passes one of the three classes below, whole or in pieces: halves of
+# characters end here, and what runs keep, stream and print is UTF-8.
+_Words = Annotated[str, AfterValidator(words)]
+_Call = Annotated[ToolCall, AfterValidator(_call)]
+_Parts = Annotated[ReplyParts, AfterValidator(_parts)]
 
 
 class ModelError(OrbiterError):
@@ -66,20 +92,20 @@ class ModelResponse(BaseModel):
     """A model's whole answer; `reasoning_content` is what it thought aloud, where it says so.
 
     With thoughts, or what only the vendor understands, `parts` are all of it in its order. `model`
-    and `provider` say who answered.
+    and `provider` say who answered. Half a character (a lone surrogate) becomes U+FFFD.
     """
 
     model_config = {"frozen": True}
 
-    id: str = ""
-    model: str = ""
-    provider: str = ""
-    content: str = ""
-    tool_calls: list[ToolCall] = []
+    id: _Words = ""
+    model: _Words = ""
+    provider: _Words = ""
+    content: _Words = ""
+    tool_calls: list[_Call] = []
     usage: Usage = Usage()
     finish_reason: FinishReason = "stop"
-    reasoning_content: str = ""
-    parts: ReplyParts = ()
+    reasoning_content: _Words = ""
+    parts: _Parts = ()
 
 
 class ToolCallDelta(BaseModel):
@@ -88,9 +114,9 @@ class ToolCallDelta(BaseModel):
     model_config = {"frozen": True}
 
     index: int = 0
-    id: str | None = None
-    name: str | None = None
-    arguments: str = ""
+    id: _Words | None = None
+    name: _Words | None = None
+    arguments: _Words = ""
 
 
 class StreamChunk(BaseModel):
@@ -102,12 +128,12 @@ class StreamChunk(BaseModel):
 
     model_config = {"frozen": True}
 
-    delta: str = ""
+    delta: _Words = ""
     tool_call_deltas: list[ToolCallDelta] = []
     finish_reason: FinishReason | None = None
     usage: Usage = Usage()
-    thinking: str = ""
-    parts: ReplyParts = ()
-    id: str = ""
-    model: str = ""
-    provider: str = ""
+    thinking: _Words = ""
+    parts: _Parts = ()
+    id: _Words = ""
+    model: _Words = ""
+    provider: _Words = ""

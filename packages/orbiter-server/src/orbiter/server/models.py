@@ -11,17 +11,16 @@ from orbiter.server.data_url import Images
 from orbiter.tasks import TaskState
 from orbiter.types import Message, StopReason, Usage
 
-# so that the longest fits into a request however it is escaped
-MAX_INPUT = 200_000
+MAX_INPUT = 200_000  # the longest fits into a request, however it is escaped
 CURSOR = r"^\d{1,11}(\.\d{1,9})?~[A-Za-z0-9_-]{1,100}$"
 NAMESPACE = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+RequestId = Annotated[str, Field(min_length=1, max_length=100)] | None
 Text = Annotated[str, Field(min_length=1, max_length=MAX_INPUT)]
 Conversation = list[Annotated[Message, Field(discriminator="role")]]
 
 
 class _Request(BaseModel):
-    # what a client misspells must not be ignored in silence
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid")  # what is misspelt is refused
 
 
 class _Answer(BaseModel):
@@ -85,7 +84,7 @@ class RunInfo(_Answer):
         usage, steps: Tokens of all its model calls, and how many these were.
         last_event: `seq` of its latest event.
         created_at, ended_at: When it began and when it ended, UTC.
-        input_requests: What it waits for, if it does; the session's next message answers the first.
+        input_requests: What it waits for; the next message names the first by `request_id`.
     """
 
     id: str
@@ -117,10 +116,10 @@ class SessionInfo(_Answer):
 
 
 class SessionDetail(SessionInfo):
-    """A conversation with all that was said in its finished runs."""
+    """A conversation with the messages of its finished runs; `path` is where a file of one is."""
 
     runs: list[RunInfo] = []
-    messages: Conversation = []
+    messages: list[dict[str, Any]] = []
 
 
 class SessionList(_Answer):
@@ -138,7 +137,7 @@ class NewSession(_Request):
 
 
 class NewRun(_Request):
-    """Say something in a session: words, images as `data:` URLs, or both."""
+    """Say words, or images as `data:` URLs; where a session waits, it answers `request_id`."""
 
     model_config = ConfigDict(json_schema_extra={"anyOf": [
         {"required": ["input"], "properties": {"input": {"minLength": 1}}},
@@ -147,6 +146,7 @@ class NewRun(_Request):
 
     input: str = Field(default="", max_length=MAX_INPUT)
     images: Images = []
+    request_id: RequestId = None
 
 
 class NewAgentRun(NewRun):

@@ -59,7 +59,7 @@ class Asking:
 
     def resumption(self) -> dict[str, Any]:
         """What `run` is given to go on."""
-        return {"resume": self.paused, "approvals": list(self.answers)}
+        return {"resume": self.paused, "answers": list(self.answers)}
 
     def again(self) -> None:
         """Ask anew, when the run could not go on with the answers."""

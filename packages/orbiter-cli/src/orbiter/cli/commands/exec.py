@@ -55,6 +55,10 @@ def exec_(
     stream: Annotated[
         bool, typer.Option("--stream", help="Print events as they come, a line of JSON each.")
     ] = False,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="A turn that was cut off had this prompt."),
+    ] = False,
 ) -> int:
     """Run one turn of an agent for a program: prompt on stdin, one JSON object on stdout.
 
@@ -80,6 +84,7 @@ def exec_(
         stream=stream,
         home=Path(os.environ.get("HOME") or "~").expanduser(),
         attempt=int(attempt) if attempt.isdecimal() and len(attempt) < _DIGITS else None,
+        again=again,
     )
     return asyncio.run(_turn(turn, file, model, system_prompt, max_turns))
 

@@ -5,26 +5,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
-MOST_LEVELS = 150
-"""Of arguments; what SDKs read JSON with gives up at 200, those around the arguments included."""
-
+from orbiter.models._words import MOST_LEVELS, words
 
 _MOST = 2**53
-
-
-def words(value: Any) -> str:
-    """Return a text that UTF-8 can hold: halves of surrogate pairs are replaced.
-
-    Args:
-        value: What a vendor tells; what is no text is none.
-    """
-    if not isinstance(value, str):
-        return ""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return value
 
 
 def listed(value: Any) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from orbiter.models._internal.arguments import words
+from orbiter.models._words import words
 
 MOST_WORDS = 4000
 """Characters of what a vendor says of a failure; a proxy may answer with a whole page."""

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from orbiter.models._internal.arguments import counted, words
+from orbiter.models._internal.arguments import counted
 from orbiter.models._internal.openai_items import Said, call_of
+from orbiter.models._words import words
 from orbiter.models.types import FinishReason, StreamChunk, ToolCallDelta
 from orbiter.types import Usage
 

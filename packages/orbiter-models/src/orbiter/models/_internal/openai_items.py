@@ -6,10 +6,11 @@ behind it (the encrypted thoughts) keeps what the vendor wants back.
 
 from typing import Any
 
-from orbiter.models._internal.arguments import listed, plain, words
+from orbiter.models._internal.arguments import listed, plain
 from orbiter.models._internal.files import PDF, media_type, parts_of, text_of
 from orbiter.models._internal.replies import said
 from orbiter.models._internal.settings import Refuse
+from orbiter.models._words import words
 from orbiter.parts import (
     ImagePart,
     OpaquePart,

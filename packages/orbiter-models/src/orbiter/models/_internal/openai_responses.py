@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from orbiter.config import ModelSettings
-from orbiter.models._internal.arguments import listed, words
+from orbiter.models._internal.arguments import listed
 from orbiter.models._internal.failures import MOST_WORDS, status_coded
 from orbiter.models._internal.openai_events import Pieces, finish_of, usage_of
 from orbiter.models._internal.openai_items import Said, to_items
 from orbiter.models._internal.openai_wire import json_schema
 from orbiter.models._internal.sdk import SdkClient
 from orbiter.models._internal.settings import refusal
+from orbiter.models._words import words
 from orbiter.models.types import ModelError, ModelResponse, StreamChunk
 from orbiter.types import Message
 

@@ -46,13 +46,14 @@ def agent_endpoints(services: Services) -> list[Endpoint]:
         runs.check_room()
         user = viewer_of(request).user
         if body.session_id is None:
-            return await runs.start((await sessions.create(name, user)).id, message, user)
+            created = await sessions.create(name, user)
+            return await runs.start(created.id, message, user, body.request_id)
         session = await sessions.get(body.session_id, user)
         if session.agent != name:
             raise RequestError(
                 409, f"session {session.id} is with agent '{session.agent}', not with '{name}'"
             )
-        return await runs.start(session.id, message, user)
+        return await runs.start(session.id, message, user, body.request_id)
 
     async def create_session(request: Request, body: NewSession) -> SessionInfo:
         runs.agent(body.agent)
@@ -73,7 +74,8 @@ def agent_endpoints(services: Services) -> list[Endpoint]:
 
     async def create_run(request: Request, session_id: str, body: NewRun) -> RunInfo:
         message = said(body.input, body.images)
-        return await runs.start(session_id, message, viewer_of(request).user)
+        user = viewer_of(request).user
+        return await runs.start(session_id, message, user, body.request_id)
 
     async def get_run(request: Request, run_id: str) -> RunInfo:
         return await sessions.run(run_id, viewer_of(request).user)
@@ -81,6 +83,11 @@ def agent_endpoints(services: Services) -> list[Endpoint]:
     async def run_image(request: Request, run_id: str, number: str) -> Response:
         image = await sessions.image(run_id, number, viewer_of(request).user)
         return Response(image.data, headers=IMAGE_HEADERS, media_type=image.media_type)
+
+    async def run_file(request: Request, run_id: str, number: str) -> Response:
+        file = await sessions.file(run_id, number, viewer_of(request).user)
+        headers = {**IMAGE_HEADERS, "Content-Disposition": "attachment"}
+        return Response(file.data, headers=headers, media_type=file.media_type)
 
     async def cancel_run(request: Request, run_id: str) -> RunInfo:
         return await runs.cancel(run_id, viewer_of(request).user)
@@ -122,6 +129,10 @@ def agent_endpoints(services: Services) -> list[Endpoint]:
         Endpoint(
             "GET", "/v1/runs/{run_id}/images/{number}", "Show an image of what the user said",
             run_image, media="image/*", errors=(404,),
+        ),
+        Endpoint(
+            "GET", "/v1/runs/{run_id}/files/{number}", "Get a file of what was said in a run",
+            run_file, media="*/*", errors=(404,),
         ),
         Endpoint(
             "POST", "/v1/runs/{run_id}/cancel", "Cancel a run", cancel_run, RunInfo, errors=(404,)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from orbiter.server._internal.cluster_api import Kind, connected, in_reach
 from orbiter.server._internal.cluster_view import EVERYWHERE, Followed, Key
-from orbiter.server._internal.errors import RequestError
-from orbiter.server._internal.sessions import unknown
+from orbiter.server._internal.errors import RequestError, unknown
 from orbiter.server._internal.viewer import Right, Viewer
 from orbiter.server.models import NAMESPACE, ClusterObject, ClusterPage, ClusterQuery
 

@@ -44,3 +44,8 @@ def error_response(error: RequestError) -> JSONResponse:
 def _type(status: int) -> str:
     known = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
     return known.get(status, "server_error" if status >= 500 else "invalid_request_error")
+
+
+def unknown(kind: str, key: str) -> RequestError:
+    """Return the error of an id that means nothing."""
+    return RequestError(404, f"there is no {kind} '{key[:100]}'", code=f"{kind}_not_found")

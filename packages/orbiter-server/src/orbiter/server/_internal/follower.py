@@ -81,7 +81,7 @@ class Follower:
             if wait.open is not None:
                 await self._ask(info, wait.open, wait)
                 return
-            given = {"resume": wait.paused, "approvals": wait.answers}
+            given = {"resume": wait.paused, "answers": wait.answers}
         try:
             stream = run.stream(target, words, provider=self._provider, **given)
         except OrbiterError as problem:
@@ -148,10 +148,10 @@ class Follower:
                 "usage": result.usage.model_dump(),
                 "steps": result.steps,
             }
-            if result.requests:
-                requests = [one.model_dump(mode="json") for one in result.requests]
-                outcome["input_requests"] = requests
             self._metrics.count_tokens(info.agent, result.usage)
+        if wait is not None:
+            # whoever answers names the request: it is told however the run has ended
+            outcome["input_requests"] = [one.model_dump(mode="json") for one in wait.left]
         self._metrics.runs.labels(info.agent, status.value).inc()
         then = self._sessions.end_run(info, status, outcome, messages, wait)
         event = {"type": "end", "status": status.value, **outcome}

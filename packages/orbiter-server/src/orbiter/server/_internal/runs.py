@@ -107,8 +107,12 @@ class Runs:
             self._guests -= 1
             self._counted()
 
-    async def start(self, session_id: str, said: UserMessage, user: str | None) -> RunInfo:
+    async def start(
+        self, session_id: str, said: UserMessage, user: str | None, request_id: str | None = None
+    ) -> RunInfo:
         """Start a run in a session of that user; None is anybody.
+
+        What is said in a session that waits answers the request that has this id.
 
         Raises:
             RequestError: It cannot be started now, or not there.
@@ -116,7 +120,7 @@ class Runs:
         self.check_room()
         self._starting += 1
         try:
-            info, history, wait = await self._sessions.begin_run(session_id, said, user)
+            info, history, wait = await self._sessions.begin_run(session_id, said, user, request_id)
         finally:
             self._starting -= 1
         target = self._agents.get(info.agent)

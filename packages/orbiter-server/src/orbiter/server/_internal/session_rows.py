@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
+from orbiter.server._internal.files import shown
 from orbiter.server._internal.waits import Wait, wait_of
 from orbiter.server.models import Conversation, RunInfo, SessionInfo
 from orbiter.types import UserMessage
@@ -57,11 +58,25 @@ def messages_of(db: sqlite3.Connection, session_id: str) -> Conversation:
     return [message for (text,) in rows for message in conversation.validate_json(text)]
 
 
+def shown_of(db: sqlite3.Connection, session_id: str) -> list[dict[str, Any]]:
+    """Return what was said in the finished runs of a session, without the bytes of its files."""
+    rows = db.execute(
+        "SELECT id, messages FROM runs WHERE session_id = ? AND status != 'running' ORDER BY place",
+        (session_id,),
+    )
+    return [one for key, text in rows for one in shown(key, conversation.validate_json(text))]
+
+
+def kept_in(db: sqlite3.Connection, run_id: str) -> Conversation:
+    """Return what a run has added to its session; while it goes on, what it was shown."""
+    (text,) = db.execute("SELECT messages FROM runs WHERE id = ?", (run_id,)).fetchone()
+    return conversation.validate_json(text)
+
+
 def said_in(db: sqlite3.Connection, run: RunInfo) -> UserMessage:
     """Return what the user said, which its text alone does not tell where images came with it."""
     if run.images:
-        (text,) = db.execute("SELECT messages FROM runs WHERE id = ?", (run.id,)).fetchone()
-        for message in conversation.validate_json(text):
+        for message in kept_in(db, run.id):
             if isinstance(message, UserMessage):
                 return message
     return UserMessage(content=run.input)

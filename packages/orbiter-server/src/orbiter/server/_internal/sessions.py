@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from orbiter.parts import ImagePart
 from orbiter.server._internal.database import Database
-from orbiter.server._internal.errors import RequestError
+from orbiter.server._internal.errors import RequestError, unknown
+from orbiter.server._internal.files import File, files_of, nth
 from orbiter.server._internal.images import images_of
 from orbiter.server._internal.session_rows import (
     AGENT,
@@ -21,14 +21,16 @@ from orbiter.server._internal.session_rows import (
     THEIRS,
     LeftBehind,
     conversation,
+    kept_in,
     left_behind,
     messages_of,
     moment,
     run_of,
     said_in,
     session_of,
+    shown_of,
 )
-from orbiter.server._internal.waits import Wait, keep_wait, wait_of
+from orbiter.server._internal.waits import Wait, keep_wait, nothing_waits, wait_of
 from orbiter.server.models import (
     Conversation,
     RunInfo,
@@ -88,7 +90,7 @@ class Sessions:
             return SessionDetail(
                 **session_of(row).model_dump(),
                 runs=[run_of(run) for run in runs],
-                messages=messages_of(db, session_id),
+                messages=shown_of(db, session_id),
             )
 
         return await self._database.do(work)
@@ -130,13 +132,13 @@ class Sessions:
         await self._database.do(work)
 
     async def begin_run(
-        self, session_id: str, message: UserMessage, user: str | None
+        self, session_id: str, message: UserMessage, user: str | None, request_id: str | None = None
     ) -> tuple[RunInfo, Conversation, Wait | None]:
         """Write down a new run and return it with the conversation before it.
 
         Images of the message are kept from its beginning on, for a server that goes on with it. In
-        a session that waits for a person the message is the answer, and the third thing that is
-        returned is the run that goes on.
+        a session that waits for a person the message is the answer to the request that it names,
+        and the third thing that is returned is the run that goes on.
 
         Raises:
             RequestError: There is no such session, a run of it goes on, or the input is no answer.
@@ -154,7 +156,9 @@ class Sessions:
             before = messages_of(db, session_id)
             wait = wait_of(db, session_id)
             if wait is not None and not wait.run_id:
-                wait = replace(wait.take(text, user or ""), run_id=key)
+                wait = replace(wait.take(text, user or "", request_id), run_id=key)
+            elif request_id is not None and wait is None:
+                raise nothing_waits(request_id)
             try:
                 db.execute(
                     "INSERT INTO runs (id, session_id, agent, status, input, created_at, messages, "
@@ -199,18 +203,23 @@ class Sessions:
 
         return await self._database.do(work)
 
-    async def image(self, run_id: str, number: str, user: str | None) -> ImagePart:
+    async def image(self, run_id: str, number: str, user: str | None) -> File:
         """Return an image of what was said; they count from 0.
 
         Raises:
             RequestError: There is none.
         """
         run = await self.run(run_id, user)
-        images = images_of(await self._database.do(lambda db: said_in(db, run)))
-        at = int(number) if number.isdecimal() and len(number) < 4 else len(images)
-        if at >= len(images):
-            raise unknown("image", number)
-        return images[at]
+        return nth(
+            files_of([await self._database.do(lambda db: said_in(db, run))]), number, "image"
+        )
+
+    async def file(self, run_id: str, number: str, user: str | None) -> File:
+        """Return a file of what a run has added, whoever said it; as `image`."""
+        run = await self.run(run_id, user)
+        return nth(
+            files_of(await self._database.do(lambda db: kept_in(db, run.id))), number, "file"
+        )
 
     def end_run(
         self,
@@ -236,8 +245,3 @@ class Sessions:
     async def left_behind(self) -> list[LeftBehind]:
         """Return the runs a dead server was at."""
         return await self._database.do(left_behind)
-
-
-def unknown(kind: str, key: str) -> RequestError:
-    """Return the error of an id that means nothing."""
-    return RequestError(404, f"there is no {kind} '{key[:100]}'", code=f"{kind}_not_found")

@@ -1,6 +1,7 @@
 """The WebSocket: the same runs and tasks as over HTTP, many of them over one connection.
 
-Client to server: `{"type": "run", "id": "a", "agent" | "session_id", "input", "images"}`,
+Client to server: `{"type": "run", "id": "a", "agent" | "session_id", "input", "images",
+"request_id"}`,
 `{"type": "follow", "id": "a", "run" | "task", "after": 0}`, `{"type": "cancel", "run" | "task"}`,
 `{"type": "stop", "id": "a"}`. Server to client: `{"type": "started", "id", "run": {...}}`,
 `{"type": "event", "id", "event": {...}}`, `{"type": "done", "id"}`, `{"type": "error", "id",
@@ -24,7 +25,7 @@ from orbiter.server._internal.sse import Batch, while_allowed
 from orbiter.server._internal.task_routes import follow, task_of
 from orbiter.server._internal.viewer import viewer_of
 from orbiter.server.data_url import Images
-from orbiter.server.models import MAX_INPUT
+from orbiter.server.models import MAX_INPUT, RequestId
 
 PROTOCOL = "orbiter"
 MOST_FOLLOWED = 100
@@ -42,6 +43,7 @@ class _Run(_Wish):
     images: Images = []
     agent: str | None = None
     session_id: str | None = None
+    request_id: RequestId = None
 
 
 class _Follow(_Wish):
@@ -118,7 +120,7 @@ class Connection:
                     services.runs.agent(wish.agent or "")
                     services.runs.check_room()
                     session = (await services.sessions.create(wish.agent or "", user)).id
-                run = await services.runs.start(session, message, user)
+                run = await services.runs.start(session, message, user, wish.request_id)
                 await self._send(
                     {"type": "started", "id": wish.id, "run": run.model_dump(mode="json")}
                 )

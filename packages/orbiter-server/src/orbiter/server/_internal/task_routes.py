@@ -8,9 +8,8 @@ from starlette.responses import Response
 
 from orbiter.errors import InputAnswerError
 from orbiter.server._internal.endpoint import Endpoint
-from orbiter.server._internal.errors import RequestError
+from orbiter.server._internal.errors import RequestError, unknown
 from orbiter.server._internal.services import Services
-from orbiter.server._internal.sessions import unknown
 from orbiter.server._internal.sse import Batch, last_event_id, with_silences
 from orbiter.server._internal.viewer import viewer_of
 from orbiter.server.models import (

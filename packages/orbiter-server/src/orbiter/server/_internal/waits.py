@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from pydantic import TypeAdapter
 
-from orbiter.approval import InputAnswer, InputRequest, read_reply, requests_of
+from orbiter.approval import InputAnswer, InputRequest, read_answer, read_reply, requests_of
 from orbiter.errors import InputAnswerError
 from orbiter.server._internal.errors import RequestError
 
@@ -34,18 +34,43 @@ class Wait:
     @property
     def open(self) -> InputRequest | None:
         """What is asked now; None when all is answered."""
-        left = requests_of(self.paused)[len(self.answers) :]
-        return left[0] if left else None
+        return next(iter(self.left), None)
 
-    def take(self, text: str, by: str) -> "Wait":
+    @property
+    def left(self) -> tuple[InputRequest, ...]:
+        """What is asked and not answered yet."""
+        return requests_of(self.paused)[len(self.answers) :]
+
+    def take(self, text: str, by: str, request_id: str | None) -> "Wait":
         """Return it with one answer more.
 
+        Args:
+            text: What was typed.
+            by: Who typed it.
+            request_id: What they had before them; an InputAnswer in the text may name it, too.
+
         Raises:
-            RequestError: The text is no answer to what is asked.
+            RequestError: The text is no answer to what is asked, or was typed to something else.
         """
         request = self.open
         if request is None:
             return self
+        named = _named(request, text) if request_id is None else request_id
+        if named is None:
+            raise RequestError(
+                422,
+                "the session waits for an answer: say to which request, by request_id, whose id is "
+                "in input_requests of its latest run",
+                code="no_answer",
+                param="request_id",
+            )
+        if named != request.id:
+            raise RequestError(
+                409,
+                f"this answers '{named[:100]}', and the session waits for '{request.id}': look at "
+                "what it asks now",
+                code="other_request",
+            )
         try:
             answer = read_reply(request, text, by=by)
         except InputAnswerError as error:
@@ -57,6 +82,24 @@ class Wait:
     def again(self) -> "Wait":
         """Return it as it is asked from the beginning."""
         return replace(self, answers=(), run_id="")
+
+
+def nothing_waits(request_id: str) -> RequestError:
+    """Return the error of an answer to what nobody asks any more."""
+    return RequestError(
+        409,
+        f"nothing waits for an answer to '{request_id[:100]}': somebody has answered it already",
+        code="other_request",
+    )
+
+
+def _named(request: InputRequest, text: str) -> str | None:
+    if request.kind == "question":
+        return None
+    try:
+        return read_answer(text).id
+    except InputAnswerError:
+        return None
 
 
 def wait_of(db: sqlite3.Connection, session_id: str) -> Wait | None:

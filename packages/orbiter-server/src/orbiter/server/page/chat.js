@@ -114,6 +114,9 @@ export class Chat {
     this.text.value = "";
     const images = this.images.take();
     const said = { input, images: images.map(({ url }) => url) };
+    // an answer is to what is shown, whatever another window has made of it meanwhile
+    const waiting = this.messages.at(-1)?.run.waiting;
+    if (waiting) said.request_id = waiting.id;
     try {
       let run;
       if (this.id) run = await request("POST", `/v1/sessions/${this.id}/runs`, said);

@@ -40,6 +40,8 @@ export class Run {
     this.step = null;
     this.error = null;
     this.stopped = null;
+    this.shown = new Set();
+    this.waiting = null;
     this.begin = events[0]?.at ?? null;
     this.end = null;
     for (const event of events) this.take(event);
@@ -57,7 +59,7 @@ export class Run {
         if (this.step) Object.assign(this.step, { usage: event.usage, modelEnd: event.at });
         break;
       case "input_request":
-        this.parts.push({ kind: "text", text: asked(event.request), agent: event.agent_name });
+        this.ask(event.request, event.agent_name);
         break;
       case "handoff":
         this.parts.push({ kind: "handoff", target: event.target, agent: event.agent_name });
@@ -72,6 +74,9 @@ export class Run {
           this.stopped = event.stop_reason ?? null;
         }
         this.closeStep(event.at);
+        // the next message answers this one: it must be seen, also where a run failed and asks again
+        this.waiting = event.input_requests?.[0] ?? null;
+        if (this.waiting && !this.shown.has(this.waiting.id)) this.ask(this.waiting, this.info.agent);
         if (event.status === "completed" && typeof event.output === "object" && event.output) {
           this.parts.push({ kind: "data", value: event.output });
         }
@@ -79,6 +84,11 @@ export class Run {
       default:
     }
     return undefined;
+  }
+
+  ask(request, agent) {
+    this.shown.add(request.id);
+    this.parts.push({ kind: "text", text: asked(request), agent });
   }
 
   takeStep(event) {

@@ -115,7 +115,7 @@ async def run_task(
     if waits is not None:
         # from here on what was approved may have been done
         await resumed({"resumed": len(waits.answers)})
-        words, given = "", {"resume": waits.paused, "approvals": waits.answers}
+        words, given = "", {"resume": waits.paused, "answers": waits.answers}
     if not isinstance(model, str):
         given["provider"] = model
     asking = can_ask.set(target is not agent)
