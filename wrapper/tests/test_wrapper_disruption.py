@@ -275,6 +275,48 @@ async def test_where_none_can_be_used_the_work_begins_again_and_its_cost_is_not_
     assert "--session-id" in fake_claude.turns[1].argv
 
 
+@pytest.mark.parametrize(
+    ("field", "forged", "why"),
+    [
+        ("checkpoint", "x" * 20_000, "has 20000 bytes, and 16384 are the most"),
+        ("checkpoint", '{"generation": 9007199254740991}', "is no checkpoint"),
+        ("checkpoint", '{"generation": 77}', "is no checkpoint"),
+        ("1:session", "x" * 1_100_000, "has 1100000 bytes"),
+        (None, "in the way", "of another kind"),
+    ],
+    ids=["too long", "forged", "half", "large", "kind"],
+)
+async def test_what_no_worker_has_written_is_said_and_the_next_checkpoint_takes_its_place(
+    pods: Pods, queues: Queues, agent: Agent, field: str | None, forged: str, why: str
+) -> None:
+    first = pods.start(CHECKPOINT_SECONDS="0", **SHORT)
+    await agent.working()
+    first.send(signal.SIGTERM)
+    assert await first.exit_code() == INTERRUPTED
+    parts, redis = checkpoint_of(RECORD), queues.redis
+    if field is None:
+        await redis.delete(parts)
+        await redis.set(parts, forged)
+    else:
+        for name in await redis.hkeys(parts) if field != "checkpoint" else ():
+            await redis.hset(parts, name.replace(name.split(":")[1], "session"), forged)
+        if field == "checkpoint":
+            await redis.hset(RECORD, field, forged)
+    (pods.work.parent / "working").unlink()
+    second = pods.start(CHECKPOINT_SECONDS="0", **SHORT)
+    await agent.working()
+    second.send(signal.SIGTERM)
+    assert await second.exit_code() == INTERRUPTED
+    newest = await kept(queues)
+    assert newest is not None
+    assert newest.resumable
+    (pods.work.parent / "finish").touch()
+    assert await pods.start().exit_code() == 0
+    output = await queues.output()
+    assert output.status == "success"
+    assert why in second.output
+
+
 async def test_a_workspace_that_is_too_large_costs_the_resumption_and_never_the_money(
     pods: Pods, queues: Queues, agent: Agent, fake_claude: FakeClaude
 ) -> None:

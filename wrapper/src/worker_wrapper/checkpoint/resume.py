@@ -54,7 +54,11 @@ async def look(
     Raises:
         RedisUnavailableError: Nobody can say.
     """
-    newest = await checkpoints.newest()
+    try:
+        newest = await checkpoints.newest()
+    except DamagedError as error:
+        log.warning("checkpoint_damaged", error=_said(error))
+        return Earlier().anew(_said(error))
     if newest is None:
         return Earlier()
     earlier = Earlier(newest)
@@ -69,7 +73,7 @@ async def look(
             await copies.check(stored.session)
             kept = contents.check(stored.workspace) if stored.workspace else None
         except (DamagedError, UnreadableError, contents.UnreadableError, OSError) as error:
-            said = ascii(str(error)[:_SAID_CHARACTERS])[1:-1]
+            said = _said(error)
             warning = f"checkpoint {candidate.generation} was set aside: {said}"
             log.warning("checkpoint_damaged", generation=candidate.generation, error=said)
             earlier = Earlier(newest, warnings=[*earlier.warnings, warning])
@@ -116,3 +120,7 @@ def _why_not(checkpoint: Checkpoint) -> str:
     if checkpoint.workspace == "TooLarge":
         return "what it had done was too large for a checkpoint"
     return "its conversation was not kept"
+
+
+def _said(error: Exception) -> str:
+    return ascii(str(error)[:_SAID_CHARACTERS])[1:-1]
