@@ -287,7 +287,13 @@ async def test_where_none_can_be_used_the_work_begins_again_and_its_cost_is_not_
     ids=["too long", "forged", "half", "large", "kind"],
 )
 async def test_what_no_worker_has_written_is_said_and_the_next_checkpoint_takes_its_place(
-    pods: Pods, queues: Queues, agent: Agent, field: str | None, forged: str, why: str
+    pods: Pods,
+    queues: Queues,
+    agent: Agent,
+    fake_claude: FakeClaude,
+    field: str | None,
+    forged: str,
+    why: str,
 ) -> None:
     first = pods.start(CHECKPOINT_SECONDS="0", **SHORT)
     await agent.working()
@@ -302,7 +308,8 @@ async def test_what_no_worker_has_written_is_said_and_the_next_checkpoint_takes_
             await redis.hset(parts, name.replace(name.split(":")[1], "session"), forged)
         if field == "checkpoint":
             await redis.hset(RECORD, field, forged)
-    (pods.work.parent / "working").unlink()
+    home = fake_claude.bin.parent
+    (home / "working").unlink()
     second = pods.start(CHECKPOINT_SECONDS="0", **SHORT)
     await agent.working()
     second.send(signal.SIGTERM)
@@ -310,7 +317,7 @@ async def test_what_no_worker_has_written_is_said_and_the_next_checkpoint_takes_
     newest = await kept(queues)
     assert newest is not None
     assert newest.resumable
-    (pods.work.parent / "finish").touch()
+    (home / "finish").touch()
     assert await pods.start().exit_code() == 0
     output = await queues.output()
     assert output.status == "success"

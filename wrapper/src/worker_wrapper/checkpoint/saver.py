@@ -17,14 +17,14 @@ from orbiter_contracts import Checkpoint, Usage, WorkspaceReport
 from orbiter_contracts.bounds import MAX_TIMEOUT_SECONDS
 from orbiter_contracts.checkpoints import MAX_CHECKPOINT_BYTES, MAX_GENERATION
 from worker_wrapper.agents.base import Agent, Session
-from worker_wrapper.checkpoint.meter import Meter
+from worker_wrapper.checkpoint.meter import Meter, own_cost
 from worker_wrapper.checkpoint.resume import Earlier
 from worker_wrapper.logging import Log
 from worker_wrapper.queue.checkpoints import Checkpoints, DamagedError, SaveResult, Stored
 from worker_wrapper.queue.connection import RedisUnavailableError
 from worker_wrapper.session.copies import SessionCopies
 from worker_wrapper.session.tree import TooLargeError
-from worker_wrapper.turn.usage import growth, priced, together
+from worker_wrapper.turn.usage import priced, together
 from worker_wrapper.workspace.git import Git, GitError
 from worker_wrapper.workspace.keeping import Kept, keep
 
@@ -238,14 +238,7 @@ class Saver:
         if self._meter.conversation:
             session = replace(session, agent_session_id=self._meter.conversation)
         recorded = await self._copies.recorded(session)
-        if recorded is None:
-            return heard
-        own = growth(recorded, self._attempt.session.totals)
-        if heard is None:
-            return own
-        if own.output_tokens + own.input_tokens < heard.output_tokens + heard.input_tokens:
-            return heard.model_copy(update={"cost_usd": own.cost_usd or None})
-        return own.model_copy(update={"turns": heard.turns})
+        return own_cost(heard, recorded, self._attempt.session)
 
 
 def _after(generation: int) -> int:
