@@ -196,7 +196,7 @@ async def test_an_attempt_goes_on_in_the_next_pod_with_its_conversation_and_its_
 async def test_a_pod_that_is_killed_goes_on_from_what_was_kept_meanwhile(
     pods: Pods, queues: Queues, agent: Agent, fake_claude: FakeClaude
 ) -> None:
-    first = pods.start(CHECKPOINT_SECONDS="0.2")
+    first = pods.start(CHECKPOINT_SECONDS="0.2", AGENT_ENV="TASK_AGAIN")
     await agent.working()
     await queues.told("checkpointed")
     first.send(signal.SIGKILL)
@@ -204,7 +204,9 @@ async def test_a_pod_that_is_killed_goes_on_from_what_was_kept_meanwhile(
     checkpoint = await kept(queues)
     assert checkpoint is not None
     assert not checkpoint.disruption
-    assert await pods.start().exit_code() == 0
+    assert await pods.start(AGENT_ENV="TASK_AGAIN").exit_code() == 0
+    # What it was given leave for may have run: it does not do that a second time unasked.
+    assert [turn.env.get("TASK_AGAIN") for turn in fake_claude.turns] == [None, "1"]
     output = await queues.output()
     assert (output.request_id, output.status) == ("r-1", "success")
     assert (pods.work / "draft.txt").read_text() == "draft\n"

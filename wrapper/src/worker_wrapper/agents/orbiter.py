@@ -23,7 +23,7 @@ class Orbiter:
         "ANTHROPIC_AUTH_TOKEN",
         "OPENAI_API_KEY",
     )
-    passes = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "AGENT_FILE", "TASK_ATTEMPT")
+    passes = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "AGENT_FILE", "TASK_ATTEMPT", "TASK_AGAIN")
     session_paths = (".orbiter/sessions",)
     home_variable = None
     ignores = ()

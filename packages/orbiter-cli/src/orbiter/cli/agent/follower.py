@@ -22,11 +22,17 @@ class Follower:
     """Counts what the run costs, keeps its conversation, and stops it when it has to wait."""
 
     def __init__(
-        self, agent: Agent, session: Session, limit: float | None, attempt: int | None = None
+        self,
+        agent: Agent,
+        session: Session,
+        limit: float | None,
+        attempt: int | None = None,
+        again: bool = False,
     ) -> None:
         self._agent = agent
         self._session = session
         self._attempt = attempt
+        self._again = again
         self._limit = limit
         self.usage = Usage()
         self.cost: float | None = 0.0
@@ -70,11 +76,13 @@ class Follower:
         return {"input": "", **waiting.resumption()}
 
     def _may_have_run(self) -> bool:
-        """Whether an attempt before has been given the answer, and ended otherwise.
+        """Whether an attempt or a worker before has been given the answer, and ended otherwise.
 
         Its session went with its container, and what is here is that of the question.
         """
         asked = self._session.asked_in
+        if self._again:
+            return True
         return asked is not None and self._attempt is not None and self._attempt > asked + 1
 
     def ask(self, waiting: Asking, *why: str) -> None:

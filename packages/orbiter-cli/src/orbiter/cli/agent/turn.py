@@ -32,6 +32,7 @@ class Turn:
         stream: Whether events are printed as they come.
         home: Where sessions are kept.
         attempt: Which attempt of a worker's task this is, None for other programs.
+        again: Whether a worker of that attempt has begun before, and was taken away.
     """
 
     prompt: str
@@ -41,6 +42,7 @@ class Turn:
     stream: bool
     home: Path
     attempt: int | None = None
+    again: bool = False
 
     async def run(self, agent: Agent) -> dict[str, Any]:
         """Run it and return the object to print; the session is stored by then.
@@ -51,7 +53,7 @@ class Turn:
         session = load_session(self.home, self.session_id or str(uuid4()))
         if self.must_exist and not session.messages:
             raise UsageError(f"No conversation found with session ID {self.session_id}")
-        follower = Follower(agent, session, self.max_cost_usd, self.attempt)
+        follower = Follower(agent, session, self.max_cost_usd, self.attempt, self.again)
         result: RunResult | None = None
         error: str | None = None
         try:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FILE_VARIABLE = "AGENT_FILE"
 ATTEMPT_VARIABLE = "TASK_ATTEMPT"
+AGAIN_VARIABLE = "TASK_AGAIN"
+"""Set where a worker of the same attempt has begun before and was taken away."""
 _DIGITS = 10
 WORKSPACE_FILE = ".orbiter/agent.yaml"
 """The agent of a workspace, when nothing else says which one is meant."""
@@ -80,6 +82,7 @@ def exec_(
         stream=stream,
         home=Path(os.environ.get("HOME") or "~").expanduser(),
         attempt=int(attempt) if attempt.isdecimal() and len(attempt) < _DIGITS else None,
+        again=bool(os.environ.get(AGAIN_VARIABLE)),
     )
     return asyncio.run(_turn(turn, file, model, system_prompt, max_turns))
 
