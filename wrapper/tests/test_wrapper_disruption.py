@@ -196,7 +196,7 @@ async def test_an_attempt_goes_on_in_the_next_pod_with_its_conversation_and_its_
 async def test_a_pod_that_is_killed_goes_on_from_what_was_kept_meanwhile(
     pods: Pods, queues: Queues, agent: Agent, fake_claude: FakeClaude
 ) -> None:
-    first = pods.start(CHECKPOINT_SECONDS="0.2", AGENT_ENV="TASK_AGAIN")
+    first = pods.start(CHECKPOINT_SECONDS="0.2")
     await agent.working()
     await queues.told("checkpointed")
     first.send(signal.SIGKILL)
@@ -204,9 +204,7 @@ async def test_a_pod_that_is_killed_goes_on_from_what_was_kept_meanwhile(
     checkpoint = await kept(queues)
     assert checkpoint is not None
     assert not checkpoint.disruption
-    assert await pods.start(AGENT_ENV="TASK_AGAIN").exit_code() == 0
-    # What it was given leave for may have run: it does not do that a second time unasked.
-    assert [turn.env.get("TASK_AGAIN") for turn in fake_claude.turns] == [None, "1"]
+    assert await pods.start().exit_code() == 0
     output = await queues.output()
     assert (output.request_id, output.status) == ("r-1", "success")
     assert (pods.work / "draft.txt").read_text() == "draft\n"
@@ -216,6 +214,21 @@ async def test_a_pod_that_is_killed_goes_on_from_what_was_kept_meanwhile(
     assert output.usage.cost_usd == pytest.approx(0.75 * (1 + 200 / 235))
     assert len(await queues.outputs()) == 1
     assert len(fake_claude.turns) == 2
+
+
+async def test_an_agent_of_ours_is_told_that_another_pod_has_begun(
+    pods: Pods, queues: Queues, agent: Agent, fake_claude: FakeClaude
+) -> None:
+    """What a person has approved may have run there: it asks before it does that again."""
+    (fake_claude.bin / "orbiter").symlink_to("claude")
+    first = pods.start(AGENT_TYPE="orbiter")
+    await agent.working()
+    first.send(signal.SIGKILL)
+    await first.exit_code()
+    (fake_claude.bin.parent / "finish").touch()
+    assert await pods.start(AGENT_TYPE="orbiter").exit_code() == 0
+    assert (await queues.output()).status == "success"
+    assert [turn.env.get("TASK_AGAIN") for turn in fake_claude.turns] == [None, "1"]
 
 
 async def test_asked_to_leave_it_keeps_the_work_at_once_and_lets_the_agent_finish(
