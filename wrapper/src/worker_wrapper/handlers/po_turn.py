@@ -165,7 +165,9 @@ class POTurns:
         limits = left(message.input.timeout, settings.options, cut.checkpoint if cut else None)
         if isinstance(limits, UsedUp):
             over = without_turn(worker.clock(), reason=limits.reason, error=limits.error)
-            return replace(over, status=limits.status, usage=cut and cut.checkpoint.usage), 0
+            return replace(
+                over, status=limits.status, usage=cut.checkpoint.usage if cut else None
+            ), 0
         session, anew = self.conversations.session(message.session_id), None
         if cut is not None:
             session = await self._cuts.session(session)
