@@ -10,7 +10,8 @@ from support.redis_server import PATIENT, RedisServer
 
 from orbiter_contracts import Checkpoint, WorkerLifecycleEvent, encode, read_checkpoint
 from orbiter_contracts.attempts import Attempt
-from orbiter_contracts.checkpoint_scripts import SAVE, SAVE_CHECKPOINT, part
+from orbiter_contracts.checkpoint_scripts import READ, READ_CHECKPOINT, SAVE, SAVE_CHECKPOINT, part
+from orbiter_contracts.checkpoints import MAX_GENERATION
 from orbiter_contracts.functions import library
 from orbiter_contracts.queues import DEVELOPER_GROUP
 from orbiter_contracts.scripts import ADMIT_ATTEMPT, PUBLISH_ATTEMPT, PUBLISH_IN_PLACE
@@ -166,7 +167,8 @@ def test_an_older_checkpoint_never_takes_the_place_of_a_newer_one(attempted: Att
     "there",
     [
         *("", "{", "7", '{"generation": "a lot"}', '{"generation": []}'),
-        *('{"generation": 1e308}', '{"generation": 9007199254740992}'),
+        *('{"generation": 1e308}', '{"generation": 9007199254740991}'),
+        *(f'{{"generation": {MAX_GENERATION}}}', '{"generation": 5}' + " " * 20_000),
     ],
 )
 def test_what_is_no_checkpoint_is_written_over(attempted: Attempted, there: str) -> None:
@@ -180,6 +182,32 @@ def test_a_key_of_another_kind_is_no_obstacle(attempted: Attempted) -> None:
     attempted.redis.set(LEASE, "in the way")
     assert attempted.save(1) == "saved"
     assert part(1, "session") in attempted.parts
+
+
+@pytest.mark.parametrize("by_function", [False, True], ids=["script", "function"])
+def test_a_field_is_read_when_it_is_not_too_large(attempted: Attempted, by_function: bool) -> None:
+    redis = attempted.redis
+
+    def read(key: str, field: str, most: int) -> Any:
+        if by_function:
+            return redis.fcall_ro(READ.function, 1, key, field, most)
+        return redis.eval(READ_CHECKPOINT, 1, key, field, most)
+
+    attempted.save(1, workspace=b"w" * 1000)
+    name = part(1, "workspace")
+    assert read(ATTEMPT.checkpoint, name, 1000) == [1000, "w" * 1000]
+    assert read(ATTEMPT.checkpoint, name, 999) == [1000, ""]
+    assert read(ATTEMPT.checkpoint, "nothing", 999) == [0, ""]
+    redis.set("worker:string", "in the way")
+    assert read("worker:string", name, 999) == [-1, ""]
+
+
+def test_behind_the_last_generation_the_count_begins_anew(attempted: Attempted) -> None:
+    assert attempted.save(MAX_GENERATION - 1) == "saved"
+    assert attempted.save(MAX_GENERATION) == "saved"
+    assert attempted.save(1, beside=MAX_GENERATION) == "saved"
+    assert attempted.known == Checkpoint(time=AT, generation=1, session=True)
+    assert attempted.save(2) == "saved"
 
 
 @pytest.mark.parametrize("script", [PUBLISH_ATTEMPT, PUBLISH_IN_PLACE], ids=["worker", "operator"])

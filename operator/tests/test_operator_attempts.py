@@ -2,20 +2,24 @@
 
 import time
 import tracemalloc
+from datetime import UTC, datetime
 
 import pytest
 from support.observed import UID, output
 from support.queues import open_groups
 
 from orbiter_contracts import (
+    Checkpoint,
     DeveloperWorkerInput,
     InvalidMessageError,
     WorkerLifecycleEvent,
     encode,
 )
 from orbiter_contracts.attempts import Attempt
+from orbiter_contracts.checkpoints import MAX_PARTS_BYTES
 from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, dead_letter
 from orbiter_contracts.scripts import PUBLISH_ATTEMPT
+from orbiter_operator.kube.client import RefusedError
 from orbiter_operator.kube.names import Key
 from orbiter_operator.streams.attempts import CONSUMER, Attempts
 from orbiter_operator.streams.dead_letters import DeadLetters
@@ -82,6 +86,66 @@ async def test_what_is_too_long_in_a_record_does_not_leave_redis(redis, attempts
     tracemalloc.stop()
     assert (found.entry, found.output_id, found.checkpoint) == (None, None, None)
     assert peak < 4 * 1024 * 1024
+
+
+async def test_a_record_of_another_kind_says_nothing(redis, attempts):
+    await redis.set(FIRST.record, "in the way")
+    found = await attempts.read(FIRST)
+    assert (found.entry, found.output_id, found.checkpoint) == (None, None, None)
+    await attempts.withdraw(FIRST)
+
+
+KEPT = Checkpoint(time=datetime(2026, 1, 2, tzinfo=UTC), generation=4, turns=9, session=True)
+SOURCE = Attempt("team/old", "u-old", 2)
+
+
+async def leave(redis, session="said", workspace="done"):
+    """What another task's attempt has left, with something else beside it."""
+    parts = {"4:session": session, "4:workspace": workspace, "99:session": "x" * 3_000_000}
+    await redis.hset(SOURCE.checkpoint, mapping=parts)
+
+
+async def test_of_a_checkpoint_its_own_parts_are_copied_and_nothing_else(redis, attempts):
+    await leave(redis)
+    await attempts.inherit(FIRST, SOURCE, KEPT)
+    copied = {"4:session": "said", "4:workspace": "done"}
+    assert await redis.hgetall(FIRST.checkpoint) == copied
+    assert (await attempts.read(FIRST)).checkpoint == KEPT.model_copy(update={"turns": 0})
+    await redis.expire(SOURCE.checkpoint, 0)
+    await attempts.inherit(FIRST, SOURCE, KEPT)
+    assert await redis.hgetall(FIRST.checkpoint) == copied
+
+
+@pytest.mark.parametrize(
+    ("session", "workspace", "why"),
+    [
+        ("x" * (MAX_PARTS_BYTES + 1), "", "is larger than 1048640 bytes"),
+        ("x" * 600_000, "x" * 600_000, "is larger than 1048640 bytes"),
+        (None, "", "is gone"),
+    ],
+)
+async def test_a_checkpoint_beyond_the_bounds_is_refused_with_a_reason(
+    redis, attempts, session, workspace, why
+):
+    parts = {"4:session": session, "4:workspace": workspace}
+    await redis.hset(SOURCE.checkpoint, mapping={k: v for k, v in parts.items() if v is not None})
+    with pytest.raises(RefusedError, match=why) as refused:
+        await attempts.inherit(FIRST, SOURCE, KEPT)
+    assert refused.value.refusal.reason == "NothingToResume"
+    assert not await redis.exists(FIRST.record, FIRST.checkpoint)
+
+
+async def test_a_checkpoint_of_another_kind_is_refused_with_a_reason(redis, attempts):
+    await redis.set(SOURCE.checkpoint, "in the way")
+    with pytest.raises(RefusedError, match="is damaged"):
+        await attempts.inherit(FIRST, SOURCE, KEPT)
+
+
+async def test_with_a_deleted_task_its_checkpoint_goes(redis, attempts):
+    await attempts.admit(FIRST, MESSAGE)
+    await redis.hset(FIRST.checkpoint, "1:session", "said")
+    await attempts.withdraw(FIRST)
+    assert not await redis.exists(FIRST.checkpoint)
 
 
 async def test_an_output_that_was_trimmed_or_is_nonsense_is_reported_as_such(redis, attempts):

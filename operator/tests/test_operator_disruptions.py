@@ -6,7 +6,7 @@ import pytest
 from support.eventually import eventually
 from support.operator_crashes import Killer, check_promises
 
-from orbiter_contracts import Checkpoint, WorkerLifecycleEvent
+from orbiter_contracts import Checkpoint, Usage, WorkerLifecycleEvent
 from orbiter_contracts.checkpoints import CHECKPOINT_FIELD
 from orbiter_contracts.queues import BARE
 
@@ -153,6 +153,61 @@ async def test_a_task_goes_on_with_what_another_one_left(world):
     text = await world.redis.hget(record, CHECKPOINT_FIELD)
     kept = Checkpoint.model_validate_json(text)
     assert (kept.generation, kept.turns, kept.cost_usd) == (4, 0, None)
+
+
+async def test_a_task_says_what_is_wrong_with_what_it_was_to_go_on_with_and_others_go_on(world):
+    await world.start_operator()
+    world.apply("old", "hang")
+    await world.until("old", "Running")
+    await keep(world, "old")
+    world.api.patch("agenttasks", NAMESPACE, "old", {"spec": {"desiredState": "Cancelled"}})
+    await world.until("old", "Cancelled")
+    parts = BARE.attempt_checkpoint(
+        world.api.get("agenttasks", NAMESPACE, "old")["metadata"]["uid"], 1
+    )
+    await world.redis.delete(parts)
+    await world.redis.set(parts, "in the way")
+    world.apply("new", "ok", resumeFrom="old")
+    world.apply("other", "ok")
+    status = await world.until("new", "Failed")
+    assert status["reason"] == "NothingToResume"
+    assert "is damaged" in status["message"]
+    await world.until("other", "Completed")
+
+
+async def test_what_a_crashed_attempt_has_cost_is_counted_once(world):
+    """The worker cannot say it any more; its attempt's record can."""
+    await world.start_operator()
+    world.apply("dies", "sleep=3 crash", retry={"limit": 1, "backoffSeconds": 1})
+    await world.until("dies", "Running")
+    usage = Usage(input_tokens=100, output_tokens=20, cost_usd=0.31, turns=14)
+    await keep(world, "dies", KEPT.model_copy(update={"usage": usage}))
+    status = await world.until("dies", "Failed", seconds=40)
+    assert (status["attempts"], status["reason"]) == (2, "WorkerCrashed")
+    counted = (
+        status["usage"][name] for name in ("inputTokens", "outputTokens", "costUSD", "turns")
+    )
+    assert tuple(counted) == (100, 20, 0.31, 14)
+    first = BARE.attempt_checkpoint(
+        world.api.get("agenttasks", NAMESPACE, "dies")["metadata"]["uid"], 1
+    )
+    assert not await world.redis.exists(first)
+
+
+async def test_what_a_cancelled_attempt_has_cost_is_counted_too(world):
+    await world.start_operator()
+    world.apply("stopped", "hang")
+    await world.until("stopped", "Running")
+    await keep(world, "stopped")
+    usage = Usage(input_tokens=100, cost_usd=0.31, turns=14)
+    record = BARE.attempt_record(
+        world.api.get("agenttasks", NAMESPACE, "stopped")["metadata"]["uid"], 1
+    )
+    kept = KEPT.model_copy(update={"usage": usage})
+    await world.redis.hset(record, CHECKPOINT_FIELD, kept.model_dump_json())
+    world.api.patch("agenttasks", NAMESPACE, "stopped", {"spec": {"desiredState": "Cancelled"}})
+    status = await world.until("stopped", "Cancelled")
+    assert (status["usage"]["costUSD"], status["usage"]["inputTokens"]) == (0.31, 100)
 
 
 @pytest.mark.parametrize("name", ["nobody", "works"])

@@ -68,6 +68,16 @@ ELSEWHERE: tuple[tuple[str, str], ...] = (
         f"{_IMAGES}an_agent_that_plants_code_and_ends_the_worker_finds_the_same_worker_again",
     ),
     (
+        "forges the generation, the size or the kind of its own checkpoint",
+        "wrapper/tests/test_wrapper_disruption.py::"
+        "test_what_no_worker_has_written_is_said_and_the_next_checkpoint_takes_its_place",
+    ),
+    (
+        "signals the worker again and again, for a run without limits",
+        "wrapper/tests/test_wrapper_disruption.py::"
+        "test_an_agent_that_signals_the_wrapper_again_and_again_gets_no_free_run",
+    ),
+    (
         "another session's every key, with rules and without",
         "operator/tests/test_operator_session_users.py::"
         "test_a_worker_gets_at_nothing_of_another_session_and_at_all_of_its_own",

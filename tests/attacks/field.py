@@ -197,6 +197,7 @@ def names_of(world: World, task: str, session: str, own_session: str) -> Names:
         "output": keys.developer_output,
         "lifecycle": keys.lifecycle,
         "record": keys.attempt_record(uid, 1),
+        "checkpoint": keys.attempt_checkpoint(uid, 1),
         "task_snapshot": keys.task_snapshot(uid),
         "lease": keys.developer_lease(env["WORKER_ID"], env["TASK_ENTRY_ID"]),
         "registry": BARE.session_registry(SYSTEM, "orbiter-operator"),

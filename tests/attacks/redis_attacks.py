@@ -116,6 +116,12 @@ _QUEUE_OPEN = (
     ("trims A's outputs", f"XADD $output MAXLEN 1000000 {ADD}"),
     ("takes the lease of A's worker", "HSET $lease attacker here"),
     ("reads the session of A's agent", "GET $task_snapshot"),
+    ("lists what is kept of A's work", "HKEYS $checkpoint"),
+    ("reads what is kept of A's work", "HGET $checkpoint 1:session"),
+    ("plants work in A's checkpoint", "HSET $checkpoint 1:session planted"),
+    ("fills A's checkpoint", f"HSET $checkpoint 9:workspace {'x' * 10_000}"),
+    ("forges the generation of A's checkpoint", 'HSET $record checkpoint {"generation":9}'),
+    ("lets A's checkpoint expire", "EXPIRE $checkpoint 0"),
 )
 _PRODUCER = (
     ("reads A's prompts", "XRANGE $input - +"),

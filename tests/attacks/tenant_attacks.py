@@ -14,7 +14,7 @@ from support.world import SYSTEM
 
 from attacks.agent_attacks import void
 from attacks.field import A, B, Field
-from attacks.table import Attack, Guard, Party
+from attacks.table import Attack, Guard, Party, Refused
 
 FORBIDDEN = r"(?i)forbidden|cannot \w+ resource"
 NOBODYS = "attacks-free"
@@ -163,12 +163,44 @@ def _manifest(name: str, refusal: str, body: dict[str, Any]) -> Attack:
     )
 
 
+def _resumes(field: Field, namespace: str) -> str:
+    """What becomes of a task of a namespace that is to go on with the work of A's task."""
+    name = "attacks-resumes"
+    body = agent_task(name, resumeFrom=field.places["task"])
+    kubectl = field.kubectl if namespace == B else field.admin.kubectl
+    void(kubectl("-n", namespace, "create", "-f", "-", stdin=json.dumps(body)))
+    try:
+        status = field.world.wait(name, "Failed", namespace=namespace)
+    finally:
+        void(field.admin.kubectl("-n", namespace, "delete", "agenttask", name))
+    return f"{status['reason']}: {status['message']}"
+
+
+def _resume_elsewhere(field: Field) -> None:
+    raise Refused(_resumes(field, B))
+
+
+def _resume_at_home(field: Field) -> None:
+    """In A the task is found: its work still goes on, which is another answer."""
+    said = _resumes(field, A)
+    if "has not ended" not in said:
+        raise Refused(said)
+
+
 def _plain(text: str) -> str:
     """A text as a pattern of itself."""
     return "".join(f"\\{letter}" if letter in ".[]()" else letter for letter in text)
 
 
 ATTACKS: list[Attack] = [
+    Attack(
+        name="goes on with the work of A's task",
+        party=Party.TENANT,
+        guard=Guard.OPERATOR,
+        action=_resume_elsewhere,
+        control=_resume_at_home,
+        refusal="NothingToResume: .* does not exist here",
+    ),
     *(_right(name, line) for name, line in _RIGHTS),
     *(
         _manifest(

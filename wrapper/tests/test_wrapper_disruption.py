@@ -216,6 +216,21 @@ async def test_a_pod_that_is_killed_goes_on_from_what_was_kept_meanwhile(
     assert len(fake_claude.turns) == 2
 
 
+async def test_an_agent_of_ours_is_told_that_another_pod_has_begun(
+    pods: Pods, queues: Queues, agent: Agent, fake_claude: FakeClaude
+) -> None:
+    """What a person has approved may have run there: it asks before it does that again."""
+    (fake_claude.bin / "orbiter").symlink_to("claude")
+    first = pods.start(AGENT_TYPE="orbiter")
+    await agent.working()
+    first.send(signal.SIGKILL)
+    await first.exit_code()
+    (fake_claude.bin.parent / "finish").touch()
+    assert await pods.start(AGENT_TYPE="orbiter").exit_code() == 0
+    assert (await queues.output()).status == "success"
+    assert ["--again" in turn.argv for turn in fake_claude.turns] == [False, True]
+
+
 async def test_asked_to_leave_it_keeps_the_work_at_once_and_lets_the_agent_finish(
     pods: Pods, queues: Queues, agent: Agent, fake_claude: FakeClaude
 ) -> None:
@@ -273,6 +288,55 @@ async def test_where_none_can_be_used_the_work_begins_again_and_its_cost_is_not_
     assert [w for w in output.warnings if "begins from the beginning" in w]
     assert fake_claude.turns[1].prompt == "paint it"
     assert "--session-id" in fake_claude.turns[1].argv
+
+
+@pytest.mark.parametrize(
+    ("field", "forged", "why"),
+    [
+        ("checkpoint", "x" * 20_000, "has 20000 bytes, and 16384 are the most"),
+        ("checkpoint", '{"generation": 9007199254740991}', "is no checkpoint"),
+        ("checkpoint", '{"generation": 77}', "is no checkpoint"),
+        ("1:session", "x" * 1_100_000, "has 1100000 bytes"),
+        (None, "in the way", "of another kind"),
+    ],
+    ids=["too long", "forged", "half", "large", "kind"],
+)
+async def test_what_no_worker_has_written_is_said_and_the_next_checkpoint_takes_its_place(
+    pods: Pods,
+    queues: Queues,
+    agent: Agent,
+    fake_claude: FakeClaude,
+    field: str | None,
+    forged: str,
+    why: str,
+) -> None:
+    first = pods.start(CHECKPOINT_SECONDS="0", **SHORT)
+    await agent.working()
+    first.send(signal.SIGTERM)
+    assert await first.exit_code() == INTERRUPTED
+    parts, redis = checkpoint_of(RECORD), queues.redis
+    if field is None:
+        await redis.delete(parts)
+        await redis.set(parts, forged)
+    else:
+        for name in await redis.hkeys(parts) if field != "checkpoint" else ():
+            await redis.hset(parts, name.replace(name.split(":")[1], "session"), forged)
+        if field == "checkpoint":
+            await redis.hset(RECORD, field, forged)
+    home = fake_claude.bin.parent
+    (home / "working").unlink()
+    second = pods.start(CHECKPOINT_SECONDS="0", **SHORT)
+    await agent.working()
+    second.send(signal.SIGTERM)
+    assert await second.exit_code() == INTERRUPTED
+    newest = await kept(queues)
+    assert newest is not None
+    assert newest.resumable
+    (home / "finish").touch()
+    assert await pods.start().exit_code() == 0
+    output = await queues.output()
+    assert output.status == "success"
+    assert why in second.output
 
 
 async def test_a_workspace_that_is_too_large_costs_the_resumption_and_never_the_money(

@@ -86,7 +86,6 @@ async def test_it_is_off_unless_asked_for(
     await queues.message("hi")
     await queues.finals(1)
     assert len(await queues.answers(1)) == 1
-    assert "--include-partial-messages" not in fake_claude.turns[0].argv
 
 
 async def test_what_subagents_say_among_themselves_is_not_sent(

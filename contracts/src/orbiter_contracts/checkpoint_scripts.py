@@ -2,9 +2,13 @@
 
 from typing import Final
 
-from orbiter_contracts.bounds import MAX_COUNT
-from orbiter_contracts.checkpoints import CHECKPOINT_FIELD
-from orbiter_contracts.scripts import Script
+from orbiter_contracts.checkpoints import (
+    CHECKPOINT_FIELD,
+    MAX_CHECKPOINT_JSON_BYTES,
+    MAX_GENERATION,
+    MAX_PARTS_BYTES,
+)
+from orbiter_contracts.scripts import READ_ONLY, Script
 
 SESSION_PART: Final = "session"
 WORKSPACE_PART: Final = "workspace"
@@ -24,10 +28,11 @@ if redis.call('HEXISTS', KEYS[1], 'output') == 1 then return 'gone' end
 if held.err or not held[1] or held[1][2] ~= ARGV[4] then return 'taken' end
 local token = redis.pcall('HGET', KEYS[5], 'token')
 if type(token) == 'string' and token ~= ARGV[5] then return 'taken' end
-local readable, known =
-  pcall(cjson.decode, redis.call('HGET', KEYS[1], '{CHECKPOINT_FIELD}') or 'null')
+local text = redis.call('HGET', KEYS[1], '{CHECKPOINT_FIELD}')
+if not text or #text > {MAX_CHECKPOINT_JSON_BYTES} then text = 'null' end
+local readable, known = pcall(cjson.decode, text)
 if readable and type(known) == 'table' and type(known.generation) == 'number'
-  and known.generation >= tonumber(ARGV[6]) and known.generation <= {MAX_COUNT}
+  and known.generation >= tonumber(ARGV[6]) and known.generation < {MAX_GENERATION}
   then return 'stale' end
 if redis.call('TYPE', KEYS[2]).ok ~= 'hash' then redis.call('EXPIRE', KEYS[2], 0) end
 redis.call('HSET', KEYS[2], ARGV[6] .. ':{RECORD_PART}', ARGV[8],
@@ -51,8 +56,48 @@ JSON, `<namespace>/<name>`, attempt, the session, the workspace ('' for a part t
 Returns `saved`; `gone` when the attempt was answered or withdrawn; `taken` when another process has
 its entry or its name; `stale` when there is a checkpoint of that generation or a later one.
 
+One of the last generation is none in the way: the count begins anew behind it.
 A lease that has lapsed is nobody's, so the consumer alone decides then.
 """
 
 SAVE: Final = Script("save_checkpoint", SAVE_CHECKPOINT)
 """SAVE_CHECKPOINT as what a worker runs, which may have to call a function instead."""
+
+READ_CHECKPOINT: Final = """
+local value = redis.pcall('HGET', KEYS[1], ARGV[1])
+if type(value) == 'table' then return {-1, ''} end
+if not value then return {0, ''} end
+if #value > tonumber(ARGV[2]) then return {#value, ''} end
+return {#value, value}
+"""
+"""Read a field of a record, or a part, of no more than so many bytes.
+
+KEYS: the hash. ARGV: the field, the most bytes. Returns the size and the value: size 0 when there
+is none, -1 when the key is of another kind; nothing of a value that is too large.
+"""
+
+READ: Final = Script("read_checkpoint", READ_CHECKPOINT, READ_ONLY)
+"""READ_CHECKPOINT as what a worker runs, which may have to call a function instead."""
+
+COPY_CHECKPOINT: Final = f"""
+if redis.call('HEXISTS', KEYS[2], '{CHECKPOINT_FIELD}') == 1 then return 'there' end
+local parts, size = {{}}, 0
+for at = 3, 4 do
+  local value = redis.pcall('HGET', KEYS[1], ARGV[at])
+  if type(value) == 'table' then return 'is damaged' end
+  if not value then return 'is gone' end
+  size = size + #value
+  if size > {MAX_PARTS_BYTES} then return 'is larger than {MAX_PARTS_BYTES} bytes' end
+  parts[at] = value
+end
+redis.call('HSET', KEYS[3], ARGV[3], parts[3], ARGV[4], parts[4])
+redis.call('HSET', KEYS[2], '{CHECKPOINT_FIELD}', ARGV[2])
+redis.call('EXPIRE', KEYS[2], ARGV[1])
+redis.call('EXPIRE', KEYS[3], ARGV[1])
+return 'there'
+"""
+"""Copy a checkpoint to an attempt that has none: its own two parts, within the bounds of one.
+
+KEYS: the parts of the one, the record and the parts of the other. ARGV: the lifetime in seconds,
+the checkpoint's JSON, the fields of its parts. Returns `there`, or what is the matter with it.
+"""

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from orbiter_contracts.bounds import MAX_COUNT, MAX_TIMEOUT_SECONDS, Cost, Count, Moment
+from orbiter_contracts.bounds import MAX_TIMEOUT_SECONDS, Cost, Count, Moment
 from orbiter_contracts.envelope import InvalidMessageError, decode_json
 from orbiter_contracts.message_base import Message
 from orbiter_contracts.messages import Usage
@@ -31,6 +31,13 @@ MAX_CHECKPOINT_BYTES: Final = 1024 * 1024
 while it is written."""
 MAX_CHECKPOINT_JSON_BYTES: Final = 16 * 1024
 """The longest field of a record that is read as one."""
+SUM_BYTES: Final = 32
+"""What each part has in front of it: its SHA-256."""
+MAX_PARTS_BYTES: Final = MAX_CHECKPOINT_BYTES + 2 * SUM_BYTES
+"""The most that the parts of one take in Redis; what is longer nobody of ours has written."""
+MAX_GENERATION: Final = 10_000_000
+"""The last generation of an attempt, several for each second of the longest. One behind it is
+forged and as damaged; behind the last one the count begins anew, so that none ends the saving."""
 CommitId = Annotated[str, Field(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")]
 """Nothing else: it becomes an argument of git, which takes `--upload-pack=COMMAND` there too."""
 
@@ -54,7 +61,7 @@ class Checkpoint(Message):
     """
 
     time: Moment
-    generation: Annotated[int, Field(ge=1, le=MAX_COUNT)]
+    generation: Annotated[int, Field(ge=1, le=MAX_GENERATION)]
     turns: Count = 0
     cost_usd: Cost | None = None
     usage: Usage | None = None

@@ -7,11 +7,13 @@ any, cannot make Redis run a program of its own.
 
 from typing import Final
 
+from orbiter_contracts.checkpoint_scripts import READ as READ_CHECKPOINT
 from orbiter_contracts.checkpoint_scripts import SAVE as SAVE_CHECKPOINT
 from orbiter_contracts.lease_scripts import RELEASE, TAKE
 from orbiter_contracts.scripts import LIBRARY, Script
 from orbiter_contracts.scripts import PUBLISH as PUBLISH_ATTEMPT
 from orbiter_contracts.worker_scripts import (
+    KEEP_TURN,
     PIECE,
     READ_RECORD,
     RENEW,
@@ -23,7 +25,7 @@ from orbiter_contracts.worker_scripts import (
 
 FUNCTIONS: Final[tuple[Script, ...]] = (
     *(TAKE, RELEASE, RENEW, SETTLE, SETTLE_TURN, PUBLISH_ATTEMPT),
-    *(READ_RECORD, WRITE_RECORD, TELL, PIECE, SAVE_CHECKPOINT),
+    *(READ_RECORD, WRITE_RECORD, TELL, PIECE, SAVE_CHECKPOINT, READ_CHECKPOINT, KEEP_TURN),
 )
 """What workers call. One that is no longer needed stays for a minor version: workers of the version
 before go on while the operator is replaced."""

@@ -211,3 +211,19 @@ return 1
 KEYS: input, output, lifecycle and dead-letter stream, state, turns[, snapshot]. ARGV: as SETTLE has
 them up to 7, the turn's JSON ('' for none), how many turns are kept, the snapshot, then changes.
 """
+
+KEEP_TURN: Final = Script(
+    "keep_turn",
+    _STATE
+    + """
+if state(KEYS[1], ARGV[1], ARGV[2], ARGV[3]) ~= 'held' then return 0 end
+redis.call('HSET', KEYS[2], ARGV[4], ARGV[5])
+if KEYS[3] then redis.call('SET', KEYS[3], ARGV[6]) end
+return 1
+""",
+)
+"""Keep a turn that is cut off, with the agent's memory in the middle of it; its entry stays.
+
+KEYS: input stream, state[, snapshot]. ARGV: group, consumer, entry id, the state's field, what it
+says of the turn[, the snapshot]. Returns 1, or 0 when the entry is not ours to go on with any more.
+"""

@@ -89,3 +89,24 @@ async def test_a_message_that_a_sessions_worker_crashed_at_is_no_second_approval
 async def test_a_message_that_comes_again_and_answers_nothing_is_simply_said(tmp_path):
     said = await Shop().turn(tmp_path, "hi", None, "hello", again=True)
     assert said["result"] == "hello"
+
+
+async def test_the_next_worker_of_an_attempt_that_was_cut_off_asks_again(homes, tmp_path):
+    """Its pod went before anything behind the approval was kept: the tool may have run."""
+    shop = Shop()
+    first = tmp_path / "1"
+    await shop.turn(first, "hi", 1, call("refund", order=7))
+    await shop.turn(homes(2, first), "approve", 2)
+    shutil.rmtree(tmp_path / "2")
+    asked = question_of(await shop.turn(homes(2, first), "approve", 2, again=True))
+    assert asked.startswith("A worker ended while it went on: what was approved may have run")
+    assert shop.did == [7], "one approval was used twice"
+    said = await shop.turn(homes(3, tmp_path / "2"), "approve", 3, "done")
+    assert (said["result"], shop.did) == ("done", [7, 7])
+
+
+async def test_one_that_asks_in_an_attempt_that_was_cut_off_takes_the_answer(homes, tmp_path):
+    shop = Shop()
+    await shop.turn(tmp_path / "1", "hi", 1, call("refund", order=7), again=True)
+    said = await shop.turn(homes(2, tmp_path / "1"), "approve", 2, "done")
+    assert (said["result"], shop.did) == ("done", [7])

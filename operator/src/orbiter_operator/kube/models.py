@@ -108,6 +108,8 @@ class Refusal(Frozen):
     holder: str = ""
 
 
+NOTHING_TO_RESUME = "NothingToResume"
+"""Reason of a refusal that is ours: what a task was to go on with cannot be copied."""
 REFUSED_RETRY_SECONDS = 15.0
 """After how long what was refused is tried again: a quota, a permission, a name in use may pass."""
 

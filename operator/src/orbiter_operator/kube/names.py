@@ -40,7 +40,7 @@ ENTRY: Final = "orbiter.dev/entry"
 REQUEST: Final = "orbiter.dev/request-id"
 """Annotation of an adopted AgentTask: the request_id of that entry."""
 
-_RESUME = re.compile(r"[1-9][0-9]{0,5}")
+_NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 _LONGEST_NAME = 63
 _DIGEST = 8
 
@@ -61,10 +61,15 @@ def job_name(task: str, attempt: int, resume: int = 0) -> str:
     return f"{kept}-{digest}{tail}"
 
 
+def read_number(text: str) -> int | None:
+    """A number of ours in a name or a label, from 1; None when it is none."""
+    return int(text) if _NUMBER.fullmatch(text) else None
+
+
 def resume_of(task: str, attempt: int, job: str) -> int | None:
     """After which disruption a Job of this name goes on; None when it is not the attempt's."""
     number = job.rpartition("-r")[2]
-    resume = int(number) if _RESUME.fullmatch(number) else 0
+    resume = read_number(number) or 0
     return resume if job == job_name(task, attempt, resume) else None
 
 

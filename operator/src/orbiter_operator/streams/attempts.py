@@ -21,6 +21,12 @@ from orbiter_contracts import (
     read_checkpoint,
 )
 from orbiter_contracts.attempts import Attempt
+from orbiter_contracts.checkpoint_scripts import (
+    COPY_CHECKPOINT,
+    SESSION_PART,
+    WORKSPACE_PART,
+    part,
+)
 from orbiter_contracts.checkpoints import CHECKPOINT_FIELD, MAX_CHECKPOINT_JSON_BYTES
 from orbiter_contracts.queues import (
     DEVELOPER_GROUP,
@@ -30,7 +36,7 @@ from orbiter_contracts.queues import (
 )
 from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS, PUBLISH_IN_PLACE
 from orbiter_operator.kube.client import RefusedError
-from orbiter_operator.kube.models import Refusal
+from orbiter_operator.kube.models import NOTHING_TO_RESUME, Refusal
 from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.streams.reader import read_entry
 
@@ -88,27 +94,15 @@ return 1
 """Whether a key is there, moved from its old name where it has to be. KEYS: old name, new name."""
 
 _RECORD = f"""
-local found = redis.call('HMGET', KEYS[1], 'entry', 'output', '{CHECKPOINT_FIELD}')
+local found = redis.pcall('HMGET', KEYS[1], 'entry', 'output', '{CHECKPOINT_FIELD}')
+if found.err then return {{false, false, false}} end
 for i = 1, 3 do
   if found[i] and #found[i] > {MAX_CHECKPOINT_JSON_BYTES} then found[i] = false end
 end
 return found
 """
 """What a record says, without what is too long to say it: a worker may write half a gigabyte into
-each. KEYS: the attempt's record."""
-
-_INHERIT = f"""
-if redis.call('HEXISTS', KEYS[2], '{CHECKPOINT_FIELD}') == 1 then return 1 end
-local parts = redis.call('HGETALL', KEYS[1])
-if #parts == 0 then return 0 end
-for i = 1, #parts, 2 do redis.call('HSET', KEYS[3], parts[i], parts[i + 1]) end
-redis.call('HSET', KEYS[2], '{CHECKPOINT_FIELD}', ARGV[2])
-redis.call('EXPIRE', KEYS[2], ARGV[1])
-redis.call('EXPIRE', KEYS[3], ARGV[1])
-return 1
-"""
-"""Copy a checkpoint to an attempt that has none. KEYS: the parts of the one, the record and the
-parts of the other. ARGV: the lifetime in seconds, the checkpoint's JSON. Whether there was one."""
+each, and a key of another kind says nothing. KEYS: the attempt's record."""
 
 
 class Attempts:
@@ -124,7 +118,7 @@ class Attempts:
         self._publish = redis.register_script(PUBLISH_IN_PLACE)
         self._adopt = redis.register_script(_ADOPT_ENTRY)
         self._move = redis.register_script(_MOVE)
-        self._inherit = redis.register_script(_INHERIT)
+        self._inherit = redis.register_script(COPY_CHECKPOINT)
         self._record = redis.register_script(_RECORD)
 
     async def admit(self, attempt: Attempt, message: DeveloperWorkerInput) -> AttemptRecord:
@@ -194,17 +188,21 @@ class Attempts:
             kept: What its record says of it.
 
         Raises:
-            RefusedError: It is gone meanwhile.
+            RefusedError: It is gone meanwhile, or nothing that a worker of ours has written.
         """
         nothing: dict[str, Any] = {"turns": 0, "cost_usd": None, "usage": None, "agent_seconds": 0}
         own = kept.model_copy(update=nothing)
-        found = await self._inherit(
+        fields = (part(kept.generation, name) for name in (SESSION_PART, WORKSPACE_PART))
+        state = await self._inherit(
             keys=[source.checkpoint, attempt.record, attempt.checkpoint],
-            args=[ATTEMPT_TTL_SECONDS, own.model_dump_json()],
+            args=[ATTEMPT_TTL_SECONDS, own.model_dump_json(), *fields],
         )
-        if not found:
-            text = f"the checkpoint of AgentTask {source.task} is gone"
-            raise RefusedError(Refusal(status=410, reason="NothingToResume", message=text))
+        if state != "there":
+            text = (
+                f"resumeFrom: the checkpoint of AgentTask {source.task} {state}; "
+                "leave resumeFrom out to begin anew"
+            )
+            raise RefusedError(Refusal(status=410, reason=NOTHING_TO_RESUME, message=text))
 
     async def publish(
         self,
@@ -241,7 +239,8 @@ class Attempts:
 
         The record stays a while, so that a worker that still runs finds itself superseded.
         """
-        entry = await self._redis.hget(attempt.record, "entry")
+        entry = (await self.read(attempt)).entry
+        await self.forget_checkpoint(attempt)
         if entry is None:
             return
         async with self._redis.pipeline(transaction=True) as pipe:
@@ -249,6 +248,10 @@ class Attempts:
             pipe.xdel(attempt.keys.developer_input, entry)
             pipe.expire(attempt.record, WITHDRAWN_TTL_SECONDS)
             await pipe.execute()
+
+    async def forget_checkpoint(self, attempt: Attempt) -> None:
+        """Delete the parts of an attempt's checkpoints, which nothing goes on from any more."""
+        await self._redis.expire(attempt.checkpoint, 0)
 
     async def has_session(self, uid: str, keys: Keys, before: Keys) -> bool:
         """Whether the session of the task's agent is kept, for another Job to continue it.

@@ -10,7 +10,6 @@ cluster and the queues again, which costs time when an event was lost and nothin
 """
 
 import asyncio
-import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -34,6 +33,7 @@ from orbiter_operator.kube.names import (
     job_name,
     label_of,
     owner_of,
+    read_number,
 )
 from orbiter_operator.pods.state import JobState, PodState, job_state, pod_state
 from orbiter_operator.runtime.reconciler import WorkQueue
@@ -44,7 +44,6 @@ from orbiter_operator.tasks.models import FINAL
 
 Object = dict[str, Any]
 KIND = "AgentTask"
-_NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 _ORDINARY = {
     *("job", "node", "image", "restarts", "exit_reason", "exit_code", "exit_message"),
     *("running_since", "ran_since", "redis_secret"),
@@ -132,7 +131,11 @@ def _dependencies(obj: Object) -> list[str]:
 def job_of_attempt(obj: dict[str, Any]) -> JobState | None:
     """Read a Job; None when it is no attempt of an AgentTask, whatever its labels say."""
     meta = obj["metadata"]
-    owner, attempt, resume = owner_of(obj, "AgentTask"), _number(obj, ATTEMPT), _resume(obj)
+    owner, attempt, resume = (
+        owner_of(obj, "AgentTask"),
+        read_number(label_of(obj, ATTEMPT)),
+        _resume(obj),
+    )
     if owner is None or attempt is None or label_of(obj, TASK) != owner[0]:
         return None
     if meta["name"] != job_name(owner[0], attempt, resume):
@@ -145,7 +148,7 @@ def pod_of_attempt(obj: dict[str, Any]) -> PodState | None:
 
     A worker's pod is its Job's. Which Job that is, `observe` asks where it still exists.
     """
-    owner, attempt = owner_of(obj, "Job"), _number(obj, ATTEMPT)
+    owner, attempt = owner_of(obj, "Job"), read_number(label_of(obj, ATTEMPT))
     task, uid = label_of(obj, TASK), label_of(obj, TASK_UID)
     if owner is None or attempt is None or not task or not uid:
         return None
@@ -165,13 +168,8 @@ def pod_matters(pod: PodState, before: PodState | None) -> bool:
     return any(getattr(pod, name) != getattr(before, name) for name in _ACTED_ON)
 
 
-def _number(obj: Object, label: str) -> int | None:
-    text = label_of(obj, label)
-    return int(text) if _NUMBER.fullmatch(text) else None
-
-
 def _resume(obj: Object) -> int:
-    return _number(obj, RESUME) or 0
+    return read_number(label_of(obj, RESUME)) or 0
 
 
 log = structlog.get_logger(__name__)

@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from orbiter_contracts import LifecycleEventName, WorkerLifecycleEvent, excerpt
+from orbiter_contracts import WorkerLifecycleEvent, excerpt
 from orbiter_contracts.bounds import MAX_STATUS_LINE
 from orbiter_operator.kube.client import AGENT_TASKS, JOBS, ApiError, Kube, RefusedError, too_large
 from orbiter_operator.kube.events import EventPoster
@@ -33,7 +33,7 @@ from orbiter_operator.tasks.plan.actions import (
     StartAttempt,
 )
 from orbiter_operator.tasks.plan.events import too_large_event
-from orbiter_operator.tasks.plan.status import smallest, without_result
+from orbiter_operator.tasks.plan.status import paid, smallest, without_result
 
 log = structlog.get_logger(__name__)
 Object = dict[str, Any]
@@ -154,6 +154,8 @@ class Executor:
             try:
                 message = build_message(observed, action.attempt, prompt)
                 record = await self._attempts.admit(attempt, message)
+                if action.attempt > 1:  # Nobody goes on from an attempt that another has followed.
+                    await self._attempts.forget_checkpoint(attempt_of(observed, action.attempt - 1))
             except ValueError as error:
                 # A message beyond its bounds (contracts) stays so, however often it is tried.
                 raise RefusedError(_no_message(error)) from None
@@ -186,10 +188,10 @@ class Executor:
 
     async def _publish(self, key: Key, observed: Observed, action: Publish) -> None:
         attempt = attempt_of(observed, action.attempt)
-        known = self._pending.record(observed.uid, action.attempt)
-        if known is None or known.entry is None:
-            known = await self._attempts.read(attempt)
-        entry = known.entry
+        known = self._pending.record(observed.uid, action.attempt) or AttemptRecord()
+        newest = await self._attempts.read(attempt)  # What it has cost until now is paid for.
+        output = paid(action.output, observed, action.attempt, newest.checkpoint)
+        entry = known.entry or newest.entry
         if entry is None:
             # Which streams it had, its status alone says: without a record it has its own.
             attempt = attempt._replace(keys=observed.keys)
@@ -200,23 +202,22 @@ class Executor:
                 # Before it ran, nobody has made sure yet that the entry is this task's.
                 raise TakenError(taken)
             entry = None if taken else observed.adopted.entry
-        name: LifecycleEventName = "failed"
         event = WorkerLifecycleEvent(
             worker_id=worker,
-            event=name,
+            event="failed",
             timestamp=self._clock(),
-            details={"reason": action.output.reason, "published_by": "operator"},
+            details={"reason": output.reason, "published_by": "operator"},
         )
-        output_id = await self._attempts.publish(attempt, entry, action.output, event)
+        output_id = await self._attempts.publish(attempt, entry, output, event)
         if output_id is None:
             record = await self._attempts.read(attempt)
         else:
-            record = AttemptRecord(entry=entry, output_id=output_id, output=action.output)
+            record = AttemptRecord(entry=entry, output_id=output_id, output=output)
             log.info(
                 "published in the worker's place",
                 task=str(key),
                 attempt=action.attempt,
-                reason=action.output.reason,
+                reason=output.reason,
             )
         self._pending.learn(observed.uid, action.attempt, record)
 

@@ -183,6 +183,10 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
         if status.input_request is not None or (obj.get("spec") or {}).get("input"):
             await self._attempts.forget_session(uid, *places)
         if status.phase in FINAL:
+            # Nobody goes on any more with what a task has left that is gone.
+            for keys in places:
+                latest = Attempt(str(key), uid, max(status.attempts, 1), keys)
+                await self._attempts.forget_checkpoint(latest)
             return
         # The latest attempt the status knows, and one that may have begun since.
         for number in range(max(status.attempts, 1), status.attempts + 2):

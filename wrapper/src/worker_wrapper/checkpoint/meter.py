@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from orbiter_contracts import Usage, clamped_count
-from worker_wrapper.agents.base import Agent
-from worker_wrapper.turn.usage import together
+from worker_wrapper.agents.base import Agent, Session
+from worker_wrapper.turn.usage import growth, together
 
 _THREADS: Final = 1000
 """Of how many agents of an agent the last answer is told apart."""
@@ -55,6 +55,24 @@ class Meter:
         for usage in self._open.values():
             total = together(total, usage)
         return total
+
+
+def own_cost(heard: Usage | None, recorded: Usage | None, session: Session) -> Usage | None:
+    """What this process has cost: the sum of what was told, with the money that the CLI counted.
+
+    Args:
+        heard: What a meter says.
+        recorded: What the conversation's own file says.
+        session: The conversation as the turn began with it.
+    """
+    if recorded is None:
+        return heard
+    own = growth(recorded, session.totals)
+    if heard is None:
+        return own
+    if own.output_tokens + own.input_tokens < heard.output_tokens + heard.input_tokens:
+        return heard.model_copy(update={"cost_usd": own.cost_usd or None})
+    return own.model_copy(update={"turns": heard.turns})
 
 
 def _grown(before: Usage, now: Usage) -> Usage:

@@ -54,7 +54,11 @@ async def look(
     Raises:
         RedisUnavailableError: Nobody can say.
     """
-    newest = await checkpoints.newest()
+    try:
+        newest = await checkpoints.newest()
+    except DamagedError as error:
+        log.warning("checkpoint_damaged", error=_said(error))
+        return Earlier().anew(_said(error))
     if newest is None:
         return Earlier()
     earlier = Earlier(newest)
@@ -69,7 +73,7 @@ async def look(
             await copies.check(stored.session)
             kept = contents.check(stored.workspace) if stored.workspace else None
         except (DamagedError, UnreadableError, contents.UnreadableError, OSError) as error:
-            said = ascii(str(error)[:_SAID_CHARACTERS])[1:-1]
+            said = _said(error)
             warning = f"checkpoint {candidate.generation} was set aside: {said}"
             log.warning("checkpoint_damaged", generation=candidate.generation, error=said)
             earlier = Earlier(newest, warnings=[*earlier.warnings, warning])
@@ -93,20 +97,26 @@ async def put_back(stored: Stored, copies: SessionCopies, session_id: str) -> Se
     )
 
 
-def prompts(task: str, earlier: Earlier, note: str | None) -> tuple[str, str | None]:
+def prompts(
+    task: str, earlier: Earlier, note: str | None, *, files: bool = True
+) -> tuple[str, str | None]:
     """What the agent is told, and what it is told when its CLI knows of no conversation.
 
     Args:
         task: The task's prompt.
         earlier: What there is to go on from.
         note: What happened, in the operator's word.
+        files: Whether the files are kept, too.
     """
     if earlier.resumed is None:
         return task, None
     at = f"{earlier.resumed.checkpoint.time:%H:%M:%S} UTC"
+    kept = "the conversation and the files are as they were"
+    if not files:
+        kept = "the conversation is as it was"
     line = (
         f"Your work was interrupted from outside{f' ({note})' if note else ''} and goes on in "
-        f"another container: the conversation and the files are as they were at {at}, processes "
+        f"another container: {kept} at {at}, processes "
         "that you had started are gone. Look at what is there, then go on with the task."
     )
     return line, f"{line}\n\n{task}"
@@ -116,3 +126,7 @@ def _why_not(checkpoint: Checkpoint) -> str:
     if checkpoint.workspace == "TooLarge":
         return "what it had done was too large for a checkpoint"
     return "its conversation was not kept"
+
+
+def _said(error: Exception) -> str:
+    return ascii(str(error)[:_SAID_CHARACTERS])[1:-1]

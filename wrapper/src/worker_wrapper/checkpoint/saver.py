@@ -14,17 +14,17 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from orbiter_contracts import Checkpoint, Usage, WorkspaceReport
-from orbiter_contracts.bounds import MAX_COUNT, MAX_TIMEOUT_SECONDS
-from orbiter_contracts.checkpoints import MAX_CHECKPOINT_BYTES
+from orbiter_contracts.bounds import MAX_TIMEOUT_SECONDS
+from orbiter_contracts.checkpoints import MAX_CHECKPOINT_BYTES, MAX_GENERATION
 from worker_wrapper.agents.base import Agent, Session
-from worker_wrapper.checkpoint.meter import Meter
+from worker_wrapper.checkpoint.meter import Meter, own_cost
 from worker_wrapper.checkpoint.resume import Earlier
 from worker_wrapper.logging import Log
-from worker_wrapper.queue.checkpoints import Checkpoints, SaveResult, Stored
+from worker_wrapper.queue.checkpoints import Checkpoints, DamagedError, SaveResult, Stored
 from worker_wrapper.queue.connection import RedisUnavailableError
 from worker_wrapper.session.copies import SessionCopies
 from worker_wrapper.session.tree import TooLargeError
-from worker_wrapper.turn.usage import growth, priced, together
+from worker_wrapper.turn.usage import priced, together
 from worker_wrapper.workspace.git import Git, GitError
 from worker_wrapper.workspace.keeping import Kept, keep
 
@@ -197,12 +197,16 @@ class Saver:
         result = await self._checkpoints.save(stored, beside=self._good)
         if result != "stale":
             return stored, result
-        newest = await self._checkpoints.newest()
+        try:
+            newest = await self._checkpoints.newest()
+        except DamagedError:
+            await self._checkpoints.discard()
+            return stored, await self._checkpoints.save(stored, beside=self._good)
         if newest is None or newest not in (before, stored.checkpoint):
             return stored, result
         if newest == stored.checkpoint:
             return stored, "saved"
-        self._sent = stored.checkpoint.model_copy(update={"generation": newest.generation + 1})
+        self._sent = stored.checkpoint.model_copy(update={"generation": _after(newest.generation)})
         later = replace(stored, checkpoint=self._sent)
         return later, await self._checkpoints.save(later, beside=newest.generation)
 
@@ -214,7 +218,7 @@ class Saver:
         seconds += earlier.agent_seconds if earlier else 0.0
         return Checkpoint(
             time=self._clock(),
-            generation=min(self._generation + 1, MAX_COUNT),
+            generation=_after(self._generation),
             turns=cost.turns if cost else 0,
             cost_usd=cost.cost_usd if cost else None,
             usage=cost,
@@ -234,11 +238,9 @@ class Saver:
         if self._meter.conversation:
             session = replace(session, agent_session_id=self._meter.conversation)
         recorded = await self._copies.recorded(session)
-        if recorded is None:
-            return heard
-        own = growth(recorded, self._attempt.session.totals)
-        if heard is None:
-            return own
-        if own.output_tokens + own.input_tokens < heard.output_tokens + heard.input_tokens:
-            return heard.model_copy(update={"cost_usd": own.cost_usd or None})
-        return own.model_copy(update={"turns": heard.turns})
+        return own_cost(heard, recorded, self._attempt.session)
+
+
+def _after(generation: int) -> int:
+    """The next one; behind the last one the count begins anew."""
+    return generation % MAX_GENERATION + 1

@@ -43,12 +43,16 @@ from worker_wrapper.turn.outputs import developer_output, stand_in, without_turn
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A claimed task, and why it must not be run if it must not."""
+    """A claimed task, and why it must not be run if it must not.
+
+    `again`: a worker of the same attempt has begun before, and was taken away.
+    """
 
     claim: Claim
     task: DeveloperWorkerInput
     reason: str | None = None
     error: str | None = None
+    again: bool = False
 
 
 async def run(worker: Worker) -> None:
@@ -77,6 +81,7 @@ async def _bound(stream: InputStream, bound: BoundTask, keys: Keys) -> _Job | No
 
     How often it was delivered says nothing here: standalone workers are handed it too.
     """
+    again = await stream.held_before(bound.entry_id)
     entry = await stream.claim(bound.entry_id)
     if entry is None:
         return None
@@ -92,7 +97,7 @@ async def _bound(stream: InputStream, bound: BoundTask, keys: Keys) -> _Job | No
     else:
         claim = _queue_claim(stream, entry, keys, firm=True)
     try:
-        return _Job(claim, entry.message(DeveloperWorkerInput))
+        return _Job(claim, entry.message(DeveloperWorkerInput), again=again)
     except InvalidMessageError as error:
         return _Job(claim, stand_in(entry, bound), "InvalidMessage", str(error))
 
@@ -146,7 +151,9 @@ async def _answer(worker: Worker, job: _Job) -> None:
         if job.reason:
             report = without_turn(worker.clock(), reason=job.reason, error=job.error)
             return Answer(developer_output(task, report, worker_id=settings.worker_id))
-        return await work_on(worker, task, session_id, stop)
+        # The Job behind one that is gone has another name, and is told why.
+        again = job.again or bool(settings.task and settings.disruption_note)
+        return await work_on(worker, task, session_id, stop, again=again)
 
     name = (settings.task and settings.task.name) or task.task_id
     with bound_contextvars(request_id=task.request_id, task=name):

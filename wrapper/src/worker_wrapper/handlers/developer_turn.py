@@ -34,26 +34,39 @@ GIT_SECONDS = 60.0
 
 
 async def work_on(
-    worker: Worker, task: DeveloperWorkerInput, session_id: str, stop: StopTurn
+    worker: Worker, task: DeveloperWorkerInput, session_id: str, stop: StopTurn, *, again: bool
 ) -> Answer:
     """Prepare the workspace, run the agent in it, and see what became of it.
+
+    Args:
+        worker: Who works.
+        task: What there is to do.
+        session_id: The conversation, where no checkpoint names one.
+        stop: Ends the turn.
+        again: Whether a worker of the same attempt has begun before, and was taken away.
 
     Raises:
         DisruptedError: We have to go before that is done, and another pod goes on with it.
     """
-    work = _Work(worker, task, session_id, stop)
+    work = _Work(worker, task, session_id, stop, again)
     return await work.done()
 
 
 class _Work:
     def __init__(
-        self, worker: Worker, task: DeveloperWorkerInput, session_id: str, stop: StopTurn
+        self,
+        worker: Worker,
+        task: DeveloperWorkerInput,
+        session_id: str,
+        stop: StopTurn,
+        again: bool,
     ) -> None:
         self._worker = worker
         self._settings = worker.settings
         self._task = task
         self._session_id = session_id
         self._stop = stop
+        self._again = again
         self._checkpoints = _checkpoints(worker)
         self._copies = SessionCopies(worker.settings.agent, worker.environ, worker.home)
         self._earlier = Earlier()
@@ -131,6 +144,7 @@ class _Work:
                     workdir=settings.workspace_dir,
                     options=limits.options,
                     prompt_anew=anew,
+                    again=self._again,
                 ),
                 developer=True,
                 environ=self._worker.environ,

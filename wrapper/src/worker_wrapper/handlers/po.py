@@ -20,11 +20,13 @@ from orbiter_contracts.bounds import Int64
 from orbiter_contracts.queues import PO_GROUP
 from worker_wrapper.handlers.message_handler import (
     POISONED_DELIVERIES,
+    DisruptedError,
     Worker,
     begin,
     handle,
     poisoned,
 )
+from worker_wrapper.handlers.po_cut import CutTurns
 from worker_wrapper.handlers.po_turn import Message, POTurns
 from worker_wrapper.process.limits import BeyondUseError, Limits, used_up
 from worker_wrapper.queue import session_state
@@ -73,6 +75,7 @@ class PO:
         records = settings.session_records
         self._sessions = SessionTable(worker.redis, clock=worker.clock, records=records)
         self._embedder = embedder or HashEmbedder()
+        self._cuts = CutTurns(worker)
         self._snapshots = worker.snapshots()
         self._turns = self._with_conversations()
         self._limits, self._failures = Limits(), 0
@@ -111,7 +114,7 @@ class PO:
         try:
             if not await self._answer_again(claim, message):
                 await self._answer(claim, message)
-        except (RedisUnavailableError, ResponseError):
+        except (RedisUnavailableError, ResponseError, DisruptedError):
             raise
         except Exception as error:
             worker.log.exception("message_failed", entry=entry.id)
@@ -175,7 +178,11 @@ class PO:
         found = await self._sessions.read(message.user_id)
         choice = await self._choose(entry, message, asked, prompt, before, found)
         session_id = choice.record.session_id
-        poison = poisoned(entry) if entry.deliveries >= POISONED_DELIVERIES else None
+        cut = await self._cuts.of(entry.id)
+        tried = entry.deliveries - (cut.cuts if cut else 0)
+        poison = poisoned(entry) if tried >= POISONED_DELIVERIES else None
+        if cut and cut.session_id != session_id:
+            cut = None
         record = self._sessions.key(message.user_id), found.rewritten(choice.record)
         details = {"request_id": message.request_id, "session_id": session_id}
         if choice.reason:
@@ -198,7 +205,9 @@ class PO:
                 claim,
                 partial(
                     self._turns.answer,
-                    Message(message, prompt, session_id, poison, again=entry.deliveries > 1),
+                    Message(
+                        message, prompt, session_id, poison, entry.id, entry.deliveries > 1, cut
+                    ),
                 ),
                 renew_seconds=STANDALONE_SECONDS,
                 details=details,

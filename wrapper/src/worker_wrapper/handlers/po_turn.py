@@ -1,5 +1,6 @@
 """One turn of a PO conversation: what the agent is told, what is heard meanwhile, what is kept."""
 
+import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -8,7 +9,10 @@ from pydantic import ValidationError
 from orbiter_contracts import POTurn, POWorkerInput, POWorkerOutput
 from orbiter_contracts.worker_scripts import OUTPUTS_KEPT, PIECE
 from worker_wrapper.agents.base import Session, Turn
-from worker_wrapper.handlers.message_handler import Answer, Worker
+from worker_wrapper.checkpoint.limits import UsedUp, left
+from worker_wrapper.checkpoint.meter import Meter
+from worker_wrapper.handlers.message_handler import Answer, DisruptedError, Worker
+from worker_wrapper.handlers.po_cut import FIELD, Begun, CutTurn, CutTurns
 from worker_wrapper.queue import session_state
 from worker_wrapper.queue.session_state import Bookkeeping
 from worker_wrapper.session.conversations import Conversations
@@ -20,6 +24,7 @@ from worker_wrapper.turn import outputs
 from worker_wrapper.turn.outputs import without_turn
 from worker_wrapper.turn.streaming import Streamer
 from worker_wrapper.turn.turn import TurnReport, take_turn
+from worker_wrapper.turn.usage import priced, together
 
 NEW_SESSION_TEXT = "A new session has started."
 _RECENT_TURNS = 20
@@ -34,14 +39,18 @@ class Message:
         prompt: What of it the agent is told; "" when it was only a command.
         session_id: The session it belongs to.
         poison: Why it is answered without asking the agent, if it is.
+        entry: Its entry.
         again: Whether a worker that ended had it before, and may have asked the agent.
+        cut: Where its turn was cut off in an earlier pod, if it was.
     """
 
     input: POWorkerInput
     prompt: str
     session_id: str
     poison: str | None
+    entry: str
     again: bool = False
+    cut: CutTurn | None = None
 
 
 class POTurns:
@@ -58,6 +67,7 @@ class POTurns:
         self._worker = worker
         self._snapshots = snapshots
         self._embedder = embedder
+        self._cuts = CutTurns(worker)
 
     async def kept(self, *, last: int = session_state.KEPT_TURNS) -> list[POTurn]:
         """The last turns of all sessions, the oldest first."""
@@ -102,14 +112,15 @@ class POTurns:
             output = output.model_copy(update={"warnings": warnings})
         now = worker.clock()
         kept = session_state.turn_of(message.input, message.prompt, output, thread=thread, now=now)
+        changes = session_state.answered(
+            output,
+            turn=True,
+            context_tokens=session.context_tokens,
+            snapshot=snapshot.report if snapshot else None,
+            now=now,
+        )
         bookkeeping = Bookkeeping(
-            session_state.answered(
-                output,
-                turn=True,
-                context_tokens=session.context_tokens,
-                snapshot=snapshot.report if snapshot else None,
-                now=now,
-            ),
+            {**changes, FIELD: ""} if message.cut else changes,
             self._scrubbed(kept).model_dump_json(),
         )
         return Answer(output, bookkeeping, snapshot)
@@ -146,20 +157,37 @@ class POTurns:
     async def _streamed(
         self, message: Message, prompt: str, stop: StopTurn
     ) -> tuple[TurnReport, int]:
-        """Run the agent; return what came of it and how many pieces of it were sent before."""
+        """Run the agent; return what came of it and how many pieces of it were sent before.
+
+        Raises:
+            DisruptedError: We have to go before it is done, and the next worker goes on with it.
+        """
         worker, settings = self._worker, self._worker.settings
-        session = self.conversations.session(message.session_id)
+        cut = message.cut
+        limits = left(message.input.timeout, settings.options, cut.checkpoint if cut else None)
+        if isinstance(limits, UsedUp):
+            over = without_turn(worker.clock(), reason=limits.reason, error=limits.error)
+            return replace(
+                over, status=limits.status, usage=cut.checkpoint.usage if cut else None
+            ), 0
+        session, anew = self.conversations.session(message.session_id), None
+        if cut is not None:
+            session = await self._cuts.session(session)
+            prompt, anew = self._cuts.prompts(prompt, cut)
         begun = settings.agent.conversation_id(session)
         if self._snapshots:
             self.conversations.begin(None if session.resumed else begun)
         turn = Turn(
             prompt=prompt,
-            timeout_seconds=message.input.timeout,
+            timeout_seconds=limits.seconds,
             session=session,
             workdir=settings.workspace_dir,
-            options=settings.options,
-            again=message.again,
+            options=limits.options,
+            prompt_anew=anew,
+            again=message.again or cut is not None,
         )
+        meter = Meter(settings.agent)
+        under_way = Begun(message.entry, session, asyncio.get_running_loop().time(), cut)
 
         async def send(text: str, part: int, sequence: int) -> None:
             await self._send(message, text, part, sequence)
@@ -174,10 +202,18 @@ class POTurns:
                 spill_dir=settings.spill_dir,
                 clock=worker.clock,
                 listener=streamer.take if settings.streaming else None,
+                watcher=meter.hear,
             )
             if stop.reason != "cancelled":
                 await streamer.finish()
-            return report, streamer.next_sequence
+        if (
+            report.reason == "Terminated"
+            and stop.reason == "terminated"
+            and await self._cuts.keep(under_way, meter, self.conversations, self._snapshots)
+        ):
+            raise DisruptedError("asked to leave within a turn: the next worker goes on with it")
+        before = priced(cut.checkpoint.usage, report.usage) if cut else None
+        return replace(report, usage=together(before, report.usage)), streamer.next_sequence
 
     async def _send(self, message: Message, text: str, part: int, sequence: int) -> None:
         settings, now = self._worker.settings, self._worker.clock()

@@ -4,27 +4,31 @@ checkpoint/ says what is kept and when. What is too large for Redis goes into a 
 where an installation has one.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final, Literal, Protocol
-
-from redis.exceptions import ResponseError
+from typing import Literal, Protocol
 
 from orbiter_contracts import Checkpoint, read_checkpoint
 from orbiter_contracts.checkpoint_scripts import (
+    READ,
     RECORD_PART,
     SAVE,
     SESSION_PART,
     WORKSPACE_PART,
     part,
 )
-from orbiter_contracts.checkpoints import CHECKPOINT_FIELD
+from orbiter_contracts.checkpoints import (
+    CHECKPOINT_FIELD,
+    MAX_CHECKPOINT_JSON_BYTES,
+    MAX_PARTS_BYTES,
+    SUM_BYTES,
+)
 from orbiter_contracts.queues import DEVELOPER_GROUP, Keys, checkpoint_of
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS
 from worker_wrapper.queue.connection import RedisConnection
 from worker_wrapper.queue.lifecycle import Lifecycle
 
-_SUM_BYTES: Final = 32
 SaveResult = Literal["saved", "gone", "taken", "stale"]
 """`gone`: the attempt is over. `taken`: another process has it. `stale`: it has a newer one."""
 
@@ -57,7 +61,7 @@ class Stored:
 
 
 class DamagedError(Exception):
-    """The parts of a checkpoint are not as they were written; the text says which."""
+    """A checkpoint is not as it was written; the text says what of it."""
 
 
 class Checkpoints:
@@ -97,8 +101,20 @@ class Checkpoints:
         self.store = store
 
     async def newest(self) -> Checkpoint | None:
-        """What the record says."""
-        return read_checkpoint(await self._field(self._record, CHECKPOINT_FIELD))
+        """What the record says; None when it says nothing.
+
+        Raises:
+            DamagedError: What it says is no checkpoint.
+        """
+        text = await self._field(self._record, CHECKPOINT_FIELD, MAX_CHECKPOINT_JSON_BYTES)
+        found = read_checkpoint(text)
+        if text and found is None:
+            raise DamagedError("what the attempt's record says is no checkpoint")
+        return found
+
+    async def discard(self) -> None:
+        """Take what is no checkpoint out of the record, where it would be taken for a later one."""
+        await self._redis.call("HSET", self._record, CHECKPOINT_FIELD, "")
 
     async def parts(self, checkpoint: Checkpoint) -> Stored:
         """A checkpoint's parts.
@@ -121,9 +137,11 @@ class Checkpoints:
         """The one before the newest, if its parts are still there."""
         parts = checkpoint_of(self._record)
         for generation in range(newest.generation - 1, max(newest.generation - 4, 0), -1):
-            text = await self._field(parts, part(generation, RECORD_PART))
-            if found := read_checkpoint(text):
-                return found
+            field = part(generation, RECORD_PART)
+            with suppress(DamagedError):
+                text = await self._field(parts, field, MAX_CHECKPOINT_JSON_BYTES)
+                if (found := read_checkpoint(text)) and found.generation == generation:
+                    return found
         return None
 
     async def save(self, stored: Stored, *, beside: int) -> SaveResult:
@@ -160,14 +178,21 @@ class Checkpoints:
                 raise OSError("it is in a store that this worker was not told of")
             return _unsealed(await self.store.get(self._name(checkpoint, name)), name)
         field = part(checkpoint.generation, name)
-        return _unsealed(await self._field(checkpoint_of(self._record), field) or b"", name)
+        sealed = await self._field(checkpoint_of(self._record), field, MAX_PARTS_BYTES)
+        return _unsealed(sealed or b"", name)
 
-    async def _field(self, key: str, field: str) -> bytes | None:
-        try:
-            value: bytes | None = await self._redis.call("HGET", key, field, decode=False)
-        except ResponseError:  # A key of another kind.
-            return None
-        return value
+    async def _field(self, key: str, field: str, most: int) -> bytes | None:
+        """A field, whose size is looked at before it leaves Redis.
+
+        Raises:
+            DamagedError: The key is of another kind, or the field has more than `most` bytes.
+        """
+        size, value = await self._redis.run(READ, (key,), field, most, decode=False)
+        if size < 0:
+            raise DamagedError(f"the key of its {field} is of another kind")
+        if size > most:
+            raise DamagedError(f"its {field} has {size} bytes, and {most} are the most")
+        return value or None
 
     def _name(self, checkpoint: Checkpoint, name: str) -> str:
         return f"{self._record}/{checkpoint.generation}/{name}"
@@ -179,7 +204,7 @@ def _sealed(data: bytes) -> bytes:
 
 
 def _unsealed(sealed: bytes, name: str) -> bytes:
-    data = sealed[_SUM_BYTES:]
-    if sealed and sha256(data).digest() != sealed[:_SUM_BYTES]:
+    data = sealed[SUM_BYTES:]
+    if sealed and sha256(data).digest() != sealed[:SUM_BYTES]:
         raise DamagedError(f"its {name} is damaged")
     return data

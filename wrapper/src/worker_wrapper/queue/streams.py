@@ -125,6 +125,18 @@ class InputStream:
             await self.join()
             return None
 
+    async def held_before(self, entry_id: str) -> bool:
+        """Whether a worker of our name has taken the entry before, and not settled it."""
+        try:
+            pending = await self.redis.call(
+                "XPENDING", self.key, self.group, entry_id, entry_id, 1, self.consumer
+            )
+        except ResponseError as error:
+            if not str(error).startswith("NOGROUP"):
+                raise
+            return False
+        return bool(pending)
+
     async def claim(self, entry_id: str) -> Entry | None:
         """Take one entry, delivered or not, whoever holds it; None when it no longer exists."""
         reply = await self.redis.call(

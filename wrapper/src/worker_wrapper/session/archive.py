@@ -17,8 +17,9 @@ import zlib
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
+from worker_wrapper.process.bounded_sink import BoundedSink
 from worker_wrapper.session import tree
 from worker_wrapper.session.tree import Found, Roots, TooLargeError
 
@@ -61,7 +62,8 @@ def pack(roots: Roots, *, agent: str, sessions: Collection[str], limit: int) -> 
 
     chosen = _chosen(roots, sessions)
     left = UNPACKED_BYTES
-    sink = _Sink(limit)
+    why = f"is larger than {limit} bytes when compressed (SNAPSHOT_MAX_BYTES)"
+    sink = BoundedSink(limit, lambda size: TooLargeError(why, size))
     sink.write(MAGIC + agent.encode() + b"\n")
     with (
         gzip.GzipFile(
@@ -151,27 +153,6 @@ def forget(roots: Roots, session: str) -> None:
         for found in tree.files(roots):
             if session.lower() in found.name.lower():
                 tree.remove(found.path)
-
-
-class _Sink(io.RawIOBase):
-    """Takes bytes up to a limit."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__()
-        self.data = bytearray()
-        self._limit = limit
-        self._full = False
-
-    def write(self, data: Any) -> int:
-        if self._full:
-            return len(data)
-        self.data += data
-        if len(self.data) > self._limit:
-            # Only once: whoever is closed because of it still wants to write its end.
-            self._full = True
-            why = f"is larger than {self._limit} bytes when compressed (SNAPSHOT_MAX_BYTES)"
-            raise TooLargeError(why, len(self.data))
-        return len(data)
 
 
 def _chosen(roots: Roots, sessions: Collection[str]) -> list[Found]:

@@ -12,9 +12,10 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
 from worker_wrapper.process import below
+from worker_wrapper.process.bounded_sink import BoundedSink
 from worker_wrapper.workspace.contents import (
     ABOUT,
     ABOUT_BYTES,
@@ -57,7 +58,9 @@ def pack(
     Raises:
         TooLargeError: It would be larger, or what is there is beyond the bounds.
     """
-    sink = _Sink(limit)
+    sink = BoundedSink(
+        limit, lambda size: TooLargeError(f"more than {limit} bytes when compressed")
+    )
     sink.write(MAGIC)
     left, count = UNPACKED_BYTES, 0
     with (
@@ -165,21 +168,3 @@ class _Exactly(io.RawIOBase):
         data = self._file.read(wanted)
         self._left -= wanted
         return data.ljust(wanted, b"\0")
-
-
-class _Sink(io.RawIOBase):
-    def __init__(self, limit: int) -> None:
-        super().__init__()
-        self.data = bytearray()
-        self._limit = limit
-        self._full = False
-
-    def write(self, data: Any) -> int:
-        if self._full:
-            return len(data)
-        self.data += data
-        if len(self.data) > self._limit:
-            # Only once: whoever is closed because of it still wants to write its end.
-            self._full = True
-            raise TooLargeError(f"more than {self._limit} bytes when compressed")
-        return len(data)

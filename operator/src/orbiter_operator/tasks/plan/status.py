@@ -6,7 +6,13 @@ Pure; part of `plan`. Its conditions are in `conditions`.
 from datetime import datetime
 from typing import Any, Literal
 
-from orbiter_contracts import Checkpoint, DeveloperWorkerOutput
+from orbiter_contracts import (
+    Checkpoint,
+    DeveloperWorkerOutput,
+    Usage,
+    clamped_cost,
+    clamped_count,
+)
 from orbiter_contracts.attempts import request_id
 from orbiter_contracts.bounds import MAX_ID_CHARACTERS, MAX_STATUS_LINE, one_line, shortened
 from orbiter_contracts.outcome import CRASHED, Result
@@ -164,6 +170,26 @@ def substitute(
             "timestamp": now,
         }
     )
+
+
+def paid(
+    output: DeveloperWorkerOutput, observed: Observed, attempt: int, kept: Checkpoint | None
+) -> DeveloperWorkerOutput:
+    """A substitute with what the attempt has cost: its worker can no longer say so.
+
+    Args:
+        output: The substitute.
+        observed: The task.
+        attempt: Which attempt.
+        kept: Its latest checkpoint, which counts all of its pods; without one, the status says
+            what the latest one that was seen has counted.
+    """
+    shown, usage = observed.status.checkpoint, kept.usage if kept else None
+    if kept is None and shown is not None and observed.status.attempts == attempt:
+        usage = Usage(turns=clamped_count(shown.turns), cost_usd=clamped_cost(shown.cost_usd))
+    if usage is None or output.usage is not None:
+        return output
+    return output.model_copy(update={"usage": usage})
 
 
 def give_up(observed: Observed, now: datetime, phase: Phase, reason: str, message: str) -> Plan:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from orbiter_operator.kube.models import NOTHING_TO_RESUME
 from orbiter_operator.pods.reasons import NO_POD_AFTER, Explanation
 from orbiter_operator.tasks.observed import (
     Continuation,
@@ -61,8 +62,8 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
         text = observed.prompt_error or "the prompt is not known yet"
         return wait(observed, now, "PromptMissing", text, requeue_after=REQUEUE_SECONDS)
     inherits = bool(observed.spec.resume_from) and attempt == 1
-    if inherits and observed.source.error:
-        return give_up(observed, now, "Failed", "NothingToResume", observed.source.error)
+    if inherits and (why := _nothing_to_resume(observed)):
+        return give_up(observed, now, "Failed", NOTHING_TO_RESUME, why)
     if not observed.slots.free and not observed.spec.queue_name:
         return _in_line(observed, now)
     if observed.queue_error:
@@ -80,6 +81,14 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
         slot="take",
         requeue_after=NO_POD_AFTER.total_seconds(),
     )
+
+
+def _nothing_to_resume(observed: Observed) -> str | None:
+    """Why the task cannot go on with another's work: so it was found, or when it was copied."""
+    refusal = observed.refusal
+    if refusal is not None and refusal.reason == NOTHING_TO_RESUME:
+        return refusal.message
+    return observed.source.error
 
 
 def _start(

@@ -77,7 +77,7 @@ class Follower:
         return {"input": "", **waiting.resumption()}
 
     def _may_have_run(self) -> bool:
-        """Whether an attempt or a turn before has been given the answer, and ended otherwise.
+        """Whether an attempt or a worker before has been given the answer, and ended otherwise.
 
         Its session went with its container, and what is here is that of the question.
         """

@@ -32,7 +32,7 @@ class Turn:
         stream: Whether events are printed as they come.
         home: Where sessions are kept.
         attempt: Which attempt of a worker's task this is, None for other programs.
-        again: Whether a turn before was given this prompt, and did not come to its end.
+        again: Whether a worker before was given this prompt, and did not come to its end.
     """
 
     prompt: str

@@ -1,0 +1,155 @@
+"""A PO's turn that was cut off because its pod had to go: what is kept of it, and how it goes on.
+
+The message stays on the queue. The session's state says where its turn was cut, written in one step
+with the agent's memory in the middle of it; whoever starts next under the worker's name goes on
+under the same request_id, and answers once. What the cut turn has cost is in that answer.
+"""
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from orbiter_contracts import Checkpoint, InvalidMessageError, Usage, decode_json
+from orbiter_contracts.bounds import MAX_TIMEOUT_SECONDS, Id
+from orbiter_contracts.checkpoint_scripts import READ
+from orbiter_contracts.checkpoints import MAX_CHECKPOINT_JSON_BYTES, MAX_GENERATION
+from orbiter_contracts.message_base import Message
+from orbiter_contracts.queues import PO_GROUP
+from orbiter_contracts.worker_scripts import KEEP_TURN
+from worker_wrapper.agents.base import Session
+from worker_wrapper.checkpoint.meter import Meter, own_cost
+from worker_wrapper.checkpoint.resume import Earlier, prompts
+from worker_wrapper.handlers.message_handler import Worker
+from worker_wrapper.queue.checkpoints import Stored
+from worker_wrapper.queue.session_state import Snapshot
+from worker_wrapper.session.conversations import Conversations
+from worker_wrapper.session.copies import SessionCopies
+from worker_wrapper.session.snapshot import SnapshotStore
+from worker_wrapper.turn.usage import priced, together
+
+FIELD: Final = "interrupted"
+"""Of a PO's state: the JSON of a `CutTurn`; there while its message waits to be gone on with."""
+
+
+class CutTurn(Message):
+    """Where a turn was cut off.
+
+    Attributes:
+        entry: Its message's entry.
+        session_id: The session it belongs to.
+        cuts: How often it was; so many deliveries of its message say nothing against it.
+        checkpoint: When, and what it has cost by then.
+    """
+
+    entry: Id
+    session_id: Id
+    cuts: Annotated[int, Field(ge=1, le=MAX_GENERATION)]
+    checkpoint: Checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A turn under way.
+
+    Attributes:
+        entry: Its message's entry.
+        session: The conversation as it began with it.
+        at: When, on the event loop's clock.
+        cut: Where an earlier pod was cut off in it.
+    """
+
+    entry: str
+    session: Session
+    at: float
+    cut: CutTurn | None
+
+
+class CutTurns:
+    """Those of one worker.
+
+    Args:
+        worker: The worker.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._copies = SessionCopies(worker.settings.agent, worker.environ, worker.home)
+
+    async def of(self, entry: str) -> CutTurn | None:
+        """Where the turn of this entry was cut off; None when it was not, or nobody can say."""
+        size, text = await self._worker.redis.run(
+            READ, (self._worker.state_key,), FIELD, MAX_CHECKPOINT_JSON_BYTES, decode=False
+        )
+        try:
+            found = decode_json(CutTurn, text) if size > 0 and text else None
+        except InvalidMessageError:
+            return None
+        return found if found is not None and found.entry == entry else None
+
+    async def session(self, session: Session) -> Session:
+        """The conversation to go on with; what it costs from here on is counted from there."""
+        totals = await self._copies.recorded(session) or session.totals or Usage()
+        return replace(session, totals=totals)
+
+    def prompts(self, prompt: str, cut: CutTurn) -> tuple[str, str | None]:
+        """What the agent is told, and what it is told when its CLI knows of no conversation."""
+        earlier = Earlier(cut.checkpoint, Stored(cut.checkpoint))
+        # Where a snapshot is all that is kept, the workspace is a new one.
+        return prompts(prompt, earlier, None, files=self._worker.settings.snapshot is None)
+
+    async def keep(
+        self,
+        begun: Begun,
+        meter: Meter,
+        conversations: Conversations,
+        snapshots: SnapshotStore | None,
+    ) -> bool:
+        """Keep a turn whose agent has been ended; whether the next pod can go on with it."""
+        session = begun.session
+        if meter.conversation:
+            session = replace(session, agent_session_id=meter.conversation)
+        own = own_cost(meter.spent, await self._copies.recorded(session), begun.session)
+        session = replace(session, resumed=True)
+        conversations.keep(session)
+        conversations.begin(None)
+        snapshot = await snapshots.take(session, conversations) if snapshots else None
+        if snapshot is not None and snapshot.data is None:
+            return False
+        cut = self._cut(begun, own)
+        kept = await self._written(begun.entry, cut, snapshot)
+        self._worker.log.info("turn_kept", kept=kept, turns=cut.checkpoint.turns)
+        return kept
+
+    def _cut(self, begun: Begun, own: Usage | None) -> CutTurn:
+        before = begun.cut.checkpoint if begun.cut else None
+        cost = together(priced(before.usage, own) if before else None, own)
+        seconds = asyncio.get_running_loop().time() - begun.at
+        seconds += before.agent_seconds if before else 0.0
+        cuts = begun.cut.cuts % MAX_GENERATION + 1 if begun.cut else 1
+        return CutTurn(
+            entry=begun.entry,
+            session_id=begun.session.id,
+            cuts=cuts,
+            checkpoint=Checkpoint(
+                time=self._worker.clock(),
+                generation=cuts,
+                turns=cost.turns if cost else 0,
+                cost_usd=cost.cost_usd if cost else None,
+                usage=cost,
+                session=True,
+                disruption=True,
+                agent_seconds=min(seconds, MAX_TIMEOUT_SECONDS),
+            ),
+        )
+
+    async def _written(self, entry: str, cut: CutTurn, snapshot: Snapshot | None) -> bool:
+        settings, redis = self._worker.settings, self._worker.redis
+        keys = [settings.keys.po_input(settings.worker_id), self._worker.state_key]
+        words: list[str | bytes] = [PO_GROUP, settings.worker_id, entry, FIELD]
+        words.append(cut.model_dump_json())
+        if snapshot is not None and snapshot.data is not None:
+            keys.append(snapshot.key)
+            words.append(snapshot.data)
+        return bool(await redis.run(KEEP_TURN, keys, *words, tries=2))
