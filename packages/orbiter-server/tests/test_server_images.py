@@ -202,7 +202,8 @@ async def test_kill_9_costs_no_image(tmp_path):
         asked, result = f"image/png {DOT.hex()} ", f"image/png {MARK.data.hex()} "
         assert shown.read_text().splitlines() == [asked, asked + result, asked + result]
         session = (await server.http.get(f"/v1/sessions/{run['session_id']}")).json()
-        assert UserMessage.model_validate(session["messages"][0]) == ASKED
+        seen = session["messages"][0]["parts"][0]
+        assert (await server.http.get(seen["path"])).content == DOT
         roles = [message["role"] for message in session["messages"]]
         assert roles == ["user", "assistant", "tool", "assistant"]
     finally:

@@ -5,6 +5,7 @@ from the one before where it is damaged; and from the beginning where there is n
 """
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from orbiter_contracts import Checkpoint, Usage
 from worker_wrapper.agents.base import Session
@@ -12,8 +13,9 @@ from worker_wrapper.logging import Log
 from worker_wrapper.queue.checkpoints import Checkpoints, DamagedError, Stored
 from worker_wrapper.session.archive import UnreadableError
 from worker_wrapper.session.copies import SessionCopies
-from worker_wrapper.workspace import contents
-from worker_wrapper.workspace.contents import Contents
+
+if TYPE_CHECKING:
+    from worker_wrapper.workspace.contents import Contents
 
 _SAID_CHARACTERS = 120
 
@@ -31,7 +33,7 @@ class Earlier:
 
     spent: Checkpoint | None = None
     resumed: Stored | None = None
-    workspace: Contents | None = None
+    workspace: "Contents | None" = None
     warnings: list[str] = field(default_factory=list)
 
     def anew(self, why: str) -> "Earlier":
@@ -54,6 +56,9 @@ async def look(
     Raises:
         RedisUnavailableError: Nobody can say.
     """
+    # A session's worker keeps no workspace, and does not pay for what reads one.
+    from worker_wrapper.workspace import contents
+
     try:
         newest = await checkpoints.newest()
     except DamagedError as error:
