@@ -86,3 +86,12 @@ class StoreAddress(Message):
         """
         head = f"{self.prefix.strip('/')}/" if self.prefix.strip("/") else ""
         return f"{head}{namespace}/tasks/{uid}/{attempt}"
+
+
+def environment(address: StoreAddress | None, retention_seconds: int) -> dict[str, str]:
+    """The variables that tell a worker of a store, but for its credentials."""
+    told = {RETENTION: str(retention_seconds)}
+    if address is None:
+        return told
+    where = {ENDPOINT: address.endpoint, BUCKET: address.bucket, REGION: address.region}
+    return told | where | ({PREFIX: address.prefix} if address.prefix else {})
