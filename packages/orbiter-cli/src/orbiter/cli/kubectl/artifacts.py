@@ -21,7 +21,7 @@ from orbiter.cli.ui.progress import say
 from orbiter.cli.ui.text import one_line
 from orbiter_contracts.artifact_scripts import read_index
 from orbiter_contracts.artifacts import INDEX, MAX_INDEX_BYTES, Artifact, Artifacts
-from orbiter_contracts.object_store import StoreAddress
+from orbiter_contracts.object_store import SECRET, StoreAddress
 from orbiter_contracts.queues import BARE, PREFIX, Keys
 
 _SECRETS: Final = (("orbiter-producer", "producer-url"), (SHARED_SECRET, "developer-url"))
@@ -44,7 +44,7 @@ class Wanted:
     fetch: str | None
     redis_url: str | None
     endpoint: str | None
-    store_secret: str
+    store_secret: str | None
 
 
 def run_artifacts(kubectl: Kubectl, name: str, wanted: Wanted, *, as_json: bool) -> int:
@@ -120,7 +120,7 @@ class _Place:
         if self._address is None:
             raise CommandError(f"task {self.name} does not say which store has {key}")
         if self._store is None:
-            secret, endpoint = self._wanted.store_secret, self._wanted.endpoint
+            secret, endpoint = self._wanted.store_secret or SECRET, self._wanted.endpoint
             store = Store(self._kubectl, self._address, secret, endpoint)
             self._store = self._opened.enter_context(store)
         head = self._address.attempt(self._namespace, self._uid, self.attempt)

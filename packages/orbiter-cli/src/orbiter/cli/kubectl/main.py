@@ -28,6 +28,7 @@ from orbiter.cli.kubectl.options import (
     Ttl,
     Wait,
 )
+from orbiter.cli.kubectl.reports import artifacts, usage
 from orbiter.cli.kubectl.scope import remember, scoped
 
 __all__ = ["main"]
@@ -227,41 +228,8 @@ def logs(
     return run_logs(kubectl, name, follow=follow, attempt=attempt, tail=tail, previous=previous)
 
 
-@app.command()
-@scoped
-def artifacts(
-    kubectl: Kubectl,
-    name: TaskName,
-    attempt: Annotated[
-        int | None, typer.Option("--attempt", min=1, help="Which attempt; the latest if absent.")
-    ] = None,
-    fetch: Annotated[
-        str | None,
-        typer.Option("--fetch", metavar="DIR", help="Write the files to this directory."),
-    ] = None,
-    as_json: AsJson = False,
-    redis_url: RedisUrl = None,
-    endpoint: Annotated[
-        str | None, typer.Option("--endpoint", help="The store, as it is reached from here.")
-    ] = None,
-    store_secret: Annotated[
-        str, typer.Option("--store-secret", help="Secret with the store's credentials.")
-    ] = "orbiter-artifacts",
-) -> int:
-    """List the files that were kept of a task's workspace, or fetch them."""
-    from orbiter.cli.kubectl.artifacts import Wanted, run_artifacts
-
-    wanted = Wanted(attempt, fetch, redis_url, endpoint, store_secret)
-    return run_artifacts(kubectl, name, wanted, as_json=as_json)
-
-
-@app.command()
-@scoped
-def usage(kubectl: Kubectl, name: AnyName, as_json: AsJson = False) -> int:
-    """Say what a session or a task has cost."""
-    from orbiter.cli.kubectl.usage import run_usage
-
-    return run_usage(kubectl, name, as_json=as_json)
+app.command()(scoped(artifacts))
+app.command()(scoped(usage))
 
 
 @app.command()
