@@ -3,15 +3,17 @@
 import asyncio
 import hashlib
 import json
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
+from support.eventually import eventually
 from support.namespaced import NAMESPACES
 from support.queues import RECORD, UID, Queues
-from support.s3_server import S3Server
+from support.s3_server import S3Server, running_s3
 from support.wrapper import FakeClaude, Wrappers
 
 from orbiter_contracts import ArtifactsReport
@@ -161,6 +163,49 @@ async def test_a_store_that_does_not_take_them_costs_no_task_and_no_small_file(
     assert [file.place for file in (await case.index()).files] == ["redis"]
     for secret in ("another-secret", s3_server.secret_access_key):
         assert secret not in case.printed + report.message
+
+
+async def test_a_full_store_is_said_and_costs_no_task_and_no_small_file(
+    case: Case, tmp_path: Path
+) -> None:
+    # a disk of its own, of 4 MiB, that only the server sees
+    buckets = tmp_path / "full" / "buckets"
+    mounted = f"mount -t tmpfs -o size=4m full {buckets} && mkdir {buckets}/full-bucket"
+    disk = ("unshare", "--map-root-user", "--mount", "sh", "-c", f'{mounted} && exec "$@"', "sh")
+    with running_s3(tmp_path / "full", wrapped=disk) as server:
+        report = await case.run(
+            "head -c 9000000 /dev/urandom > large; printf hello > small",
+            *("large", "small"),
+            **store_of(server, "full-bucket"),
+        )
+    assert report.reason in ("StoreFull", "StoreUnavailable")
+    assert "small" in report.names
+    assert "large" not in report.names
+
+
+async def test_a_worker_that_has_to_go_tells_its_outcome_before_a_slow_store_answers(
+    wrappers: Wrappers, queues: Queues, fake_claude: FakeClaude, s3_server: S3Server
+) -> None:
+    fake_claude.says("done <result>{}</result>")
+    fake_claude.does(f"printf x > a\n{fake_claude.behaviour}")
+    bound = await queues.bound_task(artifacts=["a"])
+    async with stalled() as port:
+        store = store_of(s3_server, "bucket", ARTIFACTS_ENDPOINT=f"http://127.0.0.1:{port}")
+        wrapper = wrappers.start(**bound, **store, TERMINATION_GRACE_SECONDS="20")
+        await eventually(lambda: bool(fake_claude.turns))
+        await eventually(lambda: _connected_to(port))
+        wrapper.send(signal.SIGTERM)
+        assert await wrapper.exit_code(seconds=60) == 0
+    output = await queues.output()
+    assert output.status == "success"
+    assert output.artifacts is not None
+    assert output.artifacts.reason == "TimedOut"
+
+
+def _connected_to(port: int) -> bool:
+    """Whether somebody has a connection to that port."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return any(line.split()[2].endswith(f":{port:04X}") for line in lines)
 
 
 @asynccontextmanager
