@@ -2,9 +2,11 @@
 
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
+import pytest
 
 ROOT = Path(__file__).parent
 for directory in ("tests", "images"):
@@ -28,3 +30,17 @@ pytest_plugins = [
 # A shared machine is slow now and then; how long one example takes is no property of the code.
 hypothesis.settings.register_profile("shared-machine", deadline=None)
 hypothesis.settings.load_profile("shared-machine")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """Refuse a test that leaves Ctrl-C to somebody else: it would fail a later one, in its stead.
+
+    A server that is begun in a running loop takes the loop's own handler for the usual one, and
+    puts it back when that loop has ended.
+    """
+    yield
+    left = signal.getsignal(signal.SIGINT)
+    if left is not signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        raise AssertionError(f"this test has left Ctrl-C to {left!r}")

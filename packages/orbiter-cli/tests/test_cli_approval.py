@@ -41,7 +41,17 @@ async def slow(order: int) -> str:
     await asyncio.Event().wait()
     return "refunded"
 
+@tool
+async def stubborn() -> None:
+    """Stop only when somebody presses Ctrl-C again."""
+    signal.raise_signal(signal.SIGINT)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        signal.raise_signal(signal.SIGINT)
+
 clerk = Agent(name="clerk", tools=[refund, ask_user])
+mule = Agent(name="mule", tools=[stubborn])
 slowly = Agent(name="slowly", tools=[slow])
 '''
 ASKED = (
@@ -143,13 +153,27 @@ def test_an_agent_file_names_the_tools_that_wait(orbiter, tmp_path):
         load_agent(str(file))
 
 
-def test_what_was_approved_and_then_stopped_is_asked_about_again(orbiter, monkeypatch):
+@pytest.fixture
+def at_a_terminal(monkeypatch):
     class Person(chat._Talk):
         def __init__(self, *given):
             super().__init__(*given)
             self._person = True
 
     monkeypatch.setattr(chat, "_Talk", Person)
+
+
+@pytest.mark.usefixtures("at_a_terminal")
+def test_ctrl_c_twice_leaves_and_nothing_goes_on_beside_a_turn_that_has_not_ended(orbiter):
+    replies = [call("stubborn"), "Too late."]
+    done = orbiter("chat", "@mule", replies=replies, input="Go\nHello\n")
+    assert (done.exit_code, done.stdout) == (130, "> ")
+    assert "(stopped)" not in done.stderr
+    assert len(orbiter.stage.script.requests) == 1
+
+
+@pytest.mark.usefixtures("at_a_terminal")
+def test_what_was_approved_and_then_stopped_is_asked_about_again(orbiter):
     replies = [call("slow", order=7), "Done."]
     done = orbiter("chat", "@slowly", replies=replies, input="Refund\napprove\nhello\nno\n")
     assert did() == [7], "it ran twice"

@@ -5,7 +5,7 @@ import json
 import secrets
 import stat
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
@@ -107,6 +107,12 @@ class Granting:
         )  # fmt: skip
 
 
+class Beside(uvicorn.Server):
+    """A server in the test's loop, which leaves Ctrl-C to that loop."""
+
+    capture_signals = nullcontext
+
+
 @asynccontextmanager
 async def served(granting):
     opened = listen("127.0.0.1", 0)
@@ -124,7 +130,7 @@ async def served(granting):
         auth_server_provider=granting,
         token_verifier=ProviderTokenVerifier(granting),
     )
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))
+    server = Beside(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))
     serving = asyncio.create_task(server.serve(sockets=[opened]))
     try:
         yield f"{url}/mcp"

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import asyncio
 
     from orbiter import Agent, Swarm
-    from orbiter.types import Message
+    from orbiter.types import Message, RunResult
 
-HELP = "/new begins afresh, /quit leaves (so does Ctrl-D), Ctrl-C stops an answer"
+HELP = "/new begins afresh, /quit leaves (so does Ctrl-D), Ctrl-C stops an answer, twice leaves"
 
 
 @ends
@@ -67,6 +67,7 @@ class _Talk:
         self._file = file
         self._json = as_json
         self._person = sys.stdin.isatty() and not as_json
+        self._running = False
 
     def go_on(self, target: "Agent | Swarm", runner: "asyncio.Runner") -> int:
         if self._person:
@@ -103,9 +104,10 @@ class _Talk:
                 if not self._asking.take(line):
                     return ExitCode.WAITING
                 line, said = "", self._asking.resumption()
-            result = runner.run(ask(target, line, how=how, **said))
+            result = runner.run(self._answer(target, line, how=how, **said))
         except KeyboardInterrupt:
-            if not self._person:
+            # pressed twice it leaves a turn that has not ended: the next one would meet it
+            if not self._person or self._running:
                 raise
             sys.stderr.write("(stopped)\n")
             self._ask_again()
@@ -126,6 +128,13 @@ class _Talk:
             sys.stderr.write(f"stopped: {result.stop_reason}{cut and f' ({cut})'}\n")
             return ExitCode.STOPPED
         return ExitCode.OK
+
+    async def _answer(self, target: "Agent | Swarm", line: str, **how: Any) -> "RunResult":
+        self._running = True
+        try:
+            return await ask(target, line, **how)
+        finally:
+            self._running = False
 
     def _ask_again(self) -> None:
         """Ask anew what was answered already, of a run that did not come to its end."""
