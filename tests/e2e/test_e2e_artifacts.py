@@ -77,7 +77,7 @@ def store(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3
             "port": server.port,
             "peers": [{"ipBlock": {"cidr": f"{address}/32"}}],
         }
-        words = ("upgrade", "orbiter", chart, "-n", SYSTEM, "--reuse-values")
+        words = ("upgrade", "orbiter", chart, "-n", SYSTEM, "--reuse-values", "--skip-crds")
         world.cluster.helm(*words, "--set-json", f"artifacts={json.dumps(values)}", *TIMEOUT)
         try:
             yield server
