@@ -20,6 +20,7 @@ pytest_plugins = [
     "support.agent_clis",
     "support.cluster",
     "support.redis_server",
+    "support.s3_server",
     "support.namespaced",
     "support.replicated",
     "support.wrapper",

@@ -84,6 +84,7 @@ FROZEN: list[tuple[Message, dict[str, object]]] = [
                     "push": "Never",
                 }
             },
+            "artifacts": [],
         },
     ),
     (
@@ -138,6 +139,7 @@ FROZEN: list[tuple[Message, dict[str, object]]] = [
                 "pushed": False,
                 "error": None,
             },
+            "artifacts": None,
         },
     ),
     (

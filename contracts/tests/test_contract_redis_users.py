@@ -72,6 +72,8 @@ WORK = [
     (CHAT, ("SET", OURS.session_record(9), "x")),
     (PRODUCER, ("XADD", OURS.developer_input, "*", "data", "{}")),
     (PRODUCER, ("XREAD", "STREAMS", OURS.developer_output, "0")),
+    (PRODUCER, ("HGET", OURS.task_artifacts("9f1c", 1), "index")),
+    (WORKER, ("HSET", OURS.task_artifacts("9f1c", 1), "index", "{}")),
 ]
 
 
@@ -90,6 +92,10 @@ NOT_THEIRS = [
     (SESSION, ("HGET", OURS.attempt_checkpoint("9f1c", 1), "1:session")),
     (CHAT, ("HGET", OURS.attempt_checkpoint("9f1c", 1), "1:session")),
     (PRODUCER, ("HGET", OURS.attempt_checkpoint("9f1c", 1), "1:session")),
+    (PRODUCER, ("HGET", THEIRS.task_artifacts("9f1c", 1), "index")),
+    (PRODUCER, ("HSET", OURS.task_artifacts("9f1c", 1), "index", "{}")),
+    (CHAT, ("HGET", OURS.task_artifacts("9f1c", 1), "index")),
+    (WORKER, ("HSET", THEIRS.task_artifacts("9f1c", 1), "index", "{}")),
     (WORKER, ("SET", OURS.developer_output, "x")),
     (WORKER, ("EXPIRE", OURS.developer_output, 0)),
     (WORKER, ("GET", OURS.session_record(7))),

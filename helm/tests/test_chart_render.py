@@ -366,7 +366,7 @@ def test_no_worker_may_have_a_secret_of_the_installation(
 ) -> None:
     told = environment(render(cluster, *changes))["ORBITER_PROTECTED_SECRETS"]
     ours = ["sh.helm.release.v1.orbiter.*", "orbiter-session-*", FORMER, *OURS]
-    assert told == ",".join([*ours, *protected])
+    assert told == ",".join([*ours, *protected, "orbiter-artifacts"])
 
 
 def test_the_service_accounts_that_a_template_may_choose_are_the_values(cluster: Cluster) -> None:

@@ -48,6 +48,7 @@ UNCHANGEABLE: dict[str, Any] = {
     "retry": {"limit": 3},
     "disruption": {"policy": "Fail"},
     "resumeFrom": "another",
+    "artifacts": ["out"],
     "projectId": "p",
     "taskId": "t",
     "dependsOn": ["another"],

@@ -102,6 +102,22 @@ REFUSED_SPECS: dict[str, tuple[Object, str]] = {
         {"resumeFrom": "refused"},
         "a task cannot go on with itself; name another task in resumeFrom",
     ),
+    "an artifact outside of the workspace": (
+        {"artifacts": ["out", "../secret"]},
+        "artifacts have no part that is empty, . or ..; what is outside of the workspace cannot be",
+    ),
+    "an artifact's absolute path": (
+        {"artifacts": ["/etc/passwd"]},
+        "artifacts are paths from the workspace on, none empty and none beginning with /",
+    ),
+    "an artifact with a line break": (
+        {"artifacts": ["a\nb"]},
+        "artifacts have no backslash and no control character",
+    ),
+    "too many artifacts": (
+        {"artifacts": [f"a{number}" for number in range(33)]},
+        "must have at most 32 items",
+    ),
     "unknown policy": (
         {"disruption": {"policy": "Retry"}},
         'Unsupported value: "Retry": supported values: "Resume", "Restart", "Fail"',

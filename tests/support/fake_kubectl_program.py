@@ -83,10 +83,12 @@ def get(words: list[str]) -> None:
         found = [each for each in found if each["metadata"].get("labels", {}).get(key) == value]
     if flag(words, "-o").startswith("jsonpath"):
         import base64
+        import re
 
         for secret in found:
             data = {k: base64.b64encode(v.encode()).decode() for k, v in secret["data"].items()}
-            keys = ("chat-url", "developer-url", "ca.crt")
+            asked = re.findall(r"\{\.data\.([^}]+)\}", flag(words, "-o"))
+            keys = (key.replace("\\.", ".") for key in asked)
             print("|".join(data.get(key, "") for key in keys), end="")
     elif name is not None and len(found) < 2:
         print(written(found[0]) if found else "", end="")

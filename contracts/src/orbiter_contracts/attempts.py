@@ -53,6 +53,7 @@ class Attempt(NamedTuple):
         task_id: str | None = None,
         project_id: str | None = None,
         git: GitWorkspace | None = None,
+        artifacts: Iterable[str] = (),
     ) -> DeveloperWorkerInput:
         """What its worker is told.
 
@@ -63,6 +64,7 @@ class Attempt(NamedTuple):
             task_id: What the user calls the task; by default `<namespace>/<name>`.
             project_id: What the user counts it to.
             git: The repository to work in.
+            artifacts: Which files of the workspace are kept.
         """
         return DeveloperWorkerInput(
             request_id=request or request_id(self.uid, self.number),
@@ -71,6 +73,7 @@ class Attempt(NamedTuple):
             prompt=prompt,
             timeout=timeout_seconds,
             workspace=None if git is None else Workspace(git=git),
+            artifacts=list(artifacts),
         )
 
     def environment(self, *, worker: str, entry: str, session: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ any, cannot make Redis run a program of its own.
 
 from typing import Final
 
+from orbiter_contracts.artifact_scripts import KEEP as KEEP_ARTIFACTS
 from orbiter_contracts.checkpoint_scripts import READ as READ_CHECKPOINT
 from orbiter_contracts.checkpoint_scripts import SAVE as SAVE_CHECKPOINT
 from orbiter_contracts.lease_scripts import RELEASE, TAKE
@@ -26,6 +27,7 @@ from orbiter_contracts.worker_scripts import (
 FUNCTIONS: Final[tuple[Script, ...]] = (
     *(TAKE, RELEASE, RENEW, SETTLE, SETTLE_TURN, PUBLISH_ATTEMPT),
     *(READ_RECORD, WRITE_RECORD, TELL, PIECE, SAVE_CHECKPOINT, READ_CHECKPOINT, KEEP_TURN),
+    KEEP_ARTIFACTS,
 )
 """What workers call. One that is no longer needed stays for a minor version: workers of the version
 before go on while the operator is replaced."""

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from pydantic import Field
 
+from orbiter_contracts.artifacts import ArtifactsReport, Patterns
 from orbiter_contracts.bounds import (
     Cost,
     Count,
@@ -112,11 +113,16 @@ class POWorkerInput(WorkerInput):
 
 
 class DeveloperWorkerInput(WorkerInput):
-    """One task for a developer worker."""
+    """One task for a developer worker.
+
+    Attributes:
+        artifacts: Which files of the workspace are kept at the end of the attempt.
+    """
 
     task_id: Id
     project_id: Name | None = None
     workspace: Workspace | None = None
+    artifacts: Patterns = Field(default_factory=list)
 
 
 class WorkerOutput(Message):
@@ -165,6 +171,7 @@ class DeveloperWorkerOutput(WorkerOutput):
     verdict: AgentVerdict | None = None
     workspace: WorkspaceReport | None = None
     project_id: Name | None = None
+    artifacts: ArtifactsReport | None = None
 
 
 class WorkerLifecycleEvent(Message):

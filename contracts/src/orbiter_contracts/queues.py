@@ -36,6 +36,8 @@ PREFIX: Final = re.compile(PREFIX_PATTERN)
 _DEAD: Final = ":dead"
 CHECKPOINT_SUFFIX: Final = ":checkpoint"
 """How the key of an attempt's checkpoints ends, behind that of its record."""
+ARTIFACTS_SUFFIX: Final = ":artifacts"
+"""The same of its artifacts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,10 @@ class Keys:
         """Key of the hash with the parts of an attempt's latest two checkpoints."""
         return checkpoint_of(self.attempt_record(uid, attempt))
 
+    def task_artifacts(self, uid: str, attempt: int | str) -> str:
+        """Key of the hash with the index of an attempt's artifacts, and with small ones."""
+        return artifacts_of(self.attempt_record(uid, attempt))
+
     def task_snapshot(self, uid: str) -> str:
         """Key of what the agent's session of an AgentTask needs to go on in another Job.
 
@@ -214,6 +220,11 @@ def checkpoint_of(record: str) -> str:
     Fields are `GENERATION:PART` (`checkpoint_scripts.part`).
     """
     return f"{record}{CHECKPOINT_SUFFIX}"
+
+
+def artifacts_of(record: str) -> str:
+    """Key of the artifacts of the attempt that has this record (`artifacts.Artifacts`)."""
+    return f"{record}{ARTIFACTS_SUFFIX}"
 
 
 ATTEMPT_RECORD_PATTERN: Final = (

@@ -164,11 +164,15 @@ def chat_rules(keys: Keys, namespace: str, records: str) -> Rules:
 
 
 def producer_rules(keys: Keys) -> Rules:
-    """What who hands in a namespace's tasks may: XADD them, and read what came of them."""
+    """What who hands in a namespace's tasks may: XADD them, and read what came of them.
+
+    Their artifacts too.
+    """
     return (
         *(*_NOTHING, *_CONNECTION, "+@transaction"),
         _selector(("+xadd",), (keys.developer_input,)),
         _selector(_READ, (keys.developer_output,), reads=True),
+        _selector(("+hget", "+hkeys"), (keys.task_artifacts(_ANY, _ANY),), reads=True),
     )
 
 

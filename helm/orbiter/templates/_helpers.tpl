@@ -74,6 +74,9 @@ app.kubernetes.io/managed-by: orbiter
 {{- $names = append $names . -}}
 {{- end -}}
 {{- end -}}
+{{- with .Values.artifacts -}}
+{{- $names = append $names .credentialsSecretName -}}
+{{- end -}}
 {{- join "," $names -}}
 {{- end }}
 
@@ -109,6 +112,11 @@ imagePullSecrets:
 {{- end -}}
 {{- if and .Values.redis.auth.existingSecret .Values.redis.external.existingSecret -}}
 {{- fail "redis.auth.existingSecret is for the bundled Redis and redis.external.existingSecret names another, whose URL has the password: leave redis.auth.existingSecret out" -}}
+{{- end -}}
+{{- with .Values.artifacts -}}
+{{- if and .enabled (hasPrefix "http://" .endpoint) (not .insecure) -}}
+{{- fail (printf "artifacts.endpoint %s has no TLS, so that keys and files could be read on the way: write https://, or set artifacts.insecure=true" .endpoint) -}}
+{{- end -}}
 {{- end -}}
 {{- with .Values.server -}}
 {{- if and .enabled (not .agents) (not .agentFiles.files) -}}

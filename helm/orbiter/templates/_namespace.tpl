@@ -36,6 +36,9 @@ told no namespace in their metadata. Arguments: root, namespace (empty: any), la
     egress:
       {{- include "orbiter.egress.dns" .root | nindent 6 }}
       {{- include "orbiter.egress.redis" .root | nindent 6 }}
+      {{- with include "orbiter.egress.store" .root }}
+      {{- . | nindent 6 }}
+      {{- end }}
       {{- with include "orbiter.egress.agents" .root | trim }}
       {{- . | nindent 6 }}
       {{- end }}

@@ -23,6 +23,16 @@
 {{- end -}}
 {{- end }}
 
+{{/* The store of artifacts, where the values say where it is. */}}
+{{- define "orbiter.egress.store" -}}
+{{- with .Values.artifacts -}}
+{{- if and .enabled .peers -}}
+- ports: [{port: {{ .port }}, protocol: TCP}]
+  to: {{- toYaml .peers | nindent 4 }}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{/* The API server, whose address the chart cannot know. */}}
 {{- define "orbiter.egress.apiServer" -}}
 - ports:

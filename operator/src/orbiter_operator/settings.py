@@ -8,12 +8,14 @@ import os
 import re
 import socket
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from orbiter_contracts import AGENT_TYPES
+from orbiter_contracts.artifacts import RETENTION_SECONDS
+from orbiter_contracts.object_store import SECRET, StoreAddress
 from orbiter_contracts.redis_url import read_redis_url
 
 PREFIX = "ORBITER_"
@@ -162,6 +164,19 @@ class Settings(BaseSettings):
         },
         description="Resources of the worker's container, as JSON",
     )
+    artifacts_store: StoreAddress | None = Field(
+        None,
+        description='S3-compatible store of artifacts, as JSON: {"endpoint": "https://s3.host", '
+        '"bucket": "agents", "region": "us-east-1", "prefix": ""}; without one small ones are kept',
+    )
+    artifacts_insecure: bool = Field(False, description="Whether its endpoint may be http://")
+    artifacts_secret_name: str = Field(
+        SECRET,
+        description="Secret in the tasks' namespaces with access-key-id and secret-access-key",
+    )
+    artifacts_retention_seconds: int = Field(
+        RETENTION_SECONDS, ge=1, description="Seconds Redis keeps small artifacts"
+    )
     adopt_namespace: str = Field(
         "", description="Where entries without a task become AgentTasks; empty leaves them alone"
     )
@@ -245,6 +260,16 @@ class Settings(BaseSettings):
     def _readable(cls, value: str) -> str:
         read_redis_url(value)
         return value
+
+    @model_validator(mode="after")
+    def _safe_store(self) -> Self:
+        store = self.artifacts_store
+        if store is not None and store.insecure and not self.artifacts_insecure:
+            raise ValueError(
+                f"artifacts_store: {store.endpoint} has no TLS, so that keys and files could be "
+                "read on the way; use https://, or say artifacts_insecure=true"
+            )
+        return self
 
     @cached_property
     def redis_address(self) -> str:

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AliasGenerator, Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, EnvSettingsSource
 from pydantic_settings.sources import PydanticBaseSettingsSource
 
 from orbiter_contracts.checkpoints import CHECKPOINT_SECONDS, DisruptionPolicy
+from orbiter_contracts.object_store import VARIABLES
 from orbiter_contracts.queues import ATTEMPT_RECORD_PATTERN, BARE, PREFIX, PREFIX_PATTERN, Keys
 from worker_wrapper.agents import known_agents, load_agent
 from worker_wrapper.agents.base import Agent, AgentOptions
@@ -21,6 +22,7 @@ from worker_wrapper.redact import Redactor
 from worker_wrapper.variables import (
     AboveZero,
     AgentType,
+    ArtifactSettings,
     AtLeastOne,
     NotNegative,
     RedisUrl,
@@ -44,15 +46,8 @@ _COUNT: Final = "a whole number of 1 or more"
 _AMOUNT: Final = "a number above 0"
 
 
-class Settings(BaseSettings):
+class Settings(ArtifactSettings):
     """What the environment says."""
-
-    model_config = SettingsConfigDict(
-        frozen=True,
-        extra="ignore",
-        case_sensitive=True,
-        alias_generator=AliasGenerator(validation_alias=str.upper),
-    )
 
     worker_id: str = Field(pattern=r"^\S+$", description="a name without spaces")
     worker_type: Literal["po", "developer"] = Field(description="po or developer")
@@ -138,10 +133,13 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _agrees(self) -> Self:
         """Refuse what cannot be together."""
-        if "REDIS_URL" in self.agent_env:
+        if hidden := sorted({"REDIS_URL", *VARIABLES} & {*self.agent_env}):
             raise ValueError(
-                "AGENT_ENV lists REDIS_URL, but agents must not reach Redis: take it off the list"
+                f"AGENT_ENV lists {hidden[0]}, but agents must not reach "
+                f"{'Redis' if hidden[0] == 'REDIS_URL' else 'the store'}: take it off the list"
             )
+        if (self.artifacts_endpoint is None) != (self.artifacts_bucket is None):
+            raise ValueError("set ARTIFACTS_ENDPOINT and ARTIFACTS_BUCKET, or neither")
         for name in ("session_record_prefix", "snapshot_key", "task_record"):
             key = getattr(self, name)
             if key is not None and not self._ours(key):

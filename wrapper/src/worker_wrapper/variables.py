@@ -8,9 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
-from pydantic_settings import NoDecode
+from pydantic import AfterValidator, AliasGenerator, BeforeValidator, Field
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from orbiter_contracts.artifacts import RETENTION_SECONDS
+from orbiter_contracts.object_store import (
+    DEFAULT_REGION,
+    Bucket,
+    Endpoint,
+    Prefix,
+    Region,
+    StoreAddress,
+)
 from orbiter_contracts.redis_url import read_redis_url
 from worker_wrapper.agents import known_agents
 
@@ -87,3 +96,36 @@ NotNegative = Annotated[float, Field(ge=0, le=604_800, allow_inf_nan=False)]
 RedisUrl = Annotated[str, AfterValidator(_redis_url)]
 AgentType = Annotated[str, AfterValidator(_agent_type)]
 Scripts = Literal["Functions", "Eval"]
+
+
+class ArtifactSettings(BaseSettings):
+    """Where artifacts are kept, and how long; the base of all settings."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="ignore",
+        case_sensitive=True,
+        alias_generator=AliasGenerator(validation_alias=str.upper),
+    )
+
+    artifacts_endpoint: Endpoint | None = Field(None, description="a URL like https://s3.host")
+    artifacts_bucket: Bucket | None = Field(None, description="a bucket's name")
+    artifacts_region: Region = Field(DEFAULT_REGION, description="a region like us-east-1")
+    artifacts_prefix: Prefix = Field("", description="names with slashes between")
+    artifacts_access_key_id: str = Field("", repr=False)
+    artifacts_secret_access_key: str = Field("", repr=False)
+    artifacts_retention_seconds: AtLeastOne = Field(
+        RETENTION_SECONDS, description="a whole number of 1 or more"
+    )
+
+    @property
+    def store(self) -> StoreAddress | None:
+        """Where artifacts are kept; None without a store."""
+        if self.artifacts_endpoint is None or self.artifacts_bucket is None:
+            return None
+        return StoreAddress(
+            endpoint=self.artifacts_endpoint,
+            bucket=self.artifacts_bucket,
+            region=self.artifacts_region,
+            prefix=self.artifacts_prefix,
+        )

@@ -7,8 +7,14 @@ removes. Pure; used by `template`. The merge keys are those the Kubernetes API m
 
 from typing import Any
 
+from orbiter_operator.kube.names import WORKER
+
 NODE_AWAY_SECONDS = 30
 """How long a pod stays on a node that does not answer before it is deleted there."""
+_REDIS_CA = "redis-ca"
+_REDIS_CA_DIR = "/etc/orbiter/redis"
+"""Where the URLs of the chart look for `ca.crt`."""
+_SECRET_MODE = 0o440
 MERGE_KEYS = {
     "containers": "name",
     "initContainers": "name",
@@ -98,3 +104,16 @@ def with_tolerations(own: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for state in ("not-ready", "unreachable")
     ]
     return [*own, *(item for item in away if item["key"] not in keys)]
+
+
+def mount_redis_ca(spec: dict[str, Any], secret_name: str, key: str) -> None:
+    """The certificate of Redis' CA and nothing else of its Secret, in nobody else's place."""
+    items = [{"key": key, "path": "ca.crt"}]
+    secret = {"secretName": secret_name, "items": items, "defaultMode": _SECRET_MODE}
+    others = [volume for volume in spec["volumes"] if volume["name"] != _REDIS_CA]
+    spec["volumes"] = [*others, {"name": _REDIS_CA, "secret": secret}]
+    mount = {"name": _REDIS_CA, "mountPath": _REDIS_CA_DIR, "readOnly": True}
+    for container in spec["containers"]:
+        if container["name"] == WORKER:
+            mounts = [m for m in container["volumeMounts"] if m["mountPath"] != _REDIS_CA_DIR]
+            container["volumeMounts"] = [*mounts, mount]

@@ -8,9 +8,13 @@ set last.
 
 from typing import Any, NamedTuple
 
+from orbiter_contracts import object_store
+from orbiter_contracts.artifacts import RETENTION_SECONDS
 from orbiter_contracts.environment import HANDOVER_DIR, SECRET_ENV, agent_environment
+from orbiter_contracts.object_store import StoreAddress
 from orbiter_operator.kube.models import Agent, Workspace
 from orbiter_operator.kube.names import SESSION_SECRETS, WORKER
+from orbiter_operator.pods import overlay as laid
 from orbiter_operator.pods.git_containers import (
     HANDOVER_MOUNT,
     git_containers,
@@ -25,13 +29,9 @@ DEVELOPER_KEY = "developer-url"
 PO_KEY = "po-url"
 """Keys of the Redis Secret: each type of worker has a user of its own."""
 _UID = 1000
-_SECRET_MODE = 0o440
 _WORKSPACE = "/workspace"
 _AGENT_DIR = "/run/agent"
 _AGENT_FILE = "agent.yaml"
-_REDIS_CA = "redis-ca"
-_REDIS_CA_DIR = "/etc/orbiter/redis"
-"""Where the URLs of the chart look for `ca.crt`."""
 _ANTHROPIC = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -44,7 +44,7 @@ IDENTITY = (
     *("SESSION_RECORD_PREFIX", "SESSION_USERS", "KEY_PREFIX", "REDIS_SCRIPTS"),
     *("TASK_ENTRY_ID", "TASK_RECORD", "TASK_NAME", "TASK_ATTEMPT"),
     *("CHECKPOINT_SECONDS", "DISRUPTION_POLICY", "DISRUPTION_NOTE"),
-    HANDOVER_DIR,
+    *(HANDOVER_DIR, *object_store.VARIABLES),
 )
 """Variables that say who the worker is and which keys are its own: nobody else sets them."""
 CREDENTIALS = {
@@ -75,6 +75,9 @@ class WorkerDefaults(NamedTuple):
     runtime_classes: tuple[str, ...] = ()
     tolerations: tuple[Object, ...] = ()
     redis_functions: bool = False
+    store: StoreAddress | None = None
+    store_secret: str = object_store.SECRET
+    artifact_seconds: int = RETENTION_SECONDS
 
     @classmethod
     def of(cls, settings: Settings) -> "WorkerDefaults":
@@ -96,12 +99,16 @@ class WorkerDefaults(NamedTuple):
             runtime_classes=settings.runtime_classes,
             tolerations=settings.tolerations,
             redis_functions=bool(settings.redis_master_key),
+            store=settings.artifacts_store,
+            store_secret=settings.artifacts_secret_name,
+            artifact_seconds=settings.artifacts_retention_seconds,
         )
 
     @property
     def own_secrets(self) -> tuple[str, ...]:
         """Secrets of Orbiter itself, which no spec may name; `NAME*` are all that begin so."""
-        return (self.redis_secret, f"{SESSION_SECRETS}*", *self.protected_secrets)
+        own = (self.redis_secret, self.store_secret, f"{SESSION_SECRETS}*")
+        return (*own, *self.protected_secrets)
 
 
 def worker_template(
@@ -114,6 +121,7 @@ def worker_template(
     *,
     redis_secret: tuple[str, str] | None = None,
     restart: str = "Never",
+    artifacts: bool = False,
 ) -> Object:
     """The pod template of a worker with the user's template laid over it.
 
@@ -127,6 +135,7 @@ def worker_template(
         redis_secret: Name and key of the Secret with the worker's Redis URL; None: the one that all
             developer workers share.
         restart: The pod's restartPolicy; it stays.
+        artifacts: Whether it keeps some, and so needs to know of the store.
 
     Returns:
         A PodTemplateSpec whose container is named `worker`.
@@ -139,10 +148,14 @@ def worker_template(
     told = environment | {"TERMINATION_GRACE_SECONDS": grace} | git_environment(workspace)
     if defaults.redis_functions:
         told["REDIS_SCRIPTS"] = "Functions"  # their users may not send any
+    if artifacts:
+        told |= object_store.environment(defaults.store, defaults.artifact_seconds)
     identity: list[Object] = [{"name": name, "value": value} for name, value in told.items()]
     # Last, because a variable may contain those before it: `$(REDIS_URL)` in another's value.
     secret, key = redis_secret or (defaults.redis_secret, DEVELOPER_KEY)
     identity.append(_secret_variable("REDIS_URL", secret, key, optional=False))
+    for name, key in object_store.SECRET_KEYS.items() if artifacts and defaults.store else ():
+        identity.append(_secret_variable(name, defaults.store_secret, key, optional=True))
     for container in merged["spec"]["containers"]:
         if container["name"] == WORKER:
             container["env"] = _identified(agent, container, identity)
@@ -150,21 +163,8 @@ def worker_template(
                 others = merged["spec"].get("initContainers") or []
                 merged["spec"]["initContainers"] = [*others, *init]
     if defaults.redis_ca_key:
-        _mount_redis_ca(merged["spec"], defaults)
+        laid.mount_redis_ca(merged["spec"], defaults.redis_secret, defaults.redis_ca_key)
     return merged
-
-
-def _mount_redis_ca(spec: Object, defaults: WorkerDefaults) -> None:
-    """The certificate of Redis' CA and nothing else of its Secret, in nobody else's place."""
-    items = [{"key": defaults.redis_ca_key, "path": "ca.crt"}]
-    secret = {"secretName": defaults.redis_secret, "items": items, "defaultMode": _SECRET_MODE}
-    others = [volume for volume in spec["volumes"] if volume["name"] != _REDIS_CA]
-    spec["volumes"] = [*others, {"name": _REDIS_CA, "secret": secret}]
-    mount = {"name": _REDIS_CA, "mountPath": _REDIS_CA_DIR, "readOnly": True}
-    for container in spec["containers"]:
-        if container["name"] == WORKER:
-            mounts = [m for m in container["volumeMounts"] if m["mountPath"] != _REDIS_CA_DIR]
-            container["volumeMounts"] = [*mounts, mount]
 
 
 def lay_over(

@@ -89,7 +89,8 @@ def build_job(
     if note := _note(observed, attempt, resume):
         environment["DISRUPTION_NOTE"] = note
     template = worker_template(
-        spec.agent, spec.workspace, spec.pod_template or {}, labels, environment, defaults
+        *(spec.agent, spec.workspace, spec.pod_template or {}, labels, environment, defaults),
+        artifacts=bool(spec.artifacts),
     )
     # Of a pod, not of the Job: each pod has its agent's time, and none while it waits for one.
     template["spec"]["activeDeadlineSeconds"] = spec.timeout_seconds + _DEADLINE_MARGIN_SECONDS
@@ -145,6 +146,7 @@ def build_message(observed: Observed, attempt: int, prompt: str) -> DeveloperWor
         task_id=spec.task_id,
         project_id=spec.project_id,
         git=repository,
+        artifacts=spec.artifacts,
     )
 
 
@@ -209,6 +211,8 @@ def build_task(
         spec["projectId"] = message.project_id
     if message.workspace and message.workspace.git:
         spec["workspace"] = {"git": message.workspace.git.model_dump(exclude_none=True)}
+    if message.artifacts:
+        spec["artifacts"] = message.artifacts
     return {
         "apiVersion": API_VERSION,
         "kind": "AgentTask",

@@ -5,12 +5,13 @@ authority on what each field means; unknown fields are ignored, so a newer CRD d
 """
 
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import orjson
 from pydantic import Field
 
-from orbiter_contracts import Checkpoint
+from orbiter_contracts import ArtifactsReport, Checkpoint
+from orbiter_contracts.artifacts import MAX_PATTERNS, ArtifactPattern
 from orbiter_contracts.attempts import Attempt
 from orbiter_contracts.outcome import Outcome, Result
 from orbiter_contracts.retry import RetryPolicy
@@ -68,6 +69,7 @@ class TaskSpec(KubeModel):
     retry: RetryPolicy = RetryPolicy()
     disruption: DisruptionRules = DisruptionRules()
     resume_from: str | None = None
+    artifacts: Annotated[tuple[ArtifactPattern, ...], Field(max_length=MAX_PATTERNS)] = ()
     priority: int = 0
     input_timeout_seconds: int = 259200
     ttl_seconds_after_finished: int | None = None
@@ -119,6 +121,37 @@ class CheckpointStatus(KubeModel):
     workspace: str | None = None
 
 
+class StoreStatus(KubeModel):
+    """Where the store is that has an attempt's artifacts."""
+
+    endpoint: str
+    bucket: str
+    region: str | None = None
+    prefix: str | None = None
+
+
+class ArtifactsStatus(KubeModel):
+    """What was kept of the workspace of the latest attempt that had something to keep."""
+
+    attempt: int
+    count: int
+    bytes: int
+    names: tuple[str, ...] = ()
+    store: StoreStatus | None = None
+
+    @classmethod
+    def of(cls, report: ArtifactsReport, attempt: int) -> Self:
+        """What a worker has reported."""
+        store = StoreStatus(**report.store.model_dump()) if report.store else None
+        return cls(
+            attempt=attempt,
+            count=report.count,
+            bytes=report.size_bytes,
+            names=tuple(report.names),
+            store=store,
+        )
+
+
 class Source(Frozen):
     """What `spec.resumeFrom` comes to: an attempt with a checkpoint, or why there is none."""
 
@@ -150,6 +183,7 @@ class TaskStatus(Status):
     progress: str | None = None
     disruptions: int = Field(0, ge=0, lt=LAST_ATTEMPT)
     checkpoint: CheckpointStatus | None = None
+    artifacts: ArtifactsStatus | None = None
 
     def works(self, attempt: int) -> bool:
         """Whether the attempt's worker has begun and was not taken away since."""

@@ -11,11 +11,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from orbiter_contracts import DeveloperWorkerInput, Workspace, WorkspaceReport
+from orbiter_contracts import ArtifactsReport, DeveloperWorkerInput, Workspace, WorkspaceReport
 from worker_wrapper.agents.base import Session, Turn
 from worker_wrapper.checkpoint.limits import Left, UsedUp, left
 from worker_wrapper.checkpoint.resume import Earlier, look, prompts, put_back
 from worker_wrapper.checkpoint.saver import Attempt, Saver
+from worker_wrapper.handlers.artifacts import keep_artifacts
 from worker_wrapper.handlers.message_handler import Answer, DisruptedError, Worker
 from worker_wrapper.queue.checkpoints import Checkpoints
 from worker_wrapper.session.copies import SessionCopies
@@ -99,7 +100,8 @@ class _Work:
             report = replace(report, warnings=[*report.warnings, *warnings])
         finished = await self._finished(report, prepared, connection)
         report = replace(report, warnings=[*report.warnings, *finished.warnings])
-        return replace(self._answer(report, finished.report), snapshot=snapshot)
+        kept = await self._artifacts()
+        return replace(self._answer(report, finished.report, kept), snapshot=snapshot)
 
     async def _prepared(self) -> tuple[WorkspaceReport, PushConnection | None]:
         """The workspace as the work begins with it, or as it was when it was cut off."""
@@ -220,7 +222,18 @@ class _Work:
             connection.close()
         return finished
 
-    def _answer(self, report: TurnReport, place: WorkspaceReport | None = None) -> Answer:
+    async def _artifacts(self) -> ArtifactsReport | None:
+        """Keep what the task names of the workspace, however the agent has ended."""
+        if not self._task.artifacts or self._stop.reason == "cancelled":
+            return None
+        return await keep_artifacts(self._worker, self._task.artifacts)
+
+    def _answer(
+        self,
+        report: TurnReport,
+        place: WorkspaceReport | None = None,
+        artifacts: ArtifactsReport | None = None,
+    ) -> Answer:
         has_git = self._task.workspace and self._task.workspace.git
         return Answer(
             developer_output(
@@ -228,6 +241,7 @@ class _Work:
                 report,
                 worker_id=self._settings.worker_id,
                 workspace=place if has_git else None,
+                artifacts=artifacts,
             )
         )
 

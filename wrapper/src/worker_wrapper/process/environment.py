@@ -8,11 +8,13 @@ adapter needs.
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from orbiter_contracts.object_store import VARIABLES
+
 _COMMON = (
     *("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ", "USER"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
 )
-_NEVER = frozenset({"REDIS_URL", "GIT_CREDENTIALS_DIR"})
+_NEVER = frozenset({"REDIS_URL", "GIT_CREDENTIALS_DIR", *VARIABLES})
 _NEVER_PREFIXES = ("WORKER_", "TASK_")
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
 from orbiter_contracts import (
+    ArtifactsReport,
     DeveloperWorkerInput,
     DeveloperWorkerOutput,
     POWorkerInput,
@@ -48,6 +49,7 @@ def developer_output(
     *,
     worker_id: str,
     workspace: WorkspaceReport | None = None,
+    artifacts: ArtifactsReport | None = None,
 ) -> DeveloperWorkerOutput:
     """Say how a task ended.
 
@@ -63,6 +65,8 @@ def developer_output(
             status, reason, error = "failed", "WorkspaceError", workspace.error
         elif workspace.error:
             warnings = [*warnings, workspace.error]
+    if artifacts and not artifacts.complete:
+        warnings = [*warnings, f"artifacts: {artifacts.message}"]
     return DeveloperWorkerOutput(
         request_id=task.request_id,
         task_id=task.task_id,
@@ -75,6 +79,7 @@ def developer_output(
         commit_sha=commit,
         pr_url=report.verdict.pr_url if report.verdict else None,
         workspace=workspace,
+        artifacts=artifacts,
         usage=report.usage,
         warnings=warnings,
         started_at=report.started_at,

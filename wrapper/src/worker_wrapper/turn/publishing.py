@@ -13,6 +13,7 @@ from orbiter_contracts.bounds import (
     shortened,
 )
 from orbiter_contracts.messages import Message
+from orbiter_contracts.object_store import StoreAddress
 from worker_wrapper.redact import Redactor
 
 Output = TypeVar("Output", bound=WorkerOutput)
@@ -51,6 +52,8 @@ def _scrubbed(message: Message, redactor: Redactor) -> dict[str, Any]:
         value = getattr(message, name)
         if isinstance(value, InputRequest):
             value = value if _is_fit(value, redactor) else None
+        elif isinstance(value, StoreAddress):
+            pass  # From our settings: without a word of it, it would be none.
         elif isinstance(value, Message):
             value = _scrubbed(value, redactor)
         elif name not in _OURS:

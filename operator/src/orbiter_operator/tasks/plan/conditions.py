@@ -1,4 +1,4 @@
-"""The conditions of a task, always present but for the last two, each with a reason. Pure.
+"""The conditions of a task, always present but for the last three, each with a reason. Pure.
 
 - Admitted: the task may run and its attempt is on the queue. False says what it waits for.
 - Started: the current attempt's worker has begun.
@@ -7,15 +7,20 @@
 - Disrupted, once the attempt was: Unknown while its pod has to leave and still works, True until
   the next one works; then how it went on.
 - Checkpointed, once the attempt has one: False when it is of no use, its workspace being too large.
+- ArtifactsKept, once an attempt with artifacts has ended: False says what was not kept, and why.
 """
 
+import re
 from datetime import datetime
 
-from orbiter_contracts import Checkpoint
+from orbiter_contracts import ArtifactsReport, Checkpoint
+from orbiter_contracts.bounds import shortened
 from orbiter_operator.kube.models import Condition, ConditionStatus
 from orbiter_operator.tasks.models import CheckpointStatus, TaskStatus
 
 RETRYING = "Retrying"
+_REASON = re.compile(r"[A-Za-z]{1,60}")
+_LONGEST_MESSAGE = 1024
 
 
 class Conditions:
@@ -86,6 +91,15 @@ class Conditions:
             text = "the workspace is too large to be kept: after a disruption it begins again"
             return (self._next("Checkpointed", "False", "TooLarge", text),)
         return (self._next("Checkpointed", "True", kept.workspace or "Stored", ""),)
+
+    def of_the_artifacts(self, kept: ArtifactsReport | None) -> tuple[Condition, ...]:
+        """Whether what the last attempt that told was to keep is kept, if one has told."""
+        if kept is None:
+            last = self._status.condition("ArtifactsKept")
+            return () if last is None else (last,)
+        reason = kept.reason if _REASON.fullmatch(kept.reason) else "Failed"
+        text = shortened(kept.message, _LONGEST_MESSAGE)
+        return (self._next("ArtifactsKept", _flag(kept.complete), reason, text),)
 
     def _next(self, kind: str, status: ConditionStatus, reason: str, message: str) -> Condition:
         old = self._status.condition(kind)

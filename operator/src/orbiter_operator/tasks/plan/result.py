@@ -51,6 +51,7 @@ def _settle(observed: Observed, now: datetime, attempt: int, output: DeveloperWo
         "start_time": started,
         "result": end.result,
         "usage": total_usage(observed.status.usage, output.usage),
+        "kept": output.artifacts,
         "progress": one_line(output.verdict.summary if output.verdict else "") or None,
     }
     if end.phase == "InputRequired":

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from orbiter_contracts import (
+    ArtifactsReport,
     Checkpoint,
     DeveloperWorkerOutput,
     Usage,
@@ -19,7 +20,7 @@ from orbiter_contracts.outcome import CRASHED, Result
 from orbiter_operator.kube.models import REFUSED_RETRY_SECONDS, ConditionStatus, Refusal
 from orbiter_operator.kube.names import job_name
 from orbiter_operator.pods.reasons import Explanation
-from orbiter_operator.tasks.models import FINAL, Phase, TaskStatus
+from orbiter_operator.tasks.models import FINAL, ArtifactsStatus, Phase, TaskStatus
 from orbiter_operator.tasks.observed import Observed, identity, name_of_job
 from orbiter_operator.tasks.plan.actions import Plan, Publish
 from orbiter_operator.tasks.plan.conditions import Conditions, resumed_words, shown
@@ -42,6 +43,7 @@ def write(
     started: bool,
     detail: str = "",
     disrupted: tuple[ConditionStatus, str, str] | None = None,
+    kept: ArtifactsReport | None = None,
     **changes: Any,
 ) -> TaskStatus:
     """The status that says this, on top of what is known already.
@@ -56,6 +58,7 @@ def write(
         started: Whether its worker has begun.
         detail: More lines for the condition Succeeded; the last 1 KiB is kept.
         disrupted: The condition Disrupted, with reason and sentence, when it changes.
+        kept: What an attempt that has ended says of its artifacts.
         **changes: Further fields of `TaskStatus`.
 
     Returns:
@@ -67,7 +70,7 @@ def write(
     attempt = changes.get("attempts", observed.status.attempts)
     same = attempt == observed.status.attempts
     made = Conditions(observed.status, now, observed.generation)
-    kept, resumed = last_checkpoint(observed, attempt), None
+    saved, resumed = last_checkpoint(observed, attempt), None
     if started and same:
         resumed = resumed_words(observed.status, resumes=goes_on(observed, attempt))
     conditions = made.of_the_phase(
@@ -78,8 +81,11 @@ def write(
     )
     if same or disrupted:
         conditions += made.of_the_disruption(disrupted, resumed)
-    if same or kept:
-        conditions += made.of_the_checkpoint(kept)
+    if same or saved:
+        conditions += made.of_the_checkpoint(saved)
+    conditions += made.of_the_artifacts(kept)
+    if kept is not None:
+        changes["artifacts"] = ArtifactsStatus.of(kept, attempt)
     return observed.status.model_copy(
         update={
             "phase": phase,
@@ -87,7 +93,7 @@ def write(
             "message": line,
             "observed_generation": observed.generation,
             "conditions": conditions,
-            "checkpoint": shown(kept) if kept else observed.status.checkpoint if same else None,
+            "checkpoint": shown(saved) if saved else observed.status.checkpoint if same else None,
             **changes,
         }
     )

@@ -28,6 +28,7 @@ from orbiter.cli.kubectl.options import (
     Ttl,
     Wait,
 )
+from orbiter.cli.kubectl.reports import artifacts, usage
 from orbiter.cli.kubectl.scope import remember, scoped
 
 __all__ = ["main"]
@@ -227,13 +228,8 @@ def logs(
     return run_logs(kubectl, name, follow=follow, attempt=attempt, tail=tail, previous=previous)
 
 
-@app.command()
-@scoped
-def usage(kubectl: Kubectl, name: AnyName, as_json: AsJson = False) -> int:
-    """Say what a session or a task has cost."""
-    from orbiter.cli.kubectl.usage import run_usage
-
-    return run_usage(kubectl, name, as_json=as_json)
+app.command()(scoped(artifacts))
+app.command()(scoped(usage))
 
 
 @app.command()

@@ -8,7 +8,7 @@ import base64
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -40,9 +40,16 @@ class RedisForward:
     Args:
         kubectl: The cluster, in whose namespace the session lives.
         url: A URL to use as it is, instead of the cluster's.
+        access: Reads the cluster's, and the certificate of its CA.
     """
 
-    def __init__(self, kubectl: Kubectl, url: str | None) -> None:
+    def __init__(
+        self,
+        kubectl: Kubectl,
+        url: str | None,
+        access: Callable[[Kubectl], tuple[str, str | None]] | None = None,
+    ) -> None:
+        self._access = access or chat_access
         self._kubectl = kubectl
         self._url = url
         self._open = ExitStack()
@@ -70,7 +77,7 @@ class RedisForward:
         from redis.exceptions import RedisError
 
         self._close()
-        url, ca = (self._url, None) if self._url else chat_access(self._kubectl)
+        url, ca = (self._url, None) if self._url else self._access(self._kubectl)
         try:
             target = read_redis_url(url)
             local = None if self._url else self._forwarded(target)

@@ -1,0 +1,116 @@
+"""Artifacts as the operator sees them: in the Job, in the message, and in the status."""
+
+import pytest
+from pydantic import ValidationError
+from support.observed import NOW, decide, job, observed, output, pod, record, spec
+
+from orbiter_contracts import ArtifactsReport
+from orbiter_contracts.object_store import SECRET_KEYS, StoreAddress
+from orbiter_operator.kube.models import read_model
+from orbiter_operator.pods.template import WorkerDefaults
+from orbiter_operator.settings import Settings
+from orbiter_operator.tasks.job import build_job, build_message
+from orbiter_operator.tasks.models import TaskSpec
+
+STORE = StoreAddress(endpoint="https://s3.example.com", bucket="agents", prefix="x")
+KEPT = ArtifactsReport(count=2, size_bytes=7, names=["a", "b"], store=STORE)
+
+
+def told(**settings):
+    """The variables of the worker of a task that names artifacts."""
+    defaults = WorkerDefaults.of(Settings(**settings))
+    task = observed(spec=spec(artifacts=["out"]))
+    [container] = build_job(task, 1, "1-0", defaults)["spec"]["template"]["spec"]["containers"]
+    return {item["name"]: item for item in container["env"]}
+
+
+def ended_with(report, status="success"):
+    return decide(
+        observed(jobs=(job(),), pods=(pod(),), **record(output(status, artifacts=report)))
+    ).status
+
+
+def test_a_worker_that_keeps_artifacts_is_told_of_the_store_and_of_its_secret():
+    env = told(artifacts_store=STORE, artifacts_secret_name="keys")
+    assert env["ARTIFACTS_ENDPOINT"]["value"] == "https://s3.example.com"
+    assert env["ARTIFACTS_PREFIX"]["value"] == "x"
+    for name, key in SECRET_KEYS.items():
+        reference = {"name": "keys", "key": key, "optional": True}
+        assert env[name] == {"name": name, "valueFrom": {"secretKeyRef": reference}}
+    names = list(env)
+    assert {*names[-2:]} == {*SECRET_KEYS}  # no variable before them may contain their values
+
+
+def test_without_a_store_there_are_no_credentials():
+    env = told()
+    assert env["ARTIFACTS_RETENTION_SECONDS"]["value"] == "604800"
+    assert not {*SECRET_KEYS} & env.keys()
+
+
+def test_who_keeps_none_knows_nothing_of_the_store():
+    defaults = WorkerDefaults.of(Settings(artifacts_store=STORE))
+    template = build_job(observed(), 1, "1-0", defaults)["spec"]["template"]
+    assert "ARTIFACTS_ENDPOINT" not in str(template)
+    assert "secret-access-key" not in str(template)
+
+
+def test_no_spec_may_name_the_secret_of_the_store():
+    assert "keys" in WorkerDefaults.of(Settings(artifacts_secret_name="keys")).own_secrets
+
+
+def test_a_store_without_tls_has_to_be_wanted():
+    plain = STORE.model_copy(update={"endpoint": "http://minio.storage.svc:9000"})
+    with pytest.raises(ValidationError, match="has no TLS"):
+        Settings(artifacts_store=plain)
+    assert Settings(artifacts_store=plain, artifacts_insecure=True).artifacts_store == plain
+
+
+def test_the_message_names_them():
+    task = observed(spec=spec(artifacts=["out/*.md"]))
+    assert build_message(task, 1, "do").artifacts == ["out/*.md"]
+
+
+def test_a_pattern_that_leads_out_makes_the_spec_unreadable():
+    _, why = read_model(TaskSpec, {"prompt": "x", "artifacts": ["../a"]})
+    assert why is not None
+    assert why.startswith("spec.artifacts.0: ")
+
+
+def test_what_was_kept_is_in_the_status():
+    status = ended_with(KEPT)
+    assert status.phase == "Completed"
+    shown = status.to_api()["artifacts"]
+    assert (shown["attempt"], shown["count"], shown["bytes"]) == (1, 2, 7)
+    assert shown["names"] == ["a", "b"]
+    assert shown["store"]["bucket"] == "agents"
+    assert status.condition("ArtifactsKept").status == "True"
+
+
+@pytest.mark.parametrize("status", ["success", "failed"])
+def test_what_was_not_kept_is_a_condition_and_changes_nothing_else(status):
+    report = ArtifactsReport(reason="StoreRefused", message="the store refuses")
+    told, without = ended_with(report, status), ended_with(None, status)
+    assert (told.phase, told.reason) == (without.phase, without.reason)
+    condition = told.condition("ArtifactsKept")
+    assert (condition.status, condition.reason) == ("False", "StoreRefused")
+    assert condition.message == "the store refuses"
+    assert without.condition("ArtifactsKept") is None
+
+
+def test_a_reason_that_kubernetes_would_refuse_is_another():
+    report = ArtifactsReport(reason="no word", message="x" * 5000)
+    condition = ended_with(report).condition("ArtifactsKept")
+    assert condition.reason == "Failed"
+    assert len(condition.message) <= 1024
+
+
+def test_the_condition_stays_while_another_attempt_works():
+    task = observed(spec=spec(artifacts=["a"], retry={"limit": 1}))
+    failed = decide(
+        task.model_copy(update=dict(record(output("error", artifacts=KEPT))) | {"jobs": (job(),)})
+    ).status
+    assert failed.phase == "Pending"
+    assert failed.condition("ArtifactsKept").status == "True"
+    again = observed(spec=task.spec, status=failed)
+    status = decide(again, after=(NOW - NOW).total_seconds()).status
+    assert status is None or status.condition("ArtifactsKept").status == "True"

@@ -1,0 +1,42 @@
+"""The commands of `kubectl orbiter` that tell what came of an object; loaded when called, too."""
+
+from typing import Annotated
+
+import typer
+
+from orbiter.cli.kubectl.client import Kubectl
+from orbiter.cli.kubectl.options import AnyName, AsJson, RedisUrl, TaskName
+
+
+def artifacts(
+    kubectl: Kubectl,
+    name: TaskName,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", min=1, help="Which attempt; the latest if absent.")
+    ] = None,
+    fetch: Annotated[
+        str | None,
+        typer.Option("--fetch", metavar="DIR", help="Write the files to this directory."),
+    ] = None,
+    as_json: AsJson = False,
+    redis_url: RedisUrl = None,
+    endpoint: Annotated[
+        str | None, typer.Option("--endpoint", help="The store, as it is reached from here.")
+    ] = None,
+    store_secret: Annotated[
+        str | None,
+        typer.Option("--store-secret", help="Its credentials; Secret orbiter-artifacts if absent."),
+    ] = None,
+) -> int:
+    """List the files that were kept of a task's workspace, or fetch them."""
+    from orbiter.cli.kubectl.artifacts import Wanted, run_artifacts
+
+    wanted = Wanted(attempt, fetch, redis_url, endpoint, store_secret)
+    return run_artifacts(kubectl, name, wanted, as_json=as_json)
+
+
+def usage(kubectl: Kubectl, name: AnyName, as_json: AsJson = False) -> int:
+    """Say what a session or a task has cost."""
+    from orbiter.cli.kubectl.usage import run_usage
+
+    return run_usage(kubectl, name, as_json=as_json)
