@@ -99,10 +99,11 @@ class Soak:
             talks.apply(*self.sessions, idle=20, podTemplate=template)
             self._users = {name: talks.get(name)["spec"]["userId"] for name in self.sessions}
         began = time.monotonic()
+        talking = threading.Thread(target=self._talk_on)
+        talking.start()
         try:
             for round_ in itertools.count(1):
                 self._feed()
-                self._talk()
                 faults.one()
                 if time.monotonic() - began > plan.seconds and len(self.runs) >= plan.tasks:
                     break
@@ -111,7 +112,7 @@ class Soak:
         finally:
             self._over.set()
             faults.end()
-            self._close()
+            talking.join()
         return faults
 
     def settle(self) -> None:
@@ -202,6 +203,11 @@ class Soak:
         )
         (self.runs[name],) = _RUN.findall(made["spec"]["prompt"])
         return made
+
+    def _talk_on(self) -> None:
+        while not self._over.wait(self.plan.every):
+            self._talk()
+        self._close()
 
     def _talk(self) -> None:
         """Send the next session a message, as a front end does that may lose its connection."""
