@@ -56,7 +56,10 @@ def parse_mounts(mountinfo: str) -> Hierarchies:
 
 
 class CgroupTree:
-    """The cluster's cgroups: `<root>/system/<component>`, `<root>/shims`, `<root>/kubepods`."""
+    """A node's cgroups: `<root>/system/<component>`, `<root>/shims`, `<root>/kubepods`.
+
+    The roots of further nodes are below the first node's, which so has everyone.
+    """
 
     def __init__(self, name: str, hierarchies: Hierarchies) -> None:
         self.name = name
@@ -139,7 +142,7 @@ class CgroupTree:
 def is_member(cgroup: str, name: str) -> bool:
     """Whether the text of a /proc/<pid>/cgroup is that of a process below cgroup `name`."""
     paths = [line.split(":", 2)[2] for line in cgroup.splitlines()]
-    return any(name in path.split("/") for path in paths)
+    return any(f"/{name}/" in f"{path}/" for path in paths)
 
 
 def _removed(root: Path) -> bool:

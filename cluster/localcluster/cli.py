@@ -22,11 +22,13 @@ Which cluster: kind where a Docker engine answers, otherwise one made of process
 (root on Linux). CLUSTER=local|kind|current overrides that; current uses the context that you name
 with CONTEXT=<name> and no other. ORBITER_STATE is the directory of tools and state (./.orbiter).
 EGRESS=1 lets pods of a local cluster reach the network outside this machine; EGRESS=0 ends that.
+NODES=2 gives a local cluster a second node, NODES=1 takes it away again (with the pods on it).
 """
 EXAMPLES = """\
 crash tests:
   cluster.py kill apiserver && cluster.py start apiserver     (together: restart apiserver)
   components: etcd containerd apiserver controller-manager scheduler kubelet proxy coredns
+  of a second node: node2/containerd node2/kubelet node2/proxy; node2 is all of it, with its pods
 """
 
 
@@ -38,7 +40,13 @@ def main(argv: Sequence[str]) -> int:
     try:
         match arguments.verb:
             case "up":
-                return verbs.up(layout, arguments.cluster, arguments.context, arguments.egress)
+                return verbs.up(
+                    layout,
+                    arguments.cluster,
+                    arguments.context,
+                    arguments.egress,
+                    arguments.nodes,
+                )
             case "down":
                 return verbs.down(layout, everything=arguments.all)
             case "status":
@@ -79,6 +87,8 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--cluster", default=os.environ.get("CLUSTER", ""), metavar="|".join(KINDS))
     up.add_argument("--context", default=os.environ.get("CONTEXT", ""), help="for current")
     up.add_argument("--egress", default=os.environ.get("EGRESS", ""), metavar="0|1")
+
+    up.add_argument("--nodes", default=os.environ.get("NODES", ""), metavar="1|2")
 
     down = add("down", help="stop the cluster and remove what it left")
     down.add_argument("--all", action="store_true", help="remove the built tools, too")

@@ -7,6 +7,7 @@ from localcluster import node as facts
 from localcluster.node import Node
 
 ETCD = "http://127.0.0.1:2379"
+ON_EVERY_NODE = ("containerd", "kubelet", "proxy", "policies")
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Component:
 
 
 def components(node: Node, programs: Path, containerd: str) -> tuple[Component, ...]:
-    """All components in the order they start.
+    """All components of a node in the order they start.
 
     Args:
         node: the node's facts.
@@ -92,6 +93,8 @@ def components(node: Node, programs: Path, containerd: str) -> tuple[Component, 
             "--kube-api-qps=300",
             "--kube-api-burst=600",
             "--flex-volume-plugin-dir=/var/lib/kubelet/volume-plugins",
+            # The default of 50 s is for nodes that come and go with a network.
+            "--node-monitor-grace-period=20s",
         ),
     )
     scheduler = Component(
@@ -111,7 +114,7 @@ def components(node: Node, programs: Path, containerd: str) -> tuple[Component, 
             str(programs / "kubelet"),
             client("kubelet"),
             f"--config={config}/kubelet.yaml",
-            f"--hostname-override={facts.NODE_NAME}",
+            f"--hostname-override={node.name}",
             f"--node-ip={node.ip}",
         ),
         ("kubelet.yaml",),
@@ -138,7 +141,7 @@ def components(node: Node, programs: Path, containerd: str) -> tuple[Component, 
             f"-directory={node.volumes}",
         ),
     )
-    return (
+    everything = (
         etcd,
         runtime,
         apiserver,
@@ -150,3 +153,4 @@ def components(node: Node, programs: Path, containerd: str) -> tuple[Component, 
         coredns,
         volumes,
     )
+    return tuple(one for one in everything if node.is_first or one.name in ON_EVERY_NODE)

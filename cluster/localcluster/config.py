@@ -14,7 +14,6 @@ from localcluster.node import Node
 CLIENTS = {
     "controller-manager": "/CN=system:kube-controller-manager",
     "scheduler": "/CN=system:kube-scheduler",
-    "kubelet": f"/O=system:nodes/CN=system:node:{facts.NODE_NAME}",
     "proxy": "/CN=system:kube-proxy",
     "policies": "/CN=system:network-policies",
     "coredns": "/CN=system:coredns",
@@ -26,13 +25,14 @@ def render(node: Node) -> Mapping[str, str]:
     """File name -> content for everything below the node's config directory."""
     files = {
         "containerd.toml": _containerd(node),
-        "cni/10-orbiter.conflist": _dump(_cni()),
+        "cni/10-orbiter.conflist": _dump(_cni(node)),
         "kubelet.yaml": _dump(_kubelet(node)),
         "proxy.yaml": _dump(_proxy(node)),
         "Corefile": _corefile(node),
     }
     for name in CLIENTS:
         files[f"{name}.kubeconfig"] = _dump(_client_kubeconfig(node, name))
+    files["kubelet.kubeconfig"] = _dump(_client_kubeconfig(node, f"kubelet-{node.name}"))
     return files
 
 
@@ -51,7 +51,7 @@ def kubeconfig(server: str, ca: str, user: Mapping[str, str], name: str) -> dict
 
 def _client_kubeconfig(node: Node, name: str) -> dict[str, Any]:
     cluster = {
-        "server": f"https://{node.ip}:6443",
+        "server": f"https://{node.api_ip}:6443",
         "certificate-authority": str(node.pki / "ca.crt"),
     }
     user = {
@@ -85,7 +85,7 @@ state = "/run/containerd"
 """
 
 
-def _cni() -> dict[str, Any]:
+def _cni(node: Node) -> dict[str, Any]:
     # ptp routes every packet through the node, so Services work between pods of one node without
     # the br_netfilter module, and the number of pods is not bound by a bridge's ports.
     ptp = {
@@ -93,7 +93,7 @@ def _cni() -> dict[str, Any]:
         "ipMasq": False,
         "ipam": {
             "type": "host-local",
-            "ranges": [[{"subnet": facts.POD_CIDR}]],
+            "ranges": [[{"subnet": node.pod_cidr}]],
             "routes": [{"dst": "0.0.0.0/0"}],
         },
     }
@@ -117,6 +117,8 @@ def _kubelet(node: Node) -> dict[str, Any]:
         "kubeAPIQPS": 200,
         "kubeAPIBurst": 400,
         "eventRecordQPS": 0,
+        # It is renewed four times as often: a lost node is missed after 20 s (components.py).
+        "nodeLeaseDurationSeconds": 12,
         "clusterDNS": [facts.DNS_SERVICE_IP],
         "clusterDomain": "cluster.local",
         "resolvConf": "",
@@ -145,7 +147,7 @@ def _proxy(node: Node) -> dict[str, Any]:
         "mode": "nftables",
         "clientConnection": {"kubeconfig": str(node.config / "proxy.kubeconfig")},
         "clusterCIDR": facts.POD_CIDR,
-        "hostnameOverride": facts.NODE_NAME,
+        "hostnameOverride": node.name,
         "conntrack": {
             "maxPerCore": 0,
             "tcpEstablishedTimeout": "0s",

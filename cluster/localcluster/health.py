@@ -4,7 +4,7 @@ import socket
 from typing import Any
 
 from localcluster.kube import API_PORT, KUBELET_PORT, Kube
-from localcluster.node import NODE_NAME, POLICIES_PORT, Node
+from localcluster.node import POLICIES_PORT, Node
 
 PORTS = {
     "controller-manager": 10257,
@@ -32,7 +32,7 @@ def is_ready(name: str, node: Node) -> bool:
 
 def _knows_its_pods(node: Node, kube: Kube) -> bool:
     # Until a restarted kubelet has read its pods it denies that they exist.
-    expected = kube.get(f"/api/v1/pods?fieldSelector=spec.nodeName={NODE_NAME}")
+    expected = kube.get(f"/api/v1/pods?fieldSelector=spec.nodeName={node.name}")
     if expected is None:  # no API server to learn of pods from
         return _accepts(node.ip, KUBELET_PORT)
     known = Kube(node, KUBELET_PORT).get("/pods")

@@ -1,11 +1,12 @@
 """What a local cluster needs on the host itself, and how each bit of it is taken back.
 
-That is a link with two routes, empty directories to mount on, an entry in /run that tells
+That is a link per node with its routes, empty directories to mount on, an entry in /run that tells
 checkouts of each other, and with egress one firewall table.
 """
 
 import contextlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from localcluster import node as facts
@@ -20,7 +21,7 @@ EGRESS = """\
 table ip {table} {{
   chain postrouting {{
     type nat hook postrouting priority srcnat; policy accept;
-    ip saddr {node.ip} oifname != "{node.device}" masquerade
+    ip saddr {{ {nodes} }} oifname != {{ {devices} }} masquerade
   }}
 }}
 """
@@ -34,9 +35,15 @@ def addresses() -> list[str]:
     return [str(info["local"]) for link in links for info in link["addr_info"]]
 
 
-def free_link(preferred: int) -> int:
-    """The number of a link network no address of the host is in; `preferred` first."""
-    taken = {address.rsplit(".", 1)[0] for address in addresses()}
+def free_link(preferred: int, beside: Sequence[int] = ()) -> int:
+    """The number of a link network no address of the host is in; `preferred` first.
+
+    Args:
+        preferred: where to begin.
+        beside: the links that are spoken for, whether they exist yet or not.
+    """
+    given = map(facts.host_address, beside)
+    taken = {address.rsplit(".", 1)[0] for address in (*addresses(), *given)}
     for offset in range(256):
         link = (preferred + offset) % 256
         if facts.host_address(link).rsplit(".", 1)[0] not in taken:
@@ -52,7 +59,7 @@ def add_link(node: Node, pid: int) -> None:
     run(["ip", "address", "add", f"{node.host_ip}/30", "dev", node.device])
     run(["ip", "link", "set", node.device, "up"])
     # A convenience for people on the host. A second cluster's routes lose against the first's.
-    for network in (facts.POD_CIDR, facts.SERVICE_CIDR):
+    for network in (node.pod_cidr, facts.SERVICE_CIDR):
         succeeds(["ip", "route", "add", network, "via", node.ip])
 
 
@@ -73,24 +80,27 @@ def nameservers() -> tuple[str, ...]:
     raise ClusterError(f"no nameserver for the node in {RESOLV_CONF[-1]}: egress needs one")
 
 
-def open_egress(node: Node) -> None:
-    """Let the node's traffic leave this machine, masqueraded."""
-    close_egress(node)
+def open_egress(layout: Layout, nodes: Sequence[Node]) -> None:
+    """Let the nodes' traffic leave this machine, masqueraded."""
+    close_egress(layout)
     before = FORWARDING.read_text().strip()
-    run(["nft", EGRESS.format(table=_table(node, before), node=node)])
+    sources = ", ".join(node.ip for node in nodes)
+    devices = ", ".join(f'"{node.device}"' for node in nodes)
+    table = _table(layout, before)
+    run(["nft", EGRESS.format(table=table, nodes=sources, devices=devices)])
     FORWARDING.write_text("1\n")
 
 
-def close_egress(node: Node) -> None:
+def close_egress(layout: Layout) -> None:
     """Undo `open_egress`; harmless when it was never done."""
     for before in ("0", "1"):
-        if succeeds(["nft", "delete", "table", "ip", _table(node, before)]) and before == "0":
+        if succeeds(["nft", "delete", "table", "ip", _table(layout, before)]) and before == "0":
             FORWARDING.write_text("0\n")
 
 
-def _table(node: Node, forwarding_before: str) -> str:
+def _table(layout: Layout, forwarding_before: str) -> str:
     # The table's name remembers what to restore, so nothing can be lost between two writes.
-    return f"orbiter-{node.id}-{forwarding_before}"
+    return f"orbiter-{layout.id}-{forwarding_before}"
 
 
 def register(layout: Layout) -> None:

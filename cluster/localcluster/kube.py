@@ -23,7 +23,7 @@ class Kube:
     """Talks to a local cluster's API server, or its kubelet, as the administrator."""
 
     def __init__(self, node: Node, port: int = API_PORT) -> None:
-        self._address = (node.ip, port)
+        self._address = (node.ip if port == KUBELET_PORT else node.api_ip, port)
         self._tls = ssl.create_default_context(cafile=str(node.pki / "ca.crt"))
         self._tls.load_cert_chain(node.pki / "admin.crt", node.pki / "admin.key")
 
@@ -50,6 +50,16 @@ class Kube:
             {"Content-Type": "application/apply-patch+yaml"},
         )
         if status not in (200, 201):
+            raise ClusterError(f"the API server answered {status} to {path}: {body.decode()}")
+
+    def delete(self, path: str) -> None:
+        """Delete one object at once; harmless when it is gone.
+
+        Raises:
+            ClusterError: the server refused it.
+        """
+        status, body = self._request("DELETE", f"{path}?gracePeriodSeconds=0")
+        if status not in (200, 202, 404):
             raise ClusterError(f"the API server answered {status} to {path}: {body.decode()}")
 
     def _request(

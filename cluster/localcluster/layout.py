@@ -6,7 +6,7 @@ Tools survive `down` (they take minutes to build); `data` is the cluster itself 
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -16,9 +16,19 @@ REGISTRY = Path("/run/orbiter")
 
 @dataclass(frozen=True)
 class Layout:
-    """Paths below one state directory."""
+    """Paths below one state directory, as one node sees them.
+
+    Attributes:
+        state: the state directory.
+        number: which node of the cluster, from 1; all but the first keep theirs in `data/nodeN`.
+    """
 
     state: Path
+    number: int = 1
+
+    def of_node(self, number: int) -> "Layout":
+        """The same cluster's paths of another node."""
+        return replace(self, number=number)
 
     @property
     def id(self) -> str:
@@ -66,23 +76,28 @@ class Layout:
         return self.data / "pki"
 
     @property
+    def home(self) -> Path:
+        """What is the node's alone."""
+        return self.data if self.number == 1 else self.data / f"node{self.number}"
+
+    @property
     def config(self) -> Path:
         """Rendered configuration files."""
-        return self.data / "config"
+        return self.home / "config"
 
     @property
     def logs(self) -> Path:
         """One log file per component."""
-        return self.data / "log"
+        return self.home / "log"
 
     @property
     def started(self) -> Path:
         """Fingerprints of what each running component was started with."""
-        return self.data / "started"
+        return self.home / "started"
 
     def node_path(self, path: str) -> Path:
         """Where a directory that the node sees as `path` really lives."""
-        return self.data / "node" / path.strip("/").replace("/", "-")
+        return self.home / "node" / path.strip("/").replace("/", "-")
 
 
 def from_environment(environ: Mapping[str, str] = os.environ) -> Layout:

@@ -1,29 +1,25 @@
-"""The local cluster: a one-node Kubernetes made of processes on this machine.
+"""The local cluster: a Kubernetes made of processes on this machine, with one node or a few.
 
 `up` is a convergence, not a script: it looks at what runs and starts what is missing or outdated,
 so running it twice, after a crash of it, or after a crash of any component is all the same.
 """
 
-import shutil
 from pathlib import Path
 
-from localcluster import config, host, namespaces, objects, packages, pki, toolchain
+from localcluster import host, namespaces, objects, packages, toolchain
 from localcluster import node as facts
-from localcluster.cgroups import CgroupTree, parse_mounts
-from localcluster.components import Component, components
+from localcluster.components import Component
 from localcluster.errors import ClusterError
-from localcluster.health import is_ready
 from localcluster.kube import Kube, admin_kubeconfig
 from localcluster.layout import Layout
+from localcluster.localnode import READY_SECONDS, LocalNode
 from localcluster.node import Node
 from localcluster.provider import Status
 from localcluster.record import Record
 from localcluster.report import Reporter
-from localcluster.shell import run, succeeds, wait_for
-from localcluster.supervise import HOLDER, Supervisor
+from localcluster.shell import wait_for
 
 CORE = ("etcd", "containerd", "apiserver")
-READY_SECONDS = 90.0
 
 
 class LocalCluster:
@@ -33,69 +29,46 @@ class LocalCluster:
         self._layout = layout
         self._record = record
         self._report = report
-        self._node = Node(
-            id=layout.id,
-            link=record.link,
-            pki=layout.pki,
-            config=layout.config,
-            etcd=layout.data / "etcd",
-            volumes=layout.data / "volumes",
-            cni_plugins=layout.cni,
-            nameservers=record.nameservers,
-        )
-        self._tree = CgroupTree(
-            self._node.cgroup, parse_mounts(Path("/proc/self/mountinfo").read_text())
-        )
-        self._supervisor = Supervisor(layout, self._tree)
-        containerd = shutil.which("containerd") or "/usr/bin/containerd"
-        programs = layout.build / "programs"
-        self._components = {c.name: c for c in components(self._node, programs, containerd)}
+        self._nodes = [self._node(number) for number, _ in enumerate(record.links, start=1)]
+        self._first = self._nodes[0]
 
     def up(self) -> None:
-        """Bring up what is missing."""
+        """Bring up what is missing, and take away the nodes that are too many."""
         self._provide_tools()
         self._write_config()
-        outdated = [c for c in self._components.values() if not self._supervisor.is_current(c)]
-        inside = self._inside()
-        if inside is None:
-            with self._report.step("starting the node"):
-                inside = self._fresh_namespaces()
-            outdated = list(self._components.values())
-        elif self.status().ready and not outdated:
-            self._set_egress(inside)
+        self._remove_surplus()
+        lost = [node for node in self._nodes if node.inside() is None]
+        if not lost and not self._outdated() and self.status().ready:
+            self._set_egress()
             self._report.say("the local cluster is up already")
             return
-        if outdated:
-            names = ", ".join(component.name for component in outdated)
-            with self._report.step(f"starting {names}", "about 8 s"):
-                self._set_egress(inside)
-                self._start([c for c in outdated if c.name in CORE], inside)
-                for name in CORE:  # one that ran already may be of an `up` that was cut short
-                    self._await_ready(name)
-                self._load_pause_image()
-                self._await_namespace(objects.NAMESPACE)
-                self._apply_basics()
-                self._start([c for c in outdated if c.name not in CORE], inside)
+        if lost:
+            named = "node" if self._first in lost else ", ".join(n.node.name for n in lost)
+            with self._report.step(f"starting the {named}"):
+                for node in self._nodes:  # the others live below the first, and die with it
+                    self._furnish(node)
+        self._wire(lost)
+        if outdated := self._outdated():
+            with self._report.step(f"starting {', '.join(outdated)}", "about 8 s"):
+                for node in self._nodes:
+                    self._bring_up(node, node.outdated())
         with self._report.step("waiting for the node", "a few seconds"):
-            self._await_node()
+            self._await_nodes()
         self._report.say(f"the local cluster is up: {self.status().detail}")
 
     def down(self) -> None:
         """Kill every process of the cluster and remove what it left."""
+        surplus = self._surplus()
         with self._report.step("stopping the local cluster"):
-            self._tree.kill_everyone()
-            self._tree.remove()
-            host.remove_link(self._node)
-            host.close_egress(self._node)
-        with self._report.step("removing its data"):
-            self._layout.kubeconfig.unlink(missing_ok=True)
-            if self._layout.data.exists():
-                shutil.rmtree(self._layout.data)
-            host.unregister(self._layout)
+            for node in (*surplus, *reversed(self._nodes)):
+                node.remove()
+            host.close_egress(self._layout)
+        self._layout.kubeconfig.unlink(missing_ok=True)
+        host.unregister(self._layout)
 
     def status(self) -> Status:
-        """Look at every component, the API server and the node."""
-        pids = {name: self._supervisor.pids(name) for name in self._components}
+        """Look at every component, the API server and the nodes."""
+        pids = {name: node.pids(one.name) for name, (node, one) in self._components().items()}
         dead = [name for name, found in pids.items() if not found]
         if len(dead) == len(pids):
             return Status("local", False, "not running; start it with `make cluster-up`", pids)
@@ -104,34 +77,82 @@ class LocalCluster:
             return Status("local", False, hint, pids)
         if self._kube().get("/readyz") is None:
             return Status("local", False, "the API server is not ready", pids)
-        if not self._node_is_ready():
-            return Status("local", False, "the node is not ready", pids)
-        return Status(
-            "local", True, f"Kubernetes v{facts.KUBERNETES_VERSION}, node {self._node.ip}", pids
-        )
+        for node in self._nodes:
+            if not node.is_ready():
+                return Status("local", False, f"the node {node.node.name} is not ready", pids)
+        listed = ", ".join(node.node.ip for node in self._nodes)
+        noun = "node" if len(self._nodes) == 1 else "nodes"
+        detail = f"Kubernetes v{facts.KUBERNETES_VERSION}, {noun} {listed}"
+        return Status("local", True, detail, pids)
 
     def load_image(self, archive: Path) -> None:
-        """Import an OCI archive into the node's containerd."""
-        run([*self._ctr(), "images", "import", str(archive.resolve())])
+        """Import an OCI archive into every node's containerd."""
+        for node in self._nodes:
+            node.load_image(archive)
 
     def has_image(self, name: str) -> bool:
-        """Whether containerd knows the image under exactly this name."""
-        return name in run([*self._ctr(), "images", "ls", "-q", f"name=={name}"]).split()
+        """Whether every containerd knows the image under exactly this name."""
+        return all(node.has_image(name) for node in self._nodes)
 
     def kill(self, component: str) -> None:
-        """SIGKILL one component."""
-        self._supervisor.kill(self._component(component).name)
+        """SIGKILL one component, or with its name everything of a further node."""
+        if node := self._further(component):
+            node.lose()
+        else:
+            node, found = self._component(component)
+            node.kill(found.name)
 
     def start(self, component: str) -> None:
-        """Start one component if it is dead, and wait until it is ready."""
-        found = self._component(component)
-        inside = self._inside()
-        if inside is None:
-            raise ClusterError("the local cluster is not running; start it with `make cluster-up`")
-        if not self._supervisor.pids(component):
-            self._start([found], inside)
+        """Start one component, or a lost node, if it is dead, and wait until it is ready."""
+        self._first.entrance()
+        if node := self._further(component):
+            if node.inside() is None:
+                node.furnish()
+            self._wire([node])
+            self._bring_up(node, node.outdated())
+            self._await_nodes()
+            return
+        node, found = self._component(component)
+        if node.pids(found.name):
+            node.await_ready(found.name)
         else:
-            self._await_ready(component)
+            node.start([found])
+
+    def _node(self, number: int) -> LocalNode:
+        layout = self._layout.of_node(number)
+        return LocalNode(
+            layout,
+            Node(
+                id=layout.id,
+                links=self._record.links,
+                pki=layout.pki,
+                config=layout.config,
+                etcd=layout.data / "etcd",
+                volumes=layout.data / "volumes",
+                cni_plugins=layout.cni,
+                nameservers=self._record.nameservers,
+                number=number,
+            ),
+        )
+
+    def _components(self) -> dict[str, tuple[LocalNode, Component]]:
+        return {
+            node.node.prefix + name: (node, one)
+            for node in self._nodes
+            for name, one in node.components.items()
+        }
+
+    def _component(self, name: str) -> tuple[LocalNode, Component]:
+        found = self._components()
+        if name not in found:
+            raise ClusterError(f"no component {name!r}; there are: {', '.join(found)}")
+        return found[name]
+
+    def _further(self, name: str) -> LocalNode | None:
+        return next((n for n in self._nodes[1:] if n.node.prefix == f"{name}/"), None)
+
+    def _outdated(self) -> list[str]:
+        return [n.node.prefix + one.name for n in self._nodes for one in n.outdated()]
 
     def _provide_tools(self) -> None:
         packages.ensure(packages.missing_packages(), self._report)
@@ -144,96 +165,89 @@ class LocalCluster:
         toolchain.provide_helm(self._layout, self._report)
 
     def _write_config(self) -> None:
-        pki.ensure(self._node)
-        for name, content in config.render(self._node).items():
-            path = self._layout.config / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if not path.exists() or path.read_text() != content:
-                path.write_text(content)
-        kubeconfig = admin_kubeconfig(self._node, f"orbiter-{self._layout.id}")
+        for node in self._nodes:
+            node.write_config()
+        kubeconfig = admin_kubeconfig(self._first.node, f"orbiter-{self._layout.id}")
         self._layout.kubeconfig.touch(mode=0o600)
         self._layout.kubeconfig.write_text(kubeconfig)
 
-    def _inside(self) -> int | None:
-        furnished = (self._layout.started / HOLDER).exists()
-        return self._supervisor.inside(self._components) if furnished else None
+    def _surplus(self) -> list[LocalNode]:
+        numbers = range(len(self._nodes) + 1, facts.MAX_NODES + 1)
+        return [self._node(n) for n in numbers if self._layout.of_node(n).home.exists()]
 
-    def _fresh_namespaces(self) -> int:
-        self._tree.kill_everyone()
-        self._tree.remove()  # the kubelet would search dead pods' cgroups for their containers
-        shutil.rmtree(self._layout.started, ignore_errors=True)
-        for path in facts.RUNTIME_DIRECTORIES:
-            shutil.rmtree(self._layout.node_path(path), ignore_errors=True)
-        self._tree.create()
-        host.register(self._layout)
-        holder = self._supervisor.hold_namespaces()
-        namespaces.set_up(self._node, self._layout, holder)
-        self._layout.started.mkdir(parents=True)
-        (self._layout.started / HOLDER).touch()
-        return holder
+    def _remove_surplus(self) -> None:
+        for node in self._surplus():
+            name = node.node.name
+            with self._report.step(f"taking away the node {name}"):
+                node.lose()
+                # Nobody is left to end them, and who owns them would wait for that.
+                where = f"/api/v1/pods?fieldSelector=spec.nodeName={name}"
+                for pod in (self._kube().get(where) or {}).get("items") or ():
+                    meta = pod["metadata"]
+                    path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
+                    self._kube().delete(path)
+                if self._kube().get("/readyz") is not None:
+                    self._kube().delete(f"/api/v1/nodes/{name}")
+                node.remove()
 
-    def _set_egress(self, inside: int) -> None:
-        namespaces.set_routes(self._node, inside, egress=self._record.egress)
-        if self._record.egress:
-            host.open_egress(self._node)
+    def _furnish(self, node: LocalNode) -> None:
+        if node.inside() is None:
+            node.furnish()
+
+    def _wire(self, fresh: list[LocalNode]) -> None:
+        first = self._first.entrance()
+        for node in self._nodes[1:]:
+            linked = namespaces.are_connected(node.node, first)
+            if node in fresh or self._first in fresh or not linked:
+                namespaces.connect(self._first.node, first, node.node, node.entrance())
+        self._set_egress()
+
+    def _bring_up(self, node: LocalNode, outdated: list[Component]) -> None:
+        node.start(one for one in outdated if one.name in CORE)
+        for name in CORE:  # one that ran already may be of an `up` that was cut short
+            if name in node.components:
+                node.await_ready(name)
+        if not node.has_image(facts.PAUSE_IMAGE):
+            node.load_image(self._layout.build / "pause.tar")
+        if node is self._first:
+            self._await(f"/api/v1/namespaces/{objects.NAMESPACE}", "apiserver")
+            for path, manifest in objects.basics(node.node):
+                self._kube().apply(path, manifest)
         else:
-            host.close_egress(self._node)
+            self._copy_images(node)
+        node.start(one for one in outdated if one.name not in CORE)
 
-    def _start(self, wanted: list[Component], inside: int) -> None:
-        for component in wanted:
-            self._supervisor.start(component, inside)
-        for component in wanted:
-            self._await_ready(component.name)
+    def _copy_images(self, node: LocalNode) -> None:
+        known = node.images().items()
+        ours = self._first.images().items()
+        if missing := [name for name, digest in ours if (name, digest) not in known]:
+            archive = self._layout.data / "images.tar"
+            self._first.save_images(archive, missing)
+            node.load_image(archive)
+            archive.unlink()
 
-    def _await_ready(self, name: str) -> None:
-        self._supervisor.await_ready(name, lambda: self._is_ready(name), READY_SECONDS)
+    def _set_egress(self) -> None:
+        for node in self._nodes:
+            namespaces.set_routes(node.node, node.entrance(), egress=self._record.egress)
+        if self._record.egress:
+            host.open_egress(self._layout, [node.node for node in self._nodes])
+        else:
+            host.close_egress(self._layout)
 
-    def _is_ready(self, name: str) -> bool:
-        if name == "containerd":
-            return succeeds([*self._ctr(), "version"])
-        return is_ready(name, self._node)
-
-    def _load_pause_image(self) -> None:
-        if not self.has_image(facts.PAUSE_IMAGE):
-            self.load_image(self._layout.build / "pause.tar")
-
-    def _apply_basics(self) -> None:
-        for path, manifest in objects.basics(self._node):
-            self._kube().apply(path, manifest)
-
-    def _await_namespace(self, name: str) -> None:
+    def _await(self, path: str, made_by: str) -> None:
         # The API server makes its own namespaces a moment after it says that it is ready.
-        path = f"/api/v1/namespaces/{name}"
         if not wait_for(lambda: self._kube().get(path) is not None, READY_SECONDS):
-            end = self._supervisor.log_end("apiserver")
-            raise ClusterError(f"no namespace {name}; the API server's log ends:\n{end}")
+            end = self._first.log_end(made_by)
+            raise ClusterError(f"no {path}; the log of {made_by} ends:\n{end}")
 
-    def _await_node(self) -> None:
-        if not wait_for(self._node_is_ready, READY_SECONDS):
-            end = self._supervisor.log_end("kubelet")
-            raise ClusterError(f"the node does not become ready; kubelet's log ends:\n{end}")
+    def _await_nodes(self) -> None:
+        for node in self._nodes:
+            if not wait_for(node.is_ready, READY_SECONDS):
+                end = node.log_end("kubelet")
+                name = node.node.name
+                raise ClusterError(f"{name} does not become ready; kubelet's log ends:\n{end}")
         # Pods are refused until their namespace has its service account.
-        account = "/api/v1/namespaces/default/serviceaccounts/default"
-        if not wait_for(lambda: self._kube().get(account) is not None, READY_SECONDS):
-            end = self._supervisor.log_end("controller-manager")
-            raise ClusterError(f"no default service account; the log ends:\n{end}")
-
-    def _node_is_ready(self) -> bool:
-        node = self._kube().get(f"/api/v1/nodes/{facts.NODE_NAME}")
-        conditions = node["status"].get("conditions", []) if node else []
-        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+        self._await("/api/v1/namespaces/default/serviceaccounts/default", "controller-manager")
 
     def _kube(self) -> Kube:
-        return Kube(self._node)
-
-    def _component(self, name: str) -> Component:
-        if name not in self._components:
-            raise ClusterError(f"no component {name!r}; there are: {', '.join(self._components)}")
-        return self._components[name]
-
-    def _ctr(self) -> list[str]:
-        inside = self._inside()
-        if inside is None:
-            raise ClusterError("the local cluster is not running; start it with `make cluster-up`")
-        address = ["--address", facts.CONTAINERD_SOCKET]
-        return [*namespaces.enter(inside), "ctr", *address, "--namespace", "k8s.io"]
+        return Kube(self._first.node)

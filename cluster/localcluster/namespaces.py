@@ -1,8 +1,9 @@
-"""The node's own mount and network namespaces.
+"""A node's own mount and network namespaces.
 
 All mounts, veths, firewall tables and ports of the node exist only in there, so they vanish with
 its last process: nothing to find, unmount or flush afterwards, nothing that can clash with the
-host. The host keeps one end of a point-to-point link and two routes (host.py).
+host. The host keeps one end of a point-to-point link and its routes (host.py). Further nodes have
+such a link to the first one, too, and reach the others through it.
 """
 
 from localcluster import node as facts
@@ -44,6 +45,32 @@ def set_up(node: Node, layout: Layout, holder: int) -> None:
     run([*ip, "link", "set", "eth0", "up"])
     run([*inside, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"])
     run([*inside, "nft", FIREWALL])
+
+
+def are_connected(node: Node, first_pid: int) -> bool:
+    """Whether the first node, where process `first_pid` lives, has its link to another."""
+    return succeeds([*enter(first_pid), "ip", "link", "show", node.peer_device])
+
+
+def connect(first: Node, first_pid: int, node: Node, pid: int) -> None:
+    """Link a further node, where process `pid` lives, to the first one."""
+    ends = (
+        (first_pid, node.peer_device, node.peer_ips[0], first, node, node.pod_cidr),
+        (pid, "first", node.peer_ips[1], node, first, facts.POD_CIDR),
+    )
+    # The kernel may not have cleared away yet the link to a node of that number that died.
+    succeeds([*enter(first_pid), "ip", "link", "delete", node.peer_device])
+    run([*enter(first_pid), "ip", "link", "add", node.peer_device, "type", "veth",
+         "peer", "name", "first", "netns", str(pid)])  # fmt: skip
+    for inside, device, address, _, _, _ in ends:
+        run([*enter(inside), "ip", "address", "add", f"{address}/30", "dev", device])
+        run([*enter(inside), "ip", "link", "set", device, "up"])
+    for (inside, _, _, here, there, pods), via in zip(ends, reversed(node.peer_ips), strict=True):
+        route = [*enter(inside), "ip", "route", "replace"]
+        run([*route, there.ip, "via", via, "src", here.ip])
+        run([*route, pods, "via", via])
+    # Or what is for a pod that is gone would go to and fro between the two.
+    run([*enter(pid), "ip", "route", "replace", "unreachable", node.pod_cidr])
 
 
 def set_routes(node: Node, inside_of: int, *, egress: bool) -> None:

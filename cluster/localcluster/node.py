@@ -1,6 +1,6 @@
-"""The node's addresses and everything derived from them: pure data for rendering.
+"""A node's addresses and everything derived from them: pure data for rendering.
 
-The node lives in namespaces of its own (namespaces.py), so only the link to the host can clash
+Each node lives in namespaces of its own (namespaces.py), so only its link to the host can clash
 with anything; ports and the pod and service networks are the same in every local cluster.
 """
 
@@ -10,6 +10,7 @@ from pathlib import Path
 KUBERNETES_VERSION = "1.35.4"
 KUBERNETES_MINOR = 35
 NODE_NAME = "local"
+MAX_NODES = 4
 POD_CIDR = "10.244.0.0/16"
 SERVICE_CIDR = "10.96.0.0/16"
 API_SERVICE_IP = "10.96.0.1"
@@ -35,27 +36,49 @@ RUNTIME_DIRECTORIES = ("/run/containerd", "/run/netns", "/var/lib/cni")
 
 @dataclass(frozen=True)
 class Node:
-    """One local node.
+    """One local node. The first one has the control plane, too.
 
     Attributes:
-        id: the cluster's id; names its cgroup and link.
-        link: number 0..255 of the point-to-point network between host and node.
+        id: the cluster's id; names its cgroup and links.
+        links: numbers 0..255 of the point-to-point networks between host and each node, in order.
         pki: directory of keys and certificates.
-        config: directory of rendered configuration files.
+        config: directory of the node's rendered configuration files.
         etcd: directory of etcd's data.
-        volumes: directory of persistent volumes.
+        volumes: directory of persistent volumes; all nodes see the same one.
         cni_plugins: directory of the CNI plugins.
         nameservers: where CoreDNS forwards foreign names; none means they do not exist.
+        number: which node of the cluster this is, from 1.
     """
 
     id: str
-    link: int
+    links: tuple[int, ...]
     pki: Path
     config: Path
     etcd: Path
     volumes: Path
     cni_plugins: Path
     nameservers: tuple[str, ...] = ()
+    number: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the control plane is here."""
+        return self.number == 1
+
+    @property
+    def name(self) -> str:
+        """What Kubernetes calls it."""
+        return NODE_NAME if self.is_first else f"{NODE_NAME}-{self.number}"
+
+    @property
+    def prefix(self) -> str:
+        """What stands before the names of its components, for people."""
+        return "" if self.is_first else f"node{self.number}/"
+
+    @property
+    def link(self) -> int:
+        """Number of its own link."""
+        return self.links[self.number - 1]
 
     @property
     def host_ip(self) -> str:
@@ -68,14 +91,35 @@ class Node:
         return node_address(self.link)
 
     @property
+    def api_ip(self) -> str:
+        """Where the API server and CoreDNS listen."""
+        return node_address(self.links[0])
+
+    @property
+    def pod_cidr(self) -> str:
+        """The part of the pod network that is its own."""
+        return f"10.244.{64 * (self.number - 1)}.0/18"
+
+    @property
     def cgroup(self) -> str:
-        """Root of the node's cgroups."""
-        return f"orbiter-{self.id}"
+        """Root of the node's cgroups; those of further nodes are below the first one's."""
+        root = f"orbiter-{self.id}"
+        return root if self.is_first else f"{root}/node{self.number}"
 
     @property
     def device(self) -> str:
         """The link's name on the host."""
-        return f"orb{self.id}"
+        return f"orb{self.id}" if self.is_first else f"orb{self.id}-{self.number}"
+
+    @property
+    def peer_device(self) -> str:
+        """What the first node calls the link to this one."""
+        return f"node{self.number}"
+
+    @property
+    def peer_ips(self) -> tuple[str, str]:
+        """The ends of that link, the first node's before this one's; nobody else sees them."""
+        return f"198.19.{self.number}.1", f"198.19.{self.number}.2"
 
 
 def host_address(link: int) -> str:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from localcluster.config import CLIENTS
-from localcluster.node import API_SERVICE_IP, NODE_NAME, Node
+from localcluster.node import API_SERVICE_IP, Node
 from localcluster.shell import run
 
 DAYS = "3650"
@@ -19,13 +19,14 @@ def ensure(node: Node) -> None:
         _service_account_key(node.pki)
     client = "extendedKeyUsage=clientAuth\n"
     certificates = {name: (subject, client) for name, subject in CLIENTS.items()}
+    certificates[f"kubelet-{node.name}"] = (f"/O=system:nodes/CN=system:node:{node.name}", client)
     certificates["admin"] = ("/O=system:masters/CN=orbiter-admin", client)
     certificates["apiserver-kubelet"] = ("/O=system:masters/CN=apiserver-kubelet", client)
     # Names that hold addresses carry the link's number: a new link means new certificates.
-    certificates[f"apiserver-{node.link}"] = ("/CN=kube-apiserver", apiserver_names(node))
+    certificates[f"apiserver-{node.links[0]}"] = ("/CN=kube-apiserver", apiserver_names(node))
     certificates[f"kubelet-server-{node.link}"] = (
-        f"/CN={NODE_NAME}",
-        f"extendedKeyUsage=serverAuth\nsubjectAltName=DNS:{NODE_NAME},IP:{node.ip}\n",
+        f"/CN={node.name}",
+        f"extendedKeyUsage=serverAuth\nsubjectAltName=DNS:{node.name},IP:{node.ip}\n",
     )
     for name, (subject, extensions) in certificates.items():
         if not (node.pki / f"{name}.crt").exists():
@@ -36,7 +37,7 @@ def apiserver_names(node: Node) -> str:
     """Every name and address clients use for the API server, as an openssl extension."""
     service = "kubernetes.default.svc"
     names = ["localhost", "kubernetes", "kubernetes.default", service, f"{service}.cluster.local"]
-    addresses = ["127.0.0.1", API_SERVICE_IP, node.ip]
+    addresses = ["127.0.0.1", API_SERVICE_IP, node.api_ip]
     listed = [f"DNS:{name}" for name in names] + [f"IP:{address}" for address in addresses]
     return f"extendedKeyUsage=serverAuth\nsubjectAltName={','.join(listed)}\n"
 

@@ -13,15 +13,22 @@ class Record:
 
     Attributes:
         kind: local, kind or current.
-        link: number of the local kind's link network.
+        link: number of the link network of the local kind's first node.
         nameservers: those of the outside world, when the local kind's pods may reach it.
         context: the user's context, of the current kind.
+        more_links: those of its further nodes.
     """
 
     kind: str
     link: int = 0
     nameservers: tuple[str, ...] = ()
     context: str = ""
+    more_links: tuple[int, ...] = ()
+
+    @property
+    def links(self) -> tuple[int, ...]:
+        """The link networks of all its nodes, in order."""
+        return (self.link, *self.more_links)
 
     @property
     def egress(self) -> bool:
@@ -39,8 +46,9 @@ def load(path: Path) -> Record | None:
         return None
     try:
         fields = json.loads(path.read_text())
-        return Record(**{**fields, "nameservers": tuple(fields["nameservers"])})
-    except (ValueError, TypeError, KeyError) as error:
+        lists = ("nameservers", "more_links")
+        return Record(**fields | {name: tuple(fields.get(name, ())) for name in lists})
+    except (ValueError, TypeError, AttributeError) as error:
         raise ClusterError(f"{path} is not readable ({error}); remove it and try again") from None
 
 

@@ -19,7 +19,7 @@ from localcluster.existing import ExistingCluster
 from localcluster.kindcluster import KindCluster
 from localcluster.layout import REGISTRY, Layout
 from localcluster.local import LocalCluster
-from localcluster.node import KUBERNETES_MINOR
+from localcluster.node import KUBERNETES_MINOR, MAX_NODES
 from localcluster.provider import Provider, Status
 from localcluster.record import Record
 from localcluster.report import Reporter
@@ -28,12 +28,13 @@ from localcluster.shell import succeeds
 NO_CLUSTER = "no cluster is up here; start one with `make cluster-up`"
 
 
-def up(layout: Layout, wanted: str, context: str, egress: str) -> int:
+def up(layout: Layout, wanted: str, context: str, egress: str, nodes: str = "") -> int:
     """Bring the cluster up; empty arguments mean: as before, or what fits this machine."""
     report = Reporter()
     with _lock(layout, report):
         before = records.load(layout.record)
         record = _decide(layout, before, wanted, context, egress)
+        record = _with_nodes(record, nodes)
         if record.kind == "local":
             _mention_others(layout, report)
         if record.kind != "current":  # a misspelt context should not be remembered
@@ -164,6 +165,20 @@ def _decide(
     if egress == "":
         return before
     return replace(before, nameservers=host.nameservers() if egress == "1" else ())
+
+
+def _with_nodes(record: Record, wanted: str) -> Record:
+    """The record with so many nodes; those that stay keep their links."""
+    if wanted == "":
+        return record
+    if wanted not in map(str, range(1, MAX_NODES + 1)):
+        raise ClusterError(f"NODES={wanted} is unknown; write a number from 1 to {MAX_NODES}")
+    if record.kind != "local" and wanted != "1":
+        raise ClusterError(f"NODES={wanted} needs the local cluster; this one is {record.kind}")
+    links = record.links[: int(wanted)]
+    while len(links) < int(wanted):
+        links = (*links, host.free_link(links[-1] + 1, beside=links))
+    return replace(record, more_links=links[1:])
 
 
 def _machine() -> Machine:

@@ -85,6 +85,16 @@ def eventually(condition: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.1)
 
 
+def reach(address: str, inside_of: int) -> str:
+    """What a connection to a pod ends with, made in the network of a process."""
+    script = f"import socket; socket.create_connection(('{address}', 1), 5)"
+    enter = ["nsenter", f"--net=/proc/{inside_of}/ns/net", "--"]
+    done = subprocess.run(
+        [*enter, sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    return done.stderr
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     state = tmp_path_factory.mktemp("a folder") / ".orbiter"
@@ -145,6 +155,42 @@ def test_an_image_is_loaded_and_found(cluster: Cluster) -> None:
     with cluster.begin("has-image", "localhost/orbiter/nothing:dev") as absent:
         pass
     assert absent.returncode == 1
+
+
+def test_a_second_node_joins_is_lost_comes_back_and_goes(cluster: Cluster) -> None:
+    def nodes() -> set[str]:
+        listed = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
+        return {node["metadata"]["name"] for node in listed}
+
+    def of_second() -> dict[str, list[int]]:
+        return {name: pids for name, pids in cluster.pids().items() if name.startswith("node2/")}
+
+    before = cluster.pids()
+    cluster.call("up", "--nodes", "2")
+    assert nodes() == {"local", "local-2"}
+    assert {name: cluster.pids()[name] for name in before} == before
+    assert "up already" in cluster.call("up")  # as many as before
+
+    there = json.loads(json.dumps(POD))
+    there["metadata"]["name"] = "elsewhere"
+    there["spec"]["nodeName"] = "local-2"
+    cluster.kubectl("apply", "-f", "-", given=json.dumps(there))
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/elsewhere", "--timeout=60s")
+    address = cluster.kubectl("get", "pod", "elsewhere", "-o", "jsonpath={.status.podIP}")
+    assert "refused" in reach(address, before["kubelet"][0])  # by the pod: it hears and says no
+
+    cluster.call("kill", "node2")
+    assert not any(of_second().values())
+    assert {name: cluster.pids()[name] for name in before} == before
+    cluster.call("start", "node2")
+    assert all(of_second().values())
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/elsewhere", "--timeout=60s")
+    assert cluster.kubectl("get", "pod", "elsewhere", "-o", "jsonpath={..restartCount}") == "1"
+
+    cluster.call("up", "--nodes", "1")
+    assert nodes() == {"local"}
+    assert cluster.pids() == before
+    assert not Path(f"/sys/class/net/orb{cluster.layout.id}-2").exists()
 
 
 def test_after_the_death_of_every_process_up_brings_the_data_back(

@@ -46,5 +46,12 @@ def test_a_process_of_another_cluster_is_not() -> None:
     assert not is_member(MEMBER, "orbiter-0123")
 
 
+def test_a_process_of_a_further_node_is_the_clusters_too_and_no_other_nodes() -> None:
+    below = MEMBER.replace("orbiter-0123abcd", "orbiter-0123abcd/node2")
+    assert is_member(below, "orbiter-0123abcd")
+    assert is_member(below, "orbiter-0123abcd/node2")
+    assert not is_member(MEMBER, "orbiter-0123abcd/node2")
+
+
 def test_a_pid_that_was_reused_outside_is_not_a_member() -> None:
     assert not is_member("12:pids:/user.slice\n0::/init.scope\n", "orbiter-0123abcd")

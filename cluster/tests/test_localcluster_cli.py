@@ -20,7 +20,7 @@ esac
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ORBITER_STATE", str(tmp_path))
-    for name in ("CLUSTER", "CONTEXT", "EGRESS"):
+    for name in ("CLUSTER", "CONTEXT", "EGRESS", "NODES"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 
@@ -64,6 +64,23 @@ def test_another_kind_is_refused_while_one_is_in_use(
 def test_a_misspelt_egress_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["up", "--egress", "yes"]) == 1
     assert "EGRESS=yes is unknown; write 0 or 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        ("many", "NODES=many is unknown; write a number from 1 to 4"),
+        ("5", "NODES=5 is unknown"),
+        ("2", "NODES=2 needs the local cluster; this one is kind"),
+    ],
+)
+def test_nodes_that_cannot_be_are_refused(
+    state: Path, capsys: pytest.CaptureFixture[str], nodes: str, said: str
+) -> None:
+    record = {"kind": "kind", "link": 0, "nameservers": [], "context": ""}
+    (state / "cluster.json").write_text(json.dumps(record))
+    assert main(["up", "--nodes", nodes]) == 1
+    assert said in capsys.readouterr().err
 
 
 def test_loading_a_missing_image_names_the_file(

@@ -1,5 +1,7 @@
 """What the components are told."""
 
+import ipaddress
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -7,13 +9,13 @@ from typing import Any
 
 from localcluster.components import components
 from localcluster.config import render
-from localcluster.node import Node
+from localcluster.node import MAX_NODES, POD_CIDR, Node
 from localcluster.objects import basics
 from localcluster.pki import apiserver_names
 
 NODE = Node(
     id="0123abcd",
-    link=7,
+    links=(7,),
     pki=Path("/s/pki"),
     config=Path("/s/con fig"),
     etcd=Path("/s/etcd"),
@@ -22,9 +24,21 @@ NODE = Node(
 )
 
 
+SECOND = replace(NODE, links=(7, 9), number=2)
+
+
+def named(node: Node) -> dict[str, tuple[str, ...]]:
+    everything = components(node, Path("/s/programs"), "/usr/bin/containerd")
+    return {component.name: component.argv for component in everything}
+
+
 def arguments(name: str) -> tuple[str, ...]:
-    everything = components(NODE, Path("/s/programs"), "/usr/bin/containerd")
-    return next(component.argv for component in everything if component.name == name)
+    return named(NODE)[name]
+
+
+def pod_network(node: Node) -> ipaddress.IPv4Network:
+    ipam = rendered("cni/10-orbiter.conflist", node)["plugins"][0]["ipam"]
+    return ipaddress.IPv4Network(ipam["ranges"][0][0]["subnet"])
 
 
 def rendered(name: str, node: Node = NODE) -> Any:
@@ -32,9 +46,8 @@ def rendered(name: str, node: Node = NODE) -> Any:
 
 
 def test_a_node_takes_300_pods_and_has_addresses_for_them() -> None:
-    subnet = rendered("cni/10-orbiter.conflist")["plugins"][0]["ipam"]["ranges"][0][0]["subnet"]
     assert rendered("kubelet.yaml")["maxPods"] == 300
-    assert subnet.endswith("/16")
+    assert pod_network(NODE).num_addresses > 300
 
 
 def test_policies_hold_for_a_pod_as_soon_as_it_has_an_address() -> None:
@@ -97,3 +110,36 @@ def test_a_cluster_has_dns_at_the_usual_address_and_a_default_storage_class() ->
     default = "storageclass.kubernetes.io/is-default-class"
     assert manifests["kube-dns"]["spec"]["clusterIP"] == "10.96.0.10"
     assert manifests["standard"]["metadata"]["annotations"][default] == "true"
+
+
+def test_a_further_node_has_what_runs_pods_and_no_control_plane() -> None:
+    assert list(named(SECOND)) == ["containerd", "kubelet", "proxy", "policies"]
+    assert "--hostname-override=local-2" in named(SECOND)["kubelet"]
+    assert "--node-ip=198.18.9.2" in named(SECOND)["kubelet"]
+
+
+def test_everything_of_a_further_node_asks_the_first_ones_api_server() -> None:
+    configured = [rendered(name, SECOND) for name in render(SECOND) if name.endswith("kubeconfig")]
+    servers = {one["clusters"][0]["cluster"]["server"] for one in configured}
+    assert servers == {"https://198.18.7.2:6443"}
+
+
+def test_nodes_share_the_pod_network_and_no_address_of_it() -> None:
+    nodes = [replace(NODE, links=(7, 8, 9, 10), number=n + 1) for n in range(MAX_NODES)]
+    networks = [pod_network(node) for node in nodes]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(networks, 2))
+    assert all(network.subnet_of(ipaddress.IPv4Network(POD_CIDR)) for network in networks)
+
+
+def test_a_further_node_changes_nothing_that_the_first_one_was_told() -> None:
+    beside = replace(NODE, links=(7, 9))
+    assert render(beside) == render(NODE)
+    assert named(beside) == named(NODE)
+
+
+def test_a_further_node_is_known_by_a_certificate_and_a_cgroup_of_its_own() -> None:
+    kubelet = rendered("kubelet.kubeconfig", SECOND)["users"][0]["user"]
+    assert kubelet["client-certificate"] == "/s/pki/kubelet-local-2.crt"
+    assert rendered("kubelet.yaml", SECOND)["cgroupRoot"] == "/orbiter-0123abcd/node2"
+    assert SECOND.device == "orb0123abcd-2"
+    assert len(SECOND.device) < 16  # the kernel's limit

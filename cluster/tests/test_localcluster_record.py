@@ -8,7 +8,7 @@ from localcluster.record import Record, load, save
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
-    record = Record("local", link=3, nameservers=("192.0.2.53",))
+    record = Record("local", link=3, nameservers=("192.0.2.53",), more_links=(5,))
     save(tmp_path / "cluster.json", record)
     assert load(tmp_path / "cluster.json") == record
 
@@ -28,3 +28,11 @@ def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
 def test_pods_reach_out_only_when_there_are_nameservers_for_them() -> None:
     assert Record("local", nameservers=("192.0.2.53",)).egress
     assert not Record("local").egress
+
+
+def test_a_record_from_before_there_were_further_nodes_is_one_of_one_node(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.json"
+    path.write_text('{"kind": "local", "link": 3, "nameservers": [], "context": ""}')
+    found = load(path)
+    assert found is not None
+    assert found.links == (3,)

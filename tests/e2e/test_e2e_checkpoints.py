@@ -3,6 +3,7 @@
 import uuid
 
 import pytest
+from support.nodes import node_names
 from support.world import NAMESPACE, World, busy, task
 
 RUN = uuid.uuid4().hex[:4]
@@ -46,13 +47,13 @@ def log_of(world: World, name: str) -> str:
 def test_an_evicted_agent_goes_on_with_what_it_knew(world: World) -> None:
     name = f"ckpt-evicted-{RUN}"
     pod = working(world, name, 641)
-    (node,) = [item["metadata"]["name"] for item in world.cluster.list_all("nodes")]
+    nodes = node_names(world)
     selector = f"--pod-selector=orbiter.dev/agenttask={name}"
     try:
         flags = ("--delete-emptydir-data", "--force", "--ignore-daemonsets")
-        world.kubectl("drain", node, selector, *flags)
+        world.kubectl("drain", *nodes, selector, *flags)
     finally:
-        world.kubectl("uncordon", node)
+        world.kubectl("uncordon", *nodes)
     went_on(world, name, "Evicted")
     assert world.status(name)["podName"] != pod
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import pytest
 from support import history
+from support.nodes import node_names
 from support.world import NAMESPACE, SYSTEM, World, echo_task, task
 
 RUN = uuid.uuid4().hex[:4]
@@ -100,16 +101,16 @@ def test_a_deleted_job_is_followed_by_another_one(world: World) -> None:
 def test_a_drained_node_that_comes_back_goes_on_with_its_task(world: World) -> None:
     name = f"drained-{RUN}"
     working(world, name)
-    (node,) = [item["metadata"]["name"] for item in world.cluster.list_all("nodes")]
+    nodes = node_names(world)
     selector = f"--pod-selector=orbiter.dev/agenttask={name}"
     try:
         world.kubectl(
-            *("drain", node, selector, "--grace-period=1", "--delete-emptydir-data", "--force"),
+            *("drain", *nodes, selector, "--grace-period=1", "--delete-emptydir-data", "--force"),
             "--ignore-daemonsets",
         )
         world.wait(name, "Pending", reason="Unschedulable")
     finally:
-        world.kubectl("uncordon", node)
+        world.kubectl("uncordon", *nodes)
     goes_on(world, name, "Evicted", jobs=[f"{name}-1"])
 
 

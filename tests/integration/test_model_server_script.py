@@ -111,3 +111,19 @@ def test_a_prompt_without_directives_follows_the_servers_own_script() -> None:
     (call,) = decide(ask(Turn("add 1 and 1", ())), Journal(), script).parts
     assert isinstance(call, ToolCall)
     assert decide(ask(Turn("[[say: mine]]", ())), Journal(), script).text == "mine"
+
+
+def test_a_persistent_script_goes_on_behind_an_interruption() -> None:
+    script = Turn("[[persist]] [[bash: a]] [[bash: b]] [[say: {output}]]", ("one",))
+    journal, told = Journal(), "Your work was interrupted"
+    (call,) = decide(ask(script, Turn(told)), journal).parts
+    assert isinstance(call, ToolCall)
+    assert call.arguments["command"] == "b"  # type: ignore[index]
+    assert decide(ask(script, Turn(told, ("two",))), journal).text == "two"
+    (prompt,) = journal.report()["prompts"]  # type: ignore[misc]
+    assert prompt["requests"] == 2
+
+
+def test_another_script_ends_with_an_interruption() -> None:
+    turns = (Turn("[[bash: a]] [[bash: b]]", ("one",)), Turn("Your work was interrupted"))
+    assert decide(ask(*turns), Journal()).calls is False

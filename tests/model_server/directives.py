@@ -99,13 +99,31 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class Persist:
+    """Go on with this script at the next step when a later prompt of the conversation has none."""
+
+
+@dataclass(frozen=True)
 class Attempt:
     """What follows is for the n-th conversation that begins with this very prompt."""
 
     number: int
 
 
-Step = Say | Shell | Tool | Result | Status | Hang | Remember | Recall | Stream | Usage | Attempt
+Step = (
+    Say
+    | Shell
+    | Tool
+    | Result
+    | Status
+    | Hang
+    | Remember
+    | Recall
+    | Stream
+    | Usage
+    | Persist
+    | Attempt
+)
 
 
 def match(pattern: re.Pattern[str], name: str, body: str, example: str) -> re.Match[str]:
@@ -169,6 +187,7 @@ PARSERS: Mapping[str, Callable[[str], Step]] = {
     "recall": lambda _: Recall(),
     "stream": stream,
     "usage": usage,
+    "persist": lambda _: Persist(),
     "attempt": attempt,
 }
 

@@ -7,7 +7,7 @@ Each reply runs until the next tool call, as a model's does.
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from . import directives as d
@@ -102,6 +102,7 @@ def decide(conversation: Conversation, journal: Journal, otherwise: str = "") ->
     if conversation.auxiliary:
         journal.auxiliary += 1
         return Reply((Text(SIDE_ANSWER),))
+    conversation = gone_on(conversation)
     attempt = journal.attempt(conversation)
     script = d.of_attempt(d.parse(conversation.turn.words) or d.parse(otherwise), attempt)
     if not script:
@@ -114,6 +115,32 @@ def decide(conversation: Conversation, journal: Journal, otherwise: str = "") ->
         ):
             return Reply(error=step.code)
     return Reply(parts_of(steps, conversation), usage=usage_of(script))
+
+
+def gone_on(conversation: Conversation) -> Conversation:
+    """Return the conversation with what interrupted a persistent script taken out of it.
+
+    The tools' answers so far are then those of the script's own turn, whichever they came in.
+    """
+    turns: list[Turn] = []
+    for turn in conversation.turns:
+        if turns and persists(turns[-1].words) and not steps_in(turn.words):
+            turns[-1] = replace(turns[-1], outputs=(*turns[-1].outputs, *turn.outputs))
+        else:
+            turns.append(turn)
+    return replace(conversation, turns=tuple(turns))
+
+
+def persists(words: str) -> bool:
+    """Whether a script goes on behind an interruption."""
+    return any(isinstance(step, d.Persist) for step in steps_in(words))
+
+
+def steps_in(words: str) -> tuple[d.Step, ...]:
+    """Return a prompt's steps; none when it is no script."""
+    with suppress(d.DirectiveError):
+        return d.parse(words)
+    return ()
 
 
 def steps_of_reply(script: tuple[d.Step, ...], index: int) -> tuple[d.Step, ...]:

@@ -1,0 +1,50 @@
+"""Random faults while tasks and sessions work: nothing is lost, nothing is answered twice.
+
+`make soak` runs half an hour, with lost nodes; without it this is a short one. What was random is
+printed as SEED, and `SEED=… SOAK_SECONDS=…` chooses it.
+"""
+
+import json
+import os
+import random
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.installation import clear, install_servers
+from support.nodes import FIRST, Nodes, two_nodes
+from support.soak import Plan, Soak, table
+from support.world import NAMESPACE, World
+
+LONG = float(os.environ.get("SOAK_SECONDS", "0"))
+SEED = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**6))
+FIGURES = os.environ.get("SOAK_FIGURES", "")
+SHORT = Plan(SEED, seconds=30, tasks=8, at_once=6, sessions=2)
+
+
+@pytest.fixture(scope="module")
+def nodes(world: World) -> Iterator[Nodes]:
+    with two_nodes(world) as nodes:
+        yield nodes
+
+
+@pytest.mark.timeout(LONG + 1500)
+def test_nothing_is_lost_whatever_happens(world: World, nodes: Nodes) -> None:
+    plan = SHORT
+    if LONG:
+        plan = Plan(SEED, LONG, tasks=40, at_once=10, sessions=8, node_loss=True)
+    print(f"SEED={SEED}")
+    with nodes.only(FIRST):  # it is asked for its counts at the end
+        install_servers("model-server")
+    soak = Soak(world, nodes, plan, f"soak-{uuid.uuid4().hex[:4]}")
+    faults = soak.run()
+    soak.settle()
+    figures = soak.figures(faults)
+    print(table(figures))
+    print("\n".join(faults.failed))
+    if FIGURES:
+        Path(FIGURES).write_text(json.dumps(figures, indent=2) + "\n")
+    found = soak.complaints()
+    assert not found, f"SEED={SEED}: {found}"
+    clear(world, NAMESPACE)
