@@ -8,6 +8,7 @@ set last.
 
 from typing import Any, NamedTuple
 
+from orbiter_contracts import AGENTS
 from orbiter_contracts.environment import HANDOVER_DIR, SECRET_ENV, agent_environment
 from orbiter_operator.kube.models import Agent, Workspace
 from orbiter_operator.kube.names import SESSION_SECRETS, WORKER
@@ -32,13 +33,6 @@ _AGENT_FILE = "agent.yaml"
 _REDIS_CA = "redis-ca"
 _REDIS_CA_DIR = "/etc/orbiter/redis"
 """Where the URLs of the chart look for `ca.crt`."""
-_ANTHROPIC = (
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "CLAUDE_CODE_OAUTH_TOKEN",
-    "ANTHROPIC_BASE_URL",
-)
-_OPENAI = ("OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL")
 IDENTITY = (
     *("REDIS_URL", "WORKER_ID", "WORKER_TYPE", "USER_ID", "SESSION_ID", "SNAPSHOT_KEY"),
     *("SESSION_RECORD_PREFIX", "SESSION_USERS", "KEY_PREFIX", "REDIS_SCRIPTS"),
@@ -47,12 +41,7 @@ IDENTITY = (
     HANDOVER_DIR,
 )
 """Variables that say who the worker is and which keys are its own: nobody else sets them."""
-CREDENTIALS = {
-    "claude": _ANTHROPIC,
-    "codex": _OPENAI,
-    "factory": ("FACTORY_API_KEY", "OPENAI_API_KEY", "FACTORY_MODEL"),
-    "orbiter": (*_ANTHROPIC, *_OPENAI),
-}
+CREDENTIALS = {name: agent.variables for name, agent in AGENTS.items()}
 """Keys of `agent.credentialsSecretRef` that become variables of the worker, by agent type."""
 
 
