@@ -57,7 +57,7 @@ factory) mv "$work/package/bin/droid" "$work/agent/bin/droid" ;;
 opencode) mv "$work/package/bin/opencode" "$work/agent/bin/opencode" ;;
 gemini)
 	# The interpreter comes along, out of the agent's PATH; documentation stays behind.
-	fetch node "node-linux-$arch@$NODE_VERSION" "$work/node"
+	fetch gemini_node "node-linux-$arch@$GEMINI_NODE_VERSION" "$work/node"
 	mkdir "$work/agent/lib" && mv "$work/node/bin/node" "$work/agent/lib/node"
 	rm -rf "$work/package/bundle/docs" "$work/package/bundle/examples"
 	mv "$work/package" "$work/agent/lib/gemini"
