@@ -1,7 +1,7 @@
 # A worker: the wrapper, git, and the CLI of one agent. From the repository's root:
 #   docker build -f images/worker.Dockerfile --build-arg AGENT=claude -t orbiter/worker-claude .
-# AGENT is none, claude, codex or factory; the worker of the agent `orbiter` is images/orbiter.Dockerfile,
-# built upon this one with AGENT=none.
+# AGENT is none, claude, codex, factory, gemini or opencode; the worker of the agent `orbiter` is
+# images/orbiter.Dockerfile, built upon this one with AGENT=none.
 ARG BASE=docker.io/library/python:3.11-slim-bookworm
 ARG NODE=docker.io/library/node:22-bookworm-slim
 

@@ -11,11 +11,12 @@ import yaml
 from orbiter.cli.agent.agent_types import AGENT_TYPES as OF_THE_COMMAND
 from orbiter.cli.agent.agent_types import UNKNOWN_TYPE
 from orbiter.cli.task.requirements import PROGRAMS
-from orbiter_contracts import AGENT_TYPES
+from orbiter_contracts import AGENT_TYPES, AGENTS
 from orbiter_operator.pods.template import CREDENTIALS
-from worker_wrapper.agents import known_agents
+from worker_wrapper.agents import known_agents, load_agent
 
 ROOT = Path(__file__).parents[2]
+VERSIONS = ROOT / "images/versions.env"
 SCHEMA = json.loads((ROOT / "helm/orbiter/values.schema.json").read_text())["properties"]
 
 
@@ -47,6 +48,38 @@ def test_the_tables_offer_these_types(page: str) -> None:
 def test_the_wrapper_has_an_adapter_for_each_and_the_operator_its_credentials() -> None:
     assert known_agents() == AGENT_TYPES
     assert tuple(CREDENTIALS) == AGENT_TYPES
+
+
+LIMITS = {"maxTurns": "max_turns", "maxCostUSD": "max_cost_usd"}
+
+
+@pytest.mark.parametrize("name", AGENT_TYPES)
+def test_the_row_of_an_agent_says_what_its_adapter_does(name: str) -> None:
+    row, adapter = AGENTS[name], load_agent(name)
+    assert row.command == adapter.program
+    assert row.resumes == adapter.resumes_mid_turn
+    assert set(row.limits) == {field for field, own in LIMITS.items() if own not in adapter.ignores}
+    assert set(adapter.credentials) <= set(row.variables)
+
+
+def test_the_page_has_the_agents_as_their_rows_and_adapters_say() -> None:
+    page = (ROOT / "docs/tasks.md").read_text().partition("### The agents\n")[2]
+    found = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in page.partition("\n\n#")[0].splitlines()
+        if line.startswith("| `")
+    ][1:]
+    pinned = dict(re.findall(r"^(\w+)=(.*)$", VERSIONS.read_text(), re.M))
+    wanted = []
+    for name, row in AGENTS.items():
+        *first, last = [f"`{each}`" for each in load_agent(name).credentials]
+        keys = f"{', '.join(first)} or {last}" if first else last
+        version = pinned.get(f"{name.upper()}_VERSION", "")
+        limits = ", ".join(f"`{limit}`" for limit in row.limits) or "no limit"
+        after = "goes on" if row.resumes else "begins anew"
+        program = f"`{row.command}` {version}".strip()
+        wanted.append([f"`{name}`", program, keys, row.streams, row.usage, limits, after])
+    assert found == wanted
 
 
 def test_the_command_line_knows_these_types_and_can_run_each_here() -> None:

@@ -73,6 +73,8 @@ CATALOG = (
     worker("claude", always=True),
     worker("codex", always=False),
     worker("factory", always=False),
+    worker("gemini", always=False),
+    worker("opencode", always=False),
     Image("worker-orbiter", ORBITER_PARTS, lock="orbiter", parent="worker"),
     Image("server", SERVER_PARTS, lock="server"),
     Image("redis", ("images/redis.Dockerfile",)),

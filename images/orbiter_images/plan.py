@@ -18,11 +18,15 @@ BUILD_SECONDS = {
     "worker-claude": 40,
     "worker-codex": 40,
     "worker-factory": 40,
+    "worker-gemini": 40,
+    "worker-opencode": 40,
     "worker-orbiter": 40,
     "server": 30,
     "operator": 30,
 }
-LOAD_SECONDS = {"worker-claude": 20, "worker-codex": 20, "worker-factory": 20}
+LOAD_SECONDS = {
+    f"worker-{agent}": 20 for agent in ("claude", "codex", "factory", "gemini", "opencode")
+}
 
 
 @dataclass(frozen=True)

@@ -179,12 +179,12 @@ def test_an_entry_becomes_the_same_task_however_often_it_is_read():
 
 
 def test_a_message_from_outside_chooses_no_agent():
-    message = {"task_id": "t", "prompt": "do it", "agent": {"type": "gemini"}, "type": "gemini"}
+    message = {"task_id": "t", "prompt": "do it", "agent": {"type": "cursor"}, "type": "cursor"}
     task = build_task(
         "1-0", DeveloperWorkerInput.model_validate(message), "team", agent={"type": "codex"}
     )
     assert task["spec"]["agent"] == {"type": "codex"}
-    assert "gemini" not in str(task)
+    assert "cursor" not in str(task)
 
 
 def test_the_task_of_an_entry_says_what_the_entry_says():

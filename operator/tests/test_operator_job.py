@@ -262,8 +262,8 @@ def test_job_names_are_short_enough_and_stay_different():
 
 
 def test_an_agent_without_an_image_is_explained():
-    given = image_error(spec(agent={"type": "gemini"}).agent, {"claude": "c:1"})
-    assert "'gemini'" in given
+    given = image_error(spec(agent={"type": "cursor"}).agent, {"claude": "c:1"})
+    assert "'cursor'" in given
     assert "claude" in given
     assert "ORBITER_WORKER_IMAGES" in given
 

@@ -248,9 +248,9 @@ async def test_a_rotation_is_an_event_and_in_the_status(world, operator, talks):
 
 
 async def test_a_session_that_cannot_be_run_here_is_failed(world, operator, talks):
-    talks.apply("odd", agent={"type": "gemini"})
+    talks.apply("odd", agent={"type": "cursor"})
     reported = await talks.until_reason("odd", "InvalidSpec")
-    assert "no worker image for agent type 'gemini'" in reported["message"]
+    assert "no worker image for agent type 'cursor'" in reported["message"]
     assert talks.status("odd")["phase"] == "Failed"
 
 

@@ -74,8 +74,8 @@ def test_help_teaches_every_setting():
         ("ORBITER_MAX_CONCURRENT_JOBS", "0"),
         ("ORBITER_LOG_LEVEL", "loud"),
         ("ORBITER_WORKER_IMAGES", "not json"),
-        ("ORBITER_WORKER_IMAGES", '{"gemini": "an/image:1"}'),
-        ("ORBITER_ADOPT_AGENT", '{"type": "opencode"}'),
+        ("ORBITER_WORKER_IMAGES", '{"cursor": "an/image:1"}'),
+        ("ORBITER_ADOPT_AGENT", '{"type": "clippy"}'),
     ],
 )
 def test_a_wrong_setting_is_one_line_that_names_it_and_exit_code_2(name, value):
@@ -88,10 +88,10 @@ def test_a_wrong_setting_is_one_line_that_names_it_and_exit_code_2(name, value):
 
 def test_an_unknown_agent_type_is_answered_with_those_there_are():
     for setting in (
-        {"worker_images": {"gemini": "an/image:1"}},
-        {"adopt_agent": {"type": "gemini"}},
+        {"worker_images": {"cursor": "an/image:1"}},
+        {"adopt_agent": {"type": "cursor"}},
     ):
-        with pytest.raises(ValidationError, match="'gemini'; write one of claude, codex, factory"):
+        with pytest.raises(ValidationError, match="'cursor'; write one of claude, codex, factory"):
             Settings(**setting)
 
 

@@ -100,7 +100,7 @@ def test_an_unknown_agent_is_named_with_the_known_ones(tmp_path: Path) -> None:
     command = ["sh", str(ROOT / "images/fetch-agent.sh"), "clippy", str(tmp_path / "x")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "unknown agent 'clippy'; known: none claude codex factory" in done.stderr
+    assert "unknown agent 'clippy'; known: none claude codex factory gemini opencode" in done.stderr
 
 
 def test_no_agent_is_an_empty_directory(tmp_path: Path) -> None:

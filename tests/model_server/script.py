@@ -38,6 +38,8 @@ SHELL_TOOLS: Mapping[str, Callable[[str], "Arguments"]] = {
     "run_command": lambda command: {"command": command},
     "shell_command": lambda command: {"command": command},
     "shell": lambda command: {"command": ["bash", "-c", command]},
+    "run_shell_command": lambda command: {"command": command, "description": "The script's"},
+    "bash": lambda command: {"command": command, "description": "Run the scripted command"},
 }
 
 

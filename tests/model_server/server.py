@@ -5,6 +5,7 @@
 | POST /v1/messages | Anthropic Messages API, whole or streamed |
 | POST /v1/messages/count_tokens | four characters a token |
 | POST /v1/responses, /v1/chat/completions | OpenAI's APIs |
+| POST /v1beta/models/MODEL:generateContent, :streamGenerateContent, :countTokens | Google's |
 | GET /stats, POST /reset | the journal's counts |
 | GET /healthz | 200 |
 | other paths under /api/ | 200 `{}`: what a CLI reports or asks in passing |
@@ -15,7 +16,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any, Protocol
 
-from . import anthropic, openai_chat, openai_responses
+from . import anthropic, google, openai_chat, openai_responses
 from .conversation import Conversation
 from .directives import DirectiveError
 from .http import Connection, Request, Response, json_response
@@ -74,15 +75,27 @@ class ModelServer:
         if path == "/v1/responses" and request.method == "GET":
             # codex asks for a WebSocket first; 426 sends it to POST at once, 404 after seven tries.
             return json_response(openai_responses.error(426, "no WebSocket here"), 426)
+        if request.method == "POST" and (asked := google.of_path(path)):
+            return await self._google(request, *asked)
         protocol = PROTOCOLS.get(path)
         if protocol is None or request.method != "POST":
             message = f"no such endpoint: {request.method} {path}"
             return json_response(anthropic.error(404, message), 404)
         return await self._model(request, protocol)
 
-    async def _model(self, request: Request, protocol: Wire) -> Response:
+    async def _google(self, request: Request, model: str, verb: str) -> Response:
+        """Its paths say what the bodies of the others do."""
+        if verb == "countTokens":
+            return json_response({"totalTokens": max(len(request.body) // 4, 1)})
+        return await self._model(
+            request, google, {"model": model, "stream": verb == "streamGenerateContent"}
+        )
+
+    async def _model(
+        self, request: Request, protocol: Wire, told: Mapping[str, object] | None = None
+    ) -> Response:
         try:
-            data = request.json()
+            data = request.json() | dict(told or {})
             conversation = protocol.read(data, request.headers, len(request.body))
             reply = decide(conversation, self.journal, self._otherwise)
         except (DirectiveError, ValueError) as error:

@@ -16,10 +16,12 @@ from typing import Any
 
 import pytest
 
+from orbiter_contracts import AGENTS
+
 ROOT = Path(__file__).resolve().parents[2]
 STATE = Path(os.environ.get("ORBITER_STATE") or ROOT / ".orbiter")
 IMAGES = ROOT / "images"
-COMMANDS = {"claude": "claude", "codex": "codex", "factory": "droid"}
+COMMANDS = {name: agent.command for name, agent in AGENTS.items()}
 FETCH_SECONDS = 280
 
 

@@ -1,10 +1,11 @@
 """Whole workers with the real CLI agents, which talk to the scripted model.
 
-`claude_workers` and `codex_workers` start `python -m worker_wrapper` with nothing faked but the
-model. The scripts here (docs/model-server.md) are for looking at a turn from within.
+`claude_workers`, `codex_workers` and their like start `python -m worker_wrapper` with nothing faked
+but the model. The scripts here (docs/model-server.md) are for looking at a turn from within.
 """
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
-from support.agent_clis import ModelServer
+from support.agent_clis import ModelServer, agent_cli
 from support.eventually import eventually
 from support.redis_server import RedisServer
 from support.wrapper import API_KEY, WrapperProcess
@@ -77,6 +78,12 @@ class RealWorkers:
     def release(self) -> None:
         """Let HOLD go on."""
         (self.work / "released").touch()
+
+    def lose_the_disk(self) -> None:
+        """Have the agent's home and its workspace empty, as they are in a pod that is new."""
+        for path in (self.home, self.work):
+            shutil.rmtree(path)
+            path.mkdir()
 
     def left_behind(self) -> list[int]:
         """Pids of what runs in the workspace: the agent and its tools, as long as they are."""
@@ -152,6 +159,44 @@ def orbiter_workers(
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "REDIS_URL": redis_server.url,
             "AGENT_TYPE": "orbiter",
+            "ANTHROPIC_API_KEY": API_KEY,
+            "ANTHROPIC_BASE_URL": model_server.url,
+        },
+    )
+
+
+@pytest.fixture
+def gemini_workers(
+    tmp_path: Path, redis: Redis, redis_server: RedisServer, model_server: ModelServer
+) -> Iterator[RealWorkers]:
+    """Workers with the gemini CLI, on the Redis of this run, empty at the start."""
+    yield from _workers(
+        tmp_path,
+        {
+            "PATH": f"{agent_cli('gemini').parent}:{os.environ['PATH']}",
+            "REDIS_URL": redis_server.url,
+            "AGENT_TYPE": "gemini",
+            # Without a model's name it asks another model which one suits the prompt.
+            "AGENT_MODEL": "gemini-2.5-pro",
+            "GEMINI_API_KEY": API_KEY,
+            "GOOGLE_GEMINI_BASE_URL": model_server.url,
+        },
+    )
+
+
+@pytest.fixture
+def opencode_workers(
+    tmp_path: Path, redis: Redis, redis_server: RedisServer, model_server: ModelServer
+) -> Iterator[RealWorkers]:
+    """Workers with opencode, on the Redis of this run, empty at the start."""
+    yield from _workers(
+        tmp_path,
+        {
+            "PATH": f"{agent_cli('opencode').parent}:{os.environ['PATH']}",
+            "REDIS_URL": redis_server.url,
+            "AGENT_TYPE": "opencode",
+            # A name that is in no list of models, and has no price there.
+            "AGENT_MODEL": "scripted",
             "ANTHROPIC_API_KEY": API_KEY,
             "ANTHROPIC_BASE_URL": model_server.url,
         },

@@ -3,11 +3,14 @@
 import io
 import os
 import random
+import sqlite3
 import tarfile
 from pathlib import Path
+from typing import IO
 
 import pytest
 
+from worker_wrapper.session import tree
 from worker_wrapper.session.archive import MAGIC, UnreadableError, forget, pack, unpack
 from worker_wrapper.session.tree import TooLargeError
 
@@ -97,6 +100,56 @@ def test_a_root_may_be_a_single_file(tmp_path: Path) -> None:
     data = pack({"known.json": tmp_path / "one"}, agent="a", sessions=(), limit=MEGABYTE)
     unpack(data, {"known.json": tmp_path / "deep" / "two"}, agent="a")
     assert (tmp_path / "deep" / "two").read_text() == "1"
+
+
+def database(home: Home) -> sqlite3.Connection:
+    """A database that keeps a log, as that of opencode does."""
+    home.projects.mkdir(parents=True, exist_ok=True)
+    opened = sqlite3.connect(home.projects / "own.db", isolation_level=None)
+    opened.execute("PRAGMA journal_mode=WAL")
+    opened.execute("CREATE TABLE IF NOT EXISTS said (words)")
+    return opened
+
+
+def said(home: Home) -> list[str]:
+    return [words for (words,) in database(home).execute("SELECT words FROM said")]
+
+
+def test_a_database_is_copied_with_its_log_and_over_another_one(
+    home: Home, elsewhere: Home
+) -> None:
+    working, other = database(home), database(elsewhere)
+    working.execute("INSERT INTO said VALUES ('blue')")
+    other.executemany("INSERT INTO said VALUES (?)", [("red",)] * 1000)
+    data = home.pack()
+    working.execute("INSERT INTO said VALUES ('later')")
+    elsewhere.unpack(data)
+    assert said(elsewhere) == ["blue"]
+    working.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    working.close()
+    other.close()
+    with sqlite3.connect(elsewhere.projects / "own.db") as stale:
+        stale.execute("INSERT INTO said VALUES ('stale')")
+    elsewhere.unpack(home.pack())
+    assert said(elsewhere) == ["blue", "later"]
+
+
+def test_a_database_that_takes_in_its_log_meanwhile_is_not_kept_by_halves(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    working = database(home)
+    working.execute("INSERT INTO said VALUES ('blue')")
+    opened = tree.opened
+
+    def slowly(found: tree.Found) -> IO[bytes]:
+        if found.name.endswith("-wal"):
+            working.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return opened(found)
+
+    monkeypatch.setattr(tree, "opened", slowly)
+    with pytest.raises(OSError, match="changed while it was copied"):
+        home.pack()
+    assert home.pack()
 
 
 def test_nothing_to_keep_is_a_snapshot_too(home: Home, elsewhere: Home) -> None:

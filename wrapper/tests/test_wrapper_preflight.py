@@ -40,6 +40,8 @@ def refused(environ: dict[str, str]) -> str:
     [
         ("claude", "claude", "ANTHROPIC_API_KEY"),
         ("codex", "codex", "OPENAI_API_KEY"),
+        ("gemini", "gemini", "GEMINI_API_KEY"),
+        ("opencode", "opencode", "ANTHROPIC_API_KEY"),
         ("factory", "droid", "FACTORY_API_KEY"),
         ("orbiter", "orbiter", "OPENAI_API_KEY"),
     ],

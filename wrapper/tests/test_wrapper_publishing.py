@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from support.strange_values import VALUES, written
 
 from orbiter_contracts import (
+    AGENT_TYPES,
     AgentVerdict,
     DeveloperWorkerInput,
     DeveloperWorkerOutput,
@@ -43,7 +44,6 @@ NOW = datetime(2026, 1, 10, 12, 0, tzinfo=UTC)
 TASK = DeveloperWorkerInput(request_id="r-1", task_id="t-1", prompt="do it")
 MESSAGE = POWorkerInput(request_id="r-1", user_id=7, prompt="do it")
 SUCCESS = '<result>{"status":"success"}</result>'
-AGENTS = ("claude", "codex", "factory", "orbiter")
 Output = DeveloperWorkerOutput | POWorkerOutput
 
 
@@ -112,7 +112,7 @@ LINE = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("developer", [True, False])
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", AGENT_TYPES)
 @settings(max_examples=25, deadline=None)
 @given(lines=st.lists(LINE, min_size=1, max_size=3), noise=st.binary(max_size=20))
 def test_whatever_an_agent_prints_everybody_can_read_what_is_published(

@@ -221,7 +221,8 @@ def test_the_process_says_one_line_and_exits_with_2_when_a_variable_is_wrong() -
         (
             "AGENT_TYPE",
             "x",
-            "AGENT_TYPE is 'x': it must be one of claude, codex, factory, orbiter",
+            "AGENT_TYPE is 'x': it must be one of claude, codex, factory, gemini, opencode, "
+            "orbiter",
         ),
         (
             "SESSION_IDLE_SECONDS",

@@ -1,6 +1,6 @@
 """Queue names and messages shared by Orbiter's operator, worker wrapper and tasks."""
 
-from orbiter_contracts.agent_types import AGENT_TYPES
+from orbiter_contracts.agent_types import AGENT_TYPES, AGENTS
 from orbiter_contracts.artifacts import ArtifactsReport
 from orbiter_contracts.checkpoints import Checkpoint, DisruptionPolicy, read_checkpoint
 from orbiter_contracts.clamping import clamped_cost, clamped_count, clamped_data, fitted
@@ -41,6 +41,7 @@ from orbiter_contracts.po_state import (
 from orbiter_contracts.routing import Route, read_route
 
 __all__ = [
+    "AGENTS",
     "AGENT_TYPES",
     "AgentVerdict",
     "ArtifactsReport",

@@ -69,8 +69,8 @@ def test_the_example_of_the_project_is_valid_and_gets_the_schemas_defaults():
         (("prompt: do it", "taskId: x"), r"task\.yaml:4: spec: a task needs a prompt"),
         (("name: fix", "name: Fix me"), r"task\.yaml:3: metadata\.name: 'Fix me' is no name"),
         (
-            ("do it", "x\n  agent: {type: gemini}"),
-            r"spec\.agent\.type: unknown agent.*, not 'gemini'",
+            ("do it", "x\n  agent: {type: cursor}"),
+            r"spec\.agent\.type: unknown agent.*, not 'cursor'",
         ),
         (("do it", "x\n  agent: {type: clod}"), r"task\.yaml:6: spec\.agent\.type: unknown agent"),
         (("do it", "x\n  retry: {limit: -1}"), r"spec\.retry\.limit: -1 is less than the minimum"),

@@ -109,7 +109,7 @@ def test_no_credentials_and_no_retries_can_be_said(kubectl: FakeKubectl) -> None
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["go", "--agent", "gemini"], "--agent gemini: unknown agent type; write one of claude, "),
+        (["go", "--agent", "cursor"], "--agent cursor: unknown agent type; write one of claude, "),
         (["go", "--git-ref", "main"], "--git-url is missing"),
         (["go", "--task-timeout", "soon"], "'soon' is no duration"),
         (["go", "--name", "Not A Name"], "'Not A Name' is not the name of an object"),

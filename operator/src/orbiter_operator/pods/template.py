@@ -8,7 +8,7 @@ set last.
 
 from typing import Any, NamedTuple
 
-from orbiter_contracts import object_store
+from orbiter_contracts import AGENTS, object_store
 from orbiter_contracts.artifacts import RETENTION_SECONDS
 from orbiter_contracts.environment import HANDOVER_DIR, SECRET_ENV, agent_environment
 from orbiter_contracts.object_store import StoreAddress
@@ -32,13 +32,6 @@ _UID = 1000
 _WORKSPACE = "/workspace"
 _AGENT_DIR = "/run/agent"
 _AGENT_FILE = "agent.yaml"
-_ANTHROPIC = (
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "CLAUDE_CODE_OAUTH_TOKEN",
-    "ANTHROPIC_BASE_URL",
-)
-_OPENAI = ("OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL")
 IDENTITY = (
     *("REDIS_URL", "WORKER_ID", "WORKER_TYPE", "USER_ID", "SESSION_ID", "SNAPSHOT_KEY"),
     *("SESSION_RECORD_PREFIX", "SESSION_USERS", "KEY_PREFIX", "REDIS_SCRIPTS"),
@@ -47,12 +40,7 @@ IDENTITY = (
     *(HANDOVER_DIR, *object_store.VARIABLES),
 )
 """Variables that say who the worker is and which keys are its own: nobody else sets them."""
-CREDENTIALS = {
-    "claude": _ANTHROPIC,
-    "codex": _OPENAI,
-    "factory": ("FACTORY_API_KEY", "OPENAI_API_KEY", "FACTORY_MODEL"),
-    "orbiter": (*_ANTHROPIC, *_OPENAI),
-}
+CREDENTIALS = {name: agent.variables for name, agent in AGENTS.items()}
 """Keys of `agent.credentialsSecretRef` that become variables of the worker, by agent type."""
 
 

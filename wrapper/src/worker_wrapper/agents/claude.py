@@ -1,19 +1,16 @@
 """Claude Code in print mode. Checked against the real CLI, version 2.1.330."""
 
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
-from uuid import NAMESPACE_URL, uuid5
 
 from orbiter_contracts import Usage, clamped_cost, clamped_count
 from worker_wrapper.agents.base import AgentResult, Piece, Session, SessionConflict, Spent, Turn
-from worker_wrapper.agents.decoding import loads, words
+from worker_wrapper.agents.decoding import loads, session_uuid, words
 from worker_wrapper.agents.json_output import find_result, last_object, read_result
 from worker_wrapper.process.command import Command, Outcome
 from worker_wrapper.process.output_buffer import OutputBuffer
 
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _IN_USE = "already in use"
 _UNKNOWN = "No conversation found"
 _COST_STATE = b'"cost-state"'
@@ -128,13 +125,6 @@ class Claude:
 
 
 AGENT = Claude()
-
-
-def session_uuid(session_id: str) -> str:
-    """The id as claude demands it: a UUID as it is, anything else always mapped to the same one."""
-    if _UUID.fullmatch(session_id):
-        return session_id
-    return str(uuid5(NAMESPACE_URL, session_id))
 
 
 def _session_flags(session: Session | None) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ to a message, to Redis, as an argument of the next command.
 import json
 import re
 from typing import Any, Final
+from uuid import NAMESPACE_URL, uuid5
 
 from orbiter_contracts.bounds import printable
 
@@ -14,6 +15,7 @@ _HUGE: Final = 4000
 """Digits; Python refuses to read longer integers."""
 USABLE_ID: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.:@/-]{0,199}$"
 """What an id that a CLI gave to something must look like to be an argument: no option."""
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def loads(text: str | bytes) -> Any:
@@ -43,6 +45,13 @@ def words(value: object) -> str:
 def name(value: object) -> str | None:
     """An id the CLI gave to something; None for what could be no argument of its next command."""
     return value if isinstance(value, str) and re.fullmatch(USABLE_ID, value) else None
+
+
+def session_uuid(session_id: str) -> str:
+    """The id for CLIs that demand a UUID: one as it is, anything else mapped to the same one."""
+    if _UUID.fullmatch(session_id):
+        return session_id
+    return str(uuid5(NAMESPACE_URL, session_id))
 
 
 def _integer(digits: str) -> int | str:

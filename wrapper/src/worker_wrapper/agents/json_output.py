@@ -188,6 +188,27 @@ class ObjectLines:
             self._hear(value)
 
 
+class LastWords:
+    """The text an agent says last, from pieces: as much of its end as is kept of a string."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._size = 0
+
+    def say(self, text: str, *, opens: bool) -> None:
+        """Take a piece; what `opens` puts an end to what was said before."""
+        if opens:
+            self._pieces, self._size = [], 0
+        self._pieces.append(text)
+        self._size += len(text)
+        if self._size > 2 * KEPT_BYTES:
+            self._pieces = [str(self)]
+            self._size = len(self._pieces[0])
+
+    def __str__(self) -> str:
+        return "".join(self._pieces)[-KEPT_BYTES:]
+
+
 def find_result(stdout: OutputBuffer) -> dict[str, Any] | None:
     """The object that Claude Code and droid end with; None when none was printed."""
     return last_object(stdout, _is_result)

@@ -34,6 +34,9 @@ CREDENTIALS: Final = frozenset(
     {".credentials.json", "credentials.json", "auth.json", ".netrc", "auth.v2.file", ".env"}
 )
 """Files that are never kept, wherever they are: where CLIs put their keys."""
+_DATABASE: Final = ".db"
+_LOGS: Final = ("-wal", "-shm")
+"""What SQLite has beside a database; the log is half of it."""
 _LEVEL: Final = 4
 _CHUNK: Final = 256 * 1024
 _ID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -55,7 +58,7 @@ def pack(roots: Roots, *, agent: str, sessions: Collection[str], limit: int) -> 
 
     Raises:
         TooLargeError: It would be larger, or what is there is beyond the bounds.
-        OSError: A file changed while it was read.
+        OSError: A file changed while it was read, or a database before its log was.
     """
     import gzip
     import tarfile
@@ -64,6 +67,7 @@ def pack(roots: Roots, *, agent: str, sessions: Collection[str], limit: int) -> 
     left = UNPACKED_BYTES
     why = f"is larger than {limit} bytes when compressed (SNAPSHOT_MAX_BYTES)"
     sink = BoundedSink(limit, lambda size: TooLargeError(why, size))
+    databases: dict[str, tuple[int, int]] = {}
     sink.write(MAGIC + agent.encode() + b"\n")
     with (
         gzip.GzipFile(
@@ -81,9 +85,16 @@ def pack(roots: Roots, *, agent: str, sessions: Collection[str], limit: int) -> 
                 left -= about.st_size
                 if left < 0:
                     raise _too_many_bytes()
+                if found.name.endswith(_DATABASE):
+                    databases[found.path] = (about.st_size, about.st_mtime_ns)
                 entry = tarfile.TarInfo(found.name)
                 entry.size, entry.mtime, entry.mode = about.st_size, int(about.st_mtime), 0o600
                 tar.addfile(entry, file)
+    for path, before in databases.items():
+        about = os.lstat(path)
+        if (about.st_size, about.st_mtime_ns) != before:
+            # It took in what was in its log: of the two copies neither has all of it, maybe.
+            raise OSError(f"{path} changed while it was copied")
     return bytes(sink.data)
 
 
@@ -131,6 +142,8 @@ def unpack(
                 source = tar.extractfile(entry) if target else None
                 if target is None or source is None:
                     continue
+                if entry.name.endswith(_DATABASE):
+                    _forget_log(*target)
                 try:
                     tree.place(*target, source, entry.mtime)
                 except (OSError, ValueError) as error:
@@ -170,6 +183,12 @@ def _chosen(roots: Roots, sessions: Collection[str]) -> list[Found]:
         if size > UNPACKED_BYTES:
             raise _too_many_bytes()
     return chosen
+
+
+def _forget_log(root: Path, parts: tuple[str, ...]) -> None:
+    """Remove another database's log, which would be taken for that of the one that comes here."""
+    for suffix in _LOGS:
+        tree.remove(f"{root.joinpath(*parts)}{suffix}")
 
 
 def _too_many_bytes() -> TooLargeError:

@@ -12,6 +12,8 @@ PROGRAMS = {
     "claude": ("claude", "npm install -g @anthropic-ai/claude-code"),
     "codex": ("codex", "npm install -g @openai/codex"),
     "factory": ("droid", "npm install -g @factory/cli"),
+    "gemini": ("gemini", "npm install -g @google/gemini-cli"),
+    "opencode": ("opencode", "npm install -g opencode-ai"),
 }
 """The program of an agent, and how it is installed; an Orbiter agent comes with this command."""
 _SANDBOX = "IS_SANDBOX"
