@@ -351,6 +351,28 @@ def forge(world, namespace, name, entry, **spec):
     return world.api.put("agenttasks", {"metadata": meta, "spec": whole})
 
 
+async def test_an_adopted_task_that_is_deleted_while_it_waits_does_not_come_back(world):
+    operator = await world.start_operator(adopt_namespace=NAMESPACE, max_concurrent_jobs=1)
+    world.apply("first", "hang")
+    await world.until("first", "Running")
+    message = DeveloperWorkerInput(request_id="theirs", task_id="their-task", prompt="ok")
+    entry = await world.redis.xadd(BARE.developer_input, encode(message))
+    name = task_name(entry, BARE)
+    forge(world, NAMESPACE, name, entry)
+    await world.until_reason(name, "ConcurrencyLimit")
+    world.api.remove("agenttasks", NAMESPACE, name)
+
+    async def only_the_first_is_left():
+        return await entries_left(world.redis) == 1
+
+    await eventually(only_the_first_is_left)
+    operator.kill_now()
+    await world.start_operator(adopt_namespace=NAMESPACE, max_concurrent_jobs=2)
+    world.apply("last")
+    await world.until("last", "Completed")
+    assert world.adopted("their-task") is None
+
+
 @pytest.mark.parametrize(
     ("place", "name"),
     [("other", "thief"), ("other", None), (NAMESPACE, "thief")],

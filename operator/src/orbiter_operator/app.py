@@ -158,6 +158,7 @@ class Operator:
             executor=executor,
             attempts=attempts,
             keys=tenants.keys,
+            adopt_namespace=settings.adopt_namespace,
             kube=kube,
             settled=self.consumer.settled,
             measure=self._measured,

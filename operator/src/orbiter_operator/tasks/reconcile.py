@@ -25,6 +25,7 @@ from orbiter_operator.streams.pending_outputs import PendingOutput, PendingOutpu
 from orbiter_operator.tasks.cache import TaskCache, phase_of
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.executor import Executor, TakenError
+from orbiter_operator.tasks.job import read_adoption
 from orbiter_operator.tasks.models import FINAL, TaskStatus
 from orbiter_operator.tasks.observe import Observer
 from orbiter_operator.tasks.observed import Observed
@@ -46,6 +47,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
         executor: Carries plans out.
         attempts: Attempts in Redis, for tasks that were deleted.
         keys: Which keys a namespace has.
+        adopt_namespace: Where entries without a namespace become tasks; empty when nowhere.
         kube: The API client, for a task that turns out to be out of date.
         settled: Takes the outputs that have been dealt with, for their acknowledgement.
         measure: Called with the seconds a pass took and whether it succeeded.
@@ -65,6 +67,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
         executor: Executor,
         attempts: Attempts,
         keys: KeysOf,
+        adopt_namespace: str,
         kube: Kube,
         settled: Callable[[tuple[PendingOutput, ...]], None],
         measure: Callable[[float, bool], None],
@@ -84,6 +87,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
         self._executor = executor
         self._attempts = attempts
         self._keys = keys
+        self._adopt_namespace = adopt_namespace
         self._kube = kube
         self._settled = settled
         self._image_patience = image_patience
@@ -188,6 +192,10 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
                 latest = Attempt(str(key), uid, max(status.attempts, 1), keys)
                 await self._attempts.forget_checkpoint(latest)
             return
+        adopted, _ = read_adoption(obj["metadata"], self._adopt_namespace, own)
+        if adopted and status.attempts == 0:
+            # It would become a task again. Another worker that has it answers it.
+            await self._attempts.adopt(Attempt(str(key), uid, 1, own), adopted.entry, "")
         # The latest attempt the status knows, and one that may have begun since.
         for number in range(max(status.attempts, 1), status.attempts + 2):
             for keys in places:
