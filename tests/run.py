@@ -36,6 +36,7 @@ SERVERS = {
 }
 FEW = 5
 """More failures than that are no accident, and are not tried again."""
+E2E = "e2e and not nodes"
 UNIT = "not integration and not cluster and not e2e and not upgrade"
 # Files are spread over processes: integration tests wait much, unit tests compute.
 COMPUTING, WAITING = ("-n", "2", "--dist", "loadfile"), ("-n", "3", "--dist", "loadfile")
@@ -142,7 +143,7 @@ def everything(run: Run, selection: str | None) -> None:
     preparation.join()
     if ready.is_set():
         narrow = ["-k", selection] if selection else []
-        run.tests("end-to-end tests", [*PYTEST, "-m", "e2e", "--durations=15", *narrow])
+        run.tests("end-to-end tests", [*PYTEST, "-m", E2E, "--durations=15", *narrow])
     if was_up or os.environ.get("KEEP_CLUSTER"):
         run.say("the cluster stays up; `make test-cluster` takes it down and tests its life cycle")
         return

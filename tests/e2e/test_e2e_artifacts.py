@@ -9,6 +9,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,10 @@ from support.world import NAMESPACE, SYSTEM, World, task
 
 RUN = uuid.uuid4().hex[:4]
 LARGE = 3_000_000
-WRITES = f"[[bash: mkdir out && printf hello > out/report.md && head -c {LARGE} /dev/zero > large]]"
+WRITES = (
+    f"[[bash: mkdir out && printf hello > out/report.md && head -c {LARGE} /dev/zero > large]]"
+    "\n[[result]]"
+)
 TIMEOUT = ("--wait", "--timeout", "120s")
 
 
@@ -53,12 +57,24 @@ def without_its_pod(world: World, name: str) -> None:
     world.until("the pod is gone", lambda: not world.pods(name))
 
 
+def kubelet_pid() -> int:
+    """The process that is the local cluster's kubelet."""
+    program = str(STATE / "build" / "programs" / "kubelet")
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if path.joinpath("cmdline").read_text().split("\0")[0] == program:
+                return int(path.name)
+    raise AssertionError(f"no process is {program}")
+
+
 @pytest.fixture(scope="module")
 def store(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """A store that workers are told of, with its credentials in the namespace."""
     (node,) = world.cluster.list_all("nodes")
     address = next(a["address"] for a in node["status"]["addresses"] if a["type"] == "InternalIP")
-    with running_s3(tmp_path_factory.mktemp("s3"), address=address) as server:
+    # The local node's network is its own: whoever works for the node is in it.
+    within = ("nsenter", f"--net=/proc/{kubelet_pid()}/ns/net", "--")
+    with running_s3(tmp_path_factory.mktemp("s3"), address=address, wrapped=within) as server:
         server.bucket("agents")
         keys = {
             "access-key-id": server.access_key_id,
@@ -89,7 +105,7 @@ def store(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3
 @pytest.mark.timeout(600)
 def test_a_small_file_outlives_its_pod_without_a_store(world: World, tmp_path: Path) -> None:
     name = f"art-small-{RUN}"
-    world.apply(task(name, "[[bash: printf hello > report.md]]", artifacts=["*.md"]))
+    world.apply(task(name, "[[bash: printf hello > report.md]]\n[[result]]", artifacts=["*.md"]))
     status = world.wait(name, "Completed")
     assert status["artifacts"]["names"] == ["report.md"]
     assert condition(world, name) == ("True", "Kept")
@@ -128,7 +144,9 @@ def test_bad_credentials_are_a_condition_and_cost_no_task(world: World, store: S
     name = f"art-bad-{RUN}"
     secret = {"stringData": {"secret-access-key": "another-one"}}
     world.cluster.patch("secret", "orbiter-artifacts", secret, NAMESPACE)
-    world.apply(task(name, "[[bash: printf hello > report.md]]", artifacts=["report.md"]))
+    world.apply(
+        task(name, "[[bash: printf hello > report.md]]\n[[result]]", artifacts=["report.md"])
+    )
     status = world.wait(name, "Completed")
     assert condition(world, name) == ("False", "StoreRefused")
     assert status["artifacts"]["count"] == 1
