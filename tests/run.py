@@ -36,7 +36,7 @@ SERVERS = {
 }
 FEW = 5
 """More failures than that are no accident, and are not tried again."""
-E2E = "e2e and not nodes"
+E2E = "e2e and not apart"
 UNIT = "not integration and not cluster and not e2e and not upgrade"
 # Files are spread over processes: integration tests wait much, unit tests compute.
 COMPUTING, WAITING = ("-n", "2", "--dist", "loadfile"), ("-n", "3", "--dist", "loadfile")

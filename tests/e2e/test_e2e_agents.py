@@ -9,6 +9,7 @@ from support.cluster import ROOT, Object
 from support.installation import MODEL_URL
 from support.world import NAMESPACE, World, task
 
+pytestmark = pytest.mark.apart
 BUILD_SECONDS = 590
 SETTINGS = {
     "gemini": {"GEMINI_API_KEY": "scripted-key", "GOOGLE_GEMINI_BASE_URL": MODEL_URL},

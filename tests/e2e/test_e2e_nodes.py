@@ -11,7 +11,7 @@ from support.nodes import FIRST, SECOND, Nodes, two_nodes
 from support.session_world import SessionWorld, front_end
 from support.world import NAMESPACE, World, busy, echo_task, task, worker_container
 
-pytestmark = pytest.mark.nodes
+pytestmark = pytest.mark.apart
 RUN = uuid.uuid4().hex[:4]
 SMALL = {"requests": {"cpu": "20m", "memory": "64Mi"}}
 TEN = [f"ten-{RUN}-{n}" for n in range(10)]

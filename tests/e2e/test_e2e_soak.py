@@ -17,7 +17,7 @@ from support.nodes import FIRST, Nodes, two_nodes
 from support.soak import Plan, Soak, table
 from support.world import NAMESPACE, World
 
-pytestmark = pytest.mark.nodes
+pytestmark = pytest.mark.apart
 LONG = float(os.environ.get("SOAK_SECONDS", "0"))
 SEED = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**6))
 FIGURES = os.environ.get("SOAK_FIGURES", "")
