@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.collector import BUILD_SECONDS, Collector, collector_program, running_collector
+from support.collector import Collector, collector_program, running_collector
 from support.console_pages import run_page
+from support.go_program import BUILD_SECONDS
 from support.ports import free_port
 from support.traced_runs import (
     SPANS,

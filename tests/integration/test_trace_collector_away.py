@@ -5,8 +5,9 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from support.collector import BUILD_SECONDS, running_collector
+from support.collector import running_collector
 from support.eventually import eventually
+from support.go_program import BUILD_SECONDS
 from support.ports import free_port
 from support.traced_runs import SPANS, arrived, ask_by_the_command_line, script, shop
 

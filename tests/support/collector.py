@@ -4,65 +4,27 @@
 `bin/otelcol` of the checkout's state directory, next to kubectl and helm.
 """
 
-import fcntl
-import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from support.agent_clis import STATE
+from support.go_program import go_program
 
 SOURCES = Path(__file__).with_name("otel_collector")
-BUILD_SECONDS = 900
-"""What a build may take: 2 min cold on 2 cores, more while the cluster is being built beside it."""
 _LISTENS = re.compile(r'Starting HTTP server.*"endpoint": "([^"]+)"')
 _READY = "Everything is ready"
 
 
 def collector_program() -> Path:
     """Return the path of the Collector, building it when it is not here yet."""
-    sources = [SOURCES / "go.mod", SOURCES / "main.go"]
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()
-    link, built = STATE / "bin" / "otelcol", STATE / "build" / f"otelcol-{digest[:12]}"
-    for directory in (link.parent, built.parent):
-        directory.mkdir(parents=True, exist_ok=True)
-    with (built.parent / "otelcol.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not built.exists():
-            for old in built.parent.glob("otelcol-*"):
-                old.unlink()
-            _build(sources, built)
-        link.unlink(missing_ok=True)
-        link.symlink_to(built)
-    return link
-
-
-def _build(sources: list[Path], program: Path) -> None:
-    assert shutil.which("go"), "Go 1.26 or newer is not on PATH; the Collector needs it"
-    new = program.with_name(f"new-{program.name}")
-    # in a copy: Go completes go.mod and writes go.sum there, from its checksum database
-    with tempfile.TemporaryDirectory() as directory:
-        for file in sources:
-            shutil.copy(file, directory)
-        command = ["go", "build", "-mod=mod", "-trimpath", "-buildvcs=false", "-ldflags=-s -w"]
-        done = subprocess.run(
-            [*command, "-o", str(new), "."],
-            cwd=directory,
-            capture_output=True,
-            text=True,
-            timeout=BUILD_SECONDS,
-        )
-    assert done.returncode == 0, f"{' '.join(command)} failed: {done.stderr[-4000:]}"
-    new.rename(program)
+    return go_program("otelcol", SOURCES)
 
 
 @dataclass(frozen=True)
