@@ -63,7 +63,7 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
     inherits = bool(observed.spec.resume_from) and attempt == 1
     if inherits and observed.source.error:
         return give_up(observed, now, "Failed", "NothingToResume", observed.source.error)
-    if not observed.slots.free and not observed.spec.queue_name:
+    if not observed.slots.free and not observed.queue:
         return _in_line(observed, now)
     if observed.queue_error:
         return wait(observed, now, "QueueUnavailable", observed.queue_error)
