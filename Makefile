@@ -86,7 +86,7 @@ imports: dev
 	@PYTHONPATH=$(MERGED) $(BIN)/lint-imports
 
 test-unit: dev ## The tests that need neither Redis nor a cluster (a minute)
-	@$(BIN)/pytest -q -n 2 --dist loadfile -m "not integration and not cluster and not e2e and not upgrade"
+	@$(BIN)/pytest -q -n 2 --dist loadfile -m "not integration and not cluster and not e2e and not upgrade and not kueue"
 
 clean: ## Remove the environment and caches (not the cluster: make cluster-down)
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

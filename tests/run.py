@@ -36,7 +36,7 @@ SERVERS = {
 }
 FEW = 5
 """More failures than that are no accident, and are not tried again."""
-UNIT = "not integration and not cluster and not e2e and not upgrade"
+UNIT = "not integration and not cluster and not e2e and not upgrade and not kueue"
 # Files are spread over processes: integration tests wait much, unit tests compute.
 COMPUTING, WAITING = ("-n", "2", "--dist", "loadfile"), ("-n", "3", "--dist", "loadfile")
 PREPARATION: list[tuple[str, Sequence[str]]] = [
