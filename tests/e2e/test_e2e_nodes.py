@@ -1,7 +1,7 @@
 """What a node takes with it goes on on the other one."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -63,10 +63,15 @@ def all_resumed(world: World, names: list[str], reason: str) -> None:
 def seconds_to_go_on(world: World, names: list[str]) -> list[float]:
     """From the start of each one's new pod to the word of its worker that it works."""
     with world.redis() as redis:
-        found = history.read(redis)
+
+        def all_said_it_twice() -> dict[str, Collection[str]] | None:
+            found = history.read(redis)
+            begun = {name: found[f"{NAMESPACE}/{name}", 1].begun.values() for name in names}
+            return begun if all(len(entries) == 2 for entries in begun.values()) else None
+
+        said = world.until("every worker has said that it works again", all_said_it_twice)
     took = []
-    for name in names:
-        entries = found[f"{NAMESPACE}/{name}", 1].begun.values()
+    for name, entries in said.items():
         again = history.order(max(entries, key=history.order))[0] / 1000
         (pod,) = (p for p in world.pods(name) if "deletionTimestamp" not in p["metadata"])
         (worker,) = (c for c in pod["status"]["containerStatuses"] if c["name"] == "worker")
