@@ -15,7 +15,6 @@ RUN = uuid.uuid4().hex[:4]
 SMALL = {"requests": {"cpu": "20m", "memory": "64Mi"}}
 TEN = [f"ten-{RUN}-{n}" for n in range(10)]
 GO_ON_SECONDS = 10.0
-NODE_LOST_SECONDS = 5
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +23,11 @@ def nodes(world: World) -> Iterator[Nodes]:
         yield nodes
 
 
-def at_work(name: str, number: int, **pod: Any) -> dict[str, Any]:
+def at_work(name: str, number: int) -> dict[str, Any]:
     """A task whose agent knows something, and is in the middle of a tool call."""
     script = f"[[remember: blue]]\n[[bash: echo draft > draft.txt]]\n[[bash: {busy(number)}]]"
     template = worker_container(resources=SMALL)
-    template["spec"] |= {"terminationGracePeriodSeconds": 12, **pod}
+    template["spec"]["terminationGracePeriodSeconds"] = 12
     wish = {"checkpointSeconds": 2}
     return task(name, script, disruption=wish, podTemplate=template, timeoutSeconds=300)
 
@@ -122,22 +121,12 @@ def test_a_cordoned_node_gets_no_new_task(world: World, nodes: Nodes) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_task_and_a_session_of_a_lost_node_go_on_on_the_other(world: World, nodes: Nodes) -> None:
-    away = [
-        {
-            "key": f"node.kubernetes.io/{state}",
-            "operator": "Exists",
-            "effect": "NoExecute",
-            "tolerationSeconds": NODE_LOST_SECONDS,  # instead of 30: the rest is the same
-        }
-        for state in ("not-ready", "unreachable")
-    ]
     name, session = f"lost-{RUN}", f"moves-{RUN}"
     with nodes.only(SECOND):
-        world.apply(at_work(name, 720, tolerations=away))
+        world.apply(at_work(name, 720))
         with front_end(world) as redis:
             talks = SessionWorld(world, redis)
-            template = {"spec": {"tolerations": away}}
-            talks.apply(session, idle=600, podTemplate=template)
+            talks.apply(session, idle=600)
             talks.ask(session, "[[remember: blue]]")
         all_at_work(world, [name])
     assert where(world, [name]) == {SECOND}
