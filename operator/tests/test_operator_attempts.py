@@ -7,13 +7,21 @@ import pytest
 from support.observed import UID, output
 from support.queues import open_groups
 
-from orbiter_contracts import DeveloperWorkerInput, WorkerLifecycleEvent, encode
+from orbiter_contracts import (
+    DeveloperWorkerInput,
+    InvalidMessageError,
+    WorkerLifecycleEvent,
+    encode,
+)
 from orbiter_contracts.attempts import Attempt
-from orbiter_contracts.queues import BARE, DEVELOPER_GROUP
+from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, dead_letter
 from orbiter_contracts.scripts import PUBLISH_ATTEMPT
 from orbiter_operator.kube.names import Key
 from orbiter_operator.streams.attempts import CONSUMER, Attempts
-from orbiter_operator.streams.retention import lag, trim_streams
+from orbiter_operator.streams.dead_letters import DeadLetters
+from orbiter_operator.streams.reader import Entry
+from orbiter_operator.streams.retention import trim_streams
+from orbiter_operator.streams.tenants import lag
 from orbiter_operator.tasks.cache import TaskCache
 
 
@@ -172,6 +180,32 @@ async def test_entries_whose_task_is_gone_or_done_are_swept(redis, attempts, sto
 async def test_entries_of_an_earlier_task_of_the_same_name_are_swept(redis, attempts):
     await attempts.admit(Attempt("team/fix", "earlier", 1), MESSAGE)
     assert await trim_streams(redis, known().unfinished, now_ms) == 1
+
+
+async def test_one_whose_attempt_nobody_can_read_is_a_dead_letter_however_early_it_is_swept(
+    redis, attempts
+):
+    counted = []
+    await redis.xadd(BARE.developer_input, {"agenttask": "team/fix", "attempt": "²"})
+    for _ in range(2):
+        swept = await trim_streams(redis, known().unfinished, now_ms, BARE, counted.append)
+        assert (swept, await redis.xlen(BARE.developer_input)) == (0, 0)
+    ((_, letter),) = await redis.xrange(dead_letter(BARE.developer_input))
+    assert letter["agenttask"] == "team/fix"
+    assert "attempt: not a number" in letter["reason"]
+    assert counted == [BARE.developer_input]
+
+
+async def test_of_two_who_take_an_entry_off_one_writes_its_letter(redis, attempts):
+    entry = Entry(await redis.xadd(BARE.developer_input, {"data": "x"}), {"data": "x"})
+    counted = []
+    letters = DeadLetters(redis, counted.append)
+    for _ in range(2):
+        await letters.add(
+            BARE.developer_input, DEVELOPER_GROUP, entry, InvalidMessageError("no"), remove=True
+        )
+    assert await redis.xlen(dead_letter(BARE.developer_input)) == 1
+    assert counted == [BARE.developer_input]
 
 
 async def test_entries_from_outside_are_not_swept(redis, attempts):

@@ -15,6 +15,18 @@ from orbiter_operator.streams.reader import Entry
 log = structlog.get_logger(__name__)
 
 
+_TAKE_OFF = """
+if redis.call('XDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
+redis.call('XACK', KEYS[1], ARGV[2], ARGV[1])
+redis.pcall('XADD', KEYS[2], 'MAXLEN', ARGV[3], '*', unpack(ARGV, 4))
+return 1
+"""
+"""Take an entry off its stream for a dead letter; nothing when somebody was faster.
+
+KEYS: stream, dead letters. ARGV: id, group, how many letters are kept, the letter's fields.
+"""
+
+
 class DeadLetters:
     """The dead letters of the streams that the operator reads.
 
@@ -26,11 +38,14 @@ class DeadLetters:
     def __init__(self, redis: Redis, count: Callable[[str], None]) -> None:
         self._redis = redis
         self._count = count
+        self._take_off = redis.register_script(_TAKE_OFF)
 
     async def add(
         self, stream: str, group: str, entry: Entry, error: Exception, *, remove: bool
     ) -> None:
         """Keep an entry with the reason why it cannot be used, and acknowledge it.
+
+        Of two who take the same entry off, one writes its letter.
 
         Args:
             stream: Where it was read.
@@ -40,15 +55,20 @@ class DeadLetters:
             remove: Whether to take it off the stream. One too large always goes.
         """
         reason = why(error)
+        fields: dict[Any, Any] = {**dead_letter_fields(entry.fields, reason)}
+        letters = dead_letter(stream)
+        if remove or not entry.whole:
+            flat = [text for pair in fields.items() for text in pair]
+            args = [entry.id, group, DEAD_LETTERS_KEPT, *flat]
+            if not await self._take_off(keys=[stream, letters], args=args):
+                return
+        else:
+            async with self._redis.pipeline(transaction=True) as pipe:
+                pipe.xadd(letters, fields, maxlen=DEAD_LETTERS_KEPT, approximate=False)
+                pipe.xack(stream, group, entry.id)
+                await pipe.execute()
         self._count(stream)
         log.warning("dead letter", stream=stream, entry=entry.id, reason=reason)
-        fields: dict[Any, Any] = {**dead_letter_fields(entry.fields, reason)}
-        async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.xadd(dead_letter(stream), fields, maxlen=DEAD_LETTERS_KEPT, approximate=False)
-            pipe.xack(stream, group, entry.id)
-            if remove or not entry.whole:
-                pipe.xdel(stream, entry.id)
-            await pipe.execute()
 
 
 def why(error: Exception) -> str:

@@ -17,20 +17,19 @@ from collections.abc import Callable, Iterable
 
 import structlog
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
 from orbiter_contracts import InvalidMessageError, read_route
 from orbiter_contracts.dead_letters import ADD_DEAD_LETTER
 from orbiter_contracts.queues import (
     BARE,
     DEVELOPER_GROUP,
-    OPERATOR_GROUP,
     TASK_FIELD,
     Keys,
     dead_letter,
 )
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS
-from orbiter_operator.streams.reader import LAST_ID, read_routes
+from orbiter_operator.streams.dead_letters import DeadLetters
+from orbiter_operator.streams.reader import LAST_ID, read_entry, read_routes
 
 Unfinished = Callable[[str, str], str | None]
 """The uid of the AgentTask of this namespace and name; None when it is over or not there."""
@@ -39,23 +38,34 @@ _DAY_SECONDS = 24 * 60 * 60
 
 
 async def trim_streams(
-    redis: Redis, unfinished: Unfinished, now_ms: Callable[[], int], keys: Keys = BARE
+    redis: Redis,
+    unfinished: Unfinished,
+    now_ms: Callable[[], int],
+    keys: Keys = BARE,
+    dead: Callable[[str], None] = lambda stream: None,
 ) -> int:
     """Tidy the streams of some keys once. Returns how many orphaned entries were taken off.
 
     Args:
-        redis: A client that reads replies as text.
+        redis: A client whose texts carry any bytes (`client`).
         unfinished: Asked about the AgentTask an entry is bound to; knows all of them.
         now_ms: Wall clock in milliseconds, as in the ids of entries.
         keys: Whose streams.
+        dead: Called with the stream for every entry that names no attempt anybody can read.
     """
     taken, position, queue = 0, "-", keys.developer_input
     while True:
         entries = await read_routes(redis, queue, position, _BATCH)
         for entry, fields in entries:
-            if await _is_orphan(redis, unfinished, keys, entry, fields):
-                await redis.xack(queue, DEVELOPER_GROUP, entry)
-                taken += int(await redis.xdel(queue, entry))
+            try:
+                if await _is_orphan(redis, unfinished, keys, entry, fields):
+                    await redis.xack(queue, DEVELOPER_GROUP, entry)
+                    taken += int(await redis.xdel(queue, entry))
+            except InvalidMessageError as error:
+                # No Job can come for it, and the intake may be full or not there: it would stay.
+                if found := await read_entry(redis, queue, entry):
+                    letters = DeadLetters(redis, dead)
+                    await letters.add(queue, DEVELOPER_GROUP, found, error, remove=True)
         if len(entries) < _BATCH or entries[-1][0] == LAST_ID:
             break
         position = f"({entries[-1][0]}"
@@ -68,12 +78,7 @@ async def trim_streams(
 async def _is_orphan(
     redis: Redis, unfinished: Unfinished, keys: Keys, entry: str, fields: dict[str, str]
 ) -> bool:
-    try:
-        route = read_route(fields)
-    except InvalidMessageError:
-        # No Job can come for it, and other workers leave it alone. The intake makes a dead letter
-        # of it; without one it would stay for ever.
-        return True
+    route = read_route(fields)
     if route is None:
         return TASK_FIELD in fields
     if keys.namespace not in ("", route.namespace):
@@ -82,23 +87,6 @@ async def _is_orphan(
     if uid is None:
         return True
     return bool(await redis.hget(keys.attempt_record(uid, route.attempt), "entry") != entry)
-
-
-async def lag(redis: Redis, keys: Iterable[Keys] = (BARE,)) -> int:
-    """Outputs and lifecycle events that the operator's group has not been handed yet."""
-    async with redis.pipeline(transaction=False) as pipe:
-        for some in keys:
-            pipe.xinfo_groups(some.developer_output)
-            pipe.xinfo_groups(some.lifecycle)
-        answers = await pipe.execute(raise_on_error=False)
-    unread = 0
-    for groups in answers:
-        # A namespace that is new may have no streams yet.
-        for group in () if isinstance(groups, ResponseError) else groups:
-            if group["name"] == OPERATOR_GROUP:
-                # Redis answers nil when it cannot tell, after deletions for instance.
-                unread += int(group.get("lag") or 0)
-    return unread
 
 
 log = structlog.get_logger(__name__)

@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from orbiter_contracts import InvalidMessageError, Route
-from orbiter_contracts.queues import BARE, TASK_FIELD, Keys, KeysOf
+from orbiter_contracts.queues import BARE, OPERATOR_GROUP, TASK_FIELD, Keys, KeysOf
 from orbiter_operator.kube.names import Key
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.reader import Entry, Inbox, own_connection, unblock
@@ -158,6 +158,23 @@ async def create_groups(redis: Redis, wanted: Sequence[tuple[str, str]]) -> set[
 def group_is_gone(error: Exception) -> bool:
     """Whether a read has failed because a stream or a group is not there any more."""
     return isinstance(error, ResponseError) and str(error).startswith(("NOGROUP", "UNBLOCKED"))
+
+
+async def lag(redis: Redis, keys: Iterable[Keys] = (BARE,)) -> int:
+    """Outputs and lifecycle events that the operator's group has not been handed yet."""
+    async with redis.pipeline(transaction=False) as pipe:
+        for some in keys:
+            pipe.xinfo_groups(some.developer_output)
+            pipe.xinfo_groups(some.lifecycle)
+        answers = await pipe.execute(raise_on_error=False)
+    unread = 0
+    for groups in answers:
+        # A namespace that is new may have no streams yet.
+        for group in () if isinstance(groups, ResponseError) else groups:
+            if group["name"] == OPERATOR_GROUP:
+                # Redis answers nil when it cannot tell, after deletions for instance.
+                unread += int(group.get("lag") or 0)
+    return unread
 
 
 class Inboxes:

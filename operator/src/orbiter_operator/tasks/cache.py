@@ -37,8 +37,8 @@ from orbiter_operator.kube.names import (
 )
 from orbiter_operator.pods.state import JobState, PodState, job_state, pod_state
 from orbiter_operator.runtime.reconciler import WorkQueue
-from orbiter_operator.streams.retention import StreamRepair, lag, trim_streams
-from orbiter_operator.streams.tenants import Tenants
+from orbiter_operator.streams.retention import StreamRepair, trim_streams
+from orbiter_operator.streams.tenants import Tenants, lag
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.models import FINAL
 
@@ -214,6 +214,7 @@ class TaskResync:
         self._tenants = tenants
         self._every = every
         self._repair = StreamRepair(redis, dead)
+        self._dead = dead
         self.lag = 0.0
         self.missing: str | None = "nothing has been listed yet"
 
@@ -272,10 +273,14 @@ class TaskResync:
         for keys in self._tenants.served:
             try:
                 taken = await trim_streams(
-                    self._redis, self._store.unfinished, lambda: time.time_ns() // 1_000_000, keys
+                    self._redis, self._store.unfinished, _now_ms, keys, self._dead
                 )
             except (RedisError, OSError) as error:
                 log.info("streams not trimmed", of=keys.prefix, error=str(error))
                 continue
             if taken:
                 log.info("orphaned entries taken off the queue", of=keys.prefix, count=taken)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
