@@ -1,7 +1,7 @@
 """What a node takes with it goes on on the other one."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,6 @@ RUN = uuid.uuid4().hex[:4]
 SMALL = {"requests": {"cpu": "20m", "memory": "64Mi"}}
 TEN = [f"ten-{RUN}-{n}" for n in range(10)]
 GO_ON_SECONDS = 10.0
-NODE_LOST_SECONDS = 5
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +24,11 @@ def nodes(world: World) -> Iterator[Nodes]:
         yield nodes
 
 
-def at_work(name: str, number: int, **pod: Any) -> dict[str, Any]:
+def at_work(name: str, number: int) -> dict[str, Any]:
     """A task whose agent knows something, and is in the middle of a tool call."""
     script = f"[[remember: blue]]\n[[bash: echo draft > draft.txt]]\n[[bash: {busy(number)}]]"
     template = worker_container(resources=SMALL)
-    template["spec"] |= {"terminationGracePeriodSeconds": 12, **pod}
+    template["spec"]["terminationGracePeriodSeconds"] = 12
     wish = {"checkpointSeconds": 2}
     return task(name, script, disruption=wish, podTemplate=template, timeoutSeconds=300)
 
@@ -64,10 +63,15 @@ def all_resumed(world: World, names: list[str], reason: str) -> None:
 def seconds_to_go_on(world: World, names: list[str]) -> list[float]:
     """From the start of each one's new pod to the word of its worker that it works."""
     with world.redis() as redis:
-        found = history.read(redis)
+
+        def all_said_it_twice() -> dict[str, Collection[str]] | None:
+            found = history.read(redis)
+            begun = {name: found[f"{NAMESPACE}/{name}", 1].begun.values() for name in names}
+            return begun if all(len(entries) == 2 for entries in begun.values()) else None
+
+        said = world.until("every worker has said that it works again", all_said_it_twice)
     took = []
-    for name in names:
-        entries = found[f"{NAMESPACE}/{name}", 1].begun.values()
+    for name, entries in said.items():
         again = history.order(max(entries, key=history.order))[0] / 1000
         (pod,) = (p for p in world.pods(name) if "deletionTimestamp" not in p["metadata"])
         (worker,) = (c for c in pod["status"]["containerStatuses"] if c["name"] == "worker")
@@ -118,22 +122,12 @@ def test_a_cordoned_node_gets_no_new_task(world: World, nodes: Nodes) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_task_and_a_session_of_a_lost_node_go_on_on_the_other(world: World, nodes: Nodes) -> None:
-    away = [
-        {
-            "key": f"node.kubernetes.io/{state}",
-            "operator": "Exists",
-            "effect": "NoExecute",
-            "tolerationSeconds": NODE_LOST_SECONDS,  # instead of 30: the rest is the same
-        }
-        for state in ("not-ready", "unreachable")
-    ]
     name, session = f"lost-{RUN}", f"moves-{RUN}"
     with nodes.only(SECOND):
-        world.apply(at_work(name, 720, tolerations=away))
+        world.apply(at_work(name, 720))
         with front_end(world) as redis:
             talks = SessionWorld(world, redis)
-            template = {"spec": {"tolerations": away}}
-            talks.apply(session, idle=600, podTemplate=template)
+            talks.apply(session, idle=600)
             talks.ask(session, "[[remember: blue]]")
         all_at_work(world, [name])
     assert where(world, [name]) == {SECOND}
