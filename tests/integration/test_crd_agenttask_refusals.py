@@ -7,6 +7,8 @@ import pytest
 from support.cluster import Cluster, CommandError, Object
 from support.manifests import agent_task
 
+from orbiter_contracts import AGENT_TYPES
+
 pytestmark = pytest.mark.e2e
 
 GIT = "https://git.example.com/team/shop.git"
@@ -48,8 +50,8 @@ REFUSED_SPECS: dict[str, tuple[Object, str]] = {
     ),
     "unknown agent": (
         {"agent": {"type": "cluade"}},
-        'spec.agent.type: Invalid value: "cluade": unknown agent type; write one of claude, codex, '
-        "factory, orbiter",
+        'spec.agent.type: Invalid value: "cluade": unknown agent type; write one of '
+        + ", ".join(AGENT_TYPES),
     ),
     "no time": (
         {"timeoutSeconds": 0},
