@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support import kueue
 from support.cluster import Cluster
-from support.go_program import BUILD_SECONDS
+from support.go_programs import BUILD_SECONDS
 from support.installation import OURS, clear, installed
 from support.world import World
 

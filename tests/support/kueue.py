@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 from support.cluster import ROOT, STATE, Cluster, CommandError, Object
-from support.go_program import go_program
+from support.go_programs import go_program
 from support.world import World
 
 sys.path.insert(0, str(ROOT / "cluster"))
