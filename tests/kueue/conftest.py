@@ -14,10 +14,11 @@ HIGH, LOW = "tests-high", "tests-low"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark everything here: it needs a cluster of its own, and Kueue."""
+    """Mark everything here: it has a verb and a cluster of its own, and takes long."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.kueue)
+            item.add_marker(pytest.mark.e2e)
+            item.add_marker(pytest.mark.apart)
             item.add_marker(pytest.mark.timeout(BUILD_SECONDS + 900))
 
 
