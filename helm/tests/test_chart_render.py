@@ -374,6 +374,13 @@ def test_the_service_accounts_that_a_template_may_choose_are_the_values(cluster:
     assert environment(items)["ORBITER_ALLOWED_SERVICE_ACCOUNTS"] == "builder,deployer"
 
 
+def test_the_classes_of_kueue_that_a_task_may_choose_are_told_to_both(cluster: Cluster) -> None:
+    items = render(cluster, "workers.queuePriorityClassNames={high,low}")
+    assert environment(items)["ORBITER_QUEUE_PRIORITY_CLASSES"] == "high,low"
+    rules = only(items, "ValidatingAdmissionPolicy")["spec"]["validations"]
+    assert any('queuePriorityClass in ["high","low"]' in rule["expression"] for rule in rules)
+
+
 def test_what_a_pod_template_may_say_is_told_to_the_operator_and_to_the_api_server(
     cluster: Cluster,
 ) -> None:

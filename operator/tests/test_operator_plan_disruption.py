@@ -216,6 +216,8 @@ def test_a_job_that_takes_too_long_over_its_next_pod_is_followed_by_another():
     assert decide(made, after=60).actions == ()
     queued = counted.model_copy(update={"spec": spec(queueName="q")})
     assert decide(queued, after=60).actions == ()
+    given = counted.model_copy(update={"jobs": (job(queue="default"),)})
+    assert decide(given, after=60).actions == ()
     second = counted.model_copy(update={"jobs": (job(name="fix-1-r1", resume=1),)})
     assert decide(second, after=60).actions == ()
     assert decide(second, after=60).status.reason == "PodNotCreated"

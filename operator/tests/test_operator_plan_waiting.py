@@ -31,6 +31,14 @@ def test_a_task_that_another_program_manages_is_left_alone():
     assert decide(observed(spec=spec(managedBy="orbiter.dev/operator"))).actions == START
 
 
+def test_a_task_in_a_queue_of_kueue_waits_for_no_slot_of_ours():
+    queued = observed(slots=FULL, spec=spec(queueName="team"))
+    assert decide(queued).actions == START
+    # Kueue gives Jobs to a namespace's default queue by itself.
+    assert observed(jobs=(job(queue="default"),)).queue == "default"
+    assert observed(jobs=(job(),)).queue == ""
+
+
 def test_a_task_without_a_free_slot_waits_and_says_its_position():
     decision = decide(observed(slots=FULL))
     assert decision.actions == ()

@@ -7,6 +7,7 @@ printed as SEED, and `SEED=… SOAK_SECONDS=…` chooses it.
 import json
 import os
 import random
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,8 @@ from pathlib import Path
 import pytest
 from support.installation import clear, install_servers
 from support.nodes import FIRST, Nodes, two_nodes
-from support.soak import Plan, Soak, table
+from support.soak import Plan, Soak
+from support.soak_figures import figures, table
 from support.world import NAMESPACE, World
 
 pytestmark = pytest.mark.apart
@@ -39,13 +41,15 @@ def test_nothing_is_lost_whatever_happens(world: World, nodes: Nodes) -> None:
     with nodes.only(FIRST):  # it is asked for its counts at the end
         install_servers("model-server")
     soak = Soak(world, nodes, plan, f"soak-{uuid.uuid4().hex[:4]}")
+    began = time.monotonic()
     faults = soak.run()
+    seconds = time.monotonic() - began
+    print("faults that were none:", *faults.failed, sep="\n")
     soak.settle()
-    figures = soak.figures(faults)
-    print(table(figures))
-    print("\n".join(faults.failed))
+    measured = figures(soak, faults, seconds)
+    print(table(measured))
     if FIGURES:
-        Path(FIGURES).write_text(json.dumps(figures, indent=2) + "\n")
-    found = soak.complaints()
+        Path(FIGURES).write_text(json.dumps(measured, indent=2) + "\n")
+    found = [*soak.lost(), *soak.twice()]
     assert not found, f"SEED={SEED}: {found}"
     clear(world, NAMESPACE)

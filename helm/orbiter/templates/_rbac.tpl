@@ -25,6 +25,10 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch]
+# Why Kueue has not let a Job in, where Kueue is installed.
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads]
+  verbs: [list]
 # Prompts by promptFrom.configMapKeyRef.
 - apiGroups: [""]
   resources: [configmaps]

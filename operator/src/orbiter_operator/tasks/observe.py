@@ -13,13 +13,13 @@ from orbiter_contracts.queues import BARE, KeysOf
 from orbiter_operator.kube.client import JOBS, PODS, ApiError, Kube
 from orbiter_operator.kube.models import Refusal, read_model, read_status
 from orbiter_operator.kube.names import ATTEMPT, TASK_UID, Key, job_name
-from orbiter_operator.pods.rules import image_error, pod_error
+from orbiter_operator.pods.rules import class_error, image_error, pod_error
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
 from orbiter_operator.tasks.cache import TaskCache, phase_of
-from orbiter_operator.tasks.capacity import Capacity
+from orbiter_operator.tasks.capacity import Capacity, Kueue
 from orbiter_operator.tasks.job import read_adoption, read_prompt
 from orbiter_operator.tasks.models import FINAL, Source, TaskSpec, TaskStatus, size_error
 from orbiter_operator.tasks.observed import (
@@ -74,6 +74,7 @@ class Observer:
         self._keys = keys
         self._over_quota = over_quota
         self._clock = clock
+        self._kueue = Kueue(kube, clock)
         self._position_shown: dict[Key, float] = {}
         self._parsed: dict[Key, tuple[str, tuple[TaskSpec, str | None, TaskStatus]]] = {}
 
@@ -91,6 +92,7 @@ class Observer:
     def forget(self, key: Key) -> None:
         """The task is gone or at its end."""
         self._position_shown.pop(key, None)
+        self._kueue.forget(key)
         self._parsed.pop(key, None)
 
     async def observe(
@@ -120,11 +122,8 @@ class Observer:
         base = self._base(key, obj)
         if stage(base) == "in an attempt":
             base = await self._with_record(key, base, queue_error)
-        update: dict[str, Any] = {
-            "refusal": refusal,
-            "queue_error": queue_error,
-            "taken_by": taken_by,
-        }
+        update: dict[str, Any] = {"refusal": refusal, "queue_error": queue_error}
+        update |= {"taken_by": taken_by, "kueue": await self._kueue.said_of(key, base.jobs)}
         attempt = current_attempt(base)
         update["busy_since"] = self._pending.busy_since(key, attempt, base.created)
         if stage(base) == "between attempts":
@@ -297,4 +296,5 @@ def read_spec(raw: dict[str, Any], defaults: WorkerDefaults) -> tuple[TaskSpec, 
     """Read an AgentTask's spec; an empty one and why, when it cannot be read or run."""
     spec, why = read_model(TaskSpec, raw)
     why = why or size_error(raw) or image_error(spec.agent, defaults.images)
+    why = why or class_error(spec.queue_priority_class, defaults)
     return spec, why or pod_error(spec.agent, spec.workspace, spec.pod_template or {}, defaults)

@@ -85,7 +85,7 @@ def _makes_no_pod(observed: Observed, now: datetime, attempt: int) -> Explanatio
     One that waits in a queue of Kueue is left alone: another would have to queue up anew.
     """
     job, counted = observed.job(attempt), observed.status.condition("Disrupted")
-    if job is None or job.state != "active" or observed.spec.queue_name:
+    if job is None or job.state != "active" or observed.queue:
         return None
     if job.resume >= observed.status.disruptions:
         return None  # it was made for this disruption, and something else keeps its pod

@@ -64,7 +64,7 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
     inherits = bool(observed.spec.resume_from) and attempt == 1
     if inherits and (why := _nothing_to_resume(observed)):
         return give_up(observed, now, "Failed", NOTHING_TO_RESUME, why)
-    if not observed.slots.free and not observed.spec.queue_name:
+    if not observed.slots.free and not observed.queue:
         return _in_line(observed, now)
     if observed.queue_error:
         return wait(observed, now, "QueueUnavailable", observed.queue_error)
