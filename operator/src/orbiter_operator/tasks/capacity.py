@@ -155,7 +155,7 @@ def _why_held(workload: dict[str, Any]) -> str:
     spec, status = workload.get("spec"), workload.get("status")
     conditions = status.get("conditions") if isinstance(status, dict) else None
     found = {
-        item.get("type"): item
+        str(item.get("type")): item
         for item in (conditions if isinstance(conditions, list) else ())
         if isinstance(item, dict)
     }
