@@ -186,7 +186,8 @@ def why_taken(
         return Explanation(reason="QueueLost", message="Redis lost the attempt's entry")
     if job is None:
         return Explanation(reason="JobDeleted", message="the attempt's Job was deleted")
-    if job.state == "failed" and job.reason == "BackoffLimitExceeded" and pod is None:
+    # Job and Kubernetes keep the pod of a worker that ended by itself, however that was.
+    if pod is None and (job.state == "complete" or job.reason == "BackoffLimitExceeded"):
         return Explanation(reason="PodDeleted", message=f"the pod of Job {job.name} was deleted")
     return None
 
