@@ -55,10 +55,11 @@
 - apiGroups: [""]
   resources: [namespaces]
   verbs: [list, watch]
-# The workers' ServiceAccount. A create cannot be bound to a name; the list is of what is left to remove.
+# The workers' ServiceAccount. A create cannot be bound to a name; the list is of what is left to remove,
+# and who watches learns that somebody has changed it.
 - apiGroups: [""]
   resources: [serviceaccounts]
-  verbs: [list, create]
+  verbs: [list, watch, create]
 # The same, by its name.
 - apiGroups: [""]
   resources: [serviceaccounts]
@@ -67,7 +68,7 @@
 # The workers' NetworkPolicy.
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
-  verbs: [list, create]
+  verbs: [list, watch, create]
 # The same, by its name.
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]

@@ -200,7 +200,7 @@ class Operator:
             ),
             workers=(self.store.jobs, self.store.pods, self.sessions.store.pods),
             allowed=leader.check,
-            measure=self._measured,
+            measure=metrics.reconciled,
         )
         self._watches = WatchState(AGENT_TASKS.plural, PO_SESSIONS.plural)
         self._supervisor = Supervisor(fatal=(LeaseLostError, kopf.LoginError))
