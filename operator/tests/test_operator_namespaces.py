@@ -550,15 +550,77 @@ async def test_users_of_a_namespace_that_is_listed_no_more_go_without_a_look_at_
     assert await registered(tenants) == set()
 
 
-async def test_a_session_that_is_still_looked_after_keeps_its_user(tenants: Tenants) -> None:
+async def test_sessions_users_go_with_the_label_when_no_pod_of_theirs_runs(
+    tenants: Tenants,
+) -> None:
     await tenants.settle()
     await tenants.users.users.ensure(*session_of(LABELLED))
+    tenants.pod(LABELLED, phase="Running")
     tenants.namespace(LABELLED)
     await tenants.settle()
-    assert await users_of(tenants, LABELLED) == {"s"}
-    tenants.operator = tenants.made()
+    assert await users_of(tenants, LABELLED) == set("wcps")
+    tenants.pod(LABELLED, phase="Succeeded")
     await tenants.settle()
-    assert await users_of(tenants, LABELLED) == {"s"}  # nothing of it is remembered any more
+    assert await users_of(tenants, LABELLED) == set()
+    await tenants.users.users.restore(anew=True)
+    assert await users_of(tenants, LABELLED) == set()  # nor does a Redis that restarts get them
+    await tenants.users.users.ensure(*session_of(LABELLED))
+    assert await users_of(tenants, LABELLED) == {"s"}  # they come back with the label
+
+
+@pytest.mark.parametrize("keeps", ["Running", "Succeeded"])
+async def test_a_namespace_says_what_it_needs_for_workers(tenants: Tenants, keeps: str) -> None:
+    await tenants.settle()
+    assert tenants.operator.why_not_served(LISTED) is None
+    assert tenants.operator.why_not_served(LABELLED) is None
+    why = tenants.operator.why_not_served("nobodys") or ""
+    assert "it has not the label orbiter.dev/tenant=true" in why
+    assert "kubectl label namespace nobodys orbiter.dev/tenant=true" in why
+    tenants.pod(LABELLED, phase=keeps)
+    tenants.namespace(LABELLED)
+    await tenants.settle()
+    assert "has not the label" in (tenants.operator.why_not_served(LABELLED) or "")
+    listing = tenants.made(namespace_selector="")
+    assert "it is not in the chart's workers.namespaces" in (listing.why_not_served("x") or "")
+    assert tenants.made(namespace_selector="", worker_namespaces=()).why_not_served("x") is None
+
+
+async def test_nothing_begins_in_a_namespace_before_all_is_applied_that_workers_need(
+    tenants: Tenants,
+) -> None:
+    told: list[tuple[str, str | None]] = []
+    tenants.operator._changed = lambda name: told.append(
+        (name, tenants.operator.why_not_served(name))
+    )
+    async with _running({name: part() for name, part in tenants.operator.parts().items()}):
+        await eventually(lambda: tenants.named("secrets", LABELLED) == set(SECRETS))
+        tenants.namespace("new", **LABEL)
+        await eventually(lambda: ("new", None) in told)
+        assert tenants.named("secrets", "new") == set(SECRETS)
+        [first, second] = [why for name, why in told if name == "new"]
+        assert "is being applied" in (first or "")
+        assert second is None
+        tenants.namespace("new")
+        await eventually(lambda: "has not the label" in (told[-1][1] or ""))
+
+
+async def test_a_task_waits_for_the_label_without_a_job_and_goes_on_by_itself(
+    own_world: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "namespace.json").write_text(json.dumps([ACCOUNT, POLICY]))
+    own_world.api.put("namespaces", {"metadata": {"name": "team", "labels": {}}})
+    await own_world.start_operator(
+        redis_master_key="master",
+        namespace_selector="orbiter.dev/tenant=true",
+        namespace_objects=str(tmp_path),
+    )
+    own_world.apply("early")
+    status = await own_world.until_reason("early", "NamespaceNotServed")
+    assert status["phase"] == "Pending"
+    assert "orbiter.dev/tenant=true" in status["message"]
+    assert own_world.api.objects["jobs"] == {}
+    own_world.api.patch("namespaces", "", "team", {"metadata": {"labels": LABEL}})
+    await own_world.until("early", "Completed")
 
 
 async def test_an_operator_that_did_not_come_to_the_end_begins_again(

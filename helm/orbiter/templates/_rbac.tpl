@@ -16,10 +16,11 @@
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [get, list, watch, create, delete]
-# One Deployment per session: patched to wake it and let it sleep, replaced when its template changes.
+# One Deployment per session: patched to wake it and let it sleep, replaced when its template changes,
+# deleted with its Secret when no worker may run in the namespace any more.
 - apiGroups: [apps]
   resources: [deployments]
-  verbs: [get, list, watch, create, update, patch]
+  verbs: [get, list, watch, create, update, patch, delete]
 # Why a pod does not start, or how it ended. Pods are made and removed by Jobs and
 # Deployments.
 - apiGroups: [""]

@@ -61,6 +61,14 @@ RECHECK_SECONDS = 10.0
 changes nothing where nobody has. At most one namespace a second, however many there are."""
 LEAVING_SECONDS = 5.0
 """After how long is looked again whether the last worker of a former tenant has ended."""
+_NOT_LISTED = (
+    "no worker runs in namespace {name}: it is not in the chart's workers.namespaces; add it there"
+)
+_NOT_LABELLED = (
+    "no worker runs in namespace {name}: it has not the label {selector}; kubectl label namespace "
+    "{name} {label}, or add it to the chart's workers.namespaces"
+)
+_COMING = "namespace {name} has the label; what workers need there is being applied"
 _WORKERS = f"{MANAGED_BY}={MANAGER},{APP_NAME}={WORKER_APP}"
 _NAMESPACE = re.compile(NAMESPACE_PATTERN)
 _RETRIED = (*RETRIED, RefusedError, OSError, ValueError)
@@ -76,6 +84,7 @@ class Namespaces:
         workers: All Jobs and pods that there are.
         allowed: Raises unless this replica is the active one.
         measure: Called with the seconds a pass took and whether it succeeded.
+        changed: Called with each namespace in which workers may run from now on, or no more.
     """
 
     def __init__(
@@ -87,7 +96,9 @@ class Namespaces:
         workers: Sequence[Iterable[JobState | PodState]],
         allowed: Callable[[], None],
         measure: Callable[[float, bool], None],
+        changed: Callable[[str], None] = lambda namespace: None,
     ) -> None:
+        self._changed = changed
         self._settings = settings
         self._kube = kube
         self._users = users
@@ -106,7 +117,9 @@ class Namespaces:
         self._registered: set[str] = set()
         self._passes: dict[str, float] = {}
         self.queue: WorkQueue[str] = WorkQueue(time.monotonic)
-        self.labelled = LabelledNamespaces(self.queue.add)
+        self._started = False
+        self._new: set[str] = set()
+        self.labelled = LabelledNamespaces(self._relabelled)
         self._informer = Informer(
             kube, NAMESPACES, self.labelled, namespaces=(), selector=settings.namespace_selector
         )
@@ -118,8 +131,26 @@ class Namespaces:
             for resource, cache in self._applied_objects.items()
         ]
 
+    @property
+    def informers(self) -> tuple[Informer, ...]:
+        """What has to be listed before anything is decided."""
+        looks = self._users.users.managed and self._settings.namespace_selector
+        return (self._informer,) if looks else ()
+
+    def why_not_served(self, name: str) -> str | None:
+        """Why no worker may run in a namespace; None when one may, or nobody here knows."""
+        listed, selector = self._settings.worker_namespaces, self._settings.namespace_selector
+        if name in listed or not self._users.users.managed or not (listed or selector):
+            return None
+        if name in self.labelled:
+            return _COMING.format(name=name) if name in self._new else None
+        if not selector:
+            return _NOT_LISTED.format(name=name)
+        return _NOT_LABELLED.format(name=name, selector=selector, label=selector.replace(",", " "))
+
     def parts(self) -> dict[str, Part]:
         """What runs side by side where the operator makes users."""
+        self._started = True
         parts: dict[str, Part] = {
             "namespaces": self._resync,
             **every(WORKERS_AT_ONCE, "namespace", lambda: self.queue.work(self.reconcile)),
@@ -166,6 +197,13 @@ class Namespaces:
         else:
             await self._dismiss(name)
 
+    def _relabelled(self, name: str) -> None:
+        self._new.discard(name)
+        if self._started and name in self.labelled:
+            self._new.add(name)  # nothing may begin there before all of it is applied
+        self.queue.add(name)
+        self._changed(name)
+
     def _altered(self, name: str) -> None:
         if name in self.labelled:
             due = self._passes.get(name, 0.0) + AGAIN_SECONDS
@@ -185,6 +223,9 @@ class Namespaces:
         ca = Path(self._settings.redis_ca_file).read_text() if self._names.ca_key else ""
         for resource, obj in secrets(name, urls, self._names, ca=ca, owner=owner):
             await self._kube.apply(resource, name, obj)
+        if name in self._new:
+            self._new.discard(name)
+            self._changed(name)
 
     async def _apply(self, resource: Resource, name: str, obj: Object) -> Object:
         applied = await self._kube.apply(resource, name, obj)
@@ -200,7 +241,8 @@ class Namespaces:
             await self._keep_policies(name)
             self.queue.requeue_at(name, time.monotonic() + LEAVING_SECONDS)
             return
-        await self._users.dismiss(name)
+        # Where it looks at pods, no session has one any more; elsewhere one may be in a turn.
+        await self._users.dismiss(name, sessions=applies)
         for policy in await self._named(NETWORK_POLICIES, name) if applies else ():
             await self._kube.delete(NETWORK_POLICIES, name, policy)
         await self._redis.hdel(self._registry, name)

@@ -67,7 +67,7 @@ class Observed(Frozen):
     means that an output of this task has been received and not yet acknowledged. `entry_ignored`
     says why the task counts as nobody's queue entry although its annotations name one. `keys` are
     those of its namespace: of an attempt that begins now. `over_quota` says why its workers may not
-    publish.
+    publish, `not_served` why none may run there.
     """
 
     namespace: str
@@ -98,6 +98,7 @@ class Observed(Frozen):
     keys: Keys = BARE
     source: Source = Source()
     over_quota: str | None = None
+    not_served: str | None = None
 
     def job(self, attempt: int) -> JobState | None:
         """The latest Job of one attempt, if it exists."""
