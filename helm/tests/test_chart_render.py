@@ -21,7 +21,7 @@ RIGHTS = {
     ("orbiter.dev", "agenttasks/status"): {"patch"},
     ("orbiter.dev", "posessions"): {"get", "list", "watch"},
     ("orbiter.dev", "posessions/status"): {"patch"},
-    ("apps", "deployments"): {"get", "list", "watch", "create", "update", "patch"},
+    ("apps", "deployments"): {"get", "list", "watch", "create", "update", "patch", "delete"},
     ("batch", "jobs"): {"get", "list", "watch", "create", "delete"},
     ("", "pods"): {"list", "watch"},
     ("", "configmaps"): {"get"},
@@ -507,8 +507,8 @@ def test_only_with_the_label_the_operator_has_rights_in_all_namespaces(cluster: 
     assert rights(role) == {
         ("", "namespaces"): {"list", "watch"},
         ("", "secrets"): {"create", "patch"},
-        ("", "serviceaccounts"): {"list", "create", "patch", "delete"},
-        ("networking.k8s.io", "networkpolicies"): {"list", "create", "patch", "delete"},
+        ("", "serviceaccounts"): {"list", "watch", "create", "patch", "delete"},
+        ("networking.k8s.io", "networkpolicies"): {"list", "watch", "create", "patch", "delete"},
     }
     bound = {
         rule["resources"][0]: rule["resourceNames"]

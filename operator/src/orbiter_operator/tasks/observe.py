@@ -31,6 +31,7 @@ from orbiter_operator.tasks.observed import (
     name_of_job,
     stage,
 )
+from orbiter_operator.tasks.plan.disruption import may_be_taken
 from orbiter_operator.tasks.plan.waiting import resolve
 
 Object = dict[str, Any]
@@ -49,6 +50,7 @@ class Observer:
         defaults: What the installation says about every worker.
         keys: Which keys a namespace has.
         over_quota: Why the workers of a namespace may not publish, if so.
+        not_served: Why no worker may run in a namespace, if so.
         clock: Monotonic seconds.
     """
 
@@ -63,6 +65,7 @@ class Observer:
         defaults: WorkerDefaults,
         keys: KeysOf = lambda namespace: BARE,
         over_quota: Callable[[str], str | None] = lambda namespace: None,
+        not_served: Callable[[str], str | None] = lambda namespace: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -73,6 +76,7 @@ class Observer:
         self._defaults = defaults
         self._keys = keys
         self._over_quota = over_quota
+        self._not_served = not_served
         self._clock = clock
         self._kueue = Kueue(kube, clock)
         self._position_shown: dict[Key, float] = {}
@@ -160,6 +164,7 @@ class Observer:
             entry_ignored=ignored,
             keys=keys,
             over_quota=self._over_quota(key.namespace),
+            not_served=self._not_served(key.namespace),
         )
         return base.model_copy(update=self._known_record(key, base))
 
@@ -224,7 +229,7 @@ class Observer:
                 await self._fetch_job(key, job_name(key.name, attempt, base.status.disruptions))
         elif job.state == "failed" and not any(pod.over for pod in base.pods_of(attempt)):
             await self._fetch_pods(key.namespace, base.uid, attempt)
-        elif not job.over and not newer and not _taken(base, attempt, record):
+        elif not job.over and not newer and not may_be_taken(base, attempt, record):
             return base
         base = base.model_copy(update=self._children(key, base.uid))
         job = base.job(attempt)
@@ -279,17 +284,6 @@ class Observer:
     def _dependents_wait(self, key: Key) -> bool:
         dependents = (self._store.get(dependent) for dependent in self._store.dependents(key))
         return any(obj is not None and phase_of(obj) in ("", "Pending") for obj in dependents)
-
-
-def _taken(base: Observed, attempt: int, record: AttemptRecord | None) -> bool:
-    """Whether the pod that worked has to leave or has left, as far as the status knows one."""
-    if not base.status.works(attempt):
-        disrupted = base.status.condition("Disrupted")
-        return record is None and disrupted is not None and disrupted.status == "True"
-    if not base.status.pod_name:
-        return False
-    pods = (pod for pod in base.pods_of(attempt) if pod.name == base.status.pod_name)
-    return all(pod.taken or pod.deleted_at for pod in pods)
 
 
 def read_spec(raw: dict[str, Any], defaults: WorkerDefaults) -> tuple[TaskSpec, str | None]:

@@ -53,7 +53,8 @@ class Observed(Frozen):
     means that an output of this task has been received and not yet acknowledged. `entry_ignored`
     says why the task counts as nobody's queue entry although its annotations name one. `keys` are
     those of its namespace: of an attempt that begins now. `over_quota` says why its workers may not
-    publish. `kueue` is what Kueue says of a Job that it has not let in.
+    publish, `not_served` why none may run there. `kueue` is what Kueue says of a Job that it has
+    not let in.
     """
 
     namespace: str
@@ -85,6 +86,7 @@ class Observed(Frozen):
     source: Source = Source()
     over_quota: str | None = None
     kueue: str = ""
+    not_served: str | None = None
 
     def job(self, attempt: int) -> JobState | None:
         """The latest Job of one attempt, if it exists."""

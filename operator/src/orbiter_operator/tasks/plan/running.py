@@ -10,7 +10,7 @@ cancelled task waits no longer. Pure; part of `plan`.
 
 from datetime import datetime, timedelta
 
-from orbiter_operator.kube.models import Event
+from orbiter_operator.kube.models import NOT_SERVED, Event
 from orbiter_operator.pods.reasons import (
     NO_POD_AFTER,
     Explanation,
@@ -185,6 +185,8 @@ def _on_its_way(
         rest = left(disrupted.last_transition_time, NEXT_POD_AFTER, now)
         return Plan(slot="take", requeue_after=max(rest, 1.0))
     why = why_not_running(job, pods, now, observed.kueue)
+    if why is not None and pod is None and observed.not_served:
+        why = Explanation(reason=NOT_SERVED, message=observed.not_served)
     if why is None and observed.status.phase and now - job.created < SETTLING:
         patience = SETTLING if pod else NO_POD_AFTER
         return Plan(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from orbiter_operator.kube.models import NOTHING_TO_RESUME
+from orbiter_operator.kube.models import NOT_SERVED, NOTHING_TO_RESUME
 from orbiter_operator.pods.reasons import NO_POD_AFTER, Explanation
 from orbiter_operator.tasks.observed import (
     Continuation,
@@ -53,6 +53,8 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
         return give_up(observed, now, "Failed", "InvalidSpec", observed.spec_error)
     if held := _previous_holds(observed, now, attempt - 1):
         return held
+    if observed.not_served:
+        return wait(observed, now, NOT_SERVED, observed.not_served)
     if blocked := _dependencies_hold(observed, now):
         return blocked
     if observed.taken_by:
