@@ -28,7 +28,7 @@ from orbiter.cli.kubectl.options import (
     Ttl,
     Wait,
 )
-from orbiter.cli.kubectl.reports import artifacts, usage
+from orbiter.cli.kubectl.reports import artifacts, transcript, usage
 from orbiter.cli.kubectl.scope import remember, scoped
 
 __all__ = ["main"]
@@ -230,6 +230,7 @@ def logs(
 
 app.command()(scoped(artifacts))
 app.command()(scoped(usage))
+app.command()(scoped(transcript))
 
 
 @app.command()
