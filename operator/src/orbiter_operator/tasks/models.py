@@ -48,6 +48,8 @@ class Answer(KubeModel):
 
     id: str
     text: str
+    by: str | None = None
+    """Who, by their own word; the API server's where the chart's policy is."""
 
 
 class DisruptionRules(KubeModel):
@@ -79,6 +81,7 @@ class TaskSpec(KubeModel):
     managed_by: str | None = None
     pod_template: dict[str, Any] | None = None
     desired_state: Literal["Running", "Cancelled"] = "Running"
+    cancelled_by: str | None = None
     input: tuple[Answer, ...] = ()
 
 

@@ -1,9 +1,11 @@
 """The text of every Event about a task. Pure; part of `plan`."""
 
+from orbiter_contracts.bounds import one_line
 from orbiter_contracts.outcome import Outcome
 from orbiter_operator.kube.models import Event
 from orbiter_operator.tasks.models import TaskStatus
 
+_LONGEST_NAME = 128
 _ORDINARY = ("ConcurrencyLimit", "WaitingForDependencies", "Suspended", "Starting")
 
 
@@ -21,6 +23,24 @@ def entry_ignored_events(text: str | None, attempt: int) -> tuple[Event, ...]:
     if attempt > 1 or not text:
         return ()
     return (Event(kind="Warning", reason="EntryIgnored", message=text, attempt=attempt),)
+
+
+def answered_events(by: str | None, attempt: int) -> tuple[Event, ...]:
+    """The Event of an answer with which an attempt begins, where it says whose it is."""
+    if not by:
+        return ()
+    message = f"answered by {person(by)}; attempt {attempt} goes on with it"
+    return (Event(kind="Normal", reason="Answered", message=message, attempt=attempt),)
+
+
+def cancelled_words(by: str | None, otherwise: str) -> str:
+    """The line about a task that a person ended."""
+    return f"cancelled by {person(by)}" if by else otherwise
+
+
+def person(by: str) -> str:
+    """A name as one line: without the policy it may be anything."""
+    return one_line("".join(each for each in by if each.isprintable()), _LONGEST_NAME)
 
 
 def resumed_event(words: str, attempt: int, number: int) -> Event:

@@ -12,6 +12,7 @@ from orbiter_operator.tasks.observed import (
     continuation,
     ended_at,
     failures_before,
+    message_id,
     slot_after,
     still_there,
 )
@@ -23,7 +24,11 @@ from orbiter_operator.tasks.plan.actions import (
     StartAttempt,
     leftovers,
 )
-from orbiter_operator.tasks.plan.events import entry_ignored_events
+from orbiter_operator.tasks.plan.events import (
+    answered_events,
+    cancelled_words,
+    entry_ignored_events,
+)
 from orbiter_operator.tasks.plan.status import (
     asked_something,
     dependencies_met,
@@ -77,7 +82,10 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
         # A task that has shown a phase before is left alone: if all goes well, Running is its next
         # line, and if not, `running` says what is wrong.
         status=None if observed.status.phase else pending_status(observed, now, attempt, None),
-        events=entry_ignored_events(observed.entry_ignored, attempt),
+        events=(
+            *entry_ignored_events(observed.entry_ignored, attempt),
+            *answered_events(_answered_by(observed, attempt), attempt),
+        ),
         slot="take",
         requeue_after=NO_POD_AFTER.total_seconds(),
     )
@@ -99,15 +107,24 @@ def _start(
     return StartAttempt(attempt=attempt, prompt=spoken.answer, anew=spoken.anew)
 
 
+def _answered_by(observed: Observed, attempt: int) -> str | None:
+    """Whose answer the attempt is the first to hear, if that is known."""
+    if not observed.spec.input or attempt == 1:
+        return None
+    asked = message_id(observed, attempt - 1)
+    return next((item.by for item in observed.spec.input if item.id == asked), None)
+
+
 def _cancel(observed: Observed, now: datetime, attempt: int) -> Plan:
+    text = cancelled_words(observed.spec.cancelled_by, "cancelled") + " before it ran"
     if observed.adopted and attempt == 1 and not observed.taken_by:
         # Whoever sent the entry waits for an answer.
         if observed.queue_error:
             return wait(observed, now, "QueueUnavailable", observed.queue_error)
-        why = Explanation(reason="Cancelled", message="cancelled before it ran")
+        why = Explanation(reason="Cancelled", message=text)
         output = substitute(observed, now, attempt, why, "cancelled")
         return Plan(actions=(Publish(attempt=attempt, output=output),), reobserve=True)
-    end = give_up(observed, now, "Cancelled", "Cancelled", "cancelled before it ran")
+    end = give_up(observed, now, "Cancelled", "Cancelled", text)
     return end.model_copy(update={"actions": leftovers(observed.jobs)})
 
 

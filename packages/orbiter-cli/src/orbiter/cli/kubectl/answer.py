@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 from orbiter.cli.kubectl.client import Kubectl
+from orbiter.cli.kubectl.identity import username
 from orbiter.cli.kubectl.references import RESOURCES, Found, resolve
 from orbiter.cli.kubectl.watch import follow, question_of
 from orbiter.cli.ui.input import given_or_read, parse_seconds
@@ -32,7 +33,8 @@ def run_answer(
         say(question[1], err=True)
         text = input("> ")
     said = _decided(found.object, given_or_read(text, "an answer"))
-    given = {"id": question[0], "text": said}
+    by = username(kubectl)
+    given = {"id": question[0], "text": said, **({"by": by} if by else {})}
     # Appending is one step for the API server, so that two answers at once are no lost update.
     add = (
         {"op": "add", "path": "/spec/input/-", "value": given}
