@@ -169,6 +169,7 @@ class TaskStatus(Status):
     phase: Phase | None = None
     reason: str | None = None
     message: str | None = None
+    headline: str | None = None
     attempts: int = Field(0, ge=0, lt=LAST_ATTEMPT)
     request_id: str | None = None
     job_name: str | None = None
