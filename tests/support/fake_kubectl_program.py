@@ -66,6 +66,8 @@ def flag(words: list[str], *names: str, default: str = "") -> str:
 
 
 def here(found: dict, words: list[str]) -> bool:
+    if "--all-namespaces" in words:
+        return True
     return found["metadata"]["namespace"] == flag(words, "--namespace", default="default")
 
 
