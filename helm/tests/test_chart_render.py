@@ -524,3 +524,20 @@ def test_only_with_the_label_the_operator_has_rights_in_all_namespaces(cluster: 
         "networkpolicies": ["orbiter-worker"],
     }
     assert all("resourceNames" in r for r in role["rules"] if "patch" in r["verbs"])
+
+
+def test_alerts_and_dashboard_are_there_when_they_are_asked_for(cluster: Cluster) -> None:
+    assert named(render(cluster), "PrometheusRule") == set()
+    items = render(
+        cluster,
+        "metrics.rules.enabled=true,metrics.rules.costPerHourUSD=7.5,metrics.rules.labels.release=kps",
+        "metrics.dashboard.enabled=true,metrics.dashboard.annotations.grafana_folder=Agents",
+    )
+    rule = only(items, "PrometheusRule")
+    assert rule["metadata"]["labels"]["release"] == "kps"
+    alerts = {each["alert"]: each["expr"] for each in rule["spec"]["groups"][0]["rules"]}
+    assert alerts["OrbiterCostPerHour"].endswith("> 7.5")
+    board = only(items, "ConfigMap", "orbiter-dashboard")
+    assert board["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert board["metadata"]["annotations"] == {"grafana_folder": "Agents"}
+    assert json.loads(board["data"]["orbiter.json"])["title"] == "Orbiter"

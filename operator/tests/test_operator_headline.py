@@ -10,7 +10,7 @@ from support.observed import decide, observed, output, record, running
 
 from orbiter_contracts import AgentVerdict
 from orbiter_operator.tasks.observed import Slots
-from orbiter_operator.tasks.plan.headline import COLUMNS, headline
+from orbiter_operator.tasks.plan.events import COLUMNS, headline
 
 CRD = Path(__file__).resolve().parents[2] / "crds" / "agenttask.yaml"
 BETWEEN = 3

@@ -8,7 +8,7 @@ import pytest
 from support.cluster import Cluster, CommandError, Object
 from support.manifests import agent_task
 
-from orbiter_operator.tasks.plan.headline import headline
+from orbiter_operator.tasks.plan.events import headline
 
 pytestmark = pytest.mark.e2e
 

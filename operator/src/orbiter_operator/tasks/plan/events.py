@@ -1,10 +1,19 @@
-"""The text of every Event about a task. Pure; part of `plan`."""
+"""What people read of a task: every Event, and the words that `kubectl get` has room for.
+
+Pure; part of `plan`.
+"""
+
+from typing import Final
+from unicodedata import east_asian_width
 
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.outcome import Outcome
 from orbiter_operator.kube.models import Event
 from orbiter_operator.tasks.models import TaskStatus
 
+COLUMNS: Final = 35
+"""With a name of 46 characters, the longest that `kubectl orbiter submit` makes, and the widest
+phase, a line has less than 120."""
 _LONGEST_NAME = 128
 _ORDINARY = ("ConcurrencyLimit", "WaitingForDependencies", "Suspended", "Starting")
 
@@ -78,3 +87,20 @@ def too_large_event(status: TaskStatus) -> Event:
     """The Event of a status for which the object has no room at all."""
     text = f"its status cannot be stored, the object is too large: {status.message}"
     return Event(kind="Warning", reason="StatusTooLarge", message=text, attempt=status.attempts)
+
+
+def headline(message: str, columns: int = COLUMNS) -> str:
+    """The message in at most so many columns of a terminal, cut with an ellipsis.
+
+    What is no printable character becomes a space: kubectl writes it as two and more.
+    """
+    text = " ".join("".join(c if c.isprintable() else " " for c in message).split())
+    if _columns(text) <= columns:
+        return text
+    while _columns(text) >= columns:
+        text = text[:-1]
+    return f"{text.rstrip()}…"
+
+
+def _columns(text: str) -> int:
+    return sum(2 if east_asian_width(c) in "WF" else 1 for c in text)

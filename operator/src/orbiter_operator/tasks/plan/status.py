@@ -24,8 +24,7 @@ from orbiter_operator.tasks.models import FINAL, ArtifactsStatus, Phase, TaskSta
 from orbiter_operator.tasks.observed import Observed, identity, name_of_job
 from orbiter_operator.tasks.plan.actions import Plan, Publish
 from orbiter_operator.tasks.plan.conditions import Conditions, resumed_words, shown
-from orbiter_operator.tasks.plan.events import end_event, waiting_events
-from orbiter_operator.tasks.plan.headline import headline
+from orbiter_operator.tasks.plan.events import end_event, headline, waiting_events
 
 DETAIL = 1024
 _NO_ROOM = "the object is too large for more"
