@@ -19,6 +19,7 @@ SEED = {
     "po_turns": "worker:po:alice:turns",
     "po_state": "worker:po:alice:state",
     "po_hold": "worker:po:alice:hold",
+    "po_transcript": "worker:po:alice:transcript",
     "po_lease": "worker:po:alice:lease",
     "developer_lease": "worker:developer:w-1:lease",
     "bound_lease": "worker:developer:w-1:7-0:lease",
@@ -29,6 +30,7 @@ SEED = {
     "namespace_registry": "worker:namespaces:orbiter-system/orbiter-operator",
     "attempt_record": "agenttask:9f1c:1",
     "attempt_checkpoint": "agenttask:9f1c:1:checkpoint",
+    "task_transcript": "agenttask:9f1c:1:transcript",
     "task_snapshot": "agenttask:9f1c:snapshot",
     "dead_letters": "worker:po:alice:input:dead",
 }
@@ -53,6 +55,7 @@ def all_of(
         "po_turns": keys.po_turns(worker),
         "po_state": keys.po_state(worker),
         "po_hold": keys.po_hold(worker),
+        "po_transcript": keys.po_transcript(worker),
         "po_lease": keys.po_lease(worker),
         "developer_lease": keys.developer_lease(developer),
         "bound_lease": keys.developer_lease(developer, "7-0"),
@@ -63,6 +66,7 @@ def all_of(
         "namespace_registry": keys.namespace_registry("orbiter-system", "orbiter-operator"),
         "attempt_record": keys.attempt_record(uid, 1),
         "attempt_checkpoint": keys.attempt_checkpoint(uid, 1),
+        "task_transcript": keys.task_transcript(uid, 1),
         "task_snapshot": keys.task_snapshot(uid),
         "dead_letters": dead_letter(keys.po_input(worker)),
     }
@@ -86,7 +90,7 @@ def test_what_goes_with_a_session_is_every_key_of_its_worker() -> None:
         f"{{team-a}}:worker:po:alice:{kind}"
         for kind in (
             *("input", "output", "input:dead", "output:dead"),
-            *("snapshot", "turns", "state", "hold", "lease"),
+            *("snapshot", "turns", "state", "hold", "lease", "transcript"),
         )
     }
 

@@ -9,6 +9,7 @@ from support.namespaced import Tenancy
 from orbiter_contracts import redis_users
 from orbiter_contracts.lease_scripts import TAKE
 from orbiter_contracts.queues import Keys, dead_letter
+from orbiter_contracts.transcript_scripts import APPEND
 
 pytestmark = [
     pytest.mark.integration,
@@ -18,9 +19,11 @@ pytestmark = [
 OURS, THEIRS, BARE = Keys.of_namespace("team-a"), Keys.of_namespace("team-b"), Keys()
 NEARLY = Keys.of_namespace("team-ab")
 WORKER, SESSION, CHAT, PRODUCER = "w:team-a", "s:team-a:alice", "c:team-a", "p:team-a"
+READER = "t:team-a"
 RECORD = OURS.session_record(7)
+TRANSCRIPT = OURS.task_transcript("9f1c", 1)
 ALMIGHTY = "almighty"
-USERS = [WORKER, SESSION, CHAT, PRODUCER]
+USERS = [WORKER, SESSION, CHAT, PRODUCER, READER]
 OK = "OK"
 
 
@@ -41,6 +44,9 @@ def users(tenancy: Tenancy) -> Tenancy:
     )
     tenancy.allow(redis_users.chat_user("team-a"), chat_rules(OURS))
     tenancy.allow(redis_users.producer_user("team-a"), redis_users.producer_rules(OURS))
+    tenancy.allow(
+        redis_users.transcript_user("team-a"), redis_users.transcript_rules(OURS, "team-a")
+    )
     tenancy.allow(ALMIGHTY, ("~*", "&*", "+@all"))
     tenancy.load()
     return tenancy
@@ -74,6 +80,15 @@ WORK = [
     (PRODUCER, ("XREAD", "STREAMS", OURS.developer_output, "0")),
     (PRODUCER, ("HGET", OURS.task_artifacts("9f1c", 1), "index")),
     (WORKER, ("HSET", OURS.task_artifacts("9f1c", 1), "index", "{}")),
+    (WORKER, ("EXPIRE", OURS.task_artifacts("9f1c", 1), 60)),
+    (WORKER, ("HSET", OURS.attempt_record("9f1c", 12), "output", "1-1")),
+    (WORKER, ("FCALL", APPEND.function, 1, TRANSCRIPT, "[]", 0, 1, 0, "")),
+    (WORKER, ("XADD", TRANSCRIPT, "*", "data", "[]")),
+    (SESSION, ("FCALL", APPEND.function, 1, OURS.po_transcript("alice"), "[]", 0, 1, 0, "")),
+    (SESSION, ("XADD", OURS.po_transcript("alice"), "*", "data", "[]")),
+    (READER, ("XREAD", "STREAMS", TRANSCRIPT, OURS.po_transcript("bob"), "0", "0")),
+    (READER, ("XRANGE", TRANSCRIPT, "-", "+")),
+    (READER, ("EXISTS", OURS.po_transcript("alice"))),
 ]
 
 
@@ -82,6 +97,17 @@ def test_a_user_may_do_its_work(users: Tenancy, user: str, command: tuple[object
     assert may(users, user, *command)
 
 
+# Ways to end or to rewrite a transcript, each with the words behind its key.
+ENDS: list[tuple[tuple[str, ...], tuple[object, ...]]] = [
+    *(((command,), ()) for command in ("DEL", "UNLINK", "PERSIST")),
+    *(((command,), (0,)) for command in ("EXPIRE", "PEXPIRE", "EXPIREAT")),
+    (("XDEL",), ("1-1",)),
+    (("XTRIM",), ("MAXLEN", 0)),
+    (("XSETID",), ("9-9",)),
+    (("SET",), ("x",)),
+    (("RENAME",), (OURS.task_transcript("9f1c", 2),)),
+    (("XGROUP", "CREATE"), ("g", "0")),
+]
 NOT_THEIRS = [
     (WORKER, ("XGROUP", "CREATE", OURS.developer_input, "g", "0")),
     (SESSION, ("XGROUP", "CREATE", OURS.po_input("alice"), "g", "0")),
@@ -96,6 +122,23 @@ NOT_THEIRS = [
     (PRODUCER, ("HSET", OURS.task_artifacts("9f1c", 1), "index", "{}")),
     (CHAT, ("HGET", OURS.task_artifacts("9f1c", 1), "index")),
     (WORKER, ("HSET", THEIRS.task_artifacts("9f1c", 1), "index", "{}")),
+    *((WORKER, (*command, TRANSCRIPT, *words)) for command, words in ENDS),
+    *((SESSION, (*command, OURS.po_transcript("alice"), *words)) for command, words in ENDS),
+    (WORKER, ("XADD", OURS.po_transcript("alice"), "*", "data", "[]")),
+    (SESSION, ("XADD", OURS.po_transcript("bob"), "*", "data", "[]")),
+    (SESSION, ("XADD", TRANSCRIPT, "*", "data", "[]")),
+    (SESSION, ("XRANGE", OURS.po_transcript("bob"), "-", "+")),
+    *((user, ("XRANGE", TRANSCRIPT, "-", "+")) for user in (CHAT, PRODUCER, SESSION)),
+    *((user, ("EXISTS", TRANSCRIPT)) for user in (CHAT, PRODUCER)),
+    *((user, ("XREAD", "STREAMS", OURS.po_transcript("alice"), "0")) for user in (CHAT, PRODUCER)),
+    (READER, ("XADD", TRANSCRIPT, "*", "data", "[]")),
+    (READER, ("XDEL", TRANSCRIPT, "1-1")),
+    (READER, ("XREAD", "STREAMS", OURS.developer_output, "0")),
+    (READER, ("XREAD", "STREAMS", OURS.po_output("alice"), "0")),
+    (READER, ("HGETALL", OURS.attempt_record("9f1c", 1))),
+    (READER, ("HGET", OURS.task_artifacts("9f1c", 1), "index")),
+    (READER, ("GET", OURS.po_snapshot("alice"))),
+    (READER, ("FCALL", APPEND.function, 1, TRANSCRIPT, "[]", 0, 1, 0, "")),
     (WORKER, ("SET", OURS.developer_output, "x")),
     (WORKER, ("EXPIRE", OURS.developer_output, 0)),
     (WORKER, ("GET", OURS.session_record(7))),
@@ -127,6 +170,7 @@ def test_nor_may_it_do_anothers_work(
 def commands_on(keys: Keys) -> list[tuple[object, ...]]:
     """Ways to read, write or end what is under these keys."""
     streams = [keys.developer_input, keys.developer_output, keys.lifecycle, keys.po_input("alice")]
+    streams += [keys.task_transcript("9f1c", 1), keys.po_transcript("alice")]
     strings = [keys.po_snapshot("alice"), keys.task_snapshot("9f1c"), keys.session_record(7)]
     lease = keys.developer_lease("w-1")
     return [
@@ -331,8 +375,13 @@ SHARED_WORK = [
     (CHAT, ("SET", "session:user:team-a:9", "x")),
     (PRODUCER, ("XADD", BARE.developer_input, "*", "data", "{}")),
     (PRODUCER, ("XREAD", "STREAMS", BARE.developer_output, "0")),
+    (WORKER, ("FCALL", APPEND.function, 1, BARE.task_transcript("9f1c", 1))),
+    (SESSION, ("FCALL", APPEND.function, 1, BARE.po_transcript("team-a.alice"))),
+    (READER, ("XREAD", "STREAMS", BARE.po_transcript("team-a.bob"), "0")),
 ]
 NOT_OURS = [
+    (READER, ("XREAD", "STREAMS", BARE.po_transcript("team-b.bob"), "0")),
+    (SESSION, ("XADD", BARE.po_transcript("team-b.alice"), "*", "data", "[]")),
     (WORKER, ("XADD", BARE.developer_input, "*", "data", "{}")),
     (WORKER, ("XRANGE", BARE.po_input("team-a.alice"), "-", "+")),
     (WORKER, ("GET", "session:user:team-a:7")),
@@ -357,6 +406,7 @@ def sharing(users: Tenancy) -> Tenancy:
     users.allow(SESSION, redis_users.session_rules(BARE, "team-a.alice", record))
     users.allow(CHAT, chat_rules(BARE))
     users.allow(PRODUCER, redis_users.producer_rules(BARE))
+    users.allow(READER, redis_users.transcript_rules(BARE, "team-a"))
     return users
 
 

@@ -13,6 +13,7 @@ from orbiter_contracts.checkpoint_scripts import SAVE as SAVE_CHECKPOINT
 from orbiter_contracts.lease_scripts import RELEASE, TAKE
 from orbiter_contracts.scripts import LIBRARY, Script
 from orbiter_contracts.scripts import PUBLISH as PUBLISH_ATTEMPT
+from orbiter_contracts.transcript_scripts import APPEND as APPEND_TRANSCRIPT
 from orbiter_contracts.worker_scripts import (
     KEEP_TURN,
     PIECE,
@@ -27,7 +28,7 @@ from orbiter_contracts.worker_scripts import (
 FUNCTIONS: Final[tuple[Script, ...]] = (
     *(TAKE, RELEASE, RENEW, SETTLE, SETTLE_TURN, PUBLISH_ATTEMPT),
     *(READ_RECORD, WRITE_RECORD, TELL, PIECE, SAVE_CHECKPOINT, READ_CHECKPOINT, KEEP_TURN),
-    KEEP_ARTIFACTS,
+    *(KEEP_ARTIFACTS, APPEND_TRANSCRIPT),
 )
 """What workers call. One that is no longer needed stays for a minor version: workers of the version
 before go on while the operator is replaced."""

@@ -38,6 +38,8 @@ CHECKPOINT_SUFFIX: Final = ":checkpoint"
 """How the key of an attempt's checkpoints ends, behind that of its record."""
 ARTIFACTS_SUFFIX: Final = ":artifacts"
 """The same of its artifacts."""
+TRANSCRIPT_SUFFIX: Final = ":transcript"
+"""How the key of a transcript ends, of an attempt as of a session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +136,15 @@ class Keys:
         """Key of the lease of a PO worker's name: a hash, there while its process lives."""
         return self._po(worker_id, "lease")
 
+    def po_transcript(self, worker_id: str) -> str:
+        """Stream of what a PO worker's agent says and does: the end of it (`transcript`)."""
+        return self._po(worker_id, "transcript")
+
     def po_keys(self, worker_id: str) -> tuple[str, ...]:
         """Every key of one PO worker: what goes when its POSession is deleted."""
         streams = (self.po_input(worker_id), self.po_output(worker_id))
         letters = tuple(dead_letter(stream) for stream in streams)
-        kinds = ("snapshot", "turns", "state", "hold", "lease")
+        kinds = ("snapshot", "turns", "state", "hold", "lease", "transcript")
         return (*streams, *letters, *(self._po(worker_id, kind) for kind in kinds))
 
     def developer_lease(self, worker_id: str, entry: str | None = None) -> str:
@@ -198,6 +204,10 @@ class Keys:
         """Key of the hash with the index of an attempt's artifacts, and with small ones."""
         return artifacts_of(self.attempt_record(uid, attempt))
 
+    def task_transcript(self, uid: str, attempt: int | str) -> str:
+        """Stream of what the agent of an attempt says and does: the end of it (`transcript`)."""
+        return transcript_of(self.attempt_record(uid, attempt))
+
     def task_snapshot(self, uid: str) -> str:
         """Key of what the agent's session of an AgentTask needs to go on in another Job.
 
@@ -225,6 +235,11 @@ def checkpoint_of(record: str) -> str:
 def artifacts_of(record: str) -> str:
     """Key of the artifacts of the attempt that has this record (`artifacts.Artifacts`)."""
     return f"{record}{ARTIFACTS_SUFFIX}"
+
+
+def transcript_of(record: str) -> str:
+    """Key of the transcript of the attempt that has this record."""
+    return f"{record}{TRANSCRIPT_SUFFIX}"
 
 
 ATTEMPT_RECORD_PATTERN: Final = (

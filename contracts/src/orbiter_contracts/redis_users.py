@@ -35,6 +35,9 @@ _CONSUME: Final = (
 _FUNCTIONS: Final = ("+fcall",)
 _LEASE: Final = ("+type", "+ttl", "+expire", "+hget", "+hset")
 _RECORD: Final = ("+get", "+set", "+hget", "+hmget", "+hset", "+expire")
+_APPEND: Final = ("+fcall", "+xadd", "+xrange", "+xrevrange")
+"""The function that appends to a transcript runs with its caller's rights, and looks at both of its
+ends. Whoever may XADD may trim with it, too; nothing else here deletes."""
 _READ: Final = ("+xread", "+xrange", "+xrevrange", "+xlen")
 _ADD: Final = ("+xadd", "+set", "+hset", "+hsetnx", "+hincrbyfloat", "+rpush")
 """All rights above by which a value grows."""
@@ -67,6 +70,11 @@ def producer_user(namespace: str) -> str:
     return f"p:{namespace}"
 
 
+def transcript_user(namespace: str) -> str:
+    """Name of the user of who reads a namespace's transcripts, and nothing else."""
+    return f"t:{namespace}"
+
+
 def namespace_of(user: str) -> str:
     """The namespace of a user whose name is one of those above."""
     return user.split(":")[1]
@@ -86,8 +94,14 @@ def operator_patterns() -> tuple[str, ...]:
 def worker_patterns(keys: Keys) -> tuple[str, ...]:
     """Patterns of the keys of a namespace's developer workers."""
     streams = (keys.developer_input, keys.developer_output, dead_letter(keys.developer_input))
-    tasks = (keys.attempt_record(_ANY, _ANY), keys.task_snapshot(_ANY))
+    tasks = (*_attempt_keys(keys), keys.task_snapshot(_ANY))
     return (*streams, keys.developer_lease(_ANY), *tasks, keys.lifecycle)
+
+
+def _attempt_keys(keys: Keys) -> tuple[str, ...]:
+    """What is known and kept of attempts; not their transcripts, which are appended to alone."""
+    record = keys.attempt_record(_ANY, f"{_ANY}[0-9]")
+    return record, keys.attempt_checkpoint(_ANY, _ANY), keys.task_artifacts(_ANY, _ANY)
 
 
 def session_patterns(keys: Keys, worker_id: str, record: str) -> tuple[str, ...]:
@@ -101,17 +115,18 @@ def session_patterns(keys: Keys, worker_id: str, record: str) -> tuple[str, ...]
 
 def worker_rules(keys: Keys) -> Rules:
     """What a namespace's developer workers may: take, answer and checkpoint."""
-    record, leases = keys.attempt_record(_ANY, _ANY), keys.developer_lease(_ANY)
+    attempts, leases = _attempt_keys(keys), keys.developer_lease(_ANY)
     answers = (keys.developer_output, dead_letter(keys.developer_input), keys.lifecycle)
     return (
         *_NOTHING,
         *_keys(worker_patterns(keys)),
         *(*_CONNECTION, *_CONSUME, *_FUNCTIONS, "+exists"),
-        _selector(_LEASE, (record, leases)),
-        _selector(("+hexists",), (record,)),
+        _selector(_LEASE, (*attempts, leases)),
+        _selector(("+hexists",), attempts[:1]),
         _selector(("+hkeys", "+hdel"), (keys.attempt_checkpoint(_ANY, _ANY),)),
         _selector(("+get", "+set"), (keys.task_snapshot(_ANY),)),
         _selector(("+xadd",), answers),
+        _selector(_APPEND, (keys.task_transcript(_ANY, _ANY),)),
     )
 
 
@@ -142,6 +157,7 @@ def session_rules(keys: Keys, worker_id: str, record: str) -> Rules:
         _selector(("+get", "+set"), (snapshot,)),
         _selector(_RECORD, (own_record,)),
         _selector(("+xadd",), answers),
+        _selector(_APPEND, (keys.po_transcript(worker),)),
     )
 
 
@@ -173,6 +189,16 @@ def producer_rules(keys: Keys) -> Rules:
         _selector(("+xadd",), (keys.developer_input,)),
         _selector(_READ, (keys.developer_output,), reads=True),
         _selector(("+hget", "+hkeys"), (keys.task_artifacts(_ANY, _ANY),), reads=True),
+    )
+
+
+def transcript_rules(keys: Keys, namespace: str) -> Rules:
+    """What who reads a namespace's transcripts may: that, and nothing else."""
+    sessions = keys.po_transcript(_ANY if keys.prefix else f"{namespace}.{_ANY}")
+    transcripts = (keys.task_transcript(_ANY, _ANY), sessions)
+    return (
+        *(*_NOTHING, *_CONNECTION, "+@transaction"),
+        _selector((*_READ, "+exists"), transcripts, reads=True),
     )
 
 
