@@ -54,6 +54,15 @@ def test_a_position_that_is_shown_already_is_not_written_again():
     assert decide(waiting.model_copy(update={"slots": moved_up})).status is None
 
 
+def test_a_place_is_not_left_standing_when_half_of_those_in_front_are_gone():
+    waiting = ended(observed(slots=FULL.model_copy(update={"position": 119, "waiting": 152})))
+    for position, written in ((60, False), (59, True), (34, True)):
+        now = FULL.model_copy(update={"position": position, "waiting": 70, "shown": True})
+        status = decide(waiting.model_copy(update={"slots": now})).status
+        assert (status is not None) == written
+        assert status is None or status.message.startswith(f"place {position} of 70")
+
+
 def test_a_position_that_was_shown_long_ago_is_written_anew():
     waiting = ended(observed(slots=FULL))
     moved_up = FULL.model_copy(update={"position": 2})

@@ -26,7 +26,7 @@ from orbiter_operator.namespaces.users import NamespaceUsers
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.runtime import supervisor
 from orbiter_operator.runtime.health import Health
-from orbiter_operator.runtime.metrics import OPERATOR_GAUGES, Metrics
+from orbiter_operator.runtime.metrics import OPERATOR_GAUGES, Metrics, Spending
 from orbiter_operator.runtime.reconciler import WORKERS, WorkQueue
 from orbiter_operator.runtime.supervisor import UNHURRIED_SECONDS, Part, Supervisor, Throttle, every
 from orbiter_operator.sessions.cache import KIND as SESSION
@@ -61,8 +61,8 @@ class OperatorMetrics(Metrics):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tasks = TaskMetrics(self.registry)
-        self.sessions = SessionMetrics(self.registry)
+        self.tasks = TaskMetrics(self.registry, spending := Spending(self.registry))
+        self.sessions = SessionMetrics(self.registry, spending=spending)
 
 
 class Operator:
@@ -296,6 +296,4 @@ class Operator:
             "orbiter_tasks_waiting": float(waiting),
             "orbiter_workqueue_depth": float(len(self.queue) + len(self.sessions.queue)),
             "orbiter_redis_up": float(self.consumer.reachable),
-            "orbiter_outputs_lag": self._resync.lag,
-            **self.sessions.gauges(),
-        }
+        } | {**self._resync.gauges, **self.sessions.gauges()}

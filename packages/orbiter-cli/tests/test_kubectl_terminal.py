@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 from support.eventually import eventually
-from support.fake_kubectl import FakeKubectl, a_session, kubectl
+from support.fake_kubectl import FakeKubectl, a_session, a_task, kubectl
 from support.queues import Queues
 from support.redis_server import RedisServer
 from support.wrapper import FakeClaude, Wrappers
 
 from orbiter_contracts import POWorkerInput, POWorkerOutput, decode, encode
+from orbiter_contracts.input_requests import digest
 
 pytestmark = pytest.mark.integration
 __all__ = ["kubectl"]
@@ -221,3 +222,57 @@ async def test_once_with_ctrl_c_ends_with_130_and_leaves_the_message(
     finally:
         terminal.close()
     assert await redis.xlen("worker:po:po-1:input") == 1
+
+
+def started(kubectl: FakeKubectl, *words: str) -> Terminal:
+    path = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    return Terminal({**path, **kubectl.environment()}, *words)
+
+
+def test_questions_are_answered_in_the_inbox_by_number(kubectl: FakeKubectl) -> None:
+    call = {"tool": "refund", "arguments": {"order": 7}, "digest": digest("refund", {"order": 7})}
+    approval = {"id": "q-2", "question": "May I?", "kind": "approval", "calls": [call]}
+    asked = {"id": "q-1", "question": "Which colour?", "askedAt": "2026-01-10T12:00:00Z"}
+    kubectl.has(a_task("paint", phase="InputRequired", inputRequest=asked))
+    kubectl.has(a_task("pay", phase="InputRequired", inputRequest=approval))
+    terminal = started(kubectl, "inbox")
+    try:
+        terminal.shows("answer which? 1-2, Enter leaves: ")
+        terminal.types("7\r")
+        terminal.shows("there is no number '7' in the list")
+        terminal.types("2\r")
+        terminal.shows("at/paint in namespace default asks:")
+        terminal.shows("> ")
+        terminal.types("blue\r")
+        terminal.shows("at/paint answered")
+        terminal.shows("answer which? 1-1, Enter leaves: ")
+        terminal.types("1\r")
+        terminal.shows('refund({"order": 7})')
+        terminal.shows("> ")
+        terminal.types("perhaps\r")
+        terminal.shows("error: task pay: ")
+        terminal.shows("Enter leaves: ")
+        terminal.types("1\r")
+        terminal.shows("> ")
+        terminal.types("approve\r")
+        terminal.shows("nothing waits for a person")
+        assert terminal.ends() == 0
+    finally:
+        terminal.close()
+    [painted] = kubectl.get("AgentTask", "paint")["spec"]["input"]
+    assert painted == {"id": "q-1", "text": "blue", "by": "alice@example.com"}
+    [paid] = kubectl.get("AgentTask", "pay")["spec"]["input"]
+    assert call["digest"] in paid["text"]
+
+
+def test_top_looks_again_until_ctrl_c(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task("fix", phase="Running", message="the agent works"))
+    terminal = started(kubectl, "top", "--interval", "1s")
+    try:
+        terminal.shows("at/fix")
+        kubectl.has(a_task("later", phase="Running", message="another works"))
+        terminal.shows("at/later")
+        terminal.types(CTRL_C)
+        assert terminal.ends() == 0
+    finally:
+        terminal.close()

@@ -48,6 +48,8 @@ class Answer(KubeModel):
 
     id: str
     text: str
+    by: str | None = None
+    """Who, by their own word; the API server's where the chart's policy is."""
 
 
 class DisruptionRules(KubeModel):
@@ -80,6 +82,7 @@ class TaskSpec(KubeModel):
     managed_by: str | None = None
     pod_template: dict[str, Any] | None = None
     desired_state: Literal["Running", "Cancelled"] = "Running"
+    cancelled_by: str | None = None
     input: tuple[Answer, ...] = ()
 
 
@@ -181,6 +184,7 @@ class TaskStatus(Status):
     phase: Phase | None = None
     reason: str | None = None
     message: str | None = None
+    headline: str | None = None
     attempts: int = Field(0, ge=0, lt=LAST_ATTEMPT)
     request_id: str | None = None
     job_name: str | None = None

@@ -33,7 +33,12 @@ from orbiter_operator.tasks.plan.actions import (
     leftovers,
 )
 from orbiter_operator.tasks.plan.conditions import resumed_words
-from orbiter_operator.tasks.plan.events import end_event, resumed_event, waiting_events
+from orbiter_operator.tasks.plan.events import (
+    cancelled_words,
+    end_event,
+    resumed_event,
+    waiting_events,
+)
 from orbiter_operator.tasks.plan.status import (
     give_up,
     goes_on,
@@ -66,7 +71,7 @@ def during_attempt(
     if observed.queue_error:
         return _queue_away(observed, now, stop)
     if observed.spec.desired_state == "Cancelled":
-        why = Explanation(reason="Cancelled", message="cancelled by spec.desiredState")
+        why = Explanation(reason="Cancelled", message=_cancelled(observed))
         return _end(observed, now, attempt, why, stop, "cancelled")
     if gone := [pod for pod in pods if pod.lost(now)]:
         return _end(observed, now, attempt, node_lost(gone[-1]), stop)
@@ -97,6 +102,10 @@ def _end(
     return Plan(
         actions=(Publish(attempt=attempt, output=output), *stop), slot="take", reobserve=True
     )
+
+
+def _cancelled(observed: Observed) -> str:
+    return cancelled_words(observed.spec.cancelled_by, "cancelled by spec.desiredState")
 
 
 def _queue_away(observed: Observed, now: datetime, stop: tuple[DeleteJob, ...]) -> Plan:
@@ -208,7 +217,7 @@ def _on_its_way(
 def while_asking(observed: Observed, now: datetime) -> Plan:
     """Wait for the answer, or give up."""
     if observed.spec.desired_state == "Cancelled":
-        end = give_up(observed, now, "Cancelled", "Cancelled", "cancelled by spec.desiredState")
+        end = give_up(observed, now, "Cancelled", "Cancelled", _cancelled(observed))
         return end.model_copy(update={"actions": leftovers(observed.jobs)})
     asked = observed.status.input_request
     since = (asked.asked_at if asked else None) or now

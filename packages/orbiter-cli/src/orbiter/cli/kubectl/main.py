@@ -28,7 +28,7 @@ from orbiter.cli.kubectl.options import (
     Ttl,
     Wait,
 )
-from orbiter.cli.kubectl.reports import artifacts, transcript, usage
+from orbiter.cli.kubectl.reports import artifacts, inbox, top, transcript, usage
 from orbiter.cli.kubectl.scope import remember, scoped
 
 __all__ = ["main"]
@@ -228,6 +228,8 @@ def logs(
     return run_logs(kubectl, name, follow=follow, attempt=attempt, tail=tail, previous=previous)
 
 
+app.command()(scoped(inbox))
+app.command()(scoped(top))
 app.command()(scoped(artifacts))
 app.command()(scoped(usage))
 app.command()(scoped(transcript))
