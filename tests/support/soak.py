@@ -102,7 +102,7 @@ class Soak:
             for round_ in itertools.count(1):
                 self._feed()
                 faults.one()
-                if time.monotonic() - began > plan.seconds and len(self.runs) >= plan.tasks:
+                if time.monotonic() - began > plan.seconds:
                     break
                 # The pace of the faults, not a wait for something.
                 self._over.wait(max(0.0, began + round_ * plan.every - time.monotonic()))
@@ -115,9 +115,9 @@ class Soak:
 
     def settle(self) -> None:
         """Wait until every task has ended and every message has its answer, or long enough."""
-        self._make(self.world.tasks())
 
         def settled() -> bool:
+            self._feed()
             found = self.world.tasks()
             if not all(found.get(name, {}).get("phase") in ENDED for name in self.runs):
                 return False
@@ -165,11 +165,14 @@ class Soak:
         return [f"{what} was answered {times} times" for what, times in counts.items() if times > 1]
 
     def _feed(self) -> None:
-        """Keep so many tasks at work; every third has no checkpoints."""
+        """Keep so many tasks at work, when the faults are over only as many as there shall be."""
         with suppress(*NO_ANSWER):
             found = self.world.tasks()
             open_ = [n for n in self.runs if found.get(n, {}).get("phase") not in ENDED]
-            for _ in range(self.plan.at_once - len(open_)):
+            room = self.plan.at_once - len(open_)
+            if self._over.is_set():
+                room = min(room, self.plan.tasks - len(self.runs))
+            for _ in range(room):
                 self._task()
             self._make(found)
 
@@ -186,7 +189,7 @@ class Soak:
         result = '[[result: {"status": "success", "summary": "{output}"}]]'
         template = worker_container(resources=SMALL)
         template["spec"]["terminationGracePeriodSeconds"] = GRACE_SECONDS
-        wish: Object = {"checkpointSeconds": 3, "limit": 1000}
+        wish: Object = {"checkpointSeconds": 3, "limit": 1000}  # and every third has no checkpoints
         if number % 3 == 2:
             wish["policy"] = "Restart"
             self.restarts.add(name)

@@ -26,6 +26,7 @@ def figures(soak: Soak, faults: Faults, seconds: float) -> Object:
     return {
         "seed": soak.plan.seed,
         "seconds": round(seconds),
+        "every_seconds": soak.plan.every,
         "faults": {"all": faults.counts.total()} | dict(sorted(faults.counts.items())),
         "tasks": len(soak.runs),
         "messages": sum(map(len, soak.sent.values())),
