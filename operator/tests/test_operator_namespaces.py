@@ -425,7 +425,7 @@ async def test_a_namespace_that_was_deleted_while_no_operator_looked_takes_its_u
     assert await users_of(tenants, LABELLED) == set()
     assert await users_of(tenants, f"{LABELLED}-2") == {"s"}
     assert await users_of(tenants, LISTED) == set("wcpts")
-    assert await users_of(tenants, "theirs") == set("wcp")
+    assert await users_of(tenants, "theirs") == set("wcpt")
     assert await registered(tenants) == {LISTED}
 
 
