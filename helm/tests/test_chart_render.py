@@ -30,7 +30,7 @@ RIGHTS = {
 LEASE_RIGHTS = {("coordination.k8s.io", "leases"): {"get", "update", "create"}}
 SECRET_RIGHTS = {("", "secrets"): {"create", "patch", "delete"}, ("", "serviceaccounts"): {"get"}}
 FORMER = "orbiter-redis"
-OURS = ["orbiter-developer", "orbiter-chat", "orbiter-producer"]
+OURS = ["orbiter-developer", "orbiter-chat", "orbiter-producer", "orbiter-transcript"]
 EXTERNAL = "redis.external.existingSecret=mine"
 SELECTS = "workers.namespaceSelector.matchLabels.team=yes"
 POLICY = "orbiter-system-orbiter-pod-template"

@@ -46,7 +46,7 @@ ACCOUNT = {
 }
 WORKER = {"app.kubernetes.io/managed-by": "orbiter", "app.kubernetes.io/name": "agent-worker"}
 SECRETS = {"orbiter-redis": "developer-url", "orbiter-chat": "chat-url"}
-SECRETS |= {"orbiter-producer": "producer-url"}
+SECRETS |= {"orbiter-producer": "producer-url", "orbiter-transcript": "transcript-url"}
 
 
 class Tenants:

@@ -198,6 +198,7 @@ def names_of(world: World, task: str, session: str, own_session: str) -> Names:
         "lifecycle": keys.lifecycle,
         "record": keys.attempt_record(uid, 1),
         "checkpoint": keys.attempt_checkpoint(uid, 1),
+        "transcript": keys.task_transcript(uid, 1),
         "task_snapshot": keys.task_snapshot(uid),
         "lease": keys.developer_lease(env["WORKER_ID"], env["TASK_ENTRY_ID"]),
         "registry": BARE.session_registry(SYSTEM, "orbiter-operator"),
@@ -215,6 +216,7 @@ def _talk(keys: Keys, worker: str, prefix: str) -> Names:
         f"{prefix}po_state": keys.po_state(worker),
         f"{prefix}po_turns": keys.po_turns(worker),
         f"{prefix}po_hold": keys.po_hold(worker),
+        f"{prefix}po_transcript": keys.po_transcript(worker),
         f"{prefix}po_lease": keys.po_lease(worker),
         f"{prefix}po_dead": dead_letter(keys.po_input(worker)),
     }

@@ -34,6 +34,8 @@ _CONVERSATION = (
     ("reads A's latest turns", "LRANGE $po_turns 0 -1"),
     ("reads the record of A's user", "GET $user_record"),
     ("reads what A could not read", "XRANGE $po_dead - +"),
+    ("reads what A's session does", "XRANGE $po_transcript - +"),
+    ("puts words into the mouth of A's session", f"XADD $po_transcript {ADD}"),
     ("asks A's session something", f"XADD $po_input {ADD}"),
     ("answers in the name of A's session", f"XADD $po_output {ADD}"),
     ("plants a memory in A's session", "SET $po_snapshot planted"),
@@ -122,6 +124,9 @@ _QUEUE_OPEN = (
     ("fills A's checkpoint", f"HSET $checkpoint 9:workspace {'x' * 10_000}"),
     ("forges the generation of A's checkpoint", 'HSET $record checkpoint {"generation":9}'),
     ("lets A's checkpoint expire", "EXPIRE $checkpoint 0"),
+    ("reads what A's agent does", "XRANGE $transcript - +"),
+    ("puts words into the mouth of A's agent", f"XADD $transcript {ADD}"),
+    ("lets A's transcript expire", "EXPIRE $transcript 0"),
 )
 _PRODUCER = (
     ("reads A's prompts", "XRANGE $input - +"),
@@ -134,6 +139,8 @@ _PRODUCER = (
     ("asks A's session something", f"XADD $po_input {ADD}"),
     ("reads what A's session answered", "XRANGE $po_output - +"),
     ("forges a hint of a worker", f"XADD $lifecycle {ADD}"),
+    ("reads what A's agent does", "XRANGE $transcript - +"),
+    ("reads what an agent of its own namespace does", "XRANGE $own_po_transcript - +"),
     ("runs a script", f"EVAL {LOOP}"),
     ("lists functions", "FUNCTION LIST"),
     ("lists all keys", "KEYS *"),
@@ -274,6 +281,17 @@ ATTACKS: list[Attack] = [
     line("runs a script", Party.FRONT_END, CHAT, f"EVAL {LOOP}"),
     line("answers in its own session's name", Party.FRONT_END, CHAT, f"XADD $own_po_output {ADD}"),
     line("reads its own session's memory", Party.FRONT_END, CHAT, "GET $own_po_snapshot"),
+    line("reads what its own session does", Party.FRONT_END, CHAT, "XRANGE $own_po_transcript - +"),
+    line("forges its own session's work", Party.FRONT_END, CHAT, f"XADD $own_po_transcript {ADD}"),
+    *(
+        line(f"{does} its own transcript", Party.TENANT, SESSION, command)
+        for does, command in (
+            ("empties", "XTRIM $own_po_transcript MAXLEN 0"),
+            ("deletes", "UNLINK $own_po_transcript"),
+            ("ends", "EXPIRE $own_po_transcript 0"),
+            ("takes a word out of", "XDEL $own_po_transcript 0-1"),
+        )
+    ),
     *_lines(Party.PRODUCER, PRODUCER, _PRODUCER),
     _announcement(Party.TENANT, DEVELOPER),
     _announcement(Party.TENANT, SESSION),

@@ -116,6 +116,7 @@ _SECRETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
         for what, name in (
             ("the front ends' Redis URL", "orbiter-chat"),
             ("the producers' Redis URL", "orbiter-producer"),
+            ("the transcripts' Redis URL", "orbiter-transcript"),
             ("all passwords of Redis", "orbiter-redis-auth"),
             ("a session's Redis URL", "$session_secret"),
             ("the release", "sh.helm.release.v1.orbiter.v1"),
@@ -130,6 +131,7 @@ _SECRETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
         for what, name in (
             ("the front ends' Redis URL", "orbiter-chat"),
             ("the producers' Redis URL", "orbiter-producer"),
+            ("the transcripts' Redis URL", "orbiter-transcript"),
             ("a session's Redis URL", "$session_secret"),
         )
     ),
@@ -142,6 +144,7 @@ _SECRETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
         for what, name in (
             ("the front ends' Redis URL", "orbiter-chat"),
             ("the producers' Redis URL", "orbiter-producer"),
+            ("the transcripts' Redis URL", "orbiter-transcript"),
             ("a session's Redis URL", "$session_secret"),
         )
     ),

@@ -43,7 +43,7 @@ began=$(cut -d ' ' -f 22 /proc/1/stat)
 echo "$first $(awk "BEGIN {print $now - $began / 100}")"
 """
 """How many users Redis has, and how many seconds after its process began it has all of them."""
-MADE = frozenset({"orbiter-developer", "orbiter-chat", "orbiter-producer"})
+MADE = frozenset({"orbiter-developer", "orbiter-chat", "orbiter-producer", "orbiter-transcript"})
 PATIENCE = 1200.0
 PEERS = {
     "asleep.rss_mb": "limit 512; goal < 200",

@@ -11,7 +11,7 @@ from support.world import SYSTEM, World, busy, echo_task, task
 CHART = Path(__file__).resolve().parents[2] / "helm" / "orbiter"
 NAME = "e2e-labelled"
 LABEL = "orbiter.dev/e2e"
-SECRETS = {"orbiter-developer", "orbiter-chat", "orbiter-producer"}
+SECRETS = {"orbiter-developer", "orbiter-chat", "orbiter-producer", "orbiter-transcript"}
 ACCOUNT = POLICY = "orbiter-worker"
 
 

@@ -22,7 +22,7 @@ def redis_passwords(world: World) -> list[str]:
     """Every password of the bundled Redis, and what those of workers follow from."""
     data = world.cluster.get("secret", "orbiter-redis-auth", SYSTEM)["data"]
     found = [base64.b64decode(value).decode() for value in data.values()]
-    for name in ("orbiter-developer", "orbiter-chat", "orbiter-producer"):
+    for name in ("orbiter-developer", "orbiter-chat", "orbiter-producer", "orbiter-transcript"):
         data = world.cluster.get("secret", name, NAMESPACE)["data"]
         urls = [base64.b64decode(v).decode() for k, v in data.items() if k.endswith("-url")]
         found += [str(urlsplit(url).password) for url in urls]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import yaml
 
-from orbiter.cli.kubectl import redis_forward
+from orbiter.cli.kubectl import redis_forward, transcript_source
 from orbiter_operator.kube.names import SESSION_SECRETS
-from orbiter_operator.namespaces.users import CHAT_SECRET, PRODUCER_SECRET
+from orbiter_operator.namespaces.users import CHAT_SECRET, PRODUCER_SECRET, TRANSCRIPT_SECRET
 from orbiter_operator.settings import Settings
 
 CHART = Path(__file__).parents[2] / "helm" / "orbiter"
@@ -22,8 +22,9 @@ def defined(file: str, name: str) -> str:
 
 
 def test_a_namespace_has_the_secrets_that_the_operator_and_the_command_look_for():
-    developer, chat, producer = defined("_namespace.tpl", "orbiter.namespace.secrets").split(",")
-    assert (chat, producer) == (CHAT_SECRET, PRODUCER_SECRET)
+    developer, chat, *others = defined("_namespace.tpl", "orbiter.namespace.secrets").split(",")
+    assert (chat, *others) == (CHAT_SECRET, PRODUCER_SECRET, TRANSCRIPT_SECRET)
+    assert TRANSCRIPT_SECRET == transcript_source.SECRET
     assert chat == redis_forward.SECRET
     assert f'ternary "{developer}"' in defined("_namespace.tpl", "orbiter.worker.secret")
 

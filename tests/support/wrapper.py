@@ -71,6 +71,8 @@ real, count = connection.RedisConnection._once, 0
 
 async def once(self, *arguments):
     global count
+    if ":transcript" in str(arguments[0]):  # beside the work, and whenever it pleases
+        return await real(self, *arguments)
     if os.environ["DIES_BEFORE"] and os.environ["DIES_BEFORE"] in str(arguments[0]):
         os.kill(os.getpid(), signal.SIGKILL)
     reply = await real(self, *arguments)

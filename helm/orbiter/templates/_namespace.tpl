@@ -74,10 +74,11 @@ namespace-{{ $namespace }}.json: {{ include "orbiter.namespace.objects" (dict "r
 {{- end }}
 
 {{/*
-Secrets that the operator puts there, with the URLs of developer workers, front ends and producers. Not
+Secrets that the operator puts there, with the URLs of developer workers, front ends, producers and readers of
+transcripts. Not
 under workers.redisSecretName: what an earlier version has begun still reads its own URL there.
 */}}
-{{- define "orbiter.namespace.secrets" -}}orbiter-developer,orbiter-chat,orbiter-producer{{- end }}
+{{- define "orbiter.namespace.secrets" -}}orbiter-developer,orbiter-chat,orbiter-producer,orbiter-transcript{{- end }}
 
 {{/* The Secret with the URL of developer workers. */}}
 {{- define "orbiter.worker.secret" -}}

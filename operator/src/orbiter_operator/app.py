@@ -41,6 +41,7 @@ from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
 from orbiter_operator.streams.quota import HARD_LIMIT, Quotas
 from orbiter_operator.streams.tenants import Tenants, keys_of
+from orbiter_operator.streams.transcripts import Transcripts
 from orbiter_operator.streams.users import RedisUsers
 from orbiter_operator.tasks.cache import KIND as TASK
 from orbiter_operator.tasks.cache import TaskCache, TaskResync
@@ -204,8 +205,7 @@ class Operator:
         )
         self._watches = WatchState(AGENT_TASKS.plural, PO_SESSIONS.plural)
         self._supervisor = Supervisor(fatal=(LeaseLostError, kopf.LoginError))
-        self._metrics = metrics
-        self._last_pass = time.monotonic()
+        self._metrics, self._last_pass = metrics, time.monotonic()
         health.alive_if("work queue", self._stuck)
         health.ready_if("lists", lambda: self._resync.missing)
         health.ready_if("watches", self._watches_interrupted)
@@ -234,6 +234,7 @@ class Operator:
             "resync": self._resync.run,
             "lag": self._resync.watch_lag,
             "stream repair": self._resync.repair_streams,
+            "transcripts": Transcripts(self.users.redis, self._settings).run,
             "kopf": partial(self._follow_own_kinds, take_signals),
             **self.sessions.parts(),
             **every(WORKERS, "reconcile", partial(self.queue.work, self._reconcile)),
@@ -271,13 +272,12 @@ class Operator:
 
     def _watches_interrupted(self) -> str | None:
         informers = (self._jobs, self._pods, *self.sessions.children)
-        kinds = [informer.plural for informer in informers if not informer.synced]
-        kinds += self._watches.interrupted
+        kinds = [one.plural for one in informers if not one.synced] + self._watches.interrupted
         return f"the watch of {', '.join(kinds)} is interrupted" if kinds else None
 
     def _redis_away(self) -> str | None:
-        away = not self.consumer.reachable
-        return f"{self._settings.redis_address} does not answer" if away else None
+        said = f"{self._settings.redis_address} does not answer"
+        return None if self.consumer.reachable else said
 
     def _gauges(self) -> dict[str, float]:
         running, waiting = self.capacity.totals()

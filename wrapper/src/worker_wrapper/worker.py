@@ -12,13 +12,14 @@ from typing import Final
 from redis.exceptions import ResponseError
 
 from orbiter_contracts.exit_codes import INTERRUPTED, NAME_LOST, UNUSABLE
-from orbiter_contracts.queues import ATTEMPT_FIELD, TASK_FIELD
+from orbiter_contracts.queues import ATTEMPT_FIELD, TASK_FIELD, transcript_of
 from worker_wrapper.handlers.message_handler import DisruptedError, Worker
 from worker_wrapper.logging import Log, configure
 from worker_wrapper.queue.connection import RedisConnection, RedisUnavailableError
 from worker_wrapper.queue.lease import Lease, NameInUseError
 from worker_wrapper.queue.lifecycle import Lifecycle
 from worker_wrapper.queue.presence import Presence
+from worker_wrapper.queue.transcript import TranscriptStream
 from worker_wrapper.redact import Redactor
 from worker_wrapper.settings import Settings
 from worker_wrapper.shutdown import Shutdown
@@ -62,6 +63,7 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
         clock=_now,
         log=log,
         token=presence.token,
+        transcript=_transcript(settings, log, shutdown),
     )
     name = settings.worker_id
     lease = Lease(redis, settings.lease_key, name=name, log=log, presence=presence)
@@ -76,6 +78,8 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
     except (RedisUnavailableError, ResponseError) as error:
         return await _without_redis(worker, error)
     finally:
+        if worker.transcript is not None:
+            await worker.transcript.close()
         await redis.close()
         presence.close()
 
@@ -164,9 +168,28 @@ def _routing(settings: Settings) -> dict[str, str]:
 
 def _connection(settings: Settings, log: Log, shutdown: Shutdown) -> RedisConnection:
     """Who calls functions has an operator, who makes its user and loads them in time."""
-    scripts = settings.redis_scripts or ("Functions" if settings.key_prefix else "Eval")
-    waits = (lambda: not shutdown.requested.is_set()) if scripts == "Functions" else None
+    functions = _scripts(settings) == "Functions"
+    waits = (lambda: not shutdown.requested.is_set()) if functions else None
     return RedisConnection(settings.redis_url, log, waits=waits)
+
+
+def _transcript(settings: Settings, log: Log, shutdown: Shutdown) -> TranscriptStream | None:
+    """Where what the agent does is written; of a task without a record nobody could find it."""
+    if settings.worker_type == "po":
+        key = settings.keys.po_transcript(settings.worker_id)
+    elif settings.task is not None and settings.task.record is not None:
+        key = transcript_of(settings.task.record)
+    else:
+        return None
+    return TranscriptStream(
+        lambda: _connection(settings, log, shutdown),
+        key,
+        expires=_scripts(settings) == "Eval",
+    )
+
+
+def _scripts(settings: Settings) -> str:
+    return settings.redis_scripts or ("Functions" if settings.key_prefix else "Eval")
 
 
 def _state_key(settings: Settings) -> str | None:

@@ -29,15 +29,22 @@ CHAT_SECRET: Final = "orbiter-chat"  # noqa: S105 - the name of one
 """Secret with the URL of a namespace's chat front ends, which no worker's pod mounts."""
 PRODUCER_SECRET: Final = "orbiter-producer"  # noqa: S105 - the name of one
 """The same for who hands in tasks by themselves."""
+TRANSCRIPT_SECRET: Final = "orbiter-transcript"  # noqa: S105 - the name of one
+"""The same for who reads what the agents there say and do."""
 _CA_OPTION = "ssl_ca_certs"
-_SHARED = (redis_users.worker_user, redis_users.chat_user, redis_users.producer_user)
+_SHARED = (
+    *(redis_users.worker_user, redis_users.chat_user, redis_users.producer_user),
+    redis_users.transcript_user,
+)
 _CHECK_SECONDS = 30.0
 """After how long is looked again who still needs a user of an earlier version; Redis closes what is
 idle later."""
 _FORMER_ACL = "users.acl"
 """Key beside the passwords with which the first version told Redis all of its users."""
 MAX_SHARED_CONNECTIONS = 1024
-"""Connections of all workers, front ends or producers of a namespace."""
+"""Connections of all front ends, producers or readers of a namespace; its workers have more, since
+each has one that writes its transcript."""
+MAX_WORKERS_CONNECTIONS = MAX_SHARED_CONNECTIONS * 3 // 2
 
 
 class NamespaceURLs(NamedTuple):
@@ -46,6 +53,7 @@ class NamespaceURLs(NamedTuple):
     developer: str
     chat: str
     producer: str
+    transcript: str
 
 
 class NamespaceUsers:
@@ -65,7 +73,7 @@ class NamespaceUsers:
         self._records = records
 
     async def admit(self, namespace: str, *, previous: bool = True) -> NamespaceURLs:
-        """Let a namespace's developer workers, chat front ends and producers in.
+        """Let a namespace's developer workers, front ends, producers and readers in.
 
         Args:
             namespace: The namespace.
@@ -79,15 +87,18 @@ class NamespaceUsers:
         """
         keys = self._keys(namespace)
         records = self._records(namespace, keys)
-        worker, chat, producer = (user(namespace) for user in _SHARED)
-        urls = NamespaceURLs(*map(self.users.url, (worker, chat, producer)))
-        ensure = partial(
-            self.users.ensure, previous=previous, max_connections=MAX_SHARED_CONNECTIONS
+        names = [user(namespace) for user in _SHARED]
+        rules = (
+            redis_users.worker_rules(keys),
+            redis_users.chat_rules(keys, namespace, records),
+            redis_users.producer_rules(keys),
+            redis_users.transcript_rules(keys, namespace),
         )
-        await ensure(worker, redis_users.worker_rules(keys))
-        await ensure(chat, redis_users.chat_rules(keys, namespace, records))
-        await ensure(producer, redis_users.producer_rules(keys))
-        return urls
+        ensure = partial(self.users.ensure, previous=previous)
+        for number, (name, rights) in enumerate(zip(names, rules, strict=True)):
+            most = MAX_SHARED_CONNECTIONS if number else MAX_WORKERS_CONNECTIONS
+            await ensure(name, rights, max_connections=most)
+        return NamespaceURLs(*map(self.users.url, names))
 
     async def dismiss(self, namespace: str) -> None:
         """Let them in no more; whoever is connected is cut off.
@@ -113,6 +124,7 @@ class SecretNames(NamedTuple):
     ca_key: str = ""
     chat: str = CHAT_SECRET
     producer: str = PRODUCER_SECRET
+    transcript: str = TRANSCRIPT_SECRET
 
 
 def secrets(
@@ -132,6 +144,7 @@ def secrets(
         # Where a front end keeps the certificate is its own affair.
         (names.chat, "chat-url", _without_ca(urls.chat)),
         (names.producer, "producer-url", _without_ca(urls.producer)),
+        (names.transcript, "transcript-url", _without_ca(urls.transcript)),
     )
     beside = {names.ca_key: ca} if names.ca_key and ca else {}
     meta = owner["metadata"]

@@ -73,6 +73,37 @@ class Piece:
     opens: bool = False
 
 
+HeardKind = Literal["text", "thinking", "tool_call", "tool_result", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What an agent just said or did, in the words of a transcript.
+
+    Attributes:
+        kind: What it is.
+        text: What it said or thinks, what a tool answered, or what failed.
+        opens: Of a text or a thought: it goes on with nothing that was said before.
+        tool: The tool's name; "" where a result does not repeat it.
+        call: What a call and its result have in common.
+        arguments: Of a call, a value of JSON. Of a result: for a CLI that says nothing of calls
+            before.
+        failed: Of a result.
+        seconds: How long the call took, where the CLI says so.
+        agent: Who, when it was an agent of the agent's.
+    """
+
+    kind: HeardKind
+    text: str = ""
+    opens: bool = False
+    tool: str = ""
+    call: str = ""
+    arguments: Any = None
+    failed: bool = False
+    seconds: float | None = None
+    agent: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Spent:
     """What one answer of the model costs, as far as the stream has told.
@@ -152,6 +183,9 @@ class Agent(Protocol):
 
     def piece(self, event: Mapping[str, Any]) -> Piece | None:
         """Read what the agent says in one line of its output, an object; None when it is silent."""
+
+    def heard(self, event: Mapping[str, Any]) -> tuple[Heard, ...]:
+        """Read in one line of its output what goes into a transcript; never raises for any."""
 
     def spent(self, event: Mapping[str, Any]) -> Spent | None:
         """Read in one line of its output what an answer of the model costs."""

@@ -5,7 +5,16 @@ from contextlib import suppress
 from typing import Any
 
 from orbiter_contracts import Usage, clamped_cost, clamped_count
-from worker_wrapper.agents.base import AgentResult, Piece, Session, SessionConflict, Spent, Turn
+from worker_wrapper.agents.base import (
+    AgentResult,
+    Heard,
+    Piece,
+    Session,
+    SessionConflict,
+    Spent,
+    Turn,
+)
+from worker_wrapper.agents.claude_transcript import heard
 from worker_wrapper.agents.decoding import loads, session_uuid, words
 from worker_wrapper.agents.json_output import find_result, last_object, read_result
 from worker_wrapper.process.command import Command, Outcome
@@ -91,6 +100,10 @@ class Claude:
         if isinstance(delta, dict) and delta.get("type") == "text_delta":
             return Piece(words(delta.get("text")))
         return None
+
+    def heard(self, event: Mapping[str, Any]) -> tuple[Heard, ...]:
+        """Its words as they come, its calls and their results whole."""
+        return heard(event)
 
     def spent(self, event: Mapping[str, Any]) -> Spent | None:
         """Read how an answer begins and ends; those of subagents count too."""

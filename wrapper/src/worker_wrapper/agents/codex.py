@@ -6,13 +6,23 @@ from contextlib import suppress
 from typing import Any
 
 from orbiter_contracts import Usage, clamped_count
-from worker_wrapper.agents.base import AgentResult, Piece, Session, Spent, Turn
+from worker_wrapper.agents.base import (
+    AgentResult,
+    Heard,
+    HeardKind,
+    Piece,
+    Session,
+    Spent,
+    Turn,
+)
 from worker_wrapper.agents.decoding import loads, name, words
 from worker_wrapper.agents.json_output import objects
 from worker_wrapper.process.command import Command, Outcome
 
 _FLAGS = ("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
 _UNKNOWN = "no rollout found"
+_ASKED = ("command", "changes", "arguments", "query", "items")
+"""What of an item says what it is to do."""
 _TOKEN_COUNT = b'"total_token_usage"'
 
 
@@ -80,6 +90,17 @@ class Codex:
             return None
         return Piece(words(item.get("text")), opens=True)
 
+    def heard(self, event: Mapping[str, Any]) -> tuple[Heard, ...]:
+        """Its items: some are told when they begin, all of them when they end."""
+        item = event.get("item")
+        if event.get("type") in ("error", "turn.failed"):
+            return (Heard("error", _message(event)),)
+        if event.get("type") not in ("item.started", "item.completed") or not isinstance(
+            item, dict
+        ):
+            return ()
+        return _heard(item, ended=event["type"] == "item.completed")
+
     def spent(self, event: Mapping[str, Any]) -> Spent | None:
         """It tells only at the end; its own file knows more."""
         return None
@@ -120,10 +141,43 @@ def _provider_flags(environ: Mapping[str, str]) -> tuple[str, ...]:
     return "-c", "model_provider=custom", "-c", f"model_providers.custom={provider}"
 
 
-def _message(event: dict[str, object]) -> str:
+def _message(event: Mapping[str, object]) -> str:
     error = event.get("error")
     said = words(error.get("message") if isinstance(error, dict) else event.get("message"))
     return said or "codex failed without a word"
+
+
+def _heard(item: dict[str, Any], *, ended: bool) -> tuple[Heard, ...]:
+    kind, call = words(item.get("type")), words(item.get("id"))
+    match kind:
+        case "agent_message" | "reasoning":
+            said: HeardKind = "text" if kind == "agent_message" else "thinking"
+            return (Heard(said, words(item.get("text")), opens=True),) if ended else ()
+        case "error":
+            return (Heard("error", words(item.get("message"))),)
+        case "mcp_tool_call":
+            tool = f"{words(item.get('server'))}.{words(item.get('tool'))}"
+        case _:
+            tool = kind
+    asked = {name: item[name] for name in _ASKED if item.get(name) is not None}
+    arguments = asked.get("arguments", asked)
+    if not ended:
+        return (Heard("tool_call", tool=tool, call=call, arguments=arguments),)
+    error = item.get("error")
+    answer = words(error.get("message")) if isinstance(error, dict) else _answer(item)
+    failed = item.get("status") == "failed" or isinstance(error, dict)
+    return (Heard("tool_result", answer, tool=tool, call=call, arguments=arguments, failed=failed),)
+
+
+def _answer(item: dict[str, Any]) -> str:
+    code = item.get("exit_code")
+    output, result = words(item.get("aggregated_output")), item.get("result")
+    if isinstance(code, int) and code:
+        return f"{output}\n[exit code {clamped_count(code)}]".lstrip()
+    if isinstance(result, dict) and isinstance(result.get("content"), list):
+        blocks = (block for block in result["content"] if isinstance(block, dict))
+        return "\n".join(filter(None, (words(block.get("text")) for block in blocks)))
+    return output
 
 
 def _totals(usage: dict[str, object]) -> Usage:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from orbiter_contracts import Usage
-from worker_wrapper.agents.base import AgentResult, Piece, Session, Spent, Turn
+from worker_wrapper.agents.base import AgentResult, Heard, Piece, Session, Spent, Turn
 from worker_wrapper.agents.decoding import name, words
 from worker_wrapper.agents.json_output import find_result, last_object, read_result
 from worker_wrapper.process.command import Command, Outcome
@@ -57,6 +57,27 @@ class Factory:
         if event.get("type") != "message" or event.get("role") != "assistant":
             return None
         return Piece(words(event.get("text")), opens=True)
+
+    def heard(self, event: Mapping[str, Any]) -> tuple[Heard, ...]:
+        """Whole messages, calls and their results."""
+        call = words(event.get("id"))
+        match event.get("type"):
+            case "message" if event.get("role") == "assistant":
+                return (Heard("text", words(event.get("text")), opens=True),)
+            case "reasoning":
+                return (Heard("thinking", words(event.get("text")), opens=True),)
+            case "tool_call":
+                tool, arguments = words(event.get("toolName")), event.get("parameters")
+                return (Heard("tool_call", tool=tool, call=call, arguments=arguments),)
+            case "tool_result":
+                error = event.get("error")
+                failed = event.get("isError") is True
+                said = words(error.get("message") if isinstance(error, dict) else error)
+                text = (said if failed else "") or words(event.get("value"))
+                return (Heard("tool_result", text, call=call, failed=failed),)
+            case "error":
+                return (Heard("error", words(event.get("message")) or "droid failed"),)
+        return ()
 
     def spent(self, event: Mapping[str, Any]) -> Spent | None:
         """It tells only at the end."""

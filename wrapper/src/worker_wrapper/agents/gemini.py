@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from orbiter_contracts import Usage, clamped_count
-from worker_wrapper.agents.base import AgentResult, Piece, Session, SessionConflict, Spent, Turn
+from worker_wrapper.agents.base import (
+    AgentResult,
+    Heard,
+    Piece,
+    Session,
+    SessionConflict,
+    Spent,
+    Turn,
+)
 from worker_wrapper.agents.decoding import name, session_uuid, words
 from worker_wrapper.agents.json_output import LastWords, objects
 from worker_wrapper.process.command import Command, Outcome
@@ -88,6 +96,23 @@ class Gemini:
             return None
         return Piece(words(event.get("content")))
 
+    def heard(self, event: Mapping[str, Any]) -> tuple[Heard, ...]:
+        """Text as it comes, calls and their results."""
+        call = words(event.get("tool_id"))
+        match event.get("type"):
+            case "message" if event.get("role") == "assistant":
+                return (Heard("text", words(event.get("content"))),)
+            case "tool_use":
+                tool, arguments = words(event.get("tool_name")), event.get("parameters")
+                return (Heard("tool_call", tool=tool, call=call, arguments=arguments),)
+            case "tool_result":
+                failed = event.get("status") == "error"
+                text = (_error(event) if failed else "") or words(event.get("output"))
+                return (Heard("tool_result", text, call=call, failed=failed),)
+            case "error":
+                return (Heard("error", words(event.get("message"))),)
+        return ()
+
     def spent(self, event: Mapping[str, Any]) -> Spent | None:
         """It tells only at the end."""
         return None
@@ -149,7 +174,7 @@ def _conflict(complaint: str) -> SessionConflict | None:
     return "unknown" if any(said in complaint for said in _UNKNOWN) else None
 
 
-def _error(event: dict[str, Any]) -> str:
+def _error(event: Mapping[str, Any]) -> str:
     error = event.get("error")
     return words(error.get("message") if isinstance(error, dict) else error)
 

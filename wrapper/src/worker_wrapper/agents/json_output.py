@@ -152,10 +152,19 @@ def _escaped(string: bytearray, at: int) -> bool:
 
 
 class ObjectLines:
-    """Calls `hear` with each object as soon as its line is complete."""
+    """Calls `hear` with each object as soon as its line is complete.
 
-    def __init__(self, hear: Callable[[Mapping[str, Any]], None]) -> None:
+    And `miss`, if it is given, with the bytes of each line that is too long for that.
+    """
+
+    def __init__(
+        self,
+        hear: Callable[[Mapping[str, Any]], None],
+        miss: Callable[[int], None] | None = None,
+    ) -> None:
         self._hear = hear
+        self._miss = miss
+        self._size = 0
         self._begun = bytearray()
         self._skipping = False
 
@@ -166,11 +175,15 @@ class ObjectLines:
             self._begin(line)
             if not self._skipping:
                 self._line(bytes(self._begun))
+            elif self._miss is not None:
+                self._miss(self._size)
+            self._size = 0
             self._begun.clear()
             self._skipping = False
         self._begin(rest)
 
     def _begin(self, piece: bytes) -> None:
+        self._size += len(piece)
         if len(self._begun) + len(piece) > LONGEST_BYTES:
             self._skipping = True
             self._begun.clear()

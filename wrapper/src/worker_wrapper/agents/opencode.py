@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from orbiter_contracts import Usage, clamped_cost, clamped_count
-from worker_wrapper.agents.base import AgentResult, Piece, Session, Spent, Turn
+from worker_wrapper.agents.base import AgentResult, Heard, Piece, Session, Spent, Turn
 from worker_wrapper.agents.decoding import name, words
 from worker_wrapper.agents.json_output import LastWords, objects
 from worker_wrapper.process.command import Command, Outcome
@@ -91,6 +91,20 @@ class Opencode:
             return None
         return Piece(words(_part(event).get("text")), opens=True)
 
+    def heard(self, event: Mapping[str, Any]) -> tuple[Heard, ...]:
+        """Whole messages; of a call it tells when it has ended, with all there was to it."""
+        part = _part(event)
+        match event.get("type"):
+            case "text":
+                return (Heard("text", words(part.get("text")), opens=True),)
+            case "reasoning":
+                return (Heard("thinking", words(part.get("text")), opens=True),)
+            case "tool_use":
+                return (_call(part),)
+            case "error":
+                return (Heard("error", _error(event)),)
+        return ()
+
     def spent(self, event: Mapping[str, Any]) -> Spent | None:
         """It says after each answer what that one has cost."""
         if event.get("type") != "step_finish":
@@ -147,6 +161,26 @@ def _versioned(provider: str, url: str) -> str:
 def _part(event: Mapping[str, Any]) -> dict[str, Any]:
     part = event.get("part")
     return part if isinstance(part, dict) else {}
+
+
+def _call(part: Mapping[str, Any]) -> Heard:
+    found = part.get("state")
+    state = found if isinstance(found, dict) else {}
+    failed, asked = state.get("status") == "error", state.get("input")
+    return Heard(
+        "tool_result",
+        words(state.get("error")) if failed else words(state.get("output")),
+        tool=words(part.get("tool")),
+        call=words(part.get("callID")),
+        arguments=asked if asked is not None else {},
+        failed=failed,
+        seconds=_seconds(state.get("time")),
+    )
+
+
+def _seconds(times: object) -> float | None:
+    start, end = (times.get("start"), times.get("end")) if isinstance(times, dict) else (None, None)
+    return max(clamped_count(end) - clamped_count(start), 0) / 1000 if start and end else None
 
 
 def _error(event: Mapping[str, Any]) -> str:

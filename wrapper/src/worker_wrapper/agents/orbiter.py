@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from orbiter_contracts import Usage, clamped_cost, clamped_count
-from worker_wrapper.agents.base import AgentResult, Piece, Session, Spent, Turn
+from worker_wrapper.agents.base import AgentResult, Heard, Piece, Session, Spent, Turn
 from worker_wrapper.agents.decoding import words
 from worker_wrapper.agents.json_output import find_result, read_result
 from worker_wrapper.process.command import Command, Outcome
@@ -69,6 +69,26 @@ class Orbiter:
         if event.get("type") != "text":
             return None
         return Piece(words(event.get("text")))
+
+    def heard(self, event: Mapping[str, Any]) -> tuple[Heard, ...]:
+        """The framework's own events have the names and the fields of a transcript's."""
+        kind, text = event.get("type"), words(event.get("text"))
+        tool, call = words(event.get("tool_name")), words(event.get("tool_call_id"))
+        match kind:
+            case "text" | "thinking":
+                return (Heard(kind, text),)
+            case "step":
+                return (Heard("text", opens=True),)
+            case "tool_call":
+                arguments = event.get("arguments")
+                return (Heard("tool_call", tool=tool, call=call, arguments=arguments),)
+            case "tool_result":
+                error, content = event.get("error"), words(event.get("content"))
+                said, failed = words(error) or content, error is not None
+                return (Heard("tool_result", said, tool=tool, call=call, failed=failed),)
+            case "error":
+                return (Heard("error", words(event.get("error"))),)
+        return ()
 
     def spent(self, event: Mapping[str, Any]) -> Spent | None:
         """It says after each answer what all of them have cost."""

@@ -18,6 +18,7 @@ from worker_wrapper.checkpoint.resume import Earlier, look, prompts, put_back
 from worker_wrapper.checkpoint.saver import Attempt, Saver
 from worker_wrapper.handlers.artifacts import keep_artifacts
 from worker_wrapper.handlers.message_handler import Answer, DisruptedError, Worker
+from worker_wrapper.handlers.transcript import all_of, transcribed
 from worker_wrapper.queue.checkpoints import Checkpoints
 from worker_wrapper.session.copies import SessionCopies
 from worker_wrapper.session.snapshot import AttemptMemory
@@ -136,7 +137,11 @@ class _Work:
     async def _turn(self, session: Session, prepared: WorkspaceReport, limits: Left) -> TurnReport:
         settings, task = self._settings, self._task
         prompt, anew = prompts(task.prompt, self._earlier, settings.disruption_note)
-        async with self._saved(session, prepared) as saver:
+        before = self._earlier.spent.usage if self._earlier.spent else None
+        async with (
+            self._saved(session, prepared) as saver,
+            transcribed(self._worker, before=before) as transcript,
+        ):
             report = await take_turn(
                 settings.agent,
                 Turn(
@@ -153,15 +158,22 @@ class _Work:
                 stop=self._stop,
                 spill_dir=self._spill,
                 clock=self._worker.clock,
-                watcher=saver.hear if saver else None,
+                watcher=all_of(
+                    saver.hear if saver else None, transcript.hear if transcript else None
+                ),
+                missed=transcript.miss if transcript else None,
             )
+            used = together(priced(before, report.usage), report.usage)
+            if transcript is not None:
+                goes_on = report.reason == "Terminated" and saver is not None
+                goes_on = goes_on or self._stop.reason == "cancelled"
+                await transcript.finish(None if goes_on else report, used)
         if report.reason == "Terminated" and saver is not None:
             await saver.save(leaving=True)
             self._leave_it_to_another_pod()
-        before = self._earlier.spent.usage if self._earlier.spent else None
         return replace(
             report,
-            usage=together(priced(before, report.usage), report.usage),
+            usage=used,
             warnings=[*self._earlier.warnings, *report.warnings],
         )
 

@@ -20,6 +20,7 @@ from worker_wrapper.queue.lifecycle import Details, Lifecycle, event_for
 from worker_wrapper.queue.session_state import Bookkeeping, Snapshot
 from worker_wrapper.queue.spool import Spool
 from worker_wrapper.queue.streams import Entry, InputStream
+from worker_wrapper.queue.transcript import TranscriptStream
 from worker_wrapper.redact import Redactor
 from worker_wrapper.session.snapshot import SnapshotStore
 from worker_wrapper.settings import Settings
@@ -42,7 +43,8 @@ class DisruptedError(Exception):
 class Worker:
     """What this worker is made of; worker.py makes it, everything below is given it.
 
-    `token` is what it holds the lease of its name with.
+    `token` is what it holds the lease of its name with. `transcript` is where it writes what
+    its agent does; None for a developer without a task's record.
     """
 
     settings: Settings
@@ -54,6 +56,7 @@ class Worker:
     clock: Callable[[], datetime]
     log: Log
     token: str
+    transcript: TranscriptStream | None = None
 
     @property
     def state_key(self) -> str:

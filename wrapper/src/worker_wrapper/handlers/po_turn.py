@@ -13,6 +13,7 @@ from worker_wrapper.checkpoint.limits import UsedUp, left
 from worker_wrapper.checkpoint.meter import Meter
 from worker_wrapper.handlers.message_handler import Answer, DisruptedError, Worker
 from worker_wrapper.handlers.po_cut import FIELD, Begun, CutTurn, CutTurns
+from worker_wrapper.handlers.transcript import all_of, transcribed
 from worker_wrapper.queue import session_state
 from worker_wrapper.queue.session_state import Bookkeeping
 from worker_wrapper.session.conversations import Conversations
@@ -192,7 +193,11 @@ class POTurns:
         async def send(text: str, part: int, sequence: int) -> None:
             await self._send(message, text, part, sequence)
 
-        async with Streamer(send, worker.redactor) as streamer:
+        before = cut.checkpoint.usage if cut else None
+        async with (
+            Streamer(send, worker.redactor) as streamer,
+            transcribed(worker, request_id=message.input.request_id, before=before) as transcript,
+        ):
             report = await take_turn(
                 settings.agent,
                 turn,
@@ -202,18 +207,22 @@ class POTurns:
                 spill_dir=settings.spill_dir,
                 clock=worker.clock,
                 listener=streamer.take if settings.streaming else None,
-                watcher=meter.hear,
+                watcher=all_of(meter.hear, transcript.hear if transcript else None),
+                missed=transcript.miss if transcript else None,
             )
+            used = together(priced(before, report.usage), report.usage)
             if stop.reason != "cancelled":
                 await streamer.finish()
+            if transcript is not None:
+                goes_on = stop.reason == "cancelled" or report.reason == "Terminated"
+                await transcript.finish(None if goes_on else report, used)
         if (
             report.reason == "Terminated"
             and stop.reason == "terminated"
             and await self._cuts.keep(under_way, meter, self.conversations, self._snapshots)
         ):
             raise DisruptedError("asked to leave within a turn: the next worker goes on with it")
-        before = priced(cut.checkpoint.usage, report.usage) if cut else None
-        return replace(report, usage=together(before, report.usage)), streamer.next_sequence
+        return replace(report, usage=used), streamer.next_sequence
 
     async def _send(self, message: Message, text: str, part: int, sequence: int) -> None:
         settings, now = self._worker.settings, self._worker.clock()

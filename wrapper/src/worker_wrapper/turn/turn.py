@@ -68,6 +68,7 @@ async def take_turn(
     grace: Mapping[EndReason, Grace] = GRACE,
     listener: Callable[[Piece], None] | None = None,
     watcher: Callable[[Mapping[str, Any]], None] | None = None,
+    missed: Callable[[int], None] | None = None,
 ) -> TurnReport:
     """Run the agent once and classify what came of it; never raises for what an agent does.
 
@@ -82,13 +83,14 @@ async def take_turn(
         grace: How long an agent that has to end may take.
         listener: Told what the agent says while it says it, if anybody wants to know.
         watcher: Told every event of its output.
+        missed: Told how long a line was that is too long to be one.
 
     Returns:
         What came of it.
     """
     visible = agent_environment((*agent.credentials, *agent.passes), environ, turn.workdir)
     turn = _prepared(turn, visible, developer=developer)
-    tap = _tap(agent, listener, watcher)
+    tap = _tap(agent, listener, watcher, missed)
     turn = replace(turn, stream=tap is not None)
     deadline = asyncio.get_running_loop().time() + turn.timeout_seconds
     started_at = clock()
@@ -183,6 +185,7 @@ def _tap(
     agent: Agent,
     listener: Callable[[Piece], None] | None,
     watcher: Callable[[Mapping[str, Any]], None] | None,
+    missed: Callable[[int], None] | None,
 ) -> Callable[[bytes], None] | None:
     if listener is None and watcher is None:
         return None
@@ -194,7 +197,7 @@ def _tap(
         if listener is not None and (piece := agent.piece(event)) is not None:
             listener(piece)
 
-    return ObjectLines(hear).feed
+    return ObjectLines(hear, missed).feed
 
 
 def _next_session(

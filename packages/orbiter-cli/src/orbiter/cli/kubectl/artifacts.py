@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -211,14 +211,27 @@ def outputs_access(kubectl: Kubectl) -> tuple[str, str | None]:
     Raises:
         CommandError: There is none, or no right to read it.
     """
-    for secret, key in _SECRETS:
+    return secret_access(kubectl, _SECRETS)
+
+
+def secret_access(kubectl: Kubectl, secrets: Sequence[tuple[str, str]]) -> tuple[str, str | None]:
+    """The URL in the first of these Secrets that is there, and the certificate of its CA if any.
+
+    Args:
+        kubectl: The cluster.
+        secrets: Their names, each with the key of the URL.
+
+    Raises:
+        CommandError: There is none, or no right to read it.
+    """
+    for secret, key in secrets:
         jsonpath = f"jsonpath={{.data.{key}}}{{'|'}}{{.data.ca\\.crt}}"
         words = ("get", "secret", secret, "--ignore-not-found", "-o", jsonpath)
         url, _, ca = kubectl.run(*words).strip().partition("|")
         if url:
             texts = [base64.b64decode(text).decode().strip() for text in (url, ca)]
             return texts[0], texts[1] or None
-    names = " or ".join(secret for secret, _ in _SECRETS)
+    names = " or ".join(secret for secret, _ in secrets)
     raise CommandError(
         f"there is no Secret {names} in namespace {kubectl.namespace()}: give a URL with "
         "--redis-url or ORBITER_REDIS_URL",

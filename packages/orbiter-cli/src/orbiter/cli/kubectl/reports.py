@@ -90,3 +90,19 @@ def usage(kubectl: Kubectl, name: AnyName, as_json: AsJson = False) -> int:
     from orbiter.cli.kubectl.usage import run_usage
 
     return run_usage(kubectl, name, as_json=as_json)
+
+
+def transcript(
+    kubectl: Kubectl,
+    name: AnyName,
+    attempt: Annotated[
+        int | None,
+        typer.Option("--attempt", min=1, help="Which attempt of a task; the latest if absent."),
+    ] = None,
+    form: Annotated[str, typer.Option("-o", "--output", help="md or json.")] = "md",
+    redis_url: RedisUrl = None,
+) -> int:
+    """Print what an agent said and did: its words, its tools and what they answered."""
+    from orbiter.cli.kubectl.transcript import run_transcript
+
+    return run_transcript(kubectl, name, attempt=attempt, form=form, redis_url=redis_url)

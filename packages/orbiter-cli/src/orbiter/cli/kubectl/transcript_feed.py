@@ -4,28 +4,28 @@ In a thread of its own: whatever becomes of it, the task is followed. Nothing is
 over a connection that breaks: each event has a sequence, and the stream keeps them.
 """
 
-import base64
 import threading
 import time
+from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from orbiter.cli.kubectl.artifacts import keys_of
+from orbiter.cli.kubectl.artifacts import keys_of, secret_access
 from orbiter.cli.kubectl.client import Kubectl, Object
-from orbiter.cli.kubectl.redis_forward import SHARED_SECRET, RedisForward
+from orbiter.cli.kubectl.redis_forward import RedisForward
 from orbiter.cli.kubectl.screen import Screen
+from orbiter.cli.kubectl.transcript_source import OF_TASKS
 from orbiter.cli.kubectl.transcript_text import Line, Renderer
-from orbiter.cli.ui.outcome import CommandError, ExitCode
+from orbiter.cli.ui.outcome import CommandError
 from orbiter.cli.ui.text import moment, one_line, seconds
 from orbiter_contracts.transcript_reading import TranscriptReader, read_entry
 
-SECRET: Final = "orbiter-transcript"  # noqa: S105 - the name of one
-"""Of the user that reads a namespace's transcripts, and nothing else."""
-_SECRETS: Final = ((SECRET, "transcript-url"), (SHARED_SECRET, "developer-url"))
+_PAUSES: Final = (0.2, 1.0)
 _TICK_MS: Final = 400
 _AT_ONCE: Final = 50
 _SILENT_SECONDS: Final = 20.0
@@ -75,13 +75,23 @@ class Feed:
 
     def _run(self) -> None:
         try:
-            with RedisForward(self._kubectl, self._url, transcript_access) as forward:
-                self._follow(forward)
+            with ExitStack() as opened:
+                self._follow(self._connected(opened))
         except CommandError as error:
             self._blind(str(error))
         except Exception as error:
             # What an agent has made somebody write must not end what follows the task.
             self._blind(f"{type(error).__name__}: {error}")
+
+    def _connected(self, opened: ExitStack) -> RedisForward:
+        """A way to Redis, which may be just about to come back."""
+        access = partial(secret_access, secrets=OF_TASKS)
+        for pause in _PAUSES:
+            try:
+                return opened.enter_context(RedisForward(self._kubectl, self._url, access))
+            except CommandError:
+                self._leave.wait(pause)
+        return opened.enter_context(RedisForward(self._kubectl, self._url, access))
 
     def _blind(self, why: str) -> None:
         if not self._leave.is_set():
@@ -174,22 +184,3 @@ class _Attempt:
             read, written = self.renderer.tokens
             parts.append(f"{read:,} + {written:,} tokens")
         return " · ".join(parts)
-
-
-def transcript_access(kubectl: Kubectl) -> tuple[str, str | None]:
-    """The URL of the user that reads transcripts, and the certificate of its CA if any.
-
-    Raises:
-        CommandError: There is none, or no right to read it.
-    """
-    for secret, key in _SECRETS:
-        jsonpath = f"jsonpath={{.data.{key}}}{{'|'}}{{.data.ca\\.crt}}"
-        words = ("get", "secret", secret, "--ignore-not-found", "-o", jsonpath)
-        url, _, ca = kubectl.run(*words).strip().partition("|")
-        if url:
-            texts = [base64.b64decode(text).decode().strip() for text in (url, ca)]
-            return texts[0], texts[1] or None
-    raise CommandError(
-        f"there is no Secret {SECRET} in namespace {kubectl.namespace()}",
-        ExitCode.UNREACHABLE,
-    )
