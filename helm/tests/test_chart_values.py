@@ -108,7 +108,8 @@ def test_the_operators_user_has_the_keys_and_rights_that_it_needs() -> None:
     words = rights.split()
     patterns = {word.removeprefix("~") for word in words if word.startswith("~")}
     assert patterns == set(redis_users.operator_patterns())
-    assert {*redis_users.MANAGES_USERS, *redis_users.COUNTS_BYTES} <= set(words)
+    needed = (redis_users.MANAGES_USERS, redis_users.COUNTS_BYTES, redis_users.BOUNDS_TRANSCRIPTS)
+    assert {right for rights in needed for right in rights} <= set(words)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +131,8 @@ def test_the_pages_name_the_rights_that_an_operators_user_needs() -> None:
     page = (HELM.parent / "docs" / "security.md").read_text()
     for rights in (redis_users.MANAGES_USERS, redis_users.COUNTS_BYTES):
         assert f"`{' '.join(rights)}`" in page
+    page = (HELM.parent / "docs" / "transcripts.md").read_text()
+    assert f"`{' '.join(redis_users.BOUNDS_TRANSCRIPTS)}`" in page
 
 
 def test_the_operators_readme_names_its_commands_and_none_that_the_chart_refuses() -> None:

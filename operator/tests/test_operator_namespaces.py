@@ -143,7 +143,7 @@ async def test_each_kind_of_user_finds_its_url_in_a_secret_of_its_own(tenants: T
     for namespace in (LISTED, LABELLED):
         assert tenants.named("secrets", namespace) == set(SECRETS)
         urls = [tenants.url(namespace, secret) for secret in SECRETS]
-        for user, url in zip("wcp", urls, strict=True):
+        for user, url in zip("wcpt", urls, strict=True):
             assert f"//{user}%3A{namespace}:" in url
             assert await tenants.lets_in(url)
     assert tenants.named("secrets", "nobodys") == set()
@@ -174,7 +174,7 @@ async def test_there_is_no_service_account_before_the_policies(tenants: Tenants)
         for _, _, plural, obj in tenants.api.history
         if obj["metadata"].get("namespace") == LABELLED
     ]
-    assert made == ["networkpolicies", "serviceaccounts", *["secrets"] * 3]
+    assert made == ["networkpolicies", "serviceaccounts", *["secrets"] * 4]
 
 
 async def test_the_secrets_go_with_the_service_account(tenants: Tenants) -> None:
@@ -424,8 +424,8 @@ async def test_a_namespace_that_was_deleted_while_no_operator_looked_takes_its_u
     await tenants.settle()
     assert await users_of(tenants, LABELLED) == set()
     assert await users_of(tenants, f"{LABELLED}-2") == {"s"}
-    assert await users_of(tenants, LISTED) == set("wcps")
-    assert await users_of(tenants, "theirs") == set("wcp")
+    assert await users_of(tenants, LISTED) == set("wcpts")
+    assert await users_of(tenants, "theirs") == set("wcpt")
     assert await registered(tenants) == {LISTED}
 
 

@@ -206,7 +206,7 @@ async def test_a_namespace_is_let_in_and_out_again(redis, users, keys):
     )
     urls = await namespaces.admit("team-a")
     assert [unquote(urlsplit(url).username or "") for url in urls] == [
-        *("w:team-a", "c:team-a", "p:team-a")
+        *("w:team-a", "c:team-a", "p:team-a", "t:team-a")
     ]
     session = keys.po_input("alice" if keys.prefix else "team-a.alice")
     async with login(urls.producer) as producer, login(urls.chat) as chat:

@@ -122,6 +122,15 @@ def test_the_verdicts_block_is_no_part_of_the_text() -> None:
     assert (events[-1].cost_usd, events[-1].attempt) == (0.5, 2)
 
 
+def test_nothing_comes_behind_the_verdict() -> None:
+    one = scribe()
+    inner = {"type": "message_start", "message": {"usage": {"input_tokens": 9}}}
+    one.hear({"type": "stream_event", "event": inner})
+    one.hear(calls("Bash"))
+    one.end(report(), Usage(input_tokens=9, turns=1))
+    assert [event.type for event in one.take()] == ["tool_call", "usage", "verdict"]
+
+
 def test_a_question_stands_before_the_verdict() -> None:
     one = scribe()
     asks = AgentVerdict(status="input_required", question="Which one?")

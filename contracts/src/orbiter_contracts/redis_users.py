@@ -48,6 +48,8 @@ MANAGES_USERS: Final = (
 """What an operator's user may have beside its work, to make these users and load the functions."""
 COUNTS_BYTES: Final = ("+scan", "+memory|usage", "+type", "+hlen")
 """The same, to count what each namespace has."""
+BOUNDS_TRANSCRIPTS: Final = ("+scan", "+memory|usage", "+ttl", "+info", "+xtrim", "+expire")
+"""The same, to keep transcripts within a part of Redis, and to let them lapse."""
 
 
 def worker_user(namespace: str) -> str:

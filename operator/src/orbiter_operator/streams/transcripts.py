@@ -23,7 +23,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from orbiter_contracts.queues import TRANSCRIPT_SUFFIX
-from orbiter_contracts.redis_users import COUNTS_BYTES
+from orbiter_contracts.redis_users import BOUNDS_TRANSCRIPTS
 from orbiter_contracts.stream_names import owner_of_key
 from orbiter_contracts.transcript import SHARE_OF_MEMORY, TRANSCRIPT_SECONDS
 from orbiter_operator.settings import Settings
@@ -40,7 +40,7 @@ _ROOM = 0.9
 """To which part of the bound is trimmed, so that the next event does not go beyond it again."""
 _LACKING = (
     "transcripts are not bounded, and do not lapse: Redis does not let the operator count them; "
-    f"give its user {' '.join(COUNTS_BYTES)} +info +xtrim +ttl +expire"
+    f"give its user {' '.join(BOUNDS_TRANSCRIPTS)}"
 )
 COUNT_TRANSCRIPTS = f"""
 local page = redis.call('SCAN', ARGV[1], 'MATCH', '*{TRANSCRIPT_SUFFIX}', 'COUNT', {_AT_ONCE})

@@ -88,6 +88,7 @@ class Scribe:
         self._before = before
         self._meter = Meter(agent)
         self._told: Usage | None = before
+        self._over = False
         self._runs: dict[str, _Run] = {}
         self._calls: dict[str, tuple[str, float]] = {}
         self._waiting: deque[tuple[AnyEvent, int]] = deque()
@@ -118,6 +119,7 @@ class Scribe:
     def end(self, report: TurnReport, usage: Usage | None) -> None:
         """The turn has ended: say what it came to, and what all of it has cost."""
         self.close()
+        self._over = True
         if usage is not None:
             self._say(UsageEvent(**self._now(usage.cost_usd), usage=usage))
         verdict = report.verdict
@@ -143,10 +145,10 @@ class Scribe:
         for agent, run in self._runs.items():
             self._show(agent, run)
         events = list[AnyEvent]()
-        if self._waiting and (used := together(self._before, self._meter.spent)) != self._told:
+        used = together(self._before, self._meter.spent)
+        if self._waiting and not self._over and used is not None and used != self._told:
             self._told = used
-            if used is not None:
-                self._say(UsageEvent(**self._now(), usage=used))
+            self._say(UsageEvent(**self._now(), usage=used))
         if self._lost_events:
             lost = {"events": self._lost_events, "bytes": self._lost_bytes}
             events.append(CutEvent(**self._now(), **lost))

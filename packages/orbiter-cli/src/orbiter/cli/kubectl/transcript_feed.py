@@ -4,6 +4,7 @@ In a thread of its own: whatever becomes of it, the task is followed. Nothing is
 over a connection that breaks: each event has a sequence, and the stream keeps them.
 """
 
+import signal
 import threading
 import time
 from contextlib import ExitStack
@@ -77,6 +78,9 @@ class Feed:
         try:
             with ExitStack() as opened:
                 self._follow(self._connected(opened))
+        except BrokenPipeError:
+            # whoever reads us has enough: the thread that follows the task would not notice
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
         except CommandError as error:
             self._blind(str(error))
         except Exception as error:
