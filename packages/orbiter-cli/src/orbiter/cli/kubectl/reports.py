@@ -1,11 +1,35 @@
-"""The commands of `kubectl orbiter` that tell what came of an object; loaded when called, too."""
+"""The commands of `kubectl orbiter` that tell how things stand; loaded when called, too."""
 
 from typing import Annotated
 
 import typer
 
 from orbiter.cli.kubectl.client import Kubectl
-from orbiter.cli.kubectl.options import AnyName, AsJson, Everywhere, RedisUrl, TaskName
+from orbiter.cli.kubectl.options import (
+    AnyName,
+    AsJson,
+    Everywhere,
+    Plain,
+    RedisUrl,
+    TaskName,
+    Timeout,
+)
+
+
+def watch(
+    kubectl: Kubectl,
+    name: TaskName,
+    timeout: Timeout = None,
+    as_json: AsJson = False,
+    plain: Plain = False,
+    redis_url: RedisUrl = None,
+) -> int:
+    """Watch a task: what its agent says and does, and what came of it. Ctrl-C leaves it at work."""
+    from orbiter.cli.kubectl.watch import run_watch
+
+    return run_watch(
+        kubectl, name, timeout=timeout, as_json=as_json, plain=plain, redis_url=redis_url
+    )
 
 
 def artifacts(
