@@ -37,6 +37,8 @@ from orbiter_operator.kube.names import (
 )
 from orbiter_operator.pods.state import JobState, PodState, job_state, pod_state
 from orbiter_operator.runtime.reconciler import WorkQueue
+from orbiter_operator.streams.attempts import CONSUMER
+from orbiter_operator.streams.dead_letters import forget_adopted
 from orbiter_operator.streams.retention import StreamRepair, trim_streams
 from orbiter_operator.streams.tenants import Tenants, lag
 from orbiter_operator.tasks.capacity import Capacity
@@ -273,11 +275,18 @@ class TaskResync:
                 taken = await trim_streams(
                     self._redis, self._store.unfinished, _now_ms, keys, self._dead
                 )
+                taken += await forget_adopted(self._redis, keys, self._how_far, CONSUMER)
             except (RedisError, OSError) as error:
                 log.info("streams not trimmed", of=keys.prefix, error=str(error))
                 continue
             if taken:
                 log.info("orphaned entries taken off the queue", of=keys.prefix, count=taken)
+
+    def _how_far(self, task: str) -> str | None:
+        namespace, _, name = task.partition("/")
+        if (obj := self._store.get(Key(namespace, name))) is None:
+            return None
+        return "over" if phase_of(obj) in FINAL else "goes on"
 
 
 def _now_ms() -> int:
