@@ -127,3 +127,15 @@ def test_the_highest_priority_is_next_and_of_equal_ones_the_oldest(capacity):
     assert capacity.slots("team", "old", 1.0).position == 3
     capacity.wait("team", "old", 1.0, 6)
     assert capacity.next_up("team") == ["old"]
+
+
+def test_a_place_in_line_is_refreshed_every_ten_seconds_and_of_many_less_often():
+    capacity = Capacity(lambda namespace: 1)
+    capacity.take("team", "stuck")
+    assert capacity.slots("team", "next", 1.0).refresh == 10.0
+    for number in range(400):
+        capacity.wait("team", f"task-{number}", float(number))
+    found = capacity.slots("team", "next", 1.0, stuck=lambda name: name == "stuck")
+    assert found.refresh == 100.0  # four a second
+    assert found.stuck == ("stuck",)
+    assert capacity.slots("other", "next", 1.0, stuck=lambda name: True).stuck == ()

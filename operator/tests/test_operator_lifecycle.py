@@ -214,7 +214,7 @@ async def test_no_more_jobs_run_than_allowed_and_the_rest_see_their_position(wor
         world.apply(name, "ok sleep=0.1")
     status = await world.until_reason("many-11", "ConcurrencyLimit")
     assert status["phase"] == "Pending"
-    assert "3 of 3 jobs running" in status["message"]
+    assert "3 of 3 slots taken" in status["message"]
     for name in names:
         await world.until(name, "Completed")
     assert world.node.most_at_once == 3

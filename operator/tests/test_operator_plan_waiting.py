@@ -36,8 +36,19 @@ def test_a_task_without_a_free_slot_waits_and_says_its_position():
     assert decision.actions == ()
     assert decision.slot == "wait"
     assert decision.status.reason == "ConcurrencyLimit"
-    assert decision.status.message == "place 3 of 12, 5 of 5 jobs running in this namespace"
+    assert decision.status.message == "place 3 of 12, 5 of 5 slots taken in this namespace"
     assert decision.status.condition("Admitted").status == "False"
+
+
+def test_a_task_in_line_says_which_slots_are_taken_by_tasks_that_cannot_start():
+    one = FULL.model_copy(update={"stuck": ("fix-login",)})
+    assert decide(observed(slots=one)).status.message == (
+        "place 3 of 12, 5 of 5 slots taken in this namespace, "
+        "1 of them by a task that cannot start: fix-login"
+    )
+    many = FULL.model_copy(update={"stuck": ("a", "b", "c", "d")})
+    said = decide(observed(slots=many)).status.message
+    assert said.endswith("4 of them by tasks that cannot start: a, b, c and 1 more")
 
 
 def test_a_position_that_is_shown_already_is_not_written_again():

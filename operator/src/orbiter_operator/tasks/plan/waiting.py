@@ -153,12 +153,15 @@ def _dependencies_hold(observed: Observed, now: datetime) -> Plan | None:
 def _in_line(observed: Observed, now: datetime) -> Plan:
     slots = observed.slots
     if slots.shown and observed.status.reason == "ConcurrencyLimit":
-        return Plan(slot="wait", requeue_after=REQUEUE_SECONDS)
+        return Plan(slot="wait", requeue_after=slots.refresh)
     text = (
         f"place {slots.position} of {slots.waiting}, "
-        f"{slots.running} of {slots.limit} jobs running in this namespace"
+        f"{slots.running} of {slots.limit} slots taken in this namespace"
     )
-    return wait(observed, now, "ConcurrencyLimit", text, slot="wait", requeue_after=REQUEUE_SECONDS)
+    if slots.stuck:
+        tasks = "a task that cannot start" if len(slots.stuck) == 1 else "tasks that cannot start"
+        text += f", {len(slots.stuck)} of them by {tasks}: {list_names(slots.stuck)}"
+    return wait(observed, now, "ConcurrencyLimit", text, slot="wait", requeue_after=slots.refresh)
 
 
 def resolve(name: str, phase_of: Lookup, edges: Edges) -> Dependencies:
