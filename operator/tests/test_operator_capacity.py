@@ -233,3 +233,15 @@ async def test_a_long_queue_costs_kueue_ten_requests_a_second():
             await kueue.said_of(key, (HELD,))
         api.now += 10
     assert len(api.selectors) == 2000
+
+
+def test_a_place_in_line_is_refreshed_every_ten_seconds_and_of_many_less_often():
+    capacity = Capacity(lambda namespace: 1)
+    capacity.take("team", "stuck")
+    assert capacity.slots("team", "next", 1.0).refresh == 10.0
+    for number in range(400):
+        capacity.wait("team", f"task-{number}", float(number))
+    found = capacity.slots("team", "next", 1.0, stuck=lambda name: name == "stuck")
+    assert found.refresh == 100.0  # four a second
+    assert found.stuck == ("stuck",)
+    assert capacity.slots("other", "next", 1.0, stuck=lambda name: True).stuck == ()

@@ -85,6 +85,29 @@ async def test_an_output_is_acknowledged_after_the_status_has_it(world):
     assert seen == [1]
 
 
+async def test_an_adopted_task_that_is_deleted_while_no_operator_runs_does_not_come_back(world):
+    operator = await world.start_operator(adopt_namespace=NAMESPACE)
+    message = DeveloperWorkerInput(request_id="theirs", task_id="theirs", prompt="hang")
+    entry = await world.redis.xadd(BARE.developer_input, encode(message))
+    await eventually(lambda: world.adopted("theirs"))
+    await eventually(lambda: world.redis.hexists(BARE.adopted, entry))
+    await operator.end()
+    world.api.remove("agenttasks", NAMESPACE, world.adopted("theirs"))
+    # as if no operator had been there for longer
+    task, _, _ = (await world.redis.hget(BARE.adopted, entry)).partition(" ")
+    await world.redis.hset(BARE.adopted, entry, f"{task} 1")
+    await world.start_operator(adopt_namespace=NAMESPACE)
+
+    async def taken_off():
+        left = await world.redis.xrange(BARE.developer_input, entry, entry)
+        return not left and not await world.redis.hexists(BARE.adopted, entry)
+
+    await eventually(taken_off)
+    world.apply("last")
+    await world.until("last", "Completed")
+    assert world.adopted("theirs") is None
+
+
 @pytest.mark.parametrize(
     ("prompt", "reason", "message"),
     [
@@ -191,7 +214,7 @@ async def test_no_more_jobs_run_than_allowed_and_the_rest_see_their_position(wor
         world.apply(name, "ok sleep=0.1")
     status = await world.until_reason("many-11", "ConcurrencyLimit")
     assert status["phase"] == "Pending"
-    assert "3 of 3 jobs running" in status["message"]
+    assert "3 of 3 slots taken" in status["message"]
     for name in names:
         await world.until(name, "Completed")
     assert world.node.most_at_once == 3

@@ -44,23 +44,25 @@ def test_a_task_without_a_free_slot_waits_and_says_its_position():
     assert decision.actions == ()
     assert decision.slot == "wait"
     assert decision.status.reason == "ConcurrencyLimit"
-    assert decision.status.message == "place 3 of 12, 5 of 5 jobs running in this namespace"
+    assert decision.status.message == "place 3 of 12, 5 of 5 slots taken in this namespace"
     assert decision.status.condition("Admitted").status == "False"
+
+
+def test_a_task_in_line_says_which_slots_are_taken_by_tasks_that_cannot_start():
+    one = FULL.model_copy(update={"stuck": ("fix-login",)})
+    assert decide(observed(slots=one)).status.message == (
+        "place 3 of 12, 5 of 5 slots taken in this namespace, "
+        "1 of them by a task that cannot start: fix-login"
+    )
+    many = FULL.model_copy(update={"stuck": ("a", "b", "c", "d")})
+    said = decide(observed(slots=many)).status.message
+    assert said.endswith("4 of them by tasks that cannot start: a, b, c and 1 more")
 
 
 def test_a_position_that_is_shown_already_is_not_written_again():
     waiting = ended(observed(slots=FULL))
     moved_up = FULL.model_copy(update={"position": 2, "shown": True})
     assert decide(waiting.model_copy(update={"slots": moved_up})).status is None
-
-
-def test_a_place_is_not_left_standing_when_half_of_those_in_front_are_gone():
-    waiting = ended(observed(slots=FULL.model_copy(update={"position": 119, "waiting": 152})))
-    for position, written in ((60, False), (59, True), (34, True)):
-        now = FULL.model_copy(update={"position": position, "waiting": 70, "shown": True})
-        status = decide(waiting.model_copy(update={"slots": now})).status
-        assert (status is not None) == written
-        assert status is None or status.message.startswith(f"place {position} of 70")
 
 
 def test_a_position_that_was_shown_long_ago_is_written_anew():

@@ -375,3 +375,47 @@ async def test_whether_a_pod_may_be_made_is_not_asked_of_a_finished_task(phase, 
     found = await observer.observe(Key("team", "fix"), task)
     assert (found.spec_error is not None) is asked
     assert found.spec.ttl_seconds_after_finished == 5
+
+
+@pytest.mark.parametrize(
+    "name", ["a/b", "../../other/configmaps/x", "Upper", "a..b", "-a", "", "a" * 254]
+)
+@pytest.mark.parametrize(
+    ("spec", "where"),
+    [
+        (lambda name: {"agent": {"credentialsSecretRef": {"name": name}}}, "credentialsSecretRef"),
+        (
+            lambda name: {"promptFrom": {"configMapKeyRef": {"name": name, "key": "k"}}},
+            "promptFrom",
+        ),
+        (
+            lambda name: {"agent": {"fileFrom": {"configMapKeyRef": {"name": name, "key": "k"}}}},
+            "fileFrom",
+        ),
+        (
+            lambda name: {
+                "agent": {
+                    "env": [
+                        {"name": "A", "valueFrom": {"secretKeyRef": {"name": name, "key": "k"}}}
+                    ]
+                }
+            },
+            "env[A]",
+        ),
+        (
+            lambda name: {
+                "workspace": {"git": {"url": "https://x/y", "credentialsSecretRef": {"name": name}}}
+            },
+            "credentialsSecretRef",
+        ),
+        (
+            lambda name: {"workspace": {"persistentVolumeClaim": {"claimName": name}}},
+            "claimName",
+        ),
+    ],
+)
+def test_a_name_that_no_object_can_have_is_refused_with_its_field(name, spec, where):
+    said = read_spec({"prompt": "p", **spec(name)}, DEFAULTS)[1] or ""
+    assert where in said
+    assert "is no name of an object" in said
+    assert read_spec({"prompt": "p", **spec("team.key-1")}, DEFAULTS)[1] is None

@@ -157,6 +157,10 @@ REFUSED_SPECS: dict[str, tuple[Object, str]] = {
         env({"name": "A", "valueFrom": {"secretKeyRef": {"name": "orbiter-redis", "key": "k"}}}),
         "orbiter-redis is a Secret of Orbiter itself; name one of your own",
     ),
+    "a path as the name of a secret": (
+        {"agent": {"credentialsSecretRef": {"name": "team/key"}}},
+        "not the name of a Secret: write lower-case letters",
+    ),
     "our own secret as credentials": (
         {"agent": {"credentialsSecretRef": {"name": "orbiter-redis"}}},
         "orbiter-redis is a Secret of Orbiter itself; name one of your own",

@@ -100,6 +100,14 @@ class Keys:
         """Stream of what workers say of themselves."""
         return f"{self.prefix}worker:lifecycle"
 
+    @property
+    def adopted(self) -> str:
+        """Key of the hash of the developers' entries from outside that have become AgentTasks.
+
+        By the entry's id: which task, as namespace/name, and since when, in seconds.
+        """
+        return f"{self.prefix}worker:adopted"
+
     def po_input(self, worker_id: str) -> str:
         """Input stream of one PO worker."""
         return self._po(worker_id, "input")

@@ -1,12 +1,13 @@
 """What AgentTask and POSession have in common: agent, workspace, conditions, Events."""
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
 
-from orbiter_contracts.bounds import Moment
+from orbiter_contracts.bounds import Moment, one_line
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 
@@ -29,16 +30,39 @@ class KubeModel(BaseModel):
     )
 
 
+_OBJECT_NAME = re.compile(
+    r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+)
+
+
+def is_object_name(text: object) -> bool:
+    """Whether a Secret, a ConfigMap or a claim may be called so; a path of the API may not."""
+    return isinstance(text, str) and _OBJECT_NAME.fullmatch(text) is not None
+
+
+def _object_name(text: str) -> str:
+    if not is_object_name(text):
+        raise ValueError(f"{one_line(text, 60)!r} {NO_NAME}")
+    return text
+
+
+NO_NAME = (
+    "is no name of an object: write lower-case letters, digits, '-' and '.', beginning and ending "
+    "with a letter or digit"
+)
+ObjectName = Annotated[str, AfterValidator(_object_name)]
+
+
 class SecretRef(KubeModel):
     """Name of a Secret in the task's namespace. The operator never reads it."""
 
-    name: str
+    name: ObjectName
 
 
 class ConfigMapKey(KubeModel):
     """A key of a ConfigMap in the task's namespace."""
 
-    name: str
+    name: ObjectName
     key: str
 
 

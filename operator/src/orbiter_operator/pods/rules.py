@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from orbiter_contracts.bounds import one_line
-from orbiter_operator.kube.models import Agent, Workspace
+from orbiter_operator.kube.models import NO_NAME, Agent, Workspace, is_object_name
 from orbiter_operator.kube.names import RESERVED_LABELS, RESERVED_WHY, WORKER
 from orbiter_operator.pods.allowlist import is_one_of, template_error
 from orbiter_operator.pods.git_containers import USED_WITH_CREDENTIAL
@@ -95,7 +95,8 @@ def _pod_error(
     agent: Agent, workspace: Workspace, overlay: Object, defaults: WorkerDefaults
 ) -> str | None:
     problems = _named_secrets(agent, workspace, defaults)
-    problem = next(problems, None) or next(_shape(overlay), None)
+    problem = next(problems, None) or next(_no_names(agent, workspace), None)
+    problem = problem or next(_shape(overlay), None)
     problem = problem or next(_secrets_in(overlay.get("spec") or {}, defaults), None)
     if problem := problem or template_error(overlay, defaults):
         return problem
@@ -119,6 +120,19 @@ def _named_secrets(agent: Agent, workspace: Workspace, defaults: WorkerDefaults)
     git = workspace.git.credentials_secret_ref if workspace.git else None
     if git and is_ours(git.name, defaults):
         yield _secret("spec.workspace.git.credentialsSecretRef.name", git.name)
+
+
+def _no_names(agent: Agent, workspace: Workspace) -> Iterator[str]:
+    """Names in what stays as the API has it that no object can have."""
+    for item in agent.env:
+        for kind, source in (item.get("valueFrom") or {}).items():
+            if isinstance(source, dict) and "name" in source and not is_object_name(source["name"]):
+                where = f"spec.agent.env[{item.get('name')}].valueFrom.{kind}.name"
+                yield _sentence(where, source["name"], f"which {NO_NAME}")
+    claim = workspace.persistent_volume_claim
+    if claim is not None and not is_object_name(claim.get("claimName")):
+        where = "spec.workspace.persistentVolumeClaim.claimName"
+        yield _sentence(where, claim.get("claimName"), f"which {NO_NAME}")
 
 
 def is_ours(name: object, defaults: WorkerDefaults) -> bool:

@@ -1,5 +1,9 @@
-"""Put aside what nobody can use: a copy with its reason, acknowledged, counted."""
+"""Put aside what nobody can use: a copy with its reason, acknowledged, counted.
 
+And take off what nobody wants any more: the entries of tasks that were deleted unseen.
+"""
+
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +13,7 @@ from redis.asyncio import Redis
 from orbiter_contracts import InvalidMessageError, excerpt
 from orbiter_contracts.bounds import DEAD_LETTERS_KEPT
 from orbiter_contracts.dead_letters import dead_letter_fields
-from orbiter_contracts.queues import dead_letter
+from orbiter_contracts.queues import DEVELOPER_GROUP, Keys, dead_letter
 from orbiter_operator.streams.reader import Entry
 
 log = structlog.get_logger(__name__)
@@ -76,3 +80,51 @@ def why(error: Exception) -> str:
     if isinstance(error, InvalidMessageError):
         return str(error)
     return f"it could not be handled: {type(error).__name__}: {excerpt(str(error))}"
+
+
+SETTLED_SECONDS = 60
+"""After how long a task that was made of an entry is known here, if it is there at all."""
+
+
+async def note_adopted(redis: Redis, keys: Keys, entry: str, task: str) -> None:
+    """An entry from outside has become a task: should that one be deleted, it becomes none again.
+
+    Args:
+        redis: A client for short commands.
+        keys: Whose stream the entry is in.
+        entry: Its id.
+        task: The task, as namespace/name.
+    """
+    await redis.hset(keys.adopted, entry, f"{task} {int(time.time())}")
+
+
+async def forget_adopted(
+    redis: Redis, keys: Keys, phase: Callable[[str], str | None], consumer: str
+) -> int:
+    """Take entries off the queue whose task was deleted while no operator looked.
+
+    Args:
+        redis: A client for short commands.
+        keys: Whose stream.
+        phase: Asked about each task, as namespace/name: "over", "goes on", None for none.
+        consumer: The operator's own name as a reader of the stream.
+
+    Returns:
+        How many were taken off. One that another worker has by now is left to that.
+    """
+    taken = 0
+    for entry, said in (await redis.hgetall(keys.adopted)).items():
+        task, _, since = str(said).partition(" ")
+        found = phase(task)
+        young = since.isdecimal() and time.time() - int(since) < SETTLED_SECONDS
+        if found == "goes on" or (found is None and young):
+            continue
+        if found is None:
+            queue = keys.developer_input
+            held = await redis.xpending_range(queue, DEVELOPER_GROUP, min=entry, max=entry, count=1)
+            holder = str(held[0]["consumer"]) if held else ""
+            if holder == consumer or holder.startswith(f"{task.replace('/', '.', 1)}-"):
+                await redis.xack(queue, DEVELOPER_GROUP, entry)
+                taken += int(await redis.xdel(queue, entry))
+        await redis.hdel(keys.adopted, entry)
+    return taken

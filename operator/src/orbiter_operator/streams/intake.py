@@ -3,11 +3,11 @@
 Reads the developer input streams as one consumer among the standalone workers: that of a namespace
 into tasks of that namespace, the one without a prefix into those of the adoption namespace; each
 only while there is room for a Job in its namespace, and none at the others' expense. The task's
-name follows from the entry's id, so an entry becomes one task however often it is read. Until the
-task's Job has the entry, its claim is renewed, lest another worker takes it for a dead peer's. A
-bound entry is left to its own Job. An entry that is no task, or that the API server refuses, is a
-dead letter, and the next is taken. One with which the API server fails again and again is put
-aside, so that those behind it go on, and tried again now and then.
+name follows from the entry's id, so an entry becomes one task however often it is read, and what
+has become one never another. Until the task's Job has the entry, its claim is renewed, lest another
+worker takes it for a dead peer's. A bound entry is left to its own Job. One that is no task, or
+that the API server refuses, is a dead letter. One with which the API server fails again and again
+is put aside, so that those behind it go on, and tried again now and then.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from orbiter_operator.kube.leader_election import NotLeadingError
 from orbiter_operator.runtime.supervisor import UNHURRIED_SECONDS, next_moment, run_concurrently
 from orbiter_operator.streams.attempts import CONSUMER
 from orbiter_operator.streams.client import RETRIED, passes_by_itself
-from orbiter_operator.streams.dead_letters import DeadLetters
+from orbiter_operator.streams.dead_letters import DeadLetters, note_adopted
 from orbiter_operator.streams.reader import Entry, Inbox, id_before
 from orbiter_operator.streams.tenants import Inboxes, Tenants, create_groups
 
@@ -135,7 +135,7 @@ class Intake:
             try:
                 await step()
             except RETRIED as error:
-                log.warning("intake interrupted", error=f"{type(error).__name__}: {error}")
+                log.warning("intake interrupted", error=repr(error))
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _dispatch(self) -> None:
@@ -202,10 +202,7 @@ class Intake:
             await next_moment(UNHURRIED_SECONDS)
 
     async def _take_all(self, source: _Source, entries: list[Entry]) -> bool:
-        """Deal with some entries. Returns whether one was from outside.
-
-        Where no task can be made at the moment, what was handed out is recovered later.
-        """
+        """Deal with some entries, or recover them later. Returns whether one was from outside."""
         adopted = False
         for entry in entries:
             try:
@@ -221,7 +218,9 @@ class Intake:
         """One batch of what was read before a crash and may not have become a task."""
         entries = await source.inbox.held(source.recovered or "0", _BATCH)
         source.recovered = entries[-1].id if entries else None
-        await self._take_all(source, [one for one in entries if not source.is_aside(one.id)])
+        known = await self._redis.hgetall(source.keys.adopted)  # goes with its task
+        left = [one for one in entries if not source.is_aside(one.id) and one.id not in known]
+        await self._take_all(source, left)
 
     async def _try_aside(self) -> None:
         """Come back to what was put aside, until it is a task or nobody's."""
@@ -279,7 +278,9 @@ class Intake:
                 if passes_by_itself(error):
                     raise
                 raise InvalidMessageError(f"no AgentTask can be made of it: {error}") from None
-        log.info("adopted", entry=entry.id, task=body["metadata"]["name"])
+        task = f"{source.namespace}/{body['metadata']['name']}"
+        await note_adopted(self._redis, source.keys, entry.id, task)
+        log.info("adopted", entry=entry.id, task=task)
 
     async def _renew(self) -> None:
         """Tell the other workers that what we still hold is not a dead peer's."""

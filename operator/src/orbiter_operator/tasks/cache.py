@@ -37,6 +37,8 @@ from orbiter_operator.kube.names import (
 )
 from orbiter_operator.pods.state import JobState, PodState, job_state, pod_state
 from orbiter_operator.runtime.reconciler import WorkQueue
+from orbiter_operator.streams.attempts import CONSUMER
+from orbiter_operator.streams.dead_letters import forget_adopted
 from orbiter_operator.streams.retention import StreamRepair, trim_streams
 from orbiter_operator.streams.tenants import Tenants, lag, memory
 from orbiter_operator.tasks.capacity import Capacity
@@ -48,6 +50,7 @@ _ORDINARY = {
     *("job", "node", "image", "restarts", "exit_reason", "exit_code", "exit_message"),
     *("running_since", "ran_since", "redis_secret"),
 }
+_IN_VAIN = ("SecretMissing", "ConfigError", "ImagePullFailed", "Unschedulable", "PodNotCreated")
 _ACTED_ON = ("began", *(name for name in PodState.model_fields if name not in _ORDINARY))
 
 
@@ -115,6 +118,12 @@ class TaskCache(ObjectCache):
 def phase_of(obj: Object) -> str:
     """The phase of an AgentTask; empty before the first."""
     return str((obj.get("status") or {}).get("phase") or "")
+
+
+def cannot_start(obj: Object | None) -> bool:
+    """Whether a task waits with its Job for what somebody has to see to."""
+    status = (obj or {}).get("status") or {}
+    return status.get("phase") == "Pending" and status.get("reason") in _IN_VAIN
 
 
 def _only_runs_now(old: Object, obj: Object) -> bool:
@@ -274,11 +283,18 @@ class TaskResync:
                 taken = await trim_streams(
                     self._redis, self._store.unfinished, _now_ms, keys, self._dead
                 )
+                taken += await forget_adopted(self._redis, keys, self._how_far, CONSUMER)
             except (RedisError, OSError) as error:
                 log.info("streams not trimmed", of=keys.prefix, error=str(error))
                 continue
             if taken:
                 log.info("orphaned entries taken off the queue", of=keys.prefix, count=taken)
+
+    def _how_far(self, task: str) -> str | None:
+        namespace, _, name = task.partition("/")
+        if (obj := self._store.get(Key(namespace, name))) is None:
+            return None
+        return "over" if phase_of(obj) in FINAL else "goes on"
 
 
 def _now_ms() -> int:

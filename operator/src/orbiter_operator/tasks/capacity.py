@@ -29,6 +29,10 @@ REQUESTS_A_SECOND = 10
 """No more than that Kueue's Workloads are asked for, however many wait."""
 _LONGEST = 300
 
+_REFRESH_SECONDS = 10.0
+_REFRESHED_A_SECOND = 4
+"""A place in line is said anew so often at most: of one task, and of all that wait."""
+
 
 class Waiter(NamedTuple):
     """A task in the queue of its namespace: its priority, creation time in seconds, then name."""
@@ -51,19 +55,29 @@ class Capacity:
         self._waiting: dict[str, list[Waiter]] = {}
         self._waiters: dict[tuple[str, str], Waiter] = {}
 
-    def slots(self, namespace: str, name: str, created: float, priority: int = 0) -> Slots:
-        """How things stand for one task that would run."""
+    def slots(
+        self,
+        namespace: str,
+        name: str,
+        created: float,
+        priority: int = 0,
+        stuck: Callable[[str], bool] = lambda name: False,
+    ) -> Slots:
+        """How things stand for one task that would run; `stuck` says who has a slot in vain."""
         running = self._running.get(namespace, set())
         waiting = self._waiting.get(namespace, [])
         limit = self._limit(namespace)
         ahead = bisect_left(waiting, Waiter(-priority, created, name))
         known = (namespace, name) in self._waiters
+        free = name in running or len(running) + ahead < limit
         return Slots(
-            free=name in running or len(running) + ahead < limit,
+            free=free,
             position=ahead + 1,
             waiting=len(waiting) + (0 if known else 1),
             running=len(running),
             limit=limit,
+            refresh=max(_REFRESH_SECONDS, len(self._waiters) / _REFRESHED_A_SECOND),
+            stuck=() if free else tuple(sorted(name for name in running if stuck(name))),
         )
 
     def take(self, namespace: str, name: str) -> None:

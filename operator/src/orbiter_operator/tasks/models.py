@@ -165,9 +165,9 @@ class Source(Frozen):
 
 
 class Slots(Frozen):
-    """Whether the namespace has a free slot for this task.
+    """Whether the namespace has a free slot for this task, and who has one and cannot start.
 
-    `shown` is true while the position in the task's status is recent enough to be left alone.
+    `shown`: the position in its status is less than `refresh` seconds old and left alone.
     """
 
     free: bool = True
@@ -176,6 +176,8 @@ class Slots(Frozen):
     running: int = 0
     limit: int = 0
     shown: bool = False
+    refresh: float = 30.0
+    stuck: tuple[str, ...] = ()
 
 
 class TaskStatus(Status):

@@ -18,7 +18,7 @@ from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
-from orbiter_operator.tasks.cache import TaskCache, phase_of
+from orbiter_operator.tasks.cache import TaskCache, cannot_start, phase_of
 from orbiter_operator.tasks.capacity import Capacity, Kueue
 from orbiter_operator.tasks.job import read_adoption, read_prompt
 from orbiter_operator.tasks.models import FINAL, Source, TaskSpec, TaskStatus, size_error
@@ -35,7 +35,6 @@ from orbiter_operator.tasks.plan.disruption import may_be_taken
 from orbiter_operator.tasks.plan.waiting import resolve
 
 Object = dict[str, Any]
-POSITION_SHOWN_SECONDS = 60.0  # so long a position in line may stay in the status
 
 
 class Observer:
@@ -137,10 +136,12 @@ class Observer:
                 update["source"] = await self._source(key, base.spec.resume_from)
             update["dependencies"] = self._dependencies(key)
             slots = self._capacity.slots(
-                key.namespace, key.name, base.created.timestamp(), base.spec.priority
+                *(key.namespace, key.name, base.created.timestamp(), base.spec.priority),
+                lambda name: cannot_start(self._store.get(Key(key.namespace, name))),
             )
-            shown = self._clock() - self._position_shown.get(key, -POSITION_SHOWN_SECONDS)
-            update["slots"] = slots.model_copy(update={"shown": shown < POSITION_SHOWN_SECONDS})
+            since = self._position_shown.get(key)
+            shown = since is not None and self._clock() - since < slots.refresh
+            update["slots"] = slots.model_copy(update={"shown": shown})
         return base.model_copy(update=update)
 
     def _base(self, key: Key, obj: Object) -> Observed:

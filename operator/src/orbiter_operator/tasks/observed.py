@@ -120,8 +120,7 @@ def still_there(observed: Observed, now: datetime) -> bool:
     """Whether a pod of any attempt may still be working."""
     if any(pod.alive(now) for pod in observed.pods):
         return True
-    # Pods are heard of late (see `runtime/supervisor`): a quick worker answers before its pod is
-    # known.
+    # Pods are heard of late (`runtime/supervisor`): a quick worker answers before its pod is known.
     return any(
         not job.over and not job.deleting and not observed.pods_of(job.attempt)
         for job in observed.jobs
@@ -131,8 +130,7 @@ def still_there(observed: Observed, now: datetime) -> bool:
 def slot_after(observed: Observed, now: datetime) -> Literal["take", "leave"]:
     """The slot of a task whose attempt has been answered.
 
-    It is memory and CPU of the cluster's, so it is free again when the worker's container has
-    ended, a moment after the worker has published its output.
+    It is memory and CPU, so it is free when the container has ended, a moment after the output.
     """
     return "take" if still_there(observed, now) else "leave"
 

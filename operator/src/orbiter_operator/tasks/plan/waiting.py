@@ -1,6 +1,5 @@
 """Before an attempt: what it waits for (dependencies, a slot), or that it may begin. Pure."""
 
-import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
@@ -45,7 +44,6 @@ Lookup = Callable[[str], str | None]
 Edges = Callable[[str], Sequence[str]]
 """Names a task depends on; empty when there is no such task."""
 _NEVER = ("Failed", "Cancelled")
-_PLACE = re.compile(r"place (\d{1,9}) of ")
 _SHOWN = 3
 _MOST_EDGES = 5_000
 """How far a cycle is looked for: a millisecond, in which nobody else is served. Every cycle of
@@ -171,23 +169,16 @@ def _dependencies_hold(observed: Observed, now: datetime) -> Plan | None:
 
 def _in_line(observed: Observed, now: datetime) -> Plan:
     slots = observed.slots
-    told = observed.status.reason == "ConcurrencyLimit"
-    if told and slots.shown and not _far_ahead(slots.position, observed.status.message):
-        return Plan(slot="wait", requeue_after=REQUEUE_SECONDS)
+    if slots.shown and observed.status.reason == "ConcurrencyLimit":
+        return Plan(slot="wait", requeue_after=slots.refresh)
     text = (
         f"place {slots.position} of {slots.waiting}, "
-        f"{slots.running} of {slots.limit} jobs running in this namespace"
+        f"{slots.running} of {slots.limit} slots taken in this namespace"
     )
-    return wait(observed, now, "ConcurrencyLimit", text, slot="wait", requeue_after=REQUEUE_SECONDS)
-
-
-def _far_ahead(position: int, message: str | None) -> bool:
-    """Whether half of those are gone that the status has in front of the task.
-
-    So a line of n tasks that empties writes n log n statuses, however quickly it does.
-    """
-    told = _PLACE.match(message or "")
-    return told is not None and position * 2 <= int(told[1])
+    if slots.stuck:
+        tasks = "a task that cannot start" if len(slots.stuck) == 1 else "tasks that cannot start"
+        text += f", {len(slots.stuck)} of them by {tasks}: {list_names(slots.stuck)}"
+    return wait(observed, now, "ConcurrencyLimit", text, slot="wait", requeue_after=slots.refresh)
 
 
 def resolve(name: str, phase_of: Lookup, edges: Edges) -> Dependencies:
