@@ -33,6 +33,7 @@ SERVERS = {
     "postgres": "postgresql",
     "bwrap": "bubblewrap",
     "chromium": "chromium",
+    "promtool": "prometheus",
 }
 FEW = 5
 """More failures than that are no accident, and are not tried again."""

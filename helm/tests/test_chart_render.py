@@ -21,7 +21,7 @@ RIGHTS = {
     ("orbiter.dev", "agenttasks/status"): {"patch"},
     ("orbiter.dev", "posessions"): {"get", "list", "watch"},
     ("orbiter.dev", "posessions/status"): {"patch"},
-    ("apps", "deployments"): {"get", "list", "watch", "create", "update", "patch"},
+    ("apps", "deployments"): {"get", "list", "watch", "create", "update", "patch", "delete"},
     ("batch", "jobs"): {"get", "list", "watch", "create", "delete"},
     ("", "pods"): {"list", "watch"},
     ("", "configmaps"): {"get"},
@@ -33,6 +33,8 @@ FORMER = "orbiter-redis"
 OURS = ["orbiter-developer", "orbiter-chat", "orbiter-producer", "orbiter-transcript"]
 EXTERNAL = "redis.external.existingSecret=mine"
 SELECTS = "workers.namespaceSelector.matchLabels.team=yes"
+POLICY = "orbiter-system-orbiter-pod-template"
+AUDIT = "orbiter-system-orbiter-audit"
 MAKER = "orbiter-make-secrets"
 HOOK = "helm.sh/hook"
 
@@ -374,6 +376,13 @@ def test_the_service_accounts_that_a_template_may_choose_are_the_values(cluster:
     assert environment(items)["ORBITER_ALLOWED_SERVICE_ACCOUNTS"] == "builder,deployer"
 
 
+def test_the_classes_of_kueue_that_a_task_may_choose_are_told_to_both(cluster: Cluster) -> None:
+    items = render(cluster, "workers.queuePriorityClassNames={high,low}")
+    assert environment(items)["ORBITER_QUEUE_PRIORITY_CLASSES"] == "high,low"
+    rules = only(items, "ValidatingAdmissionPolicy")["spec"]["validations"]
+    assert any('queuePriorityClass in ["high","low"]' in rule["expression"] for rule in rules)
+
+
 def test_what_a_pod_template_may_say_is_told_to_the_operator_and_to_the_api_server(
     cluster: Cluster,
 ) -> None:
@@ -390,17 +399,26 @@ def test_what_a_pod_template_may_say_is_told_to_the_operator_and_to_the_api_serv
     assert told["ORBITER_PRIORITY_CLASSES"] == "batch"
     assert told["ORBITER_RUNTIME_CLASSES"] == "gvisor"
     assert yaml.safe_load(told["ORBITER_TOLERATIONS"]) == [{"key": "gpu", "tolerationSeconds": 300}]
-    policy = only(items, "ValidatingAdmissionPolicy")
+    policy = only(items, "ValidatingAdmissionPolicy", POLICY)
     [*_, valid, _] = [rule["expression"] for rule in policy["spec"]["validations"]]
     assert '"dnsConfig"' in valid
     assert 'k3 in ["configMap","name"]' in valid
     assert '["batch"]' in valid
     assert '["gvisor"]' in valid
     assert '{"key": dyn("gpu"), "tolerationSeconds": dyn(300)}' in valid
-    binding = only(items, "ValidatingAdmissionPolicyBinding")["spec"]
+    binding = only(items, "ValidatingAdmissionPolicyBinding", POLICY)["spec"]
     assert binding["policyName"] == policy["metadata"]["name"]
     [selected] = binding["matchResources"]["namespaceSelector"]["matchExpressions"]
     assert selected["values"] == ["team-a", "team-b"]
+
+
+def test_both_policies_hold_in_the_same_namespaces(cluster: Cluster) -> None:
+    items = render(cluster, "workers.namespaces={team-a,team-b}")
+    for name in (POLICY, AUDIT):
+        binding = only(items, "ValidatingAdmissionPolicyBinding", name)["spec"]
+        assert (binding["policyName"], binding["validationActions"]) == (name, ["Deny"])
+        [selected] = binding["matchResources"]["namespaceSelector"]["matchExpressions"]
+        assert selected["values"] == ["team-a", "team-b"]
 
 
 def test_two_renders_make_the_same_policy(cluster: Cluster) -> None:
@@ -478,13 +496,12 @@ def test_where_the_label_counts_redis_and_the_policy_know_it(cluster: Cluster) -
     assert {"matchLabels": {"team": "yes"}} in [peer.get("namespaceSelector") for peer in peers]
     bindings = [i for i in items if i["kind"] == "ValidatingAdmissionPolicyBinding"]
     selected = [binding["spec"]["matchResources"]["namespaceSelector"] for binding in bindings]
-    assert selected[1] == {"matchLabels": {"team": "yes"}}
+    assert selected[1] == selected[3] == {"matchLabels": {"team": "yes"}}
     # A list of no namespaces is none, and not one that selects all.
     items = render(cluster, SELECTS, "workers.namespaces=null", "adoption.namespace=team-b")
     bindings = [i for i in items if i["kind"] == "ValidatingAdmissionPolicyBinding"]
-    assert [b["metadata"]["name"] for b in bindings] == [
-        "orbiter-system-orbiter-pod-template-labelled"
-    ]
+    names = {binding["metadata"]["name"] for binding in bindings}
+    assert names == {f"{POLICY}-labelled", f"{AUDIT}-labelled"}
     peers = only(items, "NetworkPolicy", "orbiter-redis")["spec"]["ingress"][0]["from"]
     assert len(peers) == 2
     assert environment(items)["ORBITER_ADOPT_NAMESPACE"] == "team-b"
@@ -500,8 +517,8 @@ def test_only_with_the_label_the_operator_has_rights_in_all_namespaces(cluster: 
     assert rights(role) == {
         ("", "namespaces"): {"list", "watch"},
         ("", "secrets"): {"create", "patch"},
-        ("", "serviceaccounts"): {"list", "create", "patch", "delete"},
-        ("networking.k8s.io", "networkpolicies"): {"list", "create", "patch", "delete"},
+        ("", "serviceaccounts"): {"list", "watch", "create", "patch", "delete"},
+        ("networking.k8s.io", "networkpolicies"): {"list", "watch", "create", "patch", "delete"},
     }
     bound = {
         rule["resources"][0]: rule["resourceNames"]
@@ -514,3 +531,20 @@ def test_only_with_the_label_the_operator_has_rights_in_all_namespaces(cluster: 
         "networkpolicies": ["orbiter-worker"],
     }
     assert all("resourceNames" in r for r in role["rules"] if "patch" in r["verbs"])
+
+
+def test_alerts_and_dashboard_are_there_when_they_are_asked_for(cluster: Cluster) -> None:
+    assert named(render(cluster), "PrometheusRule") == set()
+    items = render(
+        cluster,
+        "metrics.rules.enabled=true,metrics.rules.costPerHourUSD=7.5,metrics.rules.labels.release=kps",
+        "metrics.dashboard.enabled=true,metrics.dashboard.annotations.grafana_folder=Agents",
+    )
+    rule = only(items, "PrometheusRule")
+    assert rule["metadata"]["labels"]["release"] == "kps"
+    alerts = {each["alert"]: each["expr"] for each in rule["spec"]["groups"][0]["rules"]}
+    assert alerts["OrbiterCostPerHour"].endswith("> 7.5")
+    board = only(items, "ConfigMap", "orbiter-dashboard")
+    assert board["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert board["metadata"]["annotations"] == {"grafana_folder": "Agents"}
+    assert json.loads(board["data"]["orbiter.json"])["title"] == "Orbiter"

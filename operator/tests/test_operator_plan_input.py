@@ -157,6 +157,39 @@ def test_a_task_that_waits_for_an_answer_can_be_cancelled():
         assert decision.actions == ()
 
 
+def test_an_event_names_who_has_answered():
+    item = {"id": message_id(observed(), 1), "text": "main", "by": "alice@example.com"}
+    decision = decide(asking(spec=spec(input=[item])))
+    (event,) = decision.events
+    assert (event.kind, event.reason) == ("Normal", "Answered")
+    assert event.message == "answered by alice@example.com; attempt 2 goes on with it"
+    assert decide(answered(asking(), "main")).events == (), "nobody said who"
+
+
+def test_the_event_of_a_cancelled_task_names_who_did_it():
+    given = spec(desiredState="Cancelled", cancelledBy="alice")
+    worked = output("cancelled", reason="Cancelled", error="the worker was told to stop")
+    states = [
+        (asking(spec=given), "cancelled by alice"),
+        (observed(spec=given), "cancelled by alice before it ran"),
+        (running(spec=given, **record(worked)), "cancelled by alice"),
+    ]
+    for state, words in states:
+        decision = decide(state)
+        assert (decision.status.phase, decision.status.message) == ("Cancelled", words)
+        assert words in decision.events[-1].message
+    (publish, *_) = decide(running(spec=given)).actions
+    assert publish.output.error == "cancelled by alice"
+
+
+def test_a_name_that_nobody_has_checked_is_one_line_without_control_characters():
+    name = "\x1b[2Jmallory\nroot " + "x" * 500
+    given = spec(desiredState="Cancelled", cancelledBy=name)
+    message = decide(asking(spec=given)).status.message
+    assert message.startswith("cancelled by [2Jmalloryroot xxx")
+    assert len(message) < 150
+
+
 def test_the_answer_waits_until_the_pod_that_asked_has_gone():
     alive = asking().model_copy(update={"jobs": (job(),), "pods": (pod(phase="Running"),)})
     state = answered(alive, "main")

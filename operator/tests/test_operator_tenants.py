@@ -23,7 +23,7 @@ from orbiter_operator.streams import outputs
 from orbiter_operator.streams.client import blocking_client, redis_client
 from orbiter_operator.streams.outputs import Consumer
 from orbiter_operator.streams.pending_outputs import PendingOutputs
-from orbiter_operator.streams.tenants import Inboxes, Tenants, keys_of
+from orbiter_operator.streams.tenants import Inboxes, Tenants, keys_of, memory
 
 TEAM, OTHER = Keys.of_namespace("team"), Keys.of_namespace("other")
 BOUND = {"agenttask": "team/fix", "attempt": "1"}
@@ -374,3 +374,14 @@ async def test_malformed_entries_of_one_namespace_stop_no_other(world):
     for stream in (OTHER.developer_input, OTHER.developer_output, OTHER.lifecycle):
         await eventually(lambda stream=stream: world.binary.xlen(dead_letter(stream)))
     assert operator.process.returncode is None
+
+
+async def test_what_redis_holds_and_may_hold_is_known_where_there_is_a_limit(redis):
+    without = await memory(redis)
+    assert without["orbiter_redis_memory_bytes"] > 0
+    assert "orbiter_redis_memory_max_bytes" not in without
+    await redis.config_set("maxmemory", 1 << 30)
+    try:
+        assert (await memory(redis))["orbiter_redis_memory_max_bytes"] == 1 << 30
+    finally:
+        await redis.config_set("maxmemory", 0)

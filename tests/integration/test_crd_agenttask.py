@@ -8,6 +8,8 @@ import pytest
 from support.cluster import Cluster, CommandError, Object
 from support.manifests import agent_task
 
+from orbiter_operator.tasks.plan.events import headline
+
 pytestmark = pytest.mark.e2e
 
 PROMPT_FROM = {"configMapKeyRef": {"name": "prompts", "key": "first"}}
@@ -131,7 +133,8 @@ def test_kubectl_get_shows_what_one_wants_to_know(cluster: Cluster, namespace: s
     status = {
         "phase": "Failed",
         "reason": "AgentError",
-        "message": "no such model",
+        "message": "no such model, and very much more about it",
+        "headline": "no such model",
         "duration": "1m3s",
         "attempts": 2,
         "jobName": "columns-2",
@@ -144,12 +147,28 @@ def test_kubectl_get_shows_what_one_wants_to_know(cluster: Cluster, namespace: s
         cluster.kubectl("-n", namespace, "get", "at", "columns", *flags).splitlines()
         for flags in ((), ("-o", "wide"))
     )
-    assert narrow[0].split() == ["NAME", "PHASE", "AGENT", "MESSAGE", "DURATION", "AGE"]
-    assert narrow[1].split()[:-1] == [
-        *("columns", "Failed", "claude", "no", "such", "model", "1m3s")
-    ]
+    assert narrow[0].split() == ["NAME", "PHASE", "MESSAGE", "DURATION", "AGE"]
+    assert narrow[1].split()[:-1] == ["columns", "Failed", "no", "such", "model", "1m3s"]
     assert wide[0].split()[-5:] == ["COST", "ATTEMPTS", "JOB", "REASON", "DISRUPTIONS"]
     assert wide[1].split()[-5:] == ["0.25", "2", "columns-2", "AgentError", "3"]
+
+
+def test_kubectl_get_has_less_than_120_columns_whatever_the_message(
+    cluster: Cluster, namespace: str
+) -> None:
+    name = "a" * 40 + "-x7k2p"
+    message = "which branch shall it be? " * 5
+    status = {
+        "phase": "InputRequired",
+        "message": message,
+        "headline": headline(message),
+        "duration": "167h59m",
+    }
+    cluster.apply(agent_task(name), namespace=namespace)
+    cluster.patch("at", name, {"status": status}, namespace, "--subresource=status")
+    lines = cluster.kubectl("-n", namespace, "get", "at", name).splitlines()
+    assert max(map(len, lines)) < 120
+    assert "which branch shall it be? which b…" in lines[1]
 
 
 def test_tasks_are_in_the_categories_all_and_orbiter(cluster: Cluster, namespace: str) -> None:

@@ -1,7 +1,7 @@
 """Stands for kubectl in tests: started as a program, it answers from a directory of objects.
 
 `fake_kubectl.py` writes the objects and reads the calls. Only what our commands use is there: get
-(with --watch), create, patch, logs, port-forward and config view.
+(with --watch), create, patch, logs, port-forward, auth whoami and config view.
 """
 
 import json
@@ -66,6 +66,8 @@ def flag(words: list[str], *names: str, default: str = "") -> str:
 
 
 def here(found: dict, words: list[str]) -> bool:
+    if "--all-namespaces" in words:
+        return True
     return found["metadata"]["namespace"] == flag(words, "--namespace", default="default")
 
 
@@ -188,6 +190,10 @@ def main() -> None:
         port_forward([word for word in rest if not word.startswith("--namespace=")])
     elif verb == "logs":
         print(f"the log of {rest[1]}")
+    elif verb == "auth":
+        if has("nobody"):
+            sys.exit('error: the server doesn\'t have a resource type "selfsubjectreviews"')
+        print(json.dumps({"status": {"userInfo": {"username": "alice@example.com"}}}))
     elif verb == "config":
         print("default", end="")
     else:

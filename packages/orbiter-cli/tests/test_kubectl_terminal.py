@@ -1,5 +1,6 @@
 """`kubectl orbiter chat` at a terminal, with a real worker and a stand-in for Claude behind it."""
 
+import json
 import os
 import re
 import select
@@ -11,14 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis import Redis as SyncRedis
 from redis.asyncio import Redis
 from support.eventually import eventually
-from support.fake_kubectl import FakeKubectl, a_session, kubectl
+from support.fake_kubectl import FakeKubectl, a_session, a_task, kubectl
 from support.queues import Queues
 from support.redis_server import RedisServer
 from support.wrapper import FakeClaude, Wrappers
 
 from orbiter_contracts import POWorkerInput, POWorkerOutput, decode, encode
+from orbiter_contracts.input_requests import digest
+from orbiter_contracts.queues import Keys
 
 pytestmark = pytest.mark.integration
 __all__ = ["kubectl"]
@@ -44,6 +48,7 @@ class Terminal:
         )
         os.close(far)
         self._seen = ""
+        self.raw = ""
 
     def types(self, text: str) -> None:
         """Press keys."""
@@ -66,6 +71,7 @@ class Terminal:
                     raw = os.read(self._near, 65536).decode(errors="replace")
                 except OSError:
                     raise AssertionError(f"{text!r} is not in {self._seen!r}") from None
+                self.raw += raw
                 self._seen = ESCAPES.sub("", self._seen + raw)
         before, self._seen = self._seen.split(text, 1)
         return before + text
@@ -221,3 +227,116 @@ async def test_once_with_ctrl_c_ends_with_130_and_leaves_the_message(
     finally:
         terminal.close()
     assert await redis.xlen("worker:po:po-1:input") == 1
+
+
+def started(kubectl: FakeKubectl, *words: str) -> Terminal:
+    path = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    return Terminal({**path, **kubectl.environment()}, *words)
+
+
+def test_questions_are_answered_in_the_inbox_by_number(kubectl: FakeKubectl) -> None:
+    call = {"tool": "refund", "arguments": {"order": 7}, "digest": digest("refund", {"order": 7})}
+    approval = {"id": "q-2", "question": "May I?", "kind": "approval", "calls": [call]}
+    asked = {"id": "q-1", "question": "Which colour?", "askedAt": "2026-01-10T12:00:00Z"}
+    kubectl.has(a_task("paint", phase="InputRequired", inputRequest=asked))
+    kubectl.has(a_task("pay", phase="InputRequired", inputRequest=approval))
+    terminal = started(kubectl, "inbox")
+    try:
+        terminal.shows("answer which? 1-2, Enter leaves: ")
+        terminal.types("7\r")
+        terminal.shows("there is no number '7' in the list")
+        terminal.types("2\r")
+        terminal.shows("at/paint in namespace default asks:")
+        terminal.shows("> ")
+        terminal.types("blue\r")
+        terminal.shows("at/paint answered")
+        terminal.shows("answer which? 1-1, Enter leaves: ")
+        terminal.types("1\r")
+        terminal.shows('refund({"order": 7})')
+        terminal.shows("> ")
+        terminal.types("perhaps\r")
+        terminal.shows("error: task pay: ")
+        terminal.shows("Enter leaves: ")
+        terminal.types("1\r")
+        terminal.shows("> ")
+        terminal.types("approve\r")
+        terminal.shows("nothing waits for a person")
+        assert terminal.ends() == 0
+    finally:
+        terminal.close()
+    [painted] = kubectl.get("AgentTask", "paint")["spec"]["input"]
+    assert painted == {"id": "q-1", "text": "blue", "by": "alice@example.com"}
+    [paid] = kubectl.get("AgentTask", "pay")["spec"]["input"]
+    assert call["digest"] in paid["text"]
+
+
+def test_top_looks_again_until_ctrl_c(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task("fix", phase="Running", message="the agent works"))
+    terminal = started(kubectl, "top", "--interval", "1s")
+    try:
+        terminal.shows("at/fix")
+        kubectl.has(a_task("later", phase="Running", message="another works"))
+        terminal.shows("at/later")
+        terminal.types(CTRL_C)
+        assert terminal.ends() == 0
+    finally:
+        terminal.close()
+
+
+def test_watch_at_a_terminal_has_colours_one_line_of_status_and_ctrl_c_stops_nothing(
+    kubectl: FakeKubectl, redis_server: RedisServer
+) -> None:
+    keys = Keys.of_namespace("default")
+    kubectl.has(a_task(phase="Running", attempts=1, inputStream=keys.developer_input))
+    at = {"at": "2026-01-10T12:00:00Z", "attempt": 1, "cost_usd": 0.25}
+    edit = {"file_path": "a.py", "old_string": "x", "new_string": "y\x1b[2J"}
+    events = [
+        {"type": "text", "text": "I look.\x1b]0;pwned\a\n", "sequence": 0} | at,
+        {"type": "tool_call", "tool_name": "Edit", "arguments": json.dumps(edit), "sequence": 1}
+        | at,
+        {"type": "usage", "usage": {"input_tokens": 1200, "output_tokens": 34}, "sequence": 2} | at,
+    ]
+    entry = {"data": json.dumps(events), "next": "3", "end": "0"}
+    with SyncRedis.from_url(redis_server.url) as redis:
+        redis.xadd(keys.task_transcript("uid-hello", 1), entry)
+    terminal = started(kubectl, "watch", "hello", "--redis-url", redis_server.url)
+    try:
+        terminal.shows("I look.")
+        terminal.shows("→ Edit  a.py")
+        terminal.shows("    - x")
+        terminal.shows("    + y")
+        assert "0.2500 USD · 1,200 + 34 tokens" in terminal.shows("tokens")
+        assert "\x1b[36m→ Edit  a.py\x1b[0m" in terminal.raw
+        assert "\x1b[31m    - x\x1b[0m" in terminal.raw
+        assert "pwned" not in terminal.raw
+        assert "\x1b[2J" not in terminal.raw
+        terminal.types(CTRL_C)
+        terminal.shows("no longer watching; `kubectl orbiter cancel hello` would stop the task")
+        assert terminal.ends() == 130
+    finally:
+        terminal.close()
+    assert "desiredState" not in kubectl.get("AgentTask", "hello")["spec"]
+
+
+def test_watch_ends_when_whoever_reads_it_has_enough(
+    kubectl: FakeKubectl, redis_server: RedisServer
+) -> None:
+    keys = Keys.of_namespace("default")
+    kubectl.has(a_task(phase="Running", attempts=1, inputStream=keys.developer_input))
+    key, at = keys.task_transcript("uid-hello", 1), {"at": "2026-01-10T12:00:00Z", "attempt": 1}
+    words = ["watch", "hello", "--redis-url", redis_server.url]
+    command = [sys.executable, "-c", PROGRAM, *words]
+    environ = {**os.environ, **kubectl.environment(), "PYTHONUNBUFFERED": "1"}
+    with (
+        SyncRedis.from_url(redis_server.url) as redis,
+        subprocess.Popen(command, stdout=subprocess.PIPE, env=environ, text=True) as process,
+    ):
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        for number in range(1000):
+            event = {"type": "text", "text": f"{number}\n", "sequence": number} | at
+            redis.xadd(key, {"data": json.dumps([event]), "next": str(number + 1), "end": "0"})
+            if process.poll() is not None:
+                break
+        assert process.wait(PATIENCE_SECONDS) in (1, 143)

@@ -10,6 +10,7 @@ from orbiter.approval import InputCall
 from orbiter.cli.kubectl.main import app
 
 __all__ = ["kubectl"]
+ALICE = "alice@example.com"
 ASKED = {"id": "q-1", "question": "Which colour?"}
 
 
@@ -114,10 +115,13 @@ def test_an_agents_words_cannot_command_the_terminal(kubectl: FakeKubectl) -> No
 def test_an_answer_is_added_to_those_that_were_given(kubectl: FakeKubectl) -> None:
     kubectl.has(a_task(phase="InputRequired", inputRequest=ASKED))
     assert run("answer", "hello", "blue").stdout == "agenttask/hello answered\n"
-    assert spec_of(kubectl, "hello")["input"] == [{"id": "q-1", "text": "blue"}]
+    assert spec_of(kubectl, "hello")["input"] == [{"id": "q-1", "text": "blue", "by": ALICE}]
     kubectl.status("AgentTask", "hello", inputRequest={"id": "q-2", "question": "Sure?"})
     assert run("answer", "hello", stdin="yes\n").exit_code == 0
-    answers = [{"id": "q-1", "text": "blue"}, {"id": "q-2", "text": "yes"}]
+    answers = [
+        {"id": "q-1", "text": "blue", "by": ALICE},
+        {"id": "q-2", "text": "yes", "by": ALICE},
+    ]
     assert spec_of(kubectl, "hello")["input"] == answers
     assert not any("blue" in " ".join(call.argv) for call in kubectl.calls)
 
@@ -143,7 +147,7 @@ def test_a_request_that_is_none_is_answered_in_words(kubectl: FakeKubectl) -> No
     broken = WAITS | {"calls": [CALL.model_dump() | {"arguments": {"order": 8}}]}
     kubectl.has(a_task(phase="InputRequired", inputRequest=broken))
     assert run("answer", "hello", "approve").exit_code == 0
-    assert spec_of(kubectl, "hello")["input"] == [{"id": "q-1", "text": "approve"}]
+    assert spec_of(kubectl, "hello")["input"] == [{"id": "q-1", "text": "approve", "by": ALICE}]
 
 
 def test_a_question_is_answered_once(kubectl: FakeKubectl) -> None:
@@ -169,9 +173,29 @@ def test_cancel_asks_for_the_state_and_can_wait_for_it(kubectl: FakeKubectl) -> 
     kubectl.has(a_task(phase="Running"))
     assert run("cancel", "hello").stdout == "agenttask/hello cancelling\n"
     assert spec_of(kubectl, "hello")["desiredState"] == "Cancelled"
+    assert spec_of(kubectl, "hello")["cancelledBy"] == ALICE
     kubectl.once_told(lambda: kubectl.status("AgentTask", "hello", phase="Cancelled"))
     assert run("cancel", "hello", "--wait").exit_code == 0
     assert run("cancel", "hello").exit_code == 0
+
+
+def test_where_the_api_server_does_not_say_who_one_is_nobody_is_named(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_task(phase="InputRequired", inputRequest=ASKED), a_task("other", phase="Running"))
+    (kubectl.home / "nobody").touch()
+    assert run("answer", "hello", "blue").exit_code == 0
+    assert spec_of(kubectl, "hello")["input"] == [{"id": "q-1", "text": "blue"}]
+    assert run("cancel", "other").exit_code == 0
+    assert "cancelledBy" not in spec_of(kubectl, "other")
+
+
+def test_describe_names_who_has_answered_and_who_has_cancelled(kubectl: FakeKubectl) -> None:
+    task = a_task(phase="Cancelled")
+    said = [{"id": "1", "text": "blue", "by": "\x1b[2Jbob"}, {"id": "2", "text": "yes"}]
+    task["spec"] |= {"input": said, "desiredState": "Cancelled", "cancelledBy": ALICE}
+    kubectl.has(task)
+    shown = run("describe", "hello").stdout
+    assert f"cancelled by  {ALICE}\n" in shown
+    assert "answers       bob: blue\n              yes\n" in shown
 
 
 def test_what_has_ended_cannot_be_cancelled(kubectl: FakeKubectl) -> None:

@@ -4,6 +4,7 @@ A frozen registry of its own, not the global one: tests run many operators in on
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from prometheus_client import (
     CollectorRegistry,
@@ -18,8 +19,24 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from orbiter_contracts import AGENTS
+from orbiter_contracts.usage import TaskUsage
+
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 _NO_LABEL: tuple[str, ...] = ()
+MOST_SERIES: Final = 5000
+OTHER: Final = "other"
+DEFAULT: Final = "default"
+"""The model of whoever names none: the agent's own choice."""
+_MODELS: Final = 5
+"""Names of models that one namespace may bring."""
+_NAMED: Final = 1000
+"""Series with a model's name, of each of the three kinds: cost, tokens in, tokens out."""
+_OF_NAMESPACES: Final = 600
+"""Series with a namespace's name alone."""
+_LONGEST_MODEL: Final = 64
+OUTCOMES: Final = ("completed", "failed", "cancelled", "asked", "retried", "answered")
+"""How a task's attempt ended; `answered` is a session's turns."""
 OPERATOR_GAUGES = {
     "orbiter_leader": "1 when this replica is the active one",
     "orbiter_tasks": "AgentTasks known",
@@ -28,6 +45,8 @@ OPERATOR_GAUGES = {
     "orbiter_workqueue_depth": "Keys that wait for a reconcile worker",
     "orbiter_redis_up": "1 when Redis answered last",
     "orbiter_outputs_lag": "Outputs and lifecycle events not yet read",
+    "orbiter_redis_memory_bytes": "Memory that Redis uses",
+    "orbiter_redis_memory_max_bytes": "Memory beyond which Redis refuses writes",
 }
 
 
@@ -127,3 +146,89 @@ def histogram(
 ) -> Histogram:
     """A histogram of this registry."""
     return Histogram(name, text, labels or _NO_LABEL, registry=registry, buckets=buckets)
+
+
+class Spending:
+    """Cost and tokens by namespace, agent, model and outcome: few series, whatever tenants make up.
+
+    A model's name is the tenant's own, and namespaces are many. So each namespace has a handful of
+    names, and all together a thousand; what is beyond counts under `other`, and no cent is lost.
+    There are at most 3 x (1,000 + 600 + 42) series: below `MOST_SERIES`.
+
+    Args:
+        registry: Where the counters are registered.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        labels = ("namespace", "agent", "model", "outcome")
+        self._cost = counter(
+            registry, "orbiter_agent_cost_usd_total", "US dollars that agents reported", *labels
+        )
+        self._tokens = counter(
+            *(registry, "orbiter_agent_tokens_total", "Tokens of models"), *labels, "direction"
+        )
+        self._named: set[tuple[str, ...]] = set()
+        self._unnamed: set[tuple[str, ...]] = set()
+        self._models: dict[str, set[str]] = {}
+
+    def spent(
+        self,
+        before: TaskUsage | None,
+        after: TaskUsage | None,
+        *,
+        namespace: str,
+        agent: str,
+        model: str | None,
+        outcome: str,
+    ) -> None:
+        """Count what a usage has grown by.
+
+        Args:
+            before: As it was told last.
+            after: As it is told now.
+            namespace: Of the task or session.
+            agent: Its type.
+            model: As its spec names it.
+            outcome: One of `OUTCOMES`.
+        """
+        old, new = before or TaskUsage(), after or TaskUsage()
+        labels = self._labels(namespace, agent, model or DEFAULT, outcome)
+        if cost := max((new.cost_usd or 0.0) - (old.cost_usd or 0.0), 0.0):
+            self._cost.labels(*labels).inc(cost)
+        for direction, grown in (
+            ("input", (new.input_tokens or 0) - (old.input_tokens or 0)),
+            ("output", (new.output_tokens or 0) - (old.output_tokens or 0)),
+        ):
+            if grown > 0:
+                self._tokens.labels(*labels, direction).inc(grown)
+
+    def _labels(self, namespace: str, agent: str, model: str, outcome: str) -> tuple[str, ...]:
+        kind = agent if agent in AGENTS else OTHER
+        if self._known(namespace, model):
+            labels = (namespace, kind, model, outcome)
+            if _within(self._named, labels, _NAMED):
+                return labels
+        labels = (namespace, kind, OTHER, outcome)
+        if _within(self._unnamed, labels, _OF_NAMESPACES):
+            return labels
+        return (OTHER, kind, OTHER, outcome)
+
+    def _known(self, namespace: str, model: str) -> bool:
+        if model == DEFAULT:
+            return True
+        if len(model) > _LONGEST_MODEL or not model.isprintable():
+            return False
+        # No more namespaces are remembered than could have series of their own.
+        if namespace not in self._models and len(self._models) >= _NAMED:
+            return False
+        mine = self._models.setdefault(namespace, set())
+        if len(mine) < _MODELS:
+            mine.add(model)
+        return model in mine
+
+
+def _within(known: set[tuple[str, ...]], labels: tuple[str, ...], most: int) -> bool:
+    """Whether a series is there already, or may be."""
+    if labels not in known and len(known) < most:
+        known.add(labels)
+    return labels in known

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from orbiter_contracts import POState
 from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.kube.names import Key
+from orbiter_operator.runtime.metrics import Spending
 from orbiter_operator.sessions.models import ObservedSession, SessionStatus, entry_time
 
 STAGES = ("seen", "scaled", "scheduled", "started", "ready", "first_output")
@@ -60,11 +61,16 @@ class SessionMetrics:
     Args:
         registry: Where the metrics are registered.
         clock: The time.
+        spending: Counts by namespace, agent and model.
     """
 
     def __init__(
-        self, registry: CollectorRegistry, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        registry: CollectorRegistry,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        spending: Spending | None = None,
     ) -> None:
+        self._spending = spending
         self._clock = clock
         self._wakes: dict[Key, _Wake] = {}
         self._phases: dict[Key, str] = {}
@@ -141,6 +147,14 @@ class SessionMetrics:
         self._tokens.labels("input").inc(_more(before.input_tokens, after.input_tokens))
         self._tokens.labels("output").inc(_more(before.output_tokens, after.output_tokens))
         self._cost.inc(max((after.cost_usd or 0.0) - (before.cost_usd or 0.0), 0.0))
+        if self._spending:
+            self._spending.spent(
+                *(before, after),
+                namespace=observed.namespace,
+                agent=observed.spec.agent.type,
+                model=observed.spec.agent.model,
+                outcome="answered",
+            )
 
     def forget(self, key: Key) -> None:
         """The session is gone."""

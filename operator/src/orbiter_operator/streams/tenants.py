@@ -177,6 +177,17 @@ async def lag(redis: Redis, keys: Iterable[Keys] = (BARE,)) -> int:
     return unread
 
 
+async def memory(redis: Redis) -> dict[str, float]:
+    """What Redis holds and may hold, as gauges; nothing where its user may not ask."""
+    try:
+        told = await redis.info("memory")
+    except ResponseError:
+        return {}
+    used, most = told.get("used_memory"), told.get("maxmemory")
+    found = {"orbiter_redis_memory_bytes": used, "orbiter_redis_memory_max_bytes": most or None}
+    return {name: float(bytes_) for name, bytes_ in found.items() if bytes_ is not None}
+
+
 class Inboxes:
     """Streams of many tenants, read as the one consumer of a group.
 

@@ -38,7 +38,7 @@ from orbiter_operator.kube.names import (
 from orbiter_operator.pods.state import JobState, PodState, job_state, pod_state
 from orbiter_operator.runtime.reconciler import WorkQueue
 from orbiter_operator.streams.retention import StreamRepair, trim_streams
-from orbiter_operator.streams.tenants import Tenants, lag
+from orbiter_operator.streams.tenants import Tenants, lag, memory
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.models import FINAL
 
@@ -213,7 +213,7 @@ class TaskResync:
         self._every = every
         self._repair = StreamRepair(redis, dead)
         self._dead = dead
-        self.lag = 0.0
+        self.gauges = {"orbiter_outputs_lag": 0.0}
         self.missing: str | None = "nothing has been listed yet"
 
     async def list_everything(self) -> None:
@@ -250,10 +250,11 @@ class TaskResync:
                     self._queue.add(key)
 
     async def watch_lag(self) -> None:
-        """Keep `lag` recent for ever."""
+        """Keep `gauges`, what Redis has to tell, recent for ever."""
         while True:
             try:
-                self.lag = float(await lag(self._redis, self._tenants.served))
+                unread = float(await lag(self._redis, self._tenants.served))
+                self.gauges = {"orbiter_outputs_lag": unread, **await memory(self._redis)}
             except (RedisError, OSError):
                 log.debug("lag not read")
             await asyncio.sleep(_LAG_SECONDS)

@@ -48,6 +48,8 @@ class Answer(KubeModel):
 
     id: str
     text: str
+    by: str | None = None
+    """Who, by their own word; the API server's where the chart's policy is."""
 
 
 class DisruptionRules(KubeModel):
@@ -76,9 +78,11 @@ class TaskSpec(KubeModel):
     project_id: str | None = None
     task_id: str | None = None
     queue_name: str | None = None
+    queue_priority_class: str | None = None
     managed_by: str | None = None
     pod_template: dict[str, Any] | None = None
     desired_state: Literal["Running", "Cancelled"] = "Running"
+    cancelled_by: str | None = None
     input: tuple[Answer, ...] = ()
 
 
@@ -160,12 +164,27 @@ class Source(Frozen):
     error: str | None = None
 
 
+class Slots(Frozen):
+    """Whether the namespace has a free slot for this task.
+
+    `shown` is true while the position in the task's status is recent enough to be left alone.
+    """
+
+    free: bool = True
+    position: int = 0
+    waiting: int = 0
+    running: int = 0
+    limit: int = 0
+    shown: bool = False
+
+
 class TaskStatus(Status):
     """What has become of the task. `phase` is None until the operator has seen it."""
 
     phase: Phase | None = None
     reason: str | None = None
     message: str | None = None
+    headline: str | None = None
     attempts: int = Field(0, ge=0, lt=LAST_ATTEMPT)
     request_id: str | None = None
     job_name: str | None = None

@@ -17,7 +17,7 @@ from orbiter_operator.kube.client import AGENT_TASKS, ApiError, Kube, RefusedErr
 from orbiter_operator.kube.informer import refresh
 from orbiter_operator.kube.models import read_status
 from orbiter_operator.kube.names import Key
-from orbiter_operator.runtime.metrics import counter, histogram
+from orbiter_operator.runtime.metrics import Spending, counter, histogram
 from orbiter_operator.runtime.reconciler import Reconciler, WorkQueue
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.client import RETRIED, redis_unusable
@@ -153,7 +153,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
     def _apply_slot(self, key: Key, decision: Plan, observed: Observed) -> None:
         created = observed.created.timestamp()
         match decision.slot:
-            case "take" if observed.spec.queue_name:
+            case "take" if observed.queue:
                 self._leave(key)  # Kueue says how many of these there may be
             case "take":
                 self._capacity.take(key.namespace, key.name)
@@ -207,14 +207,23 @@ _MOST_REASONS = 100
 """Reasons with a time series of their own. An output's reason is any word that its worker likes."""
 
 
+def _outcome(status: TaskStatus) -> str:
+    """How the attempt ended that was paid for."""
+    if status.phase in FINAL:
+        return str(status.phase).lower()
+    return "asked" if status.phase == "InputRequired" else "retried"
+
+
 class TaskMetrics:
     """Counters and histograms of tasks.
 
     Args:
         registry: Where they are registered.
+        spending: Counts by namespace, agent and model.
     """
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, spending: Spending | None = None) -> None:
+        self._spending = spending
         self._finished = counter(
             registry,
             "orbiter_tasks_finished_total",
@@ -251,6 +260,14 @@ class TaskMetrics:
             self._start.observe(max(waited, 0.0))
         if status.result is not None and status.usage is not None:
             self._spent(before, status)
+            if self._spending:
+                self._spending.spent(
+                    *(before.usage, status.usage),
+                    namespace=observed.namespace,
+                    agent=observed.spec.agent.type,
+                    model=observed.spec.agent.model,
+                    outcome=_outcome(status),
+                )
         if status.reason == "Retrying" and before.reason != "Retrying":
             self._retries.labels(status.result.status if status.result else "").inc()
         if status.phase in FINAL and before.phase != status.phase:

@@ -1,9 +1,20 @@
-"""The text of every Event about a task. Pure; part of `plan`."""
+"""What people read of a task: every Event, and the words that `kubectl get` has room for.
 
+Pure; part of `plan`.
+"""
+
+from typing import Final
+from unicodedata import east_asian_width
+
+from orbiter_contracts.bounds import one_line
 from orbiter_contracts.outcome import Outcome
 from orbiter_operator.kube.models import Event
 from orbiter_operator.tasks.models import TaskStatus
 
+COLUMNS: Final = 35
+"""With a name of 46 characters, the longest that `kubectl orbiter submit` makes, and the widest
+phase, a line has less than 120."""
+_LONGEST_NAME = 128
 _ORDINARY = ("ConcurrencyLimit", "WaitingForDependencies", "Suspended", "Starting")
 
 
@@ -21,6 +32,24 @@ def entry_ignored_events(text: str | None, attempt: int) -> tuple[Event, ...]:
     if attempt > 1 or not text:
         return ()
     return (Event(kind="Warning", reason="EntryIgnored", message=text, attempt=attempt),)
+
+
+def answered_events(by: str | None, attempt: int) -> tuple[Event, ...]:
+    """The Event of an answer with which an attempt begins, where it says whose it is."""
+    if not by:
+        return ()
+    message = f"answered by {person(by)}; attempt {attempt} goes on with it"
+    return (Event(kind="Normal", reason="Answered", message=message, attempt=attempt),)
+
+
+def cancelled_words(by: str | None, otherwise: str) -> str:
+    """The line about a task that a person ended."""
+    return f"cancelled by {person(by)}" if by else otherwise
+
+
+def person(by: str) -> str:
+    """A name as one line: without the policy it may be anything."""
+    return one_line("".join(each for each in by if each.isprintable()), _LONGEST_NAME)
 
 
 def resumed_event(words: str, attempt: int, number: int) -> Event:
@@ -58,3 +87,20 @@ def too_large_event(status: TaskStatus) -> Event:
     """The Event of a status for which the object has no room at all."""
     text = f"its status cannot be stored, the object is too large: {status.message}"
     return Event(kind="Warning", reason="StatusTooLarge", message=text, attempt=status.attempts)
+
+
+def headline(message: str, columns: int = COLUMNS) -> str:
+    """The message in at most so many columns of a terminal, cut with an ellipsis.
+
+    What is no printable character becomes a space: kubectl writes it as two and more.
+    """
+    text = " ".join("".join(c if c.isprintable() else " " for c in message).split())
+    if _columns(text) <= columns:
+        return text
+    while _columns(text) >= columns:
+        text = text[:-1]
+    return f"{text.rstrip()}…"
+
+
+def _columns(text: str) -> int:
+    return sum(2 if east_asian_width(c) in "WF" else 1 for c in text)

@@ -23,7 +23,7 @@ from orbiter_operator.tasks.plan.actions import (
     leftovers,
 )
 from orbiter_operator.tasks.plan.conditions import RETRYING
-from orbiter_operator.tasks.plan.events import attempt_failed_event, end_event
+from orbiter_operator.tasks.plan.events import attempt_failed_event, cancelled_words, end_event
 from orbiter_operator.tasks.plan.status import readable, write
 
 _SKEW = timedelta(minutes=5)
@@ -60,6 +60,9 @@ def _settle(observed: Observed, now: datetime, attempt: int, output: DeveloperWo
         failures = failures_before(observed, attempt + 1)
         if observed.spec.retry.repeats(end.reason, failures):
             return _retry(observed, now, failures, end, fields)
+    if end.phase == "Cancelled":
+        words = cancelled_words(observed.spec.cancelled_by, end.message)
+        end = end._replace(message=words)
     return _finish(observed, now, end, fields, output)
 
 

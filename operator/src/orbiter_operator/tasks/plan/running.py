@@ -10,7 +10,7 @@ cancelled task waits no longer. Pure; part of `plan`.
 
 from datetime import datetime, timedelta
 
-from orbiter_operator.kube.models import Event
+from orbiter_operator.kube.models import NOT_SERVED, Event
 from orbiter_operator.pods.reasons import (
     NO_POD_AFTER,
     Explanation,
@@ -33,7 +33,12 @@ from orbiter_operator.tasks.plan.actions import (
     leftovers,
 )
 from orbiter_operator.tasks.plan.conditions import resumed_words
-from orbiter_operator.tasks.plan.events import end_event, resumed_event, waiting_events
+from orbiter_operator.tasks.plan.events import (
+    cancelled_words,
+    end_event,
+    resumed_event,
+    waiting_events,
+)
 from orbiter_operator.tasks.plan.status import (
     give_up,
     goes_on,
@@ -45,6 +50,7 @@ from orbiter_operator.tasks.plan.status import (
 
 SETTLING = timedelta(seconds=15)
 """How long a new Job may be silent before the status of a task that waited says that it starts."""
+_KUEUE_ANSWERS_SECONDS = 2.0
 
 
 def during_attempt(
@@ -65,7 +71,7 @@ def during_attempt(
     if observed.queue_error:
         return _queue_away(observed, now, stop)
     if observed.spec.desired_state == "Cancelled":
-        why = Explanation(reason="Cancelled", message="cancelled by spec.desiredState")
+        why = Explanation(reason="Cancelled", message=_cancelled(observed))
         return _end(observed, now, attempt, why, stop, "cancelled")
     if gone := [pod for pod in pods if pod.lost(now)]:
         return _end(observed, now, attempt, node_lost(gone[-1]), stop)
@@ -96,6 +102,10 @@ def _end(
     return Plan(
         actions=(Publish(attempt=attempt, output=output), *stop), slot="take", reobserve=True
     )
+
+
+def _cancelled(observed: Observed) -> str:
+    return cancelled_words(observed.spec.cancelled_by, "cancelled by spec.desiredState")
 
 
 def _queue_away(observed: Observed, now: datetime, stop: tuple[DeleteJob, ...]) -> Plan:
@@ -183,13 +193,17 @@ def _on_its_way(
         # Why is said already, and what follows when it takes too long is in `disruption`.
         rest = left(disrupted.last_transition_time, NEXT_POD_AFTER, now)
         return Plan(slot="take", requeue_after=max(rest, 1.0))
-    why = why_not_running(job, pods, now)
+    why = why_not_running(job, pods, now, observed.kueue)
+    if why is not None and pod is None and observed.not_served:
+        why = Explanation(reason=NOT_SERVED, message=observed.not_served)
     if why is None and observed.status.phase and now - job.created < SETTLING:
         patience = SETTLING if pod else NO_POD_AFTER
         return Plan(
             slot="take", requeue_after=max((job.created + patience - now).total_seconds(), 1.0)
         )
     requeue_after = NO_POD_AFTER.total_seconds() if pod is None else None
+    if job.state == "suspended" and job.queue and not observed.kueue:
+        requeue_after = _KUEUE_ANSWERS_SECONDS
     if pod and pod.waiting_since:
         requeue_after = max((pod.waiting_since + image_patience - now).total_seconds(), 1.0)
     if why is None and observed.status.reason == "Starting":
@@ -203,7 +217,7 @@ def _on_its_way(
 def while_asking(observed: Observed, now: datetime) -> Plan:
     """Wait for the answer, or give up."""
     if observed.spec.desired_state == "Cancelled":
-        end = give_up(observed, now, "Cancelled", "Cancelled", "cancelled by spec.desiredState")
+        end = give_up(observed, now, "Cancelled", "Cancelled", _cancelled(observed))
         return end.model_copy(update={"actions": leftovers(observed.jobs)})
     asked = observed.status.input_request
     since = (asked.asked_at if asked else None) or now

@@ -24,9 +24,10 @@ from orbiter_operator.tasks.models import FINAL, ArtifactsStatus, Phase, TaskSta
 from orbiter_operator.tasks.observed import Observed, identity, name_of_job
 from orbiter_operator.tasks.plan.actions import Plan, Publish
 from orbiter_operator.tasks.plan.conditions import Conditions, resumed_words, shown
-from orbiter_operator.tasks.plan.events import end_event, waiting_events
+from orbiter_operator.tasks.plan.events import end_event, headline, waiting_events
 
 DETAIL = 1024
+_NO_ROOM = "the object is too large for more"
 _TRY_LATER = (403, 409)
 """Refusals that pass: a quota, a missing permission, a name that an old Job still holds."""
 _NEVER_RAN = ("JobRejected", "ImagePullFailed", "WorkerMisconfigured", "WorkerNameInUse")
@@ -91,6 +92,7 @@ def write(
             "phase": phase,
             "reason": reason,
             "message": line,
+            "headline": headline(line),
             "observed_generation": observed.generation,
             "conditions": conditions,
             "checkpoint": shown(saved) if saved else observed.status.checkpoint if same else None,
@@ -248,7 +250,8 @@ def smallest(status: TaskStatus, now: datetime) -> TaskStatus:
     return TaskStatus(
         phase=status.phase if final else "Failed",
         reason=status.reason if final else "StatusTooLarge",
-        message="the object is too large for more",
+        message=_NO_ROOM,
+        headline=headline(_NO_ROOM),
         attempts=status.attempts,
         observed_generation=status.observed_generation,
         completion_time=status.completion_time or now,

@@ -1,9 +1,10 @@
 """Before an attempt: what it waits for (dependencies, a slot), or that it may begin. Pure."""
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from orbiter_operator.kube.models import NOTHING_TO_RESUME
+from orbiter_operator.kube.models import NOT_SERVED, NOTHING_TO_RESUME
 from orbiter_operator.pods.reasons import NO_POD_AFTER, Explanation
 from orbiter_operator.tasks.observed import (
     Continuation,
@@ -12,6 +13,7 @@ from orbiter_operator.tasks.observed import (
     continuation,
     ended_at,
     failures_before,
+    message_id,
     slot_after,
     still_there,
 )
@@ -23,7 +25,11 @@ from orbiter_operator.tasks.plan.actions import (
     StartAttempt,
     leftovers,
 )
-from orbiter_operator.tasks.plan.events import entry_ignored_events
+from orbiter_operator.tasks.plan.events import (
+    answered_events,
+    cancelled_words,
+    entry_ignored_events,
+)
 from orbiter_operator.tasks.plan.status import (
     asked_something,
     dependencies_met,
@@ -39,6 +45,7 @@ Lookup = Callable[[str], str | None]
 Edges = Callable[[str], Sequence[str]]
 """Names a task depends on; empty when there is no such task."""
 _NEVER = ("Failed", "Cancelled")
+_PLACE = re.compile(r"place (\d{1,9}) of ")
 _SHOWN = 3
 _MOST_EDGES = 5_000
 """How far a cycle is looked for: a millisecond, in which nobody else is served. Every cycle of
@@ -53,6 +60,8 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
         return give_up(observed, now, "Failed", "InvalidSpec", observed.spec_error)
     if held := _previous_holds(observed, now, attempt - 1):
         return held
+    if observed.not_served:
+        return wait(observed, now, NOT_SERVED, observed.not_served)
     if blocked := _dependencies_hold(observed, now):
         return blocked
     if observed.taken_by:
@@ -64,7 +73,7 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
     inherits = bool(observed.spec.resume_from) and attempt == 1
     if inherits and (why := _nothing_to_resume(observed)):
         return give_up(observed, now, "Failed", NOTHING_TO_RESUME, why)
-    if not observed.slots.free and not observed.spec.queue_name:
+    if not observed.slots.free and not observed.queue:
         return _in_line(observed, now)
     if observed.queue_error:
         return wait(observed, now, "QueueUnavailable", observed.queue_error)
@@ -77,7 +86,10 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
         # A task that has shown a phase before is left alone: if all goes well, Running is its next
         # line, and if not, `running` says what is wrong.
         status=None if observed.status.phase else pending_status(observed, now, attempt, None),
-        events=entry_ignored_events(observed.entry_ignored, attempt),
+        events=(
+            *entry_ignored_events(observed.entry_ignored, attempt),
+            *answered_events(_answered_by(observed, attempt), attempt),
+        ),
         slot="take",
         requeue_after=NO_POD_AFTER.total_seconds(),
     )
@@ -99,15 +111,24 @@ def _start(
     return StartAttempt(attempt=attempt, prompt=spoken.answer, anew=spoken.anew)
 
 
+def _answered_by(observed: Observed, attempt: int) -> str | None:
+    """Whose answer the attempt is the first to hear, if that is known."""
+    if not observed.spec.input or attempt == 1:
+        return None
+    asked = message_id(observed, attempt - 1)
+    return next((item.by for item in observed.spec.input if item.id == asked), None)
+
+
 def _cancel(observed: Observed, now: datetime, attempt: int) -> Plan:
+    text = cancelled_words(observed.spec.cancelled_by, "cancelled") + " before it ran"
     if observed.adopted and attempt == 1 and not observed.taken_by:
         # Whoever sent the entry waits for an answer.
         if observed.queue_error:
             return wait(observed, now, "QueueUnavailable", observed.queue_error)
-        why = Explanation(reason="Cancelled", message="cancelled before it ran")
+        why = Explanation(reason="Cancelled", message=text)
         output = substitute(observed, now, attempt, why, "cancelled")
         return Plan(actions=(Publish(attempt=attempt, output=output),), reobserve=True)
-    end = give_up(observed, now, "Cancelled", "Cancelled", "cancelled before it ran")
+    end = give_up(observed, now, "Cancelled", "Cancelled", text)
     return end.model_copy(update={"actions": leftovers(observed.jobs)})
 
 
@@ -150,13 +171,23 @@ def _dependencies_hold(observed: Observed, now: datetime) -> Plan | None:
 
 def _in_line(observed: Observed, now: datetime) -> Plan:
     slots = observed.slots
-    if slots.shown and observed.status.reason == "ConcurrencyLimit":
+    told = observed.status.reason == "ConcurrencyLimit"
+    if told and slots.shown and not _far_ahead(slots.position, observed.status.message):
         return Plan(slot="wait", requeue_after=REQUEUE_SECONDS)
     text = (
         f"place {slots.position} of {slots.waiting}, "
         f"{slots.running} of {slots.limit} jobs running in this namespace"
     )
     return wait(observed, now, "ConcurrencyLimit", text, slot="wait", requeue_after=REQUEUE_SECONDS)
+
+
+def _far_ahead(position: int, message: str | None) -> bool:
+    """Whether half of those are gone that the status has in front of the task.
+
+    So a line of n tasks that empties writes n log n statuses, however quickly it does.
+    """
+    told = _PLACE.match(message or "")
+    return told is not None and position * 2 <= int(told[1])
 
 
 def resolve(name: str, phase_of: Lookup, edges: Edges) -> Dependencies:

@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 from orbiter.cli.kubectl.client import Kubectl
+from orbiter.cli.kubectl.identity import username
 from orbiter.cli.kubectl.references import RESOURCES, Found, resolve
 from orbiter.cli.kubectl.watch import follow, question_of
 from orbiter.cli.ui.input import given_or_read, parse_seconds
@@ -31,8 +32,29 @@ def run_answer(
     if text is None and sys.stdin.isatty():
         say(question[1], err=True)
         text = input("> ")
-    said = _decided(found.object, given_or_read(text, "an answer"))
-    given = {"id": question[0], "text": said}
+    give(kubectl, found, given_or_read(text, "an answer"))
+    say(f"agenttask/{found.name} answered", err=wait)
+    if wait:
+        return follow(kubectl, found.name, timeout=patience, as_json=as_json)
+    return ExitCode.OK
+
+
+def give(kubectl: Kubectl, found: Found, text: str) -> None:
+    """Answer the question of a task as it was found.
+
+    Args:
+        kubectl: The cluster, in the task's namespace.
+        found: The task, with the question that the person has seen.
+        text: The answer.
+
+    Raises:
+        CommandError: It asks nothing, or what it asks is no matter of these words.
+    """
+    question = question_of(found.object)
+    if question is None:
+        raise _asks_nothing(found)
+    said, by = _decided(found.object, text), username(kubectl)
+    given = {"id": question[0], "text": said, **({"by": by} if by else {})}
     # Appending is one step for the API server, so that two answers at once are no lost update.
     add = (
         {"op": "add", "path": "/spec/input/-", "value": given}
@@ -40,10 +62,6 @@ def run_answer(
         else {"op": "add", "path": "/spec/input", "value": [given]}
     )
     kubectl.patch(_TASKS, found.name, [add], how="json")
-    say(f"agenttask/{found.name} answered", err=wait)
-    if wait:
-        return follow(kubectl, found.name, timeout=patience, as_json=as_json)
-    return ExitCode.OK
 
 
 def _decided(task: dict[str, Any], text: str) -> str:

@@ -73,7 +73,7 @@ class _Place:
         self._uid = str(found.object["metadata"]["uid"])
         self._namespace = str(found.object["metadata"]["namespace"])
         self._address = _address(kept.get("store"))
-        self._key = _keys(status).task_artifacts(self._uid, self.attempt)
+        self._key = keys_of(status).task_artifacts(self._uid, self.attempt)
         self._redis: RedisForward | None = None
         self._store: Store | None = None
 
@@ -189,7 +189,7 @@ def _address(told: Any) -> StoreAddress | None:
         return None
 
 
-def _keys(status: dict[str, Any]) -> Keys:
+def keys_of(status: dict[str, Any]) -> Keys:
     """The keys of the task's namespace, as the names of its streams have them."""
     stream = str(status.get("inputStream") or BARE.developer_input)
     prefix = PREFIX.match(stream)

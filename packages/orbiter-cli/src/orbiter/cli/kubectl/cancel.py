@@ -1,6 +1,7 @@
 """`kubectl orbiter cancel`: stops a task for good."""
 
 from orbiter.cli.kubectl.client import Kubectl
+from orbiter.cli.kubectl.identity import username
 from orbiter.cli.kubectl.references import RESOURCES, resolve
 from orbiter.cli.kubectl.watch import ENDED, follow
 from orbiter.cli.ui.input import parse_seconds
@@ -16,8 +17,9 @@ def run_cancel(kubectl: Kubectl, name: str, *, wait: bool, timeout: str | None) 
     if phase in ENDED and phase != "Cancelled":
         raise CommandError(f"task {found.name} is {phase} already: there is nothing to cancel")
     if phase != "Cancelled":
-        change = {"spec": {"desiredState": "Cancelled"}}
-        kubectl.patch(RESOURCES["AgentTask"], found.name, change, how="merge")
+        by = username(kubectl)
+        change = {"desiredState": "Cancelled", **({"cancelledBy": by} if by else {})}
+        kubectl.patch(RESOURCES["AgentTask"], found.name, {"spec": change}, how="merge")
     if wait:
         code = follow(kubectl, found.name, timeout=patience, as_json=False)
         return ExitCode.OK if code == ExitCode.CANCELLED else code

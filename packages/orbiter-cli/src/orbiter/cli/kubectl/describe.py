@@ -63,12 +63,18 @@ def _task(task: Object, now: datetime) -> dict[str, Any]:
         "attempts": status.get("attempts"),
         "job, pod": ", ".join(filter(None, (status.get("jobName"), status.get("podName")))),
         "spent": spent(status.get("usage", {})),
-        "answers": "\n".join(f"{each['text']}" for each in spec.get("input", [])),
+        "answers": "\n".join(_answer(each) for each in spec.get("input", [])),
+        "cancelled by": spec.get("cancelledBy"),
         "summary": result.get("summary"),
         "commit": result.get("commitSHA"),
         "pull request": result.get("prURL"),
         "data": result.get("data"),
     }
+
+
+def _answer(given: Object) -> str:
+    by = one_line(given.get("by") or "")
+    return f"{by}: {given['text']}" if by else str(given["text"])
 
 
 def _session(session: Object, now: datetime) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from orbiter.cli.kubectl.options import (
     Ttl,
     Wait,
 )
-from orbiter.cli.kubectl.reports import artifacts, transcript, usage
+from orbiter.cli.kubectl.reports import artifacts, inbox, top, transcript, usage, watch
 from orbiter.cli.kubectl.scope import remember, scoped
 
 __all__ = ["main"]
@@ -145,15 +145,7 @@ def submit(
     )
 
 
-@app.command()
-@scoped
-def watch(
-    kubectl: Kubectl, name: TaskName, timeout: Timeout = None, as_json: AsJson = False
-) -> int:
-    """Follow a task: its phases and progress, and what came of it."""
-    from orbiter.cli.kubectl.watch import run_watch
-
-    return run_watch(kubectl, name, timeout=timeout, as_json=as_json)
+app.command()(scoped(watch))
 
 
 @app.command()
@@ -228,6 +220,8 @@ def logs(
     return run_logs(kubectl, name, follow=follow, attempt=attempt, tail=tail, previous=previous)
 
 
+app.command()(scoped(inbox))
+app.command()(scoped(top))
 app.command()(scoped(artifacts))
 app.command()(scoped(usage))
 app.command()(scoped(transcript))

@@ -48,6 +48,12 @@ DependsOn = Annotated[
     list[str] | None,
     typer.Option("--depends-on", help="A task to be Completed first; may be repeated."),
 ]
+Plain = Annotated[
+    bool, typer.Option("--plain", help="No colours and no line that changes, as in a pipe.")
+]
+Everywhere = Annotated[
+    bool, typer.Option("-A", "--all-namespaces", help="Of all namespaces that you may see.")
+]
 RedisUrl = Annotated[
     str | None,
     typer.Option(

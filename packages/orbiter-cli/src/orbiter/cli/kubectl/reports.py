@@ -1,11 +1,35 @@
-"""The commands of `kubectl orbiter` that tell what came of an object; loaded when called, too."""
+"""The commands of `kubectl orbiter` that tell how things stand; loaded when called, too."""
 
 from typing import Annotated
 
 import typer
 
 from orbiter.cli.kubectl.client import Kubectl
-from orbiter.cli.kubectl.options import AnyName, AsJson, RedisUrl, TaskName
+from orbiter.cli.kubectl.options import (
+    AnyName,
+    AsJson,
+    Everywhere,
+    Plain,
+    RedisUrl,
+    TaskName,
+    Timeout,
+)
+
+
+def watch(
+    kubectl: Kubectl,
+    name: TaskName,
+    timeout: Timeout = None,
+    as_json: AsJson = False,
+    plain: Plain = False,
+    redis_url: RedisUrl = None,
+) -> int:
+    """Watch a task: what its agent says and does, and what came of it. Ctrl-C leaves it at work."""
+    from orbiter.cli.kubectl.watch import run_watch
+
+    return run_watch(
+        kubectl, name, timeout=timeout, as_json=as_json, plain=plain, redis_url=redis_url
+    )
 
 
 def artifacts(
@@ -33,6 +57,32 @@ def artifacts(
 
     wanted = Wanted(attempt, fetch, redis_url, endpoint, store_secret)
     return run_artifacts(kubectl, name, wanted, as_json=as_json)
+
+
+def inbox(
+    kubectl: Kubectl,
+    everywhere: Everywhere = False,
+    as_json: AsJson = False,
+    redis_url: RedisUrl = None,
+) -> int:
+    """List what waits for a person, questions and approvals; at a terminal, answer it there."""
+    from orbiter.cli.kubectl.inbox import run_inbox
+
+    return run_inbox(kubectl, everywhere=everywhere, as_json=as_json, redis_url=redis_url)
+
+
+def top(
+    kubectl: Kubectl,
+    everywhere: Everywhere = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print it once and leave, as it does in a pipe.")
+    ] = False,
+    interval: Annotated[str, typer.Option("--interval", help="Time between two looks.")] = "2s",
+) -> int:
+    """Show the tasks that run and the sessions that are awake, with time, cost and tokens."""
+    from orbiter.cli.kubectl.top import run_top
+
+    return run_top(kubectl, everywhere=everywhere, once=once, interval=interval)
 
 
 def usage(kubectl: Kubectl, name: AnyName, as_json: AsJson = False) -> int:

@@ -11,7 +11,7 @@ from orbiter.cli.ui.input import parse_seconds
 from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.progress import say
 
-_OWN = ("desiredState", "input", "resumeFrom")
+_OWN = ("desiredState", "cancelledBy", "input", "resumeFrom")
 """What was said to that task alone."""
 _LONGEST_PREFIX = 56
 """The API server adds five characters to a name that it makes, of 63 at most."""

@@ -17,7 +17,7 @@ from orbiter_contracts.transcript_reading import TranscriptReader, read_entry
 
 SECRET: Final = "orbiter-transcript"  # noqa: S105 - the name of one
 """The readers' own Secret, which the operator puts into each namespace that has workers."""
-_OF_TASKS: Final = ((SECRET, "transcript-url"), (SHARED_SECRET, "developer-url"))
+OF_TASKS: Final = ((SECRET, "transcript-url"), (SHARED_SECRET, "developer-url"))
 _OF_SESSIONS: Final = ((SECRET, "transcript-url"), (SHARED_SECRET, "po-url"))
 """Who may read transcripts: their readers; where the operator makes no users, the workers' own."""
 _AT_ONCE: Final = 50
@@ -51,7 +51,7 @@ class TranscriptSource:
     ) -> None:
         status = found.object.get("status") or {}
         task = found.kind == "AgentTask"
-        self._secrets = _OF_TASKS if task else _OF_SESSIONS
+        self._secrets = OF_TASKS if task else _OF_SESSIONS
         self.attempt = _attempt(found, status, attempt) if task else 0
         self.key = _task_key(found.object, status, self.attempt) if task else _session_key(found)
         self._opened = ExitStack()

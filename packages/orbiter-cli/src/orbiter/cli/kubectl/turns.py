@@ -1,17 +1,15 @@
 """One turn of a conversation: a message goes in, its answer is followed to the end."""
 
 import json
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import FrameType
 
 from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.conversation import Answer, Conversation
 from orbiter.cli.kubectl.redis_forward import RedisForward
 from orbiter.cli.kubectl.session import Session, find_session, taken_up
-from orbiter.cli.ui.outcome import CommandError, ExitCode
+from orbiter.cli.ui.outcome import CommandError, ExitCode, ended_by_signals
 from orbiter.cli.ui.progress import Progress
 from orbiter_contracts import POWorkerOutput
 
@@ -145,7 +143,7 @@ def open_turns(kubectl: Kubectl, name: str, redis_url: str | None) -> Iterator[T
     progress = Progress()
     session = taken_up(kubectl, name, progress)
     session.check()
-    with _ended_by_signals(), RedisForward(kubectl, redis_url) as forward:
+    with ended_by_signals(), RedisForward(kubectl, redis_url) as forward:
         try:
             yield Turns(kubectl, session, Conversation(forward, session), progress)
         except KeyboardInterrupt:
@@ -154,18 +152,3 @@ def open_turns(kubectl: Kubectl, name: str, redis_url: str | None) -> Iterator[T
         finally:
             progress.done()
             progress.end_line()
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP unwind the stack, so that no port-forward is left behind."""
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    before = {each: signal.signal(each, leave) for each in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)

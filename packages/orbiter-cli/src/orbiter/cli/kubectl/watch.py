@@ -6,16 +6,20 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from subprocess import Popen
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from orbiter.cli.kubectl.client import EVENT, Kubectl, Object, decode, explain
 from orbiter.cli.kubectl.references import RESOURCES, resolve
+from orbiter.cli.kubectl.screen import Screen
 from orbiter.cli.ui.input import parse_seconds
-from orbiter.cli.ui.outcome import CommandError, ExitCode
+from orbiter.cli.ui.outcome import CommandError, ExitCode, ended_by_signals
 from orbiter.cli.ui.progress import Progress, say
 from orbiter.cli.ui.text import facts_table, one_line, seconds, spent
+
+if TYPE_CHECKING:
+    from orbiter.cli.kubectl.transcript_feed import Feed
 
 _PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 4.0)
 """Seconds between tries of a watch that does not come about: an API server restarts meanwhile."""
@@ -28,38 +32,81 @@ _EXIT_CODES: Final = {
 }
 
 
-def run_watch(kubectl: Kubectl, name: str, *, timeout: str | None, as_json: bool) -> int:
-    """Follow a task to its end, or to a question that nobody has answered."""
+def run_watch(
+    kubectl: Kubectl,
+    name: str,
+    *,
+    timeout: str | None,
+    as_json: bool,
+    plain: bool,
+    redis_url: str | None,
+) -> int:
+    """Follow a task and its agent to its end, or to a question that nobody has answered."""
     patience = parse_seconds(timeout)
     found = resolve(kubectl, name, ("AgentTask",))
-    return follow(kubectl, found.name, timeout=patience, as_json=as_json)
+    screen = Screen(plain=plain)
+    if as_json or stands(found.object):
+        return follow(kubectl, found.name, timeout=patience, as_json=as_json, screen=screen)
+    try:
+        from orbiter.cli.kubectl.transcript_feed import Feed
+    except ModuleNotFoundError as error:
+        from orbiter.cli.ui.sentences import sentence
+
+        screen.note(f"what the agent does is not shown: {sentence(error)}")
+        return follow(kubectl, found.name, timeout=patience, as_json=as_json, screen=screen)
+    feed = Feed(kubectl, screen, redis_url)
+    with ended_by_signals(), closing(feed):
+        return follow(
+            kubectl, found.name, timeout=patience, as_json=as_json, screen=screen, feed=feed
+        )
 
 
-def follow(kubectl: Kubectl, name: str, *, timeout: int | None, as_json: bool) -> int:
+def follow(
+    kubectl: Kubectl,
+    name: str,
+    *,
+    timeout: int | None,
+    as_json: bool,
+    screen: Screen | None = None,
+    feed: "Feed | None" = None,
+) -> int:
     """Show every change of a task; returns the exit code that its last phase means.
+
+    Args:
+        kubectl: The cluster, in the task's namespace.
+        name: The task.
+        timeout: Seconds after which nothing more is waited for.
+        as_json: Print each status as JSON, and nothing for people.
+        screen: Where it appears.
+        feed: What the agent does, which is shown too.
 
     Raises:
         CommandError: It was deleted, or time was over.
     """
-    progress = Progress()
+    screen = screen or Screen(plain=False)
+    progress = screen.progress
     shown = None
     try:
         with closing(changes(kubectl, name, timeout, progress)) as objects:
             for task in objects:
                 status = task.get("status", {})
+                if feed is not None:
+                    feed.seen(task)
+                    if stands(task):
+                        feed.finish()
                 if (current := _telling(status)) != shown:
                     shown = current
-                    _tell(progress, task, as_json=as_json)
+                    _tell(screen, task, as_json=as_json)
                 if stands(task):
-                    progress.done()
+                    screen.done()
                     if not as_json:
                         say(summary(task))
                     return _EXIT_CODES[status["phase"]]
     except KeyboardInterrupt:
-        progress.note(f"no longer watching; `kubectl orbiter cancel {name}` would stop the task")
+        screen.note(f"no longer watching; `kubectl orbiter cancel {name}` would stop the task")
         raise
     finally:
-        progress.done()
+        screen.done()
     raise CommandError(
         f"task {name} has not ended within {timeout} s; it goes on", ExitCode.TIMEOUT
     )
@@ -141,7 +188,7 @@ def _telling(status: Object) -> tuple[Any, ...]:
     return tuple(status.get(field) for field in ("phase", "message", "progress", "attempts"))
 
 
-def _tell(progress: Progress, task: Object, *, as_json: bool) -> None:
+def _tell(screen: Screen, task: Object, *, as_json: bool) -> None:
     status = task.get("status", {})
     if as_json:
         typer.echo(json.dumps({"name": task["metadata"]["name"], "status": status}))
@@ -151,10 +198,10 @@ def _tell(progress: Progress, task: Object, *, as_json: bool) -> None:
     if phase == "InputRequired" and question_of(task) is None:
         about = ["answered; a new Job goes on with it"]
     text = one_line(next((each for each in about if each), ""), 160)
-    progress.done()
-    say(f"{seconds(progress.elapsed):>8}  {phase:<13}  {text}".rstrip())
+    elapsed = seconds(screen.progress.elapsed)
+    screen.tell(f"{elapsed:>8}  {phase:<13}  {text}".rstrip())
     if phase not in ENDED:
-        progress.waiting(phase)
+        screen.stands(f"{phase} {elapsed}")
 
 
 def summary(task: Object) -> str:

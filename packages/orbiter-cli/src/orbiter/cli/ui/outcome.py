@@ -2,11 +2,13 @@
 
 import functools
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from types import FrameType
 from typing import ParamSpec
 
 import typer
@@ -135,3 +137,18 @@ def complaint(error: str) -> str:
 def tell(error: str) -> None:
     """Write an error as one line."""
     sys.stderr.write(complaint(error).partition("\n")[0] + "\n")
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP unwind the stack, so that no port-forward is left behind."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = {each: signal.signal(each, leave) for each in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -50,11 +50,15 @@ class Progress:
 
     def waiting(self, what: str) -> None:
         """Show what is waited for, and for how long already; not in the middle of an answer."""
+        self.shows(f"{what} {seconds(self.elapsed)}")
+
+    def shows(self, line: str) -> None:
+        """Show a line in the place of the last one; not in the middle of an answer."""
         if self._mid_line:
             return
         from rich.text import Text
 
-        text = Text(plain(f"{what} {seconds(self.elapsed)}"))
+        text = Text(plain(line), no_wrap=True, overflow="ellipsis")
         if self._status is not None:
             self._status.update(text)
         elif self._console.is_terminal:

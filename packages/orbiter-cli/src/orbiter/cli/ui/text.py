@@ -1,7 +1,7 @@
 """Times, tokens and texts as people read them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -73,6 +73,22 @@ def one_line(text: str, width: int = 100) -> str:
     """The text on one line, cut at `width` characters."""
     flat = " ".join(plain(text).split())
     return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as columns; the last one is as wide as it is.
+
+    >>> print(aligned([("NAME", "COST"), ("hello", "0.1")]))
+    NAME   COST
+    hello  0.1
+    """
+    clean = [[one_line(cell, 1000) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*clean, strict=True)]
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in clean
+    )
+    return "\n".join(lines)
 
 
 def facts_table(facts: Mapping[str, Any]) -> str:

@@ -37,6 +37,8 @@ _PHASES = {
 }
 _STATES = {phase: state for state, phase in _PHASES.items()}
 _LINE = 140
+_HEADLINE = 35
+"""What `kubectl get` has room for."""
 MOST_ATTEMPTS = 1000
 """More than retries and answers of one task can make; each takes room in its history."""
 _KEPT = {"state", "result", "error", "events", "updated_at", "owner", "lease_until"}
@@ -66,9 +68,11 @@ def managed_status(task: Task) -> Object:
     """The status of a task that a broker runs: one line for people, the record for brokers."""
     said = task.error if task.state is TaskState.FAILED else task.question or task.result
     line = " ".join((said or "").split())
+    few = "".join(character if character.isprintable() else " " for character in line)
     return {
         "phase": _PHASES[task.state],
         "message": line if len(line) <= _LINE else line[: _LINE - 1] + "…",
+        "headline": few if len(few) <= _HEADLINE else few[: _HEADLINE - 1] + "…",
         "managed": task.model_dump_json(include=_KEPT),
     }
 

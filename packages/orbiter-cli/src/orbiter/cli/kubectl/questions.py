@@ -1,0 +1,131 @@
+"""What waits for a person: questions and approvals of tasks, and of sessions."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from orbiter.cli.kubectl.client import Kubectl, Object
+from orbiter.cli.kubectl.references import RESOURCES
+from orbiter.cli.kubectl.watch import question_of
+from orbiter.cli.ui.outcome import CommandError
+from orbiter.cli.ui.progress import say
+from orbiter.cli.ui.text import one_line
+
+BOTH: Final = ",".join(RESOURCES.values())
+"""Both kinds in one call of kubectl."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A question that nobody has answered.
+
+    Attributes:
+        kind: `question`, or `approval` where a tool waits.
+        asked_at: When, as the object has it.
+        calls: What is to be approved.
+        object: The task or the session that asks.
+    """
+
+    kind: str
+    question: str
+    asked_at: str | None
+    calls: tuple[Object, ...]
+    object: Object
+
+    @property
+    def name(self) -> str:
+        """The name of what asks."""
+        return str(self.object["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        """Where it is."""
+        return str(self.object["metadata"]["namespace"])
+
+    @property
+    def of_session(self) -> bool:
+        """Whether a session asks: any message answers it."""
+        return bool(self.object["kind"] == "POSession")
+
+    @property
+    def reference(self) -> str:
+        """What to type for what asks."""
+        return f"{'pos' if self.of_session else 'at'}/{self.name}"
+
+    def as_json(self) -> Object:
+        """What a program wants to know of it."""
+        asked = self.object.get("status", {}).get("inputRequest") or {}
+        told: Object = {"kind": self.object["kind"], "namespace": self.namespace, "name": self.name}
+        told |= {"asks": self.kind, "question": self.question, "askedAt": self.asked_at}
+        return told | ({} if self.of_session else {"id": asked.get("id"), "calls": self.calls})
+
+
+def inside(kubectl: Kubectl, namespace: str) -> Kubectl:
+    """The same cluster, in the namespace of one of its objects."""
+    return Kubectl(replace(kubectl.scope, namespace=namespace))
+
+
+def waiting(kubectl: Kubectl, *, everywhere: bool, redis_url: str | None) -> list[Waiting]:
+    """Everything that waits, what has waited longest first."""
+    found = kubectl.list_all(BOTH, everywhere=everywhere)
+    asked = [_of_task(each) for each in found if each["kind"] == "AgentTask"]
+    sessions = [each for each in found if each["kind"] == "POSession" and _may_ask(each)]
+    of_sessions = _of_sessions(kubectl, sessions, redis_url) if sessions else []
+    every = [each for each in (*asked, *of_sessions) if each is not None]
+    return sorted(every, key=lambda each: (each.asked_at or "", each.namespace, each.name))
+
+
+def _of_task(task: Object) -> Waiting | None:
+    question = question_of(task)
+    if question is None:
+        return None
+    asked = task["status"]["inputRequest"]
+    calls = tuple(call for call in asked.get("calls") or () if isinstance(call, dict))
+    kind = "approval" if asked.get("kind") == "approval" else "question"
+    return Waiting(kind, question[1], asked.get("askedAt"), calls, task)
+
+
+def _may_ask(session: Object) -> bool:
+    status = session.get("status", {})
+    return bool(status.get("turns") and not status.get("pendingMessages"))
+
+
+def _of_sessions(
+    kubectl: Kubectl, sessions: list[Object], redis_url: str | None
+) -> Iterable[Waiting | None]:
+    """The sessions whose last answer is a question; of those that can be read."""
+    by_namespace: dict[str, list[Object]] = {}
+    for session in sessions:
+        by_namespace.setdefault(session["metadata"]["namespace"], []).append(session)
+    for namespace, mine in by_namespace.items():
+        try:
+            answers = _last_answers(inside(kubectl, namespace), mine, redis_url)
+        except CommandError as error:
+            say(f"the sessions of {namespace} are left out: {one_line(str(error), 200)}", err=True)
+            continue
+        for session, output in zip(mine, answers, strict=True):
+            if output is not None and output.is_final and output.status == "input_required":
+                asked_at = session["status"].get("lastActivityTime")
+                yield Waiting("question", output.text, asked_at, (), session)
+
+
+def _last_answers(kubectl: Kubectl, sessions: list[Object], redis_url: str | None) -> list[Any]:
+    from redis.exceptions import RedisError
+
+    from orbiter.cli.kubectl.redis_forward import RedisForward
+    from orbiter_contracts import InvalidMessageError, POWorkerOutput, decode
+
+    def read(entries: Any) -> POWorkerOutput | None:
+        try:
+            return decode(POWorkerOutput, entries[0][1])
+        except (InvalidMessageError, LookupError, TypeError):
+            return None
+
+    with RedisForward(kubectl, redis_url) as forward:
+        pipeline = forward.redis.pipeline(transaction=False)
+        for session in sessions:
+            pipeline.xrevrange(session["status"].get("outputStream", ""), count=1)
+        try:
+            return [read(entries) for entries in pipeline.execute(raise_on_error=False)]
+        except RedisError as error:
+            raise CommandError(f"Redis does not say: {error}") from None
