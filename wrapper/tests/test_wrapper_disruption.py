@@ -19,7 +19,8 @@ from support.wrapper import FakeClaude, WrapperProcess, Wrappers
 
 from orbiter_contracts import Checkpoint, read_checkpoint
 from orbiter_contracts.exit_codes import INTERRUPTED
-from orbiter_contracts.queues import checkpoint_of
+from orbiter_contracts.queues import checkpoint_of, transcript_of
+from orbiter_contracts.transcript_reading import TranscriptReader, read_entry
 
 pytestmark = [
     pytest.mark.integration,
@@ -191,6 +192,31 @@ async def test_an_attempt_goes_on_in_the_next_pod_with_its_conversation_and_its_
     assert len(await queues.outputs()) == 1
     assert await queues.is_settled()
     assert "checkpointed" in await queues.story()
+
+
+def says(text: str) -> str:
+    """A shell command that prints what Claude Code does while its model says this."""
+    delta = {"delta": {"type": "text_delta", "text": text}}
+    return f"echo {shlex.quote(json.dumps({'type': 'stream_event', 'event': delta}))}"
+
+
+async def test_its_transcript_goes_on_too_and_has_one_end(
+    pods: Pods, queues: Queues, agent: Agent
+) -> None:
+    agent.works(says("I begin."), then=says("I go on."))
+    first = pods.start(**SHORT)
+    await agent.working()
+    first.send(signal.SIGTERM)
+    assert await first.exit_code() == INTERRUPTED
+    assert await pods.start().exit_code() == 0
+    entries = await queues.redis.xrange(transcript_of(RECORD))
+    reader = TranscriptReader()
+    events = [event for _, fields in entries for event in reader.take(read_entry(fields))]
+    assert [event.sequence for event in events] == [*range(len(events))]
+    assert [event.text for event in events if event.type == "text"] == ["I begin.", "I go on."]
+    assert [event.type for event in events].count("verdict") == 1
+    assert events[-1].type == "verdict"
+    assert events[-1].cost_usd == pytest.approx(0.75)
 
 
 async def test_a_pod_that_is_killed_goes_on_from_what_was_kept_meanwhile(

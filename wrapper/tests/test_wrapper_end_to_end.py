@@ -21,7 +21,7 @@ from orbiter_contracts.queues import BARE, PO_GROUP
 
 pytestmark = pytest.mark.integration
 
-DEVELOPER_COMMANDS = 16
+DEVELOPER_COMMANDS = 20
 """At least as many commands as a developer's whole life has; a test below counts them."""
 PO_STEPS = range(1, 20)
 """The commands of a PO worker until it waits for a third message."""

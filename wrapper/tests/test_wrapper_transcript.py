@@ -275,3 +275,16 @@ async def test_a_turn_that_goes_on_in_another_pod_has_no_verdict_yet(redis: Redi
         transcript.hear(says("half"))
         await transcript.finish()
     assert [told(entry) for entry in redis.entries] == [[("text", "half")]]
+
+
+async def test_what_could_not_be_written_is_known_to_who_comes_next(redis: Redis) -> None:
+    redis.error = RedisUnavailableError("away")
+    async with Transcript(scribe(), redis.append) as transcript:
+        transcript.hear(calls("Bash"))
+        await settle()
+        transcript.hear(answers("a"))
+        await transcript.finish(report())
+    assert transcript.left == 3
+    later = scribe()
+    later.miss(0, transcript.left)
+    assert told(later.take()) == [("cut", "3")]

@@ -73,6 +73,25 @@ def test_a_task_runs_to_its_end_and_asks_on_its_way(environ, tmp_path):
     assert "hello asks: Which?" in done.stderr
 
 
+def test_what_the_agent_said_and_did_is_in_a_file(environ, tmp_path):
+    file = manifest(tmp_path, "[[bash: echo made]]\n[[say: {output} it is]]\n[[result]]")
+    told = tmp_path / "told.jsonl"
+    done = orbiter(environ, "task", "run", "-f", file, "--transcript", told)
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in told.read_text().splitlines()]
+    kinds = [event["type"] for event in events if event["type"] != "usage"]
+    assert kinds == ["tool_call", "tool_result", "text", "verdict"]
+    assert [event["sequence"] for event in events] == [*range(len(events))]
+    assert "made it is" in next(event["text"] for event in events if event["type"] == "text")
+
+
+def test_a_transcript_that_cannot_be_written_is_refused_before_the_agent_begins(environ, tmp_path):
+    file = manifest(tmp_path, "[[say: hello]]")
+    done = orbiter(environ, "task", "run", "-f", file, "--transcript", tmp_path / "no/told.jsonl")
+    assert done.returncode == 2
+    assert "told.jsonl" in done.stderr
+
+
 def test_a_task_has_a_person_approve_what_its_agent_file_names(environ, tmp_path):
     work = tmp_path / "work"
     (work / ".orbiter").mkdir(parents=True)

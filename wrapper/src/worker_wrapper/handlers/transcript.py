@@ -24,7 +24,8 @@ async def transcribed(
         request_id: In a session, of the message.
         before: What the attempt, or the turn, had used in earlier pods.
     """
-    if worker.transcript is None:
+    stream = worker.transcript
+    if stream is None:
         yield None
         return
     bound = worker.settings.task
@@ -36,8 +37,14 @@ async def transcribed(
         request_id=request_id,
         before=before,
     )
-    async with Transcript(scribe, worker.transcript.append) as transcript:
-        yield transcript
+    if stream.lost:
+        scribe.miss(0, stream.lost)
+    transcript = Transcript(scribe, stream.append)
+    try:
+        async with transcript:
+            yield transcript
+    finally:
+        stream.lost = transcript.left
 
 
 def all_of(*listeners: Listener | None) -> Listener | None:

@@ -18,6 +18,9 @@ class TranscriptStream:
 
     Its events are numbered here, so those of an earlier pod are gone on from.
 
+    Attributes:
+        lost: How many events of earlier turns were not written, and nobody has been told of.
+
     Args:
         connect: Makes the connection, once there is something to write.
         key: The stream.
@@ -30,18 +33,18 @@ class TranscriptStream:
         self._redis: RedisConnection | None = None
         self._key = key
         self._expiry = str(TRANSCRIPT_SECONDS) if expires else ""
-        self._next = self._total = 0
-        self._unsure = False
+        self.lost = self._next = self._total = 0
+        self._unsure: Sequence[AnyEvent] | None = None
 
     async def append(self, events: Sequence[AnyEvent]) -> None:
-        """Append some events; when it is not known whether they arrived, call it with them again.
+        """Append some events; unless it is known that they arrived, call it with the same again.
 
         Raises:
             RedisUnavailableError: Redis is away, or has no memory or no right for it.
             ResponseError: Nor will it take them later.
         """
         self._redis = self._redis or self._connect()
-        again = self._unsure
+        again = self._unsure is events
         for _ in range(2):
             count, first = len(events), self._next
             numbered = (
@@ -49,13 +52,13 @@ class TranscriptStream:
             )
             data = entry_data(numbered)
             words = (data, first, count, self._total, self._expiry)
-            self._unsure = True
+            self._unsure = events
             try:
                 answer, figure = await self._redis.run(APPEND, (self._key,), *words, tries=1)
             except ResponseError:
-                self._unsure = False
+                self._unsure = None
                 raise
-            self._unsure = False
+            self._unsure = None
             if answer == _ADDED:
                 self._next, self._total = first + count, int(figure)
                 return

@@ -102,6 +102,11 @@ class Scribe:
             self._waiting or self._lost_events or any(r.characters for r in self._runs.values())
         )
 
+    @property
+    def left(self) -> int:
+        """How many events are there that nobody has taken."""
+        return len(self._waiting) + self._lost_events
+
     def hear(self, line: Mapping[str, Any]) -> None:
         """Take a line of the agent's output. Whatever goes wrong with it is that line's."""
         try:
@@ -111,9 +116,9 @@ class Scribe:
         except Exception:
             self.miss(0)
 
-    def miss(self, size: int) -> None:
-        """A line was too long to be read, or made trouble: of so many bytes."""
-        self._lost_events += 1
+    def miss(self, size: int, events: int = 1) -> None:
+        """Something is not there: a line that was too long or made trouble, events of before."""
+        self._lost_events += events
         self._lost_bytes += size
 
     def end(self, report: TurnReport, usage: Usage | None) -> None:

@@ -57,6 +57,11 @@ class Transcript:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
+    @property
+    def left(self) -> int:
+        """How many events could not be written, as far as is known."""
+        return len(self._stuck) + self._scribe.left
+
     def hear(self, line: Mapping[str, Any]) -> None:
         """Take a line of the agent's output; called by whoever reads it."""
         self._scribe.hear(line)

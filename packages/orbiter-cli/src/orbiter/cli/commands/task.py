@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orbiter.cli.ui.files import check_writable
 from orbiter.cli.ui.options import AsJson
 from orbiter.cli.ui.outcome import ExitCode, ends
 
@@ -46,6 +47,12 @@ def run(
             "--answer", metavar="TEXT", help="Answer to the agent's next question; any number of."
         ),
     ] = None,
+    transcript: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Append what the agent says and does: events, a line of JSON each."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Run an AgentTask manifest to its end and print the result as kubectl would.
@@ -58,13 +65,22 @@ def run(
     from orbiter.cli.task.manifest import read_manifest
     from orbiter.cli.task.requirements import check_program
 
+    if transcript is not None:
+        check_writable("--transcript", transcript)
     manifest = read_manifest(Path(file), name)
     check_program(manifest)
     with run_directory(manifest.name, workspace) as run_dir:
-        return _run(manifest, run_dir, list(answers or ()), as_json)
+        told = None if transcript is None else Path(transcript).resolve()
+        return _run(manifest, run_dir, list(answers or ()), told, as_json)
 
 
-def _run(manifest: "Manifest", run_dir: "RunDirectory", answers: list[str], as_json: bool) -> int:
+def _run(
+    manifest: "Manifest",
+    run_dir: "RunDirectory",
+    answers: list[str],
+    transcript: Path | None,
+    as_json: bool,
+) -> int:
     import asyncio
 
     from orbiter.cli.task.display import Display
@@ -86,7 +102,9 @@ def _run(manifest: "Manifest", run_dir: "RunDirectory", answers: list[str], as_j
         from orbiter.cli.task.worker import LocalWorker
 
         with local_redis() as url:
-            worker = LocalWorker(manifest, url, run_dir.workspace, run_dir.log, environ)
+            worker = LocalWorker(
+                *(manifest, url, run_dir.workspace, run_dir.log, environ), transcript=transcript
+            )
 
             async def main() -> None:
                 async with display.watching(status):

@@ -15,6 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from orbiter.cli.task.manifest import Manifest
 from orbiter_contracts import (
@@ -26,8 +27,9 @@ from orbiter_contracts import (
 )
 from orbiter_contracts.attempts import Attempt, request_id, session_of
 from orbiter_contracts.environment import agent_environment
-from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, Keys
+from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, Keys, transcript_of
 from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS
+from orbiter_contracts.transcript_reading import TranscriptReader, read_entry
 
 _STOP_SECONDS = 20.0
 _KILL = signal.SIGKILL
@@ -45,6 +47,7 @@ class LocalWorker:
         environ: What the agent's credentials and settings are looked for in.
         uid: The task's.
         keys: What the queue's keys are.
+        transcript: File that takes what the agent says and does: events, a line of JSON each.
     """
 
     manifest: Manifest
@@ -54,6 +57,7 @@ class LocalWorker:
     environ: dict[str, str]
     uid: str = field(default_factory=lambda: str(uuid4()))
     keys: Keys = BARE
+    transcript: Path | None = None
 
     async def attempt(
         self, number: int, prompt: str, answered: Sequence[str]
@@ -72,7 +76,10 @@ class LocalWorker:
             fields = [text for pair in message.items() for text in pair]
             admit = redis.register_script(ADMIT_ATTEMPT)
             entry = await admit(keys=[attempt.record, stream], args=[ATTEMPT_TTL_SECONDS, *fields])
-            await self._work(self.environment(attempt, str(entry), answered))
+            try:
+                await self._work(self.environment(attempt, str(entry), answered))
+            finally:
+                await self._keep_transcript(transcript_of(attempt.record))
             output_id = await redis.hget(attempt.record, "output")
             if output_id is None:
                 return None
@@ -80,6 +87,20 @@ class LocalWorker:
             return decode(DeveloperWorkerOutput, found[0][1])
         finally:
             await redis.aclose()
+
+    async def _keep_transcript(self, key: str) -> None:
+        """Append an attempt's events to the file; Redis, which has them, ends with the task."""
+        if self.transcript is None:
+            return
+        redis, reader = Redis.from_url(self.url, protocol=2), TranscriptReader()
+        # A transcript costs no task its outcome.
+        with suppress(OSError, RedisError):
+            entries: Any = await redis.xrange(key)
+            with self.transcript.open("a", encoding="utf-8") as file:
+                for _, fields in entries:
+                    for event in reader.take(read_entry(fields)):
+                        file.write(event.model_dump_json(exclude_none=True) + "\n")
+        await redis.aclose()
 
     def _message(self, attempt: Attempt, prompt: str) -> DeveloperWorkerInput:
         spec = self.manifest.spec
