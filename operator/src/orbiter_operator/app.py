@@ -188,6 +188,7 @@ class Operator:
             queue=self.queue,
             redis=redis,
             tenants=tenants,
+            pending=pending,
             every=settings.resync_seconds,
             dead=metrics.dead_letter,
         )
@@ -233,6 +234,7 @@ class Operator:
             "pods": self._pods.follow,
             "resync": self._resync.run,
             "lag": self._resync.watch_lag,
+            "activity": self._resync.activity.run,
             "stream repair": self._resync.repair_streams,
             "transcripts": Transcripts(self.users.redis, self._settings).run,
             "kopf": partial(self._follow_own_kinds, take_signals),

@@ -120,12 +120,10 @@ class Observer:
         base = self._base(key, obj)
         if stage(base) == "in an attempt":
             base = await self._with_record(key, base, queue_error)
-        update: dict[str, Any] = {
-            "refusal": refusal,
-            "queue_error": queue_error,
-            "taken_by": taken_by,
-        }
+        update: dict[str, Any] = {"refusal": refusal, "queue_error": queue_error}
+        update["taken_by"] = taken_by
         attempt = current_attempt(base)
+        update["doing"] = self._pending.doing(key, attempt)
         update["busy_since"] = self._pending.busy_since(key, attempt, base.created)
         if stage(base) == "between attempts":
             prompt, error = await read_prompt(self._kube, base.namespace, base.spec)
