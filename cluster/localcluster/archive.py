@@ -1,4 +1,4 @@
-"""A minimal OCI image archive of one program, for the pause container. Needs no image builder."""
+"""A minimal OCI image archive of one program that needs no other file. Needs no image builder."""
 
 import hashlib
 import io
@@ -11,13 +11,15 @@ CONFIG = "application/vnd.oci.image.config.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar"
 
 
-def single_program_image(program: bytes, name: str, architecture: str) -> bytes:
-    """An oci-archive whose only file is `/pause`, named `name` when imported."""
-    layer = _tar({"pause": program})
+def single_program_image(
+    program: bytes, name: str, architecture: str, *, file: str = "pause"
+) -> bytes:
+    """An oci-archive whose only file is `file`, which it runs, named `name` when imported."""
+    layer = _tar({file: program})
     config = _json({
         "architecture": architecture,
         "os": "linux",
-        "config": {"Entrypoint": ["/pause"], "User": "65535:65535"},
+        "config": {"Entrypoint": [f"/{file}"], "User": "65535:65535"},
         "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
     })  # fmt: skip
     manifest = _json({

@@ -22,6 +22,7 @@ table ip orbiter {
   }
 }
 """
+_SERVICES_TABLE = "96"
 
 
 def enter(pid: int) -> list[str]:
@@ -84,3 +85,10 @@ def set_routes(node: Node, inside_of: int, *, egress: bool) -> None:
     for stale in (["default"], ["unreachable", "default"]):
         succeeds([*ip, "delete", *stale])
     run([*ip, "add", *(["default", "via", node.host_ip] if egress else ["unreachable", "default"])])
+    # The API server calls webhooks by their services' addresses. What this node sends is rewritten
+    # to a pod's only where it has a way; what its pods send is rewritten before.
+    local = ["iif", "lo", "to", facts.SERVICE_CIDR, "lookup", _SERVICES_TABLE]
+    rule = [*enter(inside_of), "ip", "rule"]
+    succeeds([*rule, "delete", *local])
+    run([*rule, "add", *local])
+    run([*ip, "replace", facts.SERVICE_CIDR, "via", node.host_ip, "table", _SERVICES_TABLE])

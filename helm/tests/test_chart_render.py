@@ -21,7 +21,7 @@ RIGHTS = {
     ("orbiter.dev", "agenttasks/status"): {"patch"},
     ("orbiter.dev", "posessions"): {"get", "list", "watch"},
     ("orbiter.dev", "posessions/status"): {"patch"},
-    ("apps", "deployments"): {"get", "list", "watch", "create", "update", "patch"},
+    ("apps", "deployments"): {"get", "list", "watch", "create", "update", "patch", "delete"},
     ("batch", "jobs"): {"get", "list", "watch", "create", "delete"},
     ("", "pods"): {"list", "watch"},
     ("", "configmaps"): {"get"},
@@ -376,6 +376,13 @@ def test_the_service_accounts_that_a_template_may_choose_are_the_values(cluster:
     assert environment(items)["ORBITER_ALLOWED_SERVICE_ACCOUNTS"] == "builder,deployer"
 
 
+def test_the_classes_of_kueue_that_a_task_may_choose_are_told_to_both(cluster: Cluster) -> None:
+    items = render(cluster, "workers.queuePriorityClassNames={high,low}")
+    assert environment(items)["ORBITER_QUEUE_PRIORITY_CLASSES"] == "high,low"
+    rules = only(items, "ValidatingAdmissionPolicy")["spec"]["validations"]
+    assert any('queuePriorityClass in ["high","low"]' in rule["expression"] for rule in rules)
+
+
 def test_what_a_pod_template_may_say_is_told_to_the_operator_and_to_the_api_server(
     cluster: Cluster,
 ) -> None:
@@ -510,8 +517,8 @@ def test_only_with_the_label_the_operator_has_rights_in_all_namespaces(cluster: 
     assert rights(role) == {
         ("", "namespaces"): {"list", "watch"},
         ("", "secrets"): {"create", "patch"},
-        ("", "serviceaccounts"): {"list", "create", "patch", "delete"},
-        ("networking.k8s.io", "networkpolicies"): {"list", "create", "patch", "delete"},
+        ("", "serviceaccounts"): {"list", "watch", "create", "patch", "delete"},
+        ("networking.k8s.io", "networkpolicies"): {"list", "watch", "create", "patch", "delete"},
     }
     bound = {
         rule["resources"][0]: rule["resourceNames"]

@@ -1,11 +1,16 @@
 """Slots: never more than the limit, the oldest first, and a position in line that is true."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.eventually import eventually
+from support.observed import job
 
-from orbiter_operator.tasks.capacity import Capacity
+from orbiter_operator.kube.client import ApiError
+from orbiter_operator.kube.names import Key
+from orbiter_operator.tasks.capacity import Capacity, Kueue
 
 
 @pytest.fixture
@@ -127,3 +132,104 @@ def test_the_highest_priority_is_next_and_of_equal_ones_the_oldest(capacity):
     assert capacity.slots("team", "old", 1.0).position == 3
     capacity.wait("team", "old", 1.0, 6)
     assert capacity.next_up("team") == ["old"]
+
+
+HELD = job(state="suspended", queue="team")
+FIX = Key("team", "fix")
+
+
+class Workloads:
+    """An API server that is asked for Kueue's Workloads: objects, or the status it refuses with."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+        self.selectors: list[str] = []
+        self.now = 100.0
+
+    async def list(self, resource: Any, namespace: str, *, selector: str) -> Any:
+        self.selectors.append(selector)
+        answer = self.answers[resource.prefix.rpartition("/")[2]]
+        if isinstance(answer, int):
+            raise ApiError(answer, "Refused", "no")
+        if isinstance(answer, Exception):
+            raise answer
+        return answer, "1"
+
+    def kueue(self) -> Kueue:
+        api: Any = self
+        return Kueue(api, lambda: self.now)
+
+
+def workload(status: str = "False", message: Any = "no quota", **more: Any) -> dict[str, Any]:
+    reserved = {"type": "QuotaReserved", "status": status, "message": message}
+    return {"status": {"conditions": [reserved]}} | more
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (workload(), "no quota"),
+        (workload(message="a\n" * 900), ("a " * 150)[:299] + "…"),
+        (workload("True"), "quota is reserved, an admission check is not ready yet"),
+        (workload(spec={"active": False}), "its Workload is not active: "),
+        ({}, ""),
+        ({"status": {"conditions": [7, {"type": "QuotaReserved"}]}, "spec": 7}, ""),
+        ({"status": {"conditions": 7}}, ""),
+        (workload(message=None), ""),
+        (workload(message={"a": 1}), "{'a': 1}"),
+    ],
+)
+async def test_what_kueue_says_of_a_job_is_its_workloads_condition(found, said):
+    api = Workloads(v1beta2=[found])
+    assert await api.kueue().said_of(FIX, (HELD,)) == said
+    assert api.selectors == ["kueue.x-k8s.io/job-uid=job-1"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ({"v1beta2": 404, "v1beta1": [workload()]}, "no quota"),
+        ({"v1beta2": []}, ""),
+        ({"v1beta2": 403}, ""),
+        ({"v1beta2": 500}, ""),
+        ({"v1beta2": OSError("away")}, ""),
+        (
+            {"v1beta2": 404, "v1beta1": 404},
+            "there is no Kueue in this cluster; install it, or leave queueName out",
+        ),
+    ],
+)
+async def test_a_kueue_that_cannot_be_asked_holds_nothing_up(answers, said):
+    assert await Workloads(**answers).kueue().said_of(FIX, (HELD,)) == said
+
+
+@pytest.mark.parametrize("jobs", [(), (job(),), (job(state="suspended"),)])
+async def test_kueue_is_not_asked_of_a_job_that_it_does_not_hold(jobs):
+    api = Workloads()
+    assert await api.kueue().said_of(FIX, jobs) == ""
+    assert api.selectors == []
+
+
+async def test_kueue_is_asked_again_after_a_while_and_at_once_of_another_job():
+    api = Workloads(v1beta2=[workload()])
+    kueue = api.kueue()
+    for passed, asked in ((0, 1), (7.9, 1), (0.2, 2)):
+        api.now += passed
+        await kueue.said_of(FIX, (HELD,))
+        assert len(api.selectors) == asked
+    await kueue.said_of(FIX, (HELD.model_copy(update={"uid": "job-2"}),))
+    assert len(api.selectors) == 3
+    kueue.forget(FIX)
+    await kueue.said_of(FIX, (HELD,))
+    assert len(api.selectors) == 4
+
+
+async def test_a_long_queue_costs_kueue_ten_requests_a_second():
+    api = Workloads(v1beta2=[workload()])
+    kueue = api.kueue()
+    keys = [Key("team", str(number)) for number in range(1000)]
+    for _ in range(11):
+        for key in keys:
+            await kueue.said_of(key, (HELD,))
+        api.now += 10
+    assert len(api.selectors) == 2000

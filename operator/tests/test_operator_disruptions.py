@@ -47,6 +47,13 @@ async def begun(world, name, **spec):
     return world.status(name) or status
 
 
+def working(world, name, *, other_than):
+    """The pod that works on a task now; None while it is still the other one, or there is none."""
+    status = world.status(name)
+    pod = status.get("podName") if status.get("phase") == "Running" else None
+    return None if pod == other_than else pod
+
+
 async def test_an_evicted_pod_is_followed_by_the_jobs_next_one(world):
     await world.start_operator()
     await begun(world, "evicted")
@@ -68,9 +75,10 @@ async def test_while_it_works_again_the_status_says_behind_what(world):
     world.apply("twice", "hang")
     await world.until("twice", "Running")
     await keep(world, "twice")
+    gone = None
     for count in (1, 2):
-        await eventually(lambda: world.status("twice").get("podName"))
-        world.node.evict_pod(NAMESPACE, world.status("twice")["podName"])
+        gone = await eventually(lambda gone=gone: working(world, "twice", other_than=gone))
+        world.node.evict_pod(NAMESPACE, gone)
         words = f"resumed after Evicted ({count})"
         await eventually(lambda words=words: world.status("twice").get("message") == words)
     assert world.status("twice")["phase"] == "Running"
@@ -105,11 +113,11 @@ async def test_a_crash_is_a_failure_and_a_disruption_no_attempt(world):
 async def test_too_many_disruptions_are_an_end(world):
     await world.start_operator()
     world.apply("unlucky", "hang", disruption={"limit": 1})
+    gone = None
     for _ in range(2):
-        await world.until("unlucky", "Running")
-        name = await eventually(lambda: world.status("unlucky").get("podName"))
-        world.node.delete_pod(NAMESPACE, name)
-        await eventually(lambda name=name: world.status("unlucky").get("phase") != "Running")
+        # By its name: a phase between two that are Running may be over before anybody looks.
+        gone = await eventually(lambda gone=gone: working(world, "unlucky", other_than=gone))
+        world.node.delete_pod(NAMESPACE, gone)
     status = await world.until("unlucky", "Failed")
     assert status["reason"] == "DisruptionLimitExceeded"
     assert await outputs(world) == 1

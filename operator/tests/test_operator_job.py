@@ -341,8 +341,14 @@ def test_an_autoscaler_may_take_the_node_of_a_task_that_loses_nothing(policy, sa
 
 def test_the_queues_priority_class_is_on_the_job_where_kueue_looks():
     labels = {"kueue.x-k8s.io/priority-class": "urgent"}
-    job = built(queueName="q", podTemplate={"metadata": {"labels": labels}})
+    job = built(queueName="q", queuePriorityClass="urgent")
     assert job["metadata"]["labels"] | labels == job["metadata"]["labels"]
+
+
+def test_a_job_without_a_queue_is_no_affair_of_kueues():
+    job = built()
+    assert not [label for label in job["metadata"]["labels"] if "kueue" in label]
+    assert "suspend" not in job["spec"]
 
 
 def test_a_job_that_goes_on_has_a_name_of_its_own_and_the_same_attempt():

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from orbiter_contracts.queues import BARE, Keys
 from orbiter_contracts.redis_users import session_rules, session_user
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.leader_election import NotLeadingError
+from orbiter_operator.namespaces import reconcile
 from orbiter_operator.namespaces.reconcile import Namespaces
 from orbiter_operator.namespaces.users import CHAT_SECRET, NamespaceUsers
 from orbiter_operator.runtime.supervisor import run_concurrently
@@ -36,7 +38,7 @@ POLICY = {
     "apiVersion": "networking.k8s.io/v1",
     "kind": "NetworkPolicy",
     "metadata": {"name": "orbiter-worker", "labels": {"app.kubernetes.io/managed-by": "Helm"}},
-    "spec": {"podSelector": {}},
+    "spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
 }
 ACCOUNT = {
     "apiVersion": "v1",
@@ -201,7 +203,7 @@ async def test_other_kinds_of_objects_are_refused(tenants: Tenants) -> None:
     tenants.write(ACCOUNT, {"kind": "RoleBinding", "metadata": {"name": "x"}})
     await tenants.settle()
     assert tenants.named("serviceaccounts", LABELLED) == set()
-    assert sorted(tenants.seconds) == [False, True]
+    assert set(tenants.seconds) == {False, True}
 
 
 async def test_the_ca_stands_beside_the_urls_and_in_none_of_a_front_ends_options(
@@ -318,6 +320,109 @@ async def test_a_namespace_that_gets_the_label_is_ready_at_once(tenants: Tenants
         await eventually(lambda: tenants.named("networkpolicies", "new") == {"orbiter-worker"})
 
 
+@pytest.mark.parametrize("how", ["deleted", "changed", "label taken off"])
+async def test_a_policy_that_somebody_alters_is_applied_again_within_seconds(
+    tenants: Tenants, how: str
+) -> None:
+    async with _running({name: part() for name, part in tenants.operator.parts().items()}):
+        await eventually(lambda: tenants.named("secrets", LABELLED) == set(SECRETS))
+        before = tenants.api.get("networkpolicies", LABELLED, "orbiter-worker")
+        assert before is not None
+        match how:
+            case "deleted":
+                tenants.api.remove("networkpolicies", LABELLED, "orbiter-worker")
+            case "changed":
+                tenants.api.put("networkpolicies", before | {"spec": {"policyTypes": ["Ingress"]}})
+            case _:
+                bare = before["metadata"] | {"labels": {}}
+                tenants.api.put("networkpolicies", before | {"metadata": bare})
+
+        def as_before() -> bool:
+            found = tenants.api.get("networkpolicies", LABELLED, "orbiter-worker")
+            labels = before["metadata"]["labels"]
+            return found is not None and (found["spec"], found["metadata"]["labels"]) == (
+                before["spec"],
+                labels,
+            )
+
+        await eventually(as_before, seconds=10)
+
+
+async def test_a_service_account_that_was_deleted_comes_back_with_its_secrets(
+    tenants: Tenants,
+) -> None:
+    async with _running({name: part() for name, part in tenants.operator.parts().items()}):
+        await eventually(lambda: tenants.named("secrets", LABELLED) == set(SECRETS))
+        tenants.api.remove("serviceaccounts", LABELLED, "orbiter-worker")
+
+        def owned_by_the_new_one() -> bool:
+            account = tenants.api.get("serviceaccounts", LABELLED, "orbiter-worker")
+            found = [tenants.api.get("secrets", LABELLED, name) for name in SECRETS]
+            owners = {one["metadata"]["ownerReferences"][0]["uid"] for one in found if one}
+            return account is not None and owners == {account["metadata"]["uid"]}
+
+        await eventually(owned_by_the_new_one, seconds=10)
+
+
+@pytest.mark.parametrize("namespace", [LISTED, LABELLED])
+async def test_a_secret_that_somebody_deletes_is_there_again_when_it_is_looked_at_next(
+    tenants: Tenants, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconcile, "RECHECK_SECONDS", 0.1)
+    async with _running({name: part() for name, part in tenants.operator.parts().items()}):
+        await eventually(lambda: tenants.named("secrets", namespace) == set(SECRETS))
+        tenants.api.remove("secrets", namespace, "orbiter-chat")
+        await eventually(lambda: tenants.named("secrets", namespace) == set(SECRETS), seconds=10)
+
+
+async def test_who_goes_on_deleting_keeps_the_operator_from_nothing_else(
+    tenants: Tenants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied: list[float] = []
+
+    def deletes(change: str, plural: str, obj: Object) -> None:
+        if plural == "networkpolicies" and change == "ADDED":
+            applied.append(time.monotonic())
+            asyncio.get_running_loop().call_soon(
+                tenants.api.remove, plural, LABELLED, "orbiter-worker"
+            )
+
+    monkeypatch.setattr(reconcile, "AGAIN_SECONDS", 0.2)
+    async with _running({name: part() for name, part in tenants.operator.parts().items()}):
+        await eventually(lambda: tenants.named("secrets", LABELLED) == set(SECRETS))
+        tenants.api.listeners.append(deletes)
+        tenants.api.remove("networkpolicies", LABELLED, "orbiter-worker")
+        await eventually(lambda: len(applied) >= 4, seconds=20)
+        # Passes begin so far from each other; the first may have been late.
+        assert applied[-1] - applied[0] >= 0.2 * (len(applied) - 2)
+        tenants.namespace("new", **LABEL)
+        await eventually(lambda: tenants.named("secrets", "new") == set(SECRETS))
+        tenants.api.listeners.remove(deletes)
+        await eventually(lambda: tenants.named("networkpolicies", LABELLED) != set(), seconds=10)
+
+
+async def test_what_nobody_alters_is_not_called_applied_again(
+    tenants: Tenants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconcile, "RECHECK_SECONDS", 0.05)
+    with capture_logs() as logs:
+        async with _running({name: part() for name, part in tenants.operator.parts().items()}):
+            await eventually(lambda: tenants.api.requests["patch", "secrets"] > 20)
+    assert [line for line in logs if line["event"] == "applied again"] == []
+
+
+async def test_policies_are_kept_while_the_last_agent_of_a_former_tenant_works(
+    tenants: Tenants,
+) -> None:
+    await tenants.settle()
+    tenants.pod(LABELLED, phase="Running")
+    tenants.namespace(LABELLED)
+    await tenants.settle()
+    tenants.api.remove("networkpolicies", LABELLED, "orbiter-worker")
+    await tenants.operator.reconcile(LABELLED)
+    assert tenants.named("networkpolicies", LABELLED) == {"orbiter-worker"}
+
+
 async def test_what_the_api_server_refuses_is_tried_again(tenants: Tenants) -> None:
     async def before(verb: str, plural: str, body: Object | None) -> None:
         if plural == "secrets":
@@ -325,7 +430,7 @@ async def test_what_the_api_server_refuses_is_tried_again(tenants: Tenants) -> N
 
     tenants.api.before = before
     await tenants.settle()
-    assert tenants.seconds == [False, False]
+    assert set(tenants.seconds) == {False}
 
 
 async def test_an_object_that_makes_no_sense_is_tried_again_and_ends_nothing(
@@ -333,7 +438,7 @@ async def test_an_object_that_makes_no_sense_is_tried_again_and_ends_nothing(
 ) -> None:
     tenants.write({"kind": "ServiceAccount"})
     await tenants.settle()
-    assert sorted(tenants.seconds) == [False, True]
+    assert set(tenants.seconds) == {False, True}
 
 
 async def test_a_replica_that_does_not_hold_the_lease_changes_nothing_and_tries_again(
@@ -345,7 +450,7 @@ async def test_a_replica_that_does_not_hold_the_lease_changes_nothing_and_tries_
     allowed, tenants.operator._allowed = tenants.operator._allowed, lost
     await tenants.settle()
     assert tenants.named("secrets", LISTED) == set()
-    assert tenants.seconds == [False, False]
+    assert set(tenants.seconds) == {False}
     tenants.operator._allowed = allowed
     await tenants.settle()
     assert tenants.named("secrets", LISTED) == set(SECRETS)
@@ -445,15 +550,77 @@ async def test_users_of_a_namespace_that_is_listed_no_more_go_without_a_look_at_
     assert await registered(tenants) == set()
 
 
-async def test_a_session_that_is_still_looked_after_keeps_its_user(tenants: Tenants) -> None:
+async def test_sessions_users_go_with_the_label_when_no_pod_of_theirs_runs(
+    tenants: Tenants,
+) -> None:
     await tenants.settle()
     await tenants.users.users.ensure(*session_of(LABELLED))
+    tenants.pod(LABELLED, phase="Running")
     tenants.namespace(LABELLED)
     await tenants.settle()
-    assert await users_of(tenants, LABELLED) == {"s"}
-    tenants.operator = tenants.made()
+    assert await users_of(tenants, LABELLED) == set("wcps")
+    tenants.pod(LABELLED, phase="Succeeded")
     await tenants.settle()
-    assert await users_of(tenants, LABELLED) == {"s"}  # nothing of it is remembered any more
+    assert await users_of(tenants, LABELLED) == set()
+    await tenants.users.users.restore(anew=True)
+    assert await users_of(tenants, LABELLED) == set()  # nor does a Redis that restarts get them
+    await tenants.users.users.ensure(*session_of(LABELLED))
+    assert await users_of(tenants, LABELLED) == {"s"}  # they come back with the label
+
+
+@pytest.mark.parametrize("keeps", ["Running", "Succeeded"])
+async def test_a_namespace_says_what_it_needs_for_workers(tenants: Tenants, keeps: str) -> None:
+    await tenants.settle()
+    assert tenants.operator.why_not_served(LISTED) is None
+    assert tenants.operator.why_not_served(LABELLED) is None
+    why = tenants.operator.why_not_served("nobodys") or ""
+    assert "it has not the label orbiter.dev/tenant=true" in why
+    assert "kubectl label namespace nobodys orbiter.dev/tenant=true" in why
+    tenants.pod(LABELLED, phase=keeps)
+    tenants.namespace(LABELLED)
+    await tenants.settle()
+    assert "has not the label" in (tenants.operator.why_not_served(LABELLED) or "")
+    listing = tenants.made(namespace_selector="")
+    assert "it is not in the chart's workers.namespaces" in (listing.why_not_served("x") or "")
+    assert tenants.made(namespace_selector="", worker_namespaces=()).why_not_served("x") is None
+
+
+async def test_nothing_begins_in_a_namespace_before_all_is_applied_that_workers_need(
+    tenants: Tenants,
+) -> None:
+    told: list[tuple[str, str | None]] = []
+    tenants.operator._changed = lambda name: told.append(
+        (name, tenants.operator.why_not_served(name))
+    )
+    async with _running({name: part() for name, part in tenants.operator.parts().items()}):
+        await eventually(lambda: tenants.named("secrets", LABELLED) == set(SECRETS))
+        tenants.namespace("new", **LABEL)
+        await eventually(lambda: ("new", None) in told)
+        assert tenants.named("secrets", "new") == set(SECRETS)
+        [first, second] = [why for name, why in told if name == "new"]
+        assert "is being applied" in (first or "")
+        assert second is None
+        tenants.namespace("new")
+        await eventually(lambda: "has not the label" in (told[-1][1] or ""))
+
+
+async def test_a_task_waits_for_the_label_without_a_job_and_goes_on_by_itself(
+    own_world: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "namespace.json").write_text(json.dumps([ACCOUNT, POLICY]))
+    own_world.api.put("namespaces", {"metadata": {"name": "team", "labels": {}}})
+    await own_world.start_operator(
+        redis_master_key="master",
+        namespace_selector="orbiter.dev/tenant=true",
+        namespace_objects=str(tmp_path),
+    )
+    own_world.apply("early")
+    status = await own_world.until_reason("early", "NamespaceNotServed")
+    assert status["phase"] == "Pending"
+    assert "orbiter.dev/tenant=true" in status["message"]
+    assert own_world.api.objects["jobs"] == {}
+    own_world.api.patch("namespaces", "", "team", {"metadata": {"labels": LABEL}})
+    await own_world.until("early", "Completed")
 
 
 async def test_an_operator_that_did_not_come_to_the_end_begins_again(

@@ -67,6 +67,7 @@ TAKEN = [
     (FAILED, None, "PodDeleted"),
     (FAILED, running_pod(phase="Failed", reason="NodeLost"), "NodeLost"),
     (COMPLETE, running_pod(phase="Succeeded", deleted_at=NOW, exit_code=0), "PodDeleted"),
+    (COMPLETE, None, "PodDeleted"),
     (None, None, "JobDeleted"),
 ]
 
@@ -144,6 +145,14 @@ def test_why_a_pod_had_to_leave_is_known_when_it_is_gone():
     assert decide(task.model_copy(update={"jobs": (COMPLETE,)})).status.reason == "PodDeleted"
 
 
+def test_a_worker_that_left_in_time_goes_on_elsewhere_when_its_pod_is_gone_too():
+    """Asked to leave before it had begun it may end well, and its Job with it."""
+    left = running_pod(phase="Succeeded", deleted_at=NOW, exit_code=0)
+    counted = settled(gone(jobs=(COMPLETE,), pods=(left,)), pods=())
+    (start,) = (it for it in decide(counted).actions if isinstance(it, StartAttempt))
+    assert (start.attempt, start.resume) == (1, 1)
+
+
 def test_a_disruption_is_counted_once_however_often_it_is_seen():
     counted = settled(gone())
     assert counted.status.disruptions == 1
@@ -216,6 +225,8 @@ def test_a_job_that_takes_too_long_over_its_next_pod_is_followed_by_another():
     assert decide(made, after=60).actions == ()
     queued = counted.model_copy(update={"spec": spec(queueName="q")})
     assert decide(queued, after=60).actions == ()
+    given = counted.model_copy(update={"jobs": (job(queue="default"),)})
+    assert decide(given, after=60).actions == ()
     second = counted.model_copy(update={"jobs": (job(name="fix-1-r1", resume=1),)})
     assert decide(second, after=60).actions == ()
     assert decide(second, after=60).status.reason == "PodNotCreated"

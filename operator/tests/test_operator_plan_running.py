@@ -140,9 +140,20 @@ def test_a_job_without_a_pod_says_where_to_look():
     assert "kubectl describe job fix-1" in status.message
 
 
-def test_a_suspended_job_waits_for_its_queue():
-    decision = decide(STARTING.model_copy(update={"jobs": (job(state="suspended"),)}), after=5)
+@pytest.mark.parametrize(
+    ("queue", "said", "message"),
+    [
+        ("team", "", "waits for Kueue, LocalQueue team: it has not let Job fix-1 in yet"),
+        ("team", "no quota", "waits for Kueue, LocalQueue team: no quota"),
+        ("", "", "Job fix-1 is suspended and in no queue of Kueue: who suspended it resumes it"),
+    ],
+)
+def test_a_suspended_job_waits_for_its_queue(queue, said, message):
+    waits = {"jobs": (job(state="suspended", queue=queue),), "pods": (), "kueue": said}
+    decision = decide(STARTING.model_copy(update=waits), after=5)
     assert (decision.status.phase, decision.status.reason) == ("Pending", "Suspended")
+    assert decision.status.message == message
+    assert decision.requeue_after == (2 if queue and not said else 10)
 
 
 def test_a_success_completes_the_task_with_everything_it_reported():

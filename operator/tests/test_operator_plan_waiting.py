@@ -31,6 +31,14 @@ def test_a_task_that_another_program_manages_is_left_alone():
     assert decide(observed(spec=spec(managedBy="orbiter.dev/operator"))).actions == START
 
 
+def test_a_task_in_a_queue_of_kueue_waits_for_no_slot_of_ours():
+    queued = observed(slots=FULL, spec=spec(queueName="team"))
+    assert decide(queued).actions == START
+    # Kueue gives Jobs to a namespace's default queue by itself.
+    assert observed(jobs=(job(queue="default"),)).queue == "default"
+    assert observed(jobs=(job(),)).queue == ""
+
+
 def test_a_task_without_a_free_slot_waits_and_says_its_position():
     decision = decide(observed(slots=FULL))
     assert decision.actions == ()
@@ -65,6 +73,27 @@ def test_a_task_that_has_waited_starts_without_another_line_in_its_status():
     decision = decide(ended(observed(slots=FULL), slots=Slots()))
     assert decision.actions == START
     assert decision.status is None
+
+
+NOT_SERVED = "no worker runs in namespace team: it has not the label tenant=yes"
+
+
+def test_where_no_worker_may_run_a_task_waits_without_a_job_and_says_what_is_missing():
+    decision = decide(observed(not_served=NOT_SERVED))
+    assert decision.actions == ()
+    assert decision.slot == "leave"
+    assert (decision.status.phase, decision.status.reason) == ("Pending", "NamespaceNotServed")
+    assert decision.status.message == NOT_SERVED
+    [event] = decision.events
+    assert (event.kind, event.reason) == ("Warning", "NamespaceNotServed")
+    assert decide(observed()).actions == START
+
+
+def test_a_job_that_gets_no_pod_where_no_worker_may_run_any_more_says_that():
+    begun = observed(jobs=(job(),), **record())
+    assert decide(begun, after=60).status.reason == "PodNotCreated"
+    said = decide(observed(jobs=(job(),), not_served=NOT_SERVED, **record()), after=60).status
+    assert (said.phase, said.reason, said.message) == ("Pending", "NamespaceNotServed", NOT_SERVED)
 
 
 def test_a_task_waits_for_its_dependencies_by_name():

@@ -16,7 +16,7 @@ from orbiter_operator.sessions.models import (
     SessionSpec,
     SessionStatus,
 )
-from orbiter_operator.sessions.plan import Apply, SetReplicas, plan_session
+from orbiter_operator.sessions.plan import Apply, Dismiss, SetReplicas, plan_session
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 UID = "9f1c"
@@ -458,3 +458,27 @@ def test_a_session_to_which_nobody_may_send_is_not_available_and_answers_what_is
     assert available(plan) == ("False", "RedisQuotaExceeded")
     assert plan.status.condition("Available").message == "too many bytes"
     assert "RedisQuotaExceeded" in [event.reason for event in plan.events]
+
+
+NOT_SERVED = "no worker runs in namespace team: it has not the label tenant=yes"
+
+
+def test_where_no_worker_may_run_no_deployment_is_made_and_the_condition_says_why():
+    decision = decide(session(deployment=None, queue=queue(undelivered=1), not_served=NOT_SERVED))
+    assert decision.actions == ()
+    assert available(decision) == ("False", "NamespaceNotServed")
+    assert decision.status.condition("Available").message == NOT_SERVED
+
+
+def test_a_session_asleep_where_no_worker_may_run_any_more_leaves_nothing_there():
+    assert decide(session(not_served=NOT_SERVED)).actions == (Dismiss(),)
+    ends = session(0, running(), not_served=NOT_SERVED)
+    assert decide(ends).actions == ()
+
+
+def test_a_turn_under_way_where_no_worker_may_run_any_more_ends_first():
+    busy = session(1, running(), queue=queue(pending=1, state=said("busy")), not_served=NOT_SERVED)
+    assert decide(busy).actions == ()
+    assert decide(busy).status.phase == "Busy"
+    idle = session(1, running(), queue=queue(state=said()), not_served=NOT_SERVED)
+    assert decide(idle).actions == (SetReplicas(replicas=0),)

@@ -50,7 +50,7 @@ def users_of(world, master_key: str = MASTER_KEY) -> SessionUsers:
 
 
 def worker_of(users: SessionUsers, key, uid: str = "u1") -> Redis:
-    return login(users.secret(key, uid)["stringData"]["url"])
+    return login(users.credentials(key, uid).url)
 
 
 @pytest.fixture
@@ -196,15 +196,15 @@ def test_passwords_and_secrets_of_two_sessions_and_of_two_installations_differ(w
     assert all(item.secret.startswith(SESSION_SECRETS) for item in made)
 
 
-def test_the_secret_says_where_redis_is_and_belongs_to_its_session(world):
-    secret = users_of(world).secret(ALICE, "u1")
+def test_the_secret_says_where_redis_is_and_goes_with_its_sessions_deployment(world):
+    secret = users_of(world).secret(ALICE, "u1", "d1")
     url, ours = urlsplit(secret["stringData"]["url"]), urlsplit(world.server.url)
     assert unquote(url.username or "") == "s:team:alice"
     assert (url.scheme, url.hostname, url.port, url.path) == (
         *(ours.scheme, ours.hostname, ours.port, ours.path),
     )
     [owner] = secret["metadata"]["ownerReferences"]
-    assert (owner["kind"], owner["name"], owner["uid"]) == ("POSession", "alice", "u1")
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("Deployment", "alice", "d1")
     assert secret["immutable"] is True
 
 
@@ -265,6 +265,42 @@ async def test_a_worker_which_may_make_no_group_finds_its_own(world, talks):
         await talks.send("alice")
         assert await talks.answered("alice") == ["re: hello"]
     assert [group["name"] for group in found] == [queues.PO_GROUP]
+
+
+@pytest.mark.integration
+async def test_user_and_secret_go_when_no_worker_may_run_there_any_more_and_come_back(world, talks):
+    why: list[str] = []
+    talks.apply("alice", idle={"scaleToZeroAfterSeconds": 900})
+    settings = {"redis_master_key": MASTER_KEY, "not_served": lambda _: why[0] if why else None}
+    async with running_sessions(world.api, world.server, **settings) as running:
+
+        def changed() -> None:
+            running.sessions.store.touch(NAMESPACE)
+
+        async def users() -> bool:
+            return "s:team:alice" in await world.redis.acl_users()
+
+        async def gone() -> bool:
+            return not await users() and not world.api.objects["secrets"]
+
+        await talks.send("alice", "sleep=1")
+        await talks.until_in_turn("alice")
+        why.append("no worker runs in namespace team: it has not the label")
+        changed()
+        await eventually(
+            lambda: talks.condition("alice", "Available").get("reason") == "NamespaceNotServed"
+        )
+        assert "it has not the label" in talks.condition("alice", "Available")["message"]
+        assert await users()  # in the middle of a turn
+        assert await talks.answered("alice") == ["re: sleep=1"]
+        await eventually(gone)
+        assert not world.api.objects["deployments"]
+        await talks.send("alice", "later")
+        why.clear()
+        changed()
+        assert await talks.answered("alice", 2) == ["re: sleep=1", "re: later"]
+        assert await users()
+        assert len(world.api.objects["secrets"]) == 1
 
 
 @pytest.mark.integration

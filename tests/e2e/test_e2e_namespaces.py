@@ -47,6 +47,21 @@ def has(world: World, kind: str, *names: str) -> bool:
     return all(world.cluster.find(kind, name, NAME) for name in names)
 
 
+def test_what_a_team_deletes_of_it_is_there_again(world: World, selecting: str) -> None:
+    label(world, "=yes")
+    world.until("its Secrets", lambda: has(world, "secret", *SECRETS))
+    for kind, name in (
+        ("networkpolicy", POLICY),
+        ("serviceaccount", ACCOUNT),
+        ("secret", "orbiter-chat"),
+    ):
+        world.kubectl("-n", NAME, "delete", kind, name)
+        world.until(f"{kind} again", lambda k=kind, n=name: has(world, k, n), seconds=30)
+    world.until("its Secrets", lambda: has(world, "secret", *SECRETS), seconds=30)
+    label(world, "-")
+    world.until("no policy", lambda: not has(world, "networkpolicy", POLICY))
+
+
 def test_nothing_begins_without_the_label_and_what_runs_ends_when_it_goes(
     world: World, selecting: str
 ) -> None:
@@ -67,7 +82,9 @@ def test_nothing_begins_without_the_label_and_what_runs_ends_when_it_goes(
     assert world.wait("under-way", namespace=NAME)["phase"] == "Completed"
     world.until("no policy", lambda: not has(world, "networkpolicy", POLICY))
     world.until("no Secret", lambda: not any(has(world, "secret", name) for name in SECRETS))
-    assert world.status("late", NAME)["phase"] == "Pending"
+    status = world.wait("late", "Pending", namespace=NAME, reason="NamespaceNotServed")
+    assert f"{LABEL}=yes" in status["message"]
+    assert world.jobs("late", NAME) == []
 
     label(world, "=yes")
     world.wait("late", "Completed", namespace=NAME)

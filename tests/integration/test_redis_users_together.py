@@ -58,7 +58,7 @@ class Operators:
         """Let the session's worker in; return its Secret's URL."""
         sessions = SessionUsers(users, shared_secret=("", ""))
         await sessions.ensure(KEY, UID, WORKER, RECORD, previous=previous)
-        return str(sessions.secret(KEY, UID)["stringData"]["url"])
+        return sessions.credentials(KEY, UID).url
 
 
 @pytest.fixture

@@ -85,6 +85,7 @@ class FakeSessionNode:
             return
         if plural == "deployments" and change == "DELETED":
             self._later(self._scale_down(uid))
+            self._later(self._collect(uid, "secrets"))
         elif plural == "deployments":
             if change == "ADDED":
                 self._collect_orphan(obj)
@@ -108,11 +109,11 @@ class FakeSessionNode:
             if owner["uid"] not in alive:
                 self._later(self._collect(owner["uid"]))
 
-    async def _collect(self, uid: str) -> None:
+    async def _collect(self, uid: str, plural: str = "deployments") -> None:
         await asyncio.sleep(0)
-        for (namespace, name), obj in list(self.api.objects["deployments"].items()):
+        for (namespace, name), obj in list(self.api.objects[plural].items()):
             if any(o["uid"] == uid for o in obj["metadata"].get("ownerReferences") or ()):
-                self.api.remove("deployments", namespace, name)
+                self.api.remove(plural, namespace, name)
 
     async def _scale_down(self, uid: str) -> None:
         for pod in self._pods.get(uid, ()):

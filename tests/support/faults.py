@@ -7,13 +7,15 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from subprocess import CalledProcessError
+from subprocess import CalledProcessError, TimeoutExpired
 
 from support.cluster import CommandError, Object
 from support.nodes import FIRST, SECOND, Nodes, tool
 from support.world import NAMESPACE, SYSTEM, World
 
 NOW = ("--grace-period=0", "--force", "--wait=false")
+NO_ANSWER = (CommandError, CalledProcessError, TimeoutExpired)
+"""What becomes of a command while the API server is away."""
 _OPERATOR = "app.kubernetes.io/component=operator"
 _WORKERS = "app.kubernetes.io/managed-by=orbiter"
 _AWAY_SECONDS = 75.0
@@ -52,7 +54,7 @@ class Faults:
             "pod killed": self._kill_pod,
             "pod evicted": self._evict_pod,
             "operators killed": lambda _: self._delete(SYSTEM, "-l", _OPERATOR),
-            "Redis restarted": lambda _: self._delete(SYSTEM, "orbiter-redis-0"),
+            "Redis restarted": lambda _: self._restart_redis(),
         }
         self._slow: dict[str, Callable[[str], None]] = {
             "node drained": self._drain,
@@ -89,7 +91,7 @@ class Faults:
     def _guarded(self, kind: str, fault: Callable[[], None]) -> None:
         try:
             fault()
-        except (CommandError, CalledProcessError) as error:
+        except NO_ANSWER as error:
             # The API server is away, or the pod has ended: then it was no fault.
             self.failed.append(f"{kind}: {str(error)[:200]}")
         else:
@@ -97,7 +99,7 @@ class Faults:
 
     def _pod(self, lot: float) -> Object | None:
         """A worker's pod that runs and may stay."""
-        with suppress(CommandError):
+        with suppress(*NO_ANSWER):
             pods = self._world.cluster.list_all("pods", NAMESPACE, _WORKERS)
             there = [
                 pod
@@ -121,6 +123,11 @@ class Faults:
         }
         path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/eviction"
         self._world.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+
+    def _restart_redis(self) -> None:
+        # Not by force: then its successor would begin on its volume while it still writes there.
+        pod = ("pod", "orbiter-redis-0", "--now", "--wait=false")
+        self._world.kubectl("-n", SYSTEM, "delete", *pod)
 
     def _delete(self, namespace: str, *which: str) -> None:
         self._world.kubectl("-n", namespace, "delete", "pods", *which, *NOW)

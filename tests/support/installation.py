@@ -40,12 +40,12 @@ DOORS = {name: [door("model-server"), door("git-server")] for name in WATCHED}
 
 
 @contextmanager
-def installed(cluster: Cluster) -> Iterator[World]:
+def installed(cluster: Cluster, *settings: str) -> Iterator[World]:
     """Orbiter installed with the tests' settings, the servers it talks to, and empty namespaces."""
     command = [sys.executable, str(ROOT / "cluster" / "install.py"), "install"]
     for name in WATCHED:
         command += ["--namespace", name]
-    for setting in SETTINGS:
+    for setting in (*SETTINGS, *settings):
         command += ["--set", setting]
     command += ["--set-json", f"networkPolicy.egressByNamespace={json.dumps(DOORS)}"]
     subprocess.run(command, check=True)

@@ -70,11 +70,14 @@ def node_names(world: World) -> list[str]:
 
 @contextmanager
 def two_nodes(world: World) -> Iterator[Nodes]:
-    """A second node, taken away again unless it was there before."""
+    """A second node, taken away again unless it was there before; what is there is on the first."""
     before = len(node_names(world))
     nodes = Nodes(world)
     if before == 1:
         tool("up", NODES="2")
+    else:
+        nodes.drain(SECOND, "")
+        nodes.uncordon(SECOND)
     try:
         yield nodes
     finally:

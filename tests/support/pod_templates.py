@@ -124,6 +124,9 @@ REFUSED: dict[str, Object] = {
     "metadata.labels[orbiter.dev/agenttask]": {
         "metadata": {"labels": {"orbiter.dev/agenttask": "other"}}
     },
+    "metadata.labels[kueue.x-k8s.io/queue-name]": {
+        "metadata": {"labels": {"kueue.x-k8s.io/queue-name": "team"}}
+    },
     "metadata.labels[app.kubernetes.io/managed-by]": {
         "metadata": {"labels": {"app.kubernetes.io/managed-by": "me"}}
     },

@@ -6,7 +6,7 @@ the tests that start it as a process.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -57,7 +57,12 @@ class RunningSessions:
 
 @asynccontextmanager
 async def running_sessions(
-    api: FakeApi, server: RedisServer, *, resync: float = EVERY_SECONDS, **settings: Any
+    api: FakeApi,
+    server: RedisServer,
+    *,
+    resync: float = EVERY_SECONDS,
+    not_served: Callable[[str], str | None] = lambda namespace: None,
+    **settings: Any,
 ) -> AsyncIterator[RunningSessions]:
     """Run the sessions' parts until the block ends."""
     chosen = Settings(
@@ -89,6 +94,7 @@ async def running_sessions(
             measure=metrics.reconciled,
             clock=lambda: datetime.now(UTC),
             quotas=quotas,
+            not_served=not_served,
             resync=resync,
         )
         consumer = _consumer(redis, reader, tenants, sessions)

@@ -1,28 +1,25 @@
 """Tasks and sessions that work while faults happen, and what became of them."""
 
 import itertools
-import json
 import re
 import threading
 import time
 from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
-from statistics import mean, quantiles
 from typing import Any
 
-import httpx
 from redis import Redis
 from redis.exceptions import RedisError
-from support.cluster import CommandError, Object
-from support.faults import Faults
-from support.installation import SERVERS
+from support import history
+from support.cluster import Object
+from support.faults import NO_ANSWER, Faults
 from support.nodes import Nodes
 from support.session_world import SessionWorld, front_end, worker_id
 from support.world import ENDED, NAMESPACE, World, task, worker_container
 
-from orbiter_contracts import POWorkerInput, encode
+from orbiter_contracts import POWorkerInput, POWorkerOutput, decode, encode
 from orbiter_contracts.queues import BARE
 
 STEPS = 5
@@ -32,9 +29,8 @@ SMALL = {"requests": {"cpu": "20m", "memory": "64Mi"}}
 GRACE_SECONDS = 12
 PATIENCE_SECONDS = 600.0
 _PERSISTENT = "[[persist]]"
-_DISRUPTION = re.compile(r"attempt \d+, disruption (\d+): ")
-_RESUMED = re.compile(r"(resumed|began again) after (\w+) \((\d+)\)")
-_RUN = re.compile(r"Run [0-9a-f]{8}\.")
+RUN = re.compile(r"Run [0-9a-f]{8}\.")
+"""What tells a task's requests to the model from others."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +65,9 @@ class Soak:
     plan: Plan
     prefix: str
     runs: dict[str, str] = field(default_factory=dict)
+    made: dict[str, Object] = field(default_factory=dict)
     restarts: set[str] = field(default_factory=set)
-    sent: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    sent: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     unsure: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -99,45 +96,47 @@ class Soak:
             talks.apply(*self.sessions, idle=20, podTemplate=template)
             self._users = {name: talks.get(name)["spec"]["userId"] for name in self.sessions}
         began = time.monotonic()
-        talking = threading.Thread(target=self._talk_on)
-        talking.start()
+        threads = ThreadPoolExecutor(1)
+        talking = threads.submit(self._talk_on)
         try:
             for round_ in itertools.count(1):
                 self._feed()
                 faults.one()
-                if time.monotonic() - began > plan.seconds and len(self.runs) >= plan.tasks:
+                if time.monotonic() - began > plan.seconds:
                     break
                 # The pace of the faults, not a wait for something.
                 self._over.wait(max(0.0, began + round_ * plan.every - time.monotonic()))
         finally:
             self._over.set()
             faults.end()
-            talking.join()
+            threads.shutdown(wait=True)
+        talking.result()
         return faults
 
     def settle(self) -> None:
-        """Wait until every task has ended and every message has its answer."""
+        """Wait until every task has ended and every message has its answer, or long enough."""
 
-        def ended() -> bool:
+        def settled() -> bool:
+            self._feed()
             found = self.world.tasks()
-            return all(found.get(name, {}).get("phase") in ENDED for name in self.runs)
-
-        self.world.until("all tasks have ended", ended, PATIENCE_SECONDS)
-
-        def answered() -> bool:
-            answers = self._answers()
+            if not all(found.get(name, {}).get("phase") in ENDED for name in self.runs):
+                return False
+            answers = self.answers()
             return all(set(sent) <= set(answers[name]) for name, sent in self.sent.items())
 
-        self.world.until("all messages are answered", answered, PATIENCE_SECONDS)
+        # What has not come by then is lost, and named there.
+        with suppress(AssertionError):
+            self.world.until("all have ended and answered", settled, PATIENCE_SECONDS)
 
-    def complaints(self) -> list[str]:
-        """What must not have happened; empty when nothing was lost and nothing done twice."""
+    def lost(self) -> list[str]:
+        """What has not become of the work what should have; empty when nothing was lost."""
         found = []
         for name, status in self.world.tasks().items():
             if name not in self.runs:
                 continue
             if status.get("phase") != "Completed":
-                found.append(f"{name}: {status.get('phase')}: {status.get('message')}")
+                story = self.world.story(name)
+                found.append(f"{name}: {status.get('phase')}: {status.get('message')}\n{story}")
                 continue
             done = str((status.get("result") or {}).get("summary"))
             missing = [str(n) for n in range(STEPS) if str(n) not in done.split(",")]
@@ -145,44 +144,44 @@ class Soak:
                 found.append(f"{name} has forgotten steps {missing}: {done!r}")
             if status.get("attempts") != 1:
                 found.append(f"{name} took {status.get('attempts')} attempts")
-        for name, answers in self._answers().items():
-            counts = Counter(answers)
-            found += [f"{name} answered {r} {n} times" for r, n in counts.items() if n > 1]
-            found += [f"{name} has not answered {r}" for r in self.sent[name] if r not in counts]
-            order = [request for request in answers if request in self.sent[name]]
-            if order != [request for request in self.sent[name] if request in counts]:
+        for name, answers in self.answers().items():
+            sent = self.sent[name]
+            found += [f"{name} has not answered {r}" for r in sent if r not in answers]
+            if [request for request in answers if request in sent] != list(sent):
                 found.append(f"{name} answered in another order")
         return found
 
-    def figures(self, faults: Faults) -> Object:
-        """What is printed, and written to bench/soak.json."""
-        requests = self._requests()
-        away = self._away()
-        kinds = {"checkpoints": set(self.runs) - self.restarts, "none": self.restarts}
-        return {
-            "seed": self.plan.seed,
-            "seconds": self.plan.seconds,
-            "faults": dict(sorted(faults.counts.items())),
-            "tasks": len(self.runs),
-            "messages": sum(map(len, self.sent.values())),
-            "turns": {kind: _turns(names, requests) for kind, names in kinds.items()},
-            "away": {
-                reason: _spread([seconds for _, seconds in found])
-                | {"turns_again": self._turns_again({n for n, _ in found}, reason, away, requests)}
-                for reason, found in sorted(away.items())
-            },
+    def twice(self) -> list[str]:
+        """What was answered more than once."""
+        with self.world.redis() as redis:
+            outputs = {of: len(kept.outputs) for of, kept in history.read(redis).items()}
+        counts = {
+            f"{name} attempt {attempt}": outputs.get((f"{NAMESPACE}/{name}", attempt), 0)
+            for name in self.runs
+            for attempt in (1, 2)
         }
+        for name, answers in self.answers().items():
+            counts |= Counter(f"{name} {request}" for request in answers)
+        return [f"{what} was answered {times} times" for what, times in counts.items() if times > 1]
 
     def _feed(self) -> None:
-        """Keep so many tasks at work; every third has no checkpoints."""
-        with suppress(CommandError):
+        """Keep so many tasks at work, when the faults are over only as many as there shall be."""
+        with suppress(*NO_ANSWER):
             found = self.world.tasks()
             open_ = [n for n in self.runs if found.get(n, {}).get("phase") not in ENDED]
-            new = [self._task() for _ in range(self.plan.at_once - len(open_))]
-            if new:
-                self.world.apply(*new)
+            room = self.plan.at_once - len(open_)
+            if self._over.is_set():
+                room = min(room, self.plan.tasks - len(self.runs))
+            for _ in range(room):
+                self._task()
+            self._make(found)
 
-    def _task(self) -> Object:
+    def _make(self, found: dict[str, Object]) -> None:
+        """Create what is not there: also what the API server has not taken in an earlier round."""
+        if missing := [made for name, made in self.made.items() if name not in found]:
+            self.world.apply(*missing)
+
+    def _task(self) -> None:
         number = len(self.runs)
         name = f"{self.prefix}-t{number:03d}"
         steps = [f"[[bash: echo {n} >> steps.txt; sleep 2; true]]" for n in range(STEPS)]
@@ -190,7 +189,7 @@ class Soak:
         result = '[[result: {"status": "success", "summary": "{output}"}]]'
         template = worker_container(resources=SMALL)
         template["spec"]["terminationGracePeriodSeconds"] = GRACE_SECONDS
-        wish: Object = {"checkpointSeconds": 3, "limit": 1000}
+        wish: Object = {"checkpointSeconds": 3, "limit": 1000}  # and every third has no checkpoints
         if number % 3 == 2:
             wish["policy"] = "Restart"
             self.restarts.add(name)
@@ -201,8 +200,8 @@ class Soak:
             podTemplate=template,
             timeoutSeconds=900,
         )
-        (self.runs[name],) = _RUN.findall(made["spec"]["prompt"])
-        return made
+        (self.runs[name],) = RUN.findall(made["spec"]["prompt"])
+        self.made[name] = made
 
     def _talk_on(self) -> None:
         while not self._over.wait(self.plan.every):
@@ -217,12 +216,12 @@ class Soak:
         fields: Any = encode(message)
         try:
             redis = self._connected()
-        except (RedisError, CommandError, AssertionError):
+        except (RedisError, AssertionError, *NO_ANSWER):
             self._close()
             return
         try:
-            redis.xadd(BARE.po_input(worker_id(name)), fields)
-            self.sent[name].append(message.request_id)
+            entry: Any = redis.xadd(BARE.po_input(worker_id(name)), fields)
+            self.sent[name][message.request_id] = entry
         except RedisError:
             self.unsure.add(message.request_id)
             self._close()
@@ -239,74 +238,25 @@ class Soak:
             self._door.close()
         self._door = self._redis = None
 
-    def _answers(self) -> dict[str, list[str]]:
+    def answers(self) -> dict[str, list[str]]:
+        """The request ids of what each session has answered."""
+        return {name: [of for of, _ in found] for name, found in self._finals().items()}
+
+    def seconds_to_answer(self) -> list[float]:
+        """How long each message waited for its final answer, by the clock of Redis."""
+        return [
+            history.order(entry)[0] / 1000 - history.order(self.sent[name][request])[0] / 1000
+            for name, found in self._finals().items()
+            for request, entry in found
+            if request in self.sent[name]
+        ]
+
+    def _finals(self) -> dict[str, list[tuple[str, str]]]:
+        """Of each session the request id and the entry of every final answer."""
         with front_end(self.world) as redis:
-            talks = SessionWorld(self.world, redis)
-            return {
-                name: [output.request_id for output in talks.outputs(name) if output.is_final]
-                for name in self.sessions
-            }
-
-    def _requests(self) -> dict[str, int]:
-        """How often the model was asked for each task."""
-        with self.world.forward("service/model-server", 80, SERVERS) as port:
-            asked = httpx.get(f"http://127.0.0.1:{port}/stats").raise_for_status().json()
-        counts: Counter[str] = Counter()
-        for prompt in asked["prompts"]:
-            for run in _RUN.findall(prompt["prompt"])[-1:]:
-                counts[run] += prompt["requests"]
-        return {name: counts[run] for name, run in self.runs.items()}
-
-    def _away(self) -> dict[str, list[tuple[str, float]]]:
-        """Reason of each disruption -> task, and the seconds until it worked again."""
-        gone: dict[tuple[str, str], tuple[str, float]] = {}
-        back: dict[tuple[str, str], float] = {}
-        for event in self.world.cluster.list_all("events", NAMESPACE):
-            name = event["involvedObject"]["name"]
-            if name not in self.runs:
-                continue
-            when = datetime.fromisoformat(event["firstTimestamp"]).timestamp()
-            if cut := _DISRUPTION.search(event["message"]):
-                gone[name, cut[1]] = event["reason"], when
-            elif again := _RESUMED.search(event["message"]):
-                back[name, again[3]] = when
-        found: dict[str, list[tuple[str, float]]] = defaultdict(list)
-        for key, (reason, when) in gone.items():
-            if key in back:
-                found[reason].append((key[0], back[key] - when))
-        return found
-
-    def _turns_again(
-        self,
-        names: set[str],
-        reason: str,
-        away: dict[str, list[tuple[str, float]]],
-        requests: dict[str, int],
-    ) -> float | None:
-        """Turns that a disruption of this kind cost a task with checkpoints, on average."""
-        others = {name for why, found in away.items() if why != reason for name, _ in found}
-        pure = names - others - self.restarts
-        cuts = sum(name in pure for name, _ in away[reason])
-        again = sum(max(0, requests[name] - TURNS) for name in pure)
-        return round(again / cuts, 2) if cuts else None
-
-
-def _turns(names: set[str], requests: dict[str, int]) -> Object:
-    paid = sum(requests[name] for name in names)
-    again = sum(max(0, requests[name] - TURNS) for name in names)
-    return {"paid": paid, "again": again, "share": round(again / paid, 3) if paid else None}
-
-
-def _spread(seconds: list[float]) -> Object:
-    cuts = quantiles(seconds, n=100, method="inclusive") if len(seconds) > 1 else seconds * 99
-    return {"times": len(seconds), "p50": cuts[49], "p99": cuts[98], "mean": mean(seconds)}
-
-
-def table(figures: Object) -> str:
-    """The figures for people."""
-    lines = [json.dumps(figures["faults"]), "reason times p50 p99 turns-again"]
-    for reason, row in figures["away"].items():
-        cells = (row["times"], f"{row['p50']:.0f}", f"{row['p99']:.0f}", row["turns_again"])
-        lines.append(" ".join(map(str, (reason, *cells))))
-    lines += [f"turns, {kind}: {row}" for kind, row in figures["turns"].items()]
-    return "\n".join(lines)
+            found = {}
+            for name in self.sessions:
+                entries: Any = redis.xrange(BARE.po_output(worker_id(name)))
+                read = [(entry, decode(POWorkerOutput, fields)) for entry, fields in entries]
+                found[name] = [(one.request_id, entry) for entry, one in read if one.is_final]
+            return found

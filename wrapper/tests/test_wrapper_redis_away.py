@@ -1,6 +1,7 @@
 """A finished outcome is worth what it cost: a Redis that is away for long does not lose it."""
 
 import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from support.redis_server import RedisServer, client_of
 from support.wrapper import FakeClaude, Wrappers
 
 from orbiter_contracts import POWorkerOutput, SnapshotReport
+from orbiter_contracts.exit_codes import INTERRUPTED
 from worker_wrapper.queue.session_state import Bookkeeping, Snapshot
 from worker_wrapper.queue.spool import FILE, Spool
 
@@ -45,6 +47,39 @@ async def test_a_jobs_worker_keeps_its_outcome_until_redis_is_back(
         (output,) = await Queues(redis).outputs()
     assert (output.request_id, output.status) == ("r-1", "success")
     assert len(fake_claude.turns) == 1
+
+
+@pytest.mark.integration
+async def test_a_jobs_worker_waits_for_a_redis_that_is_away_when_it_begins(
+    own_redis_server: RedisServer, wrappers: Wrappers
+) -> None:
+    async with client_of(own_redis_server) as redis:
+        bound = await Queues(redis).bound_task(request_id="r-1")
+    own_redis_server.kill()
+    wrapper = wrappers.start(**bound)
+    await eventually(lambda: wrapper.output.count("redis_retry") == 5, seconds=60)
+    own_redis_server.start()
+    assert await wrapper.exit_code(seconds=60) == 0
+    async with client_of(own_redis_server) as redis:
+        (output,) = await Queues(redis).outputs()
+    assert (output.request_id, output.status) == ("r-1", "success")
+
+
+@pytest.mark.integration
+async def test_a_jobs_worker_that_has_to_leave_before_it_began_does_not_end_well(
+    own_redis_server: RedisServer, wrappers: Wrappers
+) -> None:
+    """Then its Job would be complete, with nothing done."""
+    async with client_of(own_redis_server) as redis:
+        bound = await Queues(redis).bound_task(request_id="r-1")
+    own_redis_server.kill()
+    wrapper = wrappers.start(**bound)
+    await wrapper.logged("redis_retry")
+    wrapper.send(signal.SIGTERM)
+    assert await wrapper.exit_code() == INTERRUPTED
+    own_redis_server.start()
+    async with client_of(own_redis_server) as redis:
+        assert await Queues(redis).outputs() == []
 
 
 @pytest.mark.integration

@@ -73,6 +73,16 @@ async def test_it_gives_up_after_five_tries_in_a_row(pauses: Pauses) -> None:
     assert "hidden-word" not in str(caught.value)
 
 
+async def test_it_does_not_give_up_while_somebody_insists(pauses: Pauses) -> None:
+    connection = make(f"redis://127.0.0.1:{free_port()}/0", pauses)
+    connection.insists = lambda: len(pauses.taken) < 2000
+    with pytest.raises(RedisUnavailableError, match="2001 tries in a row"):
+        await connection.call("PING")
+    assert pauses.taken[4:6] == [13.5, 13.5]
+    with pytest.raises(RedisUnavailableError, match="2 tries in a row"):
+        await connection.call("PING", tries=2)
+
+
 async def test_a_restart_between_two_calls_is_not_noticed_by_the_caller(
     own: RedisConnection, own_redis_server: RedisServer, pauses: Pauses
 ) -> None:

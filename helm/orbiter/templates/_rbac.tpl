@@ -16,15 +16,20 @@
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [get, list, watch, create, delete]
-# One Deployment per session: patched to wake it and let it sleep, replaced when its template changes.
+# One Deployment per session: patched to wake it and let it sleep, replaced when its template changes,
+# deleted with its Secret when no worker may run in the namespace any more.
 - apiGroups: [apps]
   resources: [deployments]
-  verbs: [get, list, watch, create, update, patch]
+  verbs: [get, list, watch, create, update, patch, delete]
 # Why a pod does not start, or how it ended. Pods are made and removed by Jobs and
 # Deployments.
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch]
+# Why Kueue has not let a Job in, where Kueue is installed.
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads]
+  verbs: [list]
 # Prompts by promptFrom.configMapKeyRef.
 - apiGroups: [""]
   resources: [configmaps]
@@ -55,10 +60,11 @@
 - apiGroups: [""]
   resources: [namespaces]
   verbs: [list, watch]
-# The workers' ServiceAccount. A create cannot be bound to a name; the list is of what is left to remove.
+# The workers' ServiceAccount. A create cannot be bound to a name; the list is of what is left to remove,
+# and who watches learns that somebody has changed it.
 - apiGroups: [""]
   resources: [serviceaccounts]
-  verbs: [list, create]
+  verbs: [list, watch, create]
 # The same, by its name.
 - apiGroups: [""]
   resources: [serviceaccounts]
@@ -67,7 +73,7 @@
 # The workers' NetworkPolicy.
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
-  verbs: [list, create]
+  verbs: [list, watch, create]
 # The same, by its name.
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]

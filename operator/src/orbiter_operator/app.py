@@ -5,7 +5,6 @@ everything is listed before anything is decided, and kopf begins last (see `hand
 """
 
 import asyncio
-import gc
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -25,6 +24,7 @@ from orbiter_operator.kube.names import SELECTOR, Key
 from orbiter_operator.namespaces.reconcile import Namespaces
 from orbiter_operator.namespaces.users import NamespaceUsers
 from orbiter_operator.pods.template import WorkerDefaults
+from orbiter_operator.runtime import supervisor
 from orbiter_operator.runtime.health import Health
 from orbiter_operator.runtime.metrics import OPERATOR_GAUGES, Metrics, Spending
 from orbiter_operator.runtime.reconciler import WORKERS, WorkQueue
@@ -89,7 +89,7 @@ class Operator:
         metrics: OperatorMetrics,
         health: Health,
     ) -> None:
-        self._settings, self._leader = settings, leader
+        self._settings, self._leader, self._metrics = settings, leader, metrics
         self.queue: WorkQueue[Key] = WorkQueue(time.monotonic, attrgetter("namespace"))
         where = settings.watch_namespaces
         tenants = Tenants(keys_of(settings), where, lambda route: self.store.began_bare(route))
@@ -116,6 +116,7 @@ class Operator:
             measure=self._measured,
             clock=_now,
             quotas=self._quotas,
+            not_served=lambda namespace: self._namespaces.why_not_served(namespace),
         )
         self.consumer = Consumer(
             redis=redis,
@@ -136,6 +137,7 @@ class Operator:
             defaults=defaults,
             keys=tenants.keys,
             over_quota=partial(self._quotas.why, least=HARD_LIMIT),
+            not_served=lambda namespace: self._namespaces.why_not_served(namespace),
         )
         executor = Executor(
             kube=kube,
@@ -181,17 +183,6 @@ class Operator:
         tasks = Informer(kube, AGENT_TASKS, self.store, namespaces=where)
         children = partial(Informer, kube, namespaces=where, selector=SELECTOR, throttle=throttle)
         self._jobs, self._pods = children(JOBS, self.store.jobs), children(PODS, self.store.pods)
-        self._resync = TaskResync(
-            informers=(tasks, self._jobs, self._pods, *self.sessions.informers),
-            store=self.store,
-            capacity=self.capacity,
-            queue=self.queue,
-            redis=redis,
-            tenants=tenants,
-            pending=pending,
-            every=settings.resync_seconds,
-            dead=metrics.dead_letter,
-        )
         self._namespaces = Namespaces(
             settings=settings,
             kube=kube,
@@ -202,11 +193,24 @@ class Operator:
             ),
             workers=(self.store.jobs, self.store.pods, self.sessions.store.pods),
             allowed=leader.check,
-            measure=self._measured,
+            measure=metrics.reconciled,
+            changed=self._served_or_not,
+        )
+        kinds = (tasks, self._jobs, self._pods, *self.sessions.informers)
+        self._resync = TaskResync(
+            informers=(*kinds, *self._namespaces.informers),
+            store=self.store,
+            capacity=self.capacity,
+            queue=self.queue,
+            redis=redis,
+            tenants=tenants,
+            pending=pending,
+            every=settings.resync_seconds,
+            dead=metrics.dead_letter,
         )
         self._watches = WatchState(AGENT_TASKS.plural, PO_SESSIONS.plural)
         self._supervisor = Supervisor(fatal=(LeaseLostError, kopf.LoginError))
-        self._metrics, self._last_pass = metrics, time.monotonic()
+        self._last_pass = time.monotonic()
         health.alive_if("work queue", self._stuck)
         health.ready_if("lists", lambda: self._resync.missing)
         health.ready_if("watches", self._watches_interrupted)
@@ -225,7 +229,7 @@ class Operator:
             kopf.LoginError: There is no way to the API server any more.
         """
         await self._resync.list_everything()
-        _tune_gc()
+        supervisor.tune_gc()
         parts: dict[str, Part] = {
             "lease": self._leader.keep,
             "consumer": self.consumer.run,
@@ -257,10 +261,13 @@ class Operator:
         )
         await run_kopf(kinds, self._settings.watch_namespaces, take_signals, self._watches)
 
+    def _served_or_not(self, namespace: str) -> None:
+        self.store.touch(namespace)
+        self.sessions.store.touch(namespace)
+
     def _connected(self) -> None:
-        self.queue.retry_now()
-        self.sessions.queue.retry_now()
-        self._namespaces.queue.retry_now()
+        for each in (self.queue, self.sessions.queue, self._namespaces.queue):
+            each.retry_now()
 
     def _measured(self, seconds: float, ok: bool) -> None:
         self._last_pass = time.monotonic()
@@ -291,10 +298,3 @@ class Operator:
             "orbiter_workqueue_depth": float(len(self.queue) + len(self.sessions.queue)),
             "orbiter_redis_up": float(self.consumer.reachable),
         } | {**self._resync.gauges, **self.sessions.gauges()}
-
-
-def _tune_gc() -> None:
-    """Collect garbage less often: what is here now stays, and decoded JSON has no cycles."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000)

@@ -147,6 +147,9 @@ class Settings(BaseSettings):
     priority_classes: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="PriorityClasses a podTemplate may choose; commas between"
     )
+    queue_priority_classes: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Kueue's WorkloadPriorityClasses a task may choose; commas between"
+    )
     runtime_classes: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="RuntimeClasses a podTemplate may choose; commas between"
     )
@@ -223,6 +226,7 @@ class Settings(BaseSettings):
     @field_validator(
         *("watch_namespaces", "worker_namespaces", "allowed_service_accounts", "protected_secrets"),
         *("pod_template_fields", "priority_classes", "runtime_classes", "former_redis_users"),
+        "queue_priority_classes",
         mode="before",
     )
     @classmethod

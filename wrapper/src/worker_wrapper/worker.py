@@ -5,7 +5,7 @@ __main__.py runs this; it is the only place where the parts are made.
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -13,7 +13,7 @@ from redis.exceptions import ResponseError
 
 from orbiter_contracts.exit_codes import INTERRUPTED, NAME_LOST, UNUSABLE
 from orbiter_contracts.queues import ATTEMPT_FIELD, TASK_FIELD, transcript_of
-from worker_wrapper.handlers.message_handler import DisruptedError, Worker
+from worker_wrapper.handlers.message_handler import PUBLISH_SECONDS, DisruptedError, Worker
 from worker_wrapper.logging import Log, configure
 from worker_wrapper.queue.connection import RedisConnection, RedisUnavailableError
 from worker_wrapper.queue.lease import Lease, NameInUseError
@@ -45,6 +45,8 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
     shutdown = Shutdown()
     shutdown.install(asyncio.get_running_loop())
     redis = _connection(settings, log, shutdown)
+    if settings.task and settings.task.record:
+        redis.insists = _until_it_has_begun(shutdown)
     presence = Presence()
     worker = Worker(
         settings=settings,
@@ -71,7 +73,9 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
         await shutdown.unless(lease.acquire())
         async with lease.kept(_connection(settings, log, shutdown), shutdown):
             # Asked to leave before we had it, we may have been about to take it: it is given back.
-            return OK if shutdown.requested.is_set() else await _lifetime(worker)
+            if not shutdown.requested.is_set():
+                return await _lifetime(worker)
+        return INTERRUPTED if settings.task else OK
     except NameInUseError as error:
         log.error("unusable_name", error=str(error), exit_code=UNUSABLE)
         return _end(UNUSABLE, str(error))
@@ -190,6 +194,13 @@ def _transcript(settings: Settings, log: Log, shutdown: Shutdown) -> TranscriptS
 
 def _scripts(settings: Settings) -> str:
     return settings.redis_scripts or ("Functions" if settings.key_prefix else "Eval")
+
+
+def _until_it_has_begun(shutdown: Shutdown) -> Callable[[], bool]:
+    """A Job's worker that leaves fails its attempt, so it waits for Redis like for its outcome."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + PUBLISH_SECONDS
+    return lambda: not shutdown.requested.is_set() and clock() < until
 
 
 def _state_key(settings: Settings) -> str | None:

@@ -108,6 +108,8 @@ class Refusal(Frozen):
     holder: str = ""
 
 
+NOT_SERVED = "NamespaceNotServed"
+"""Reason of what waits until workers may run in its namespace."""
 NOTHING_TO_RESUME = "NothingToResume"
 """Reason of a refusal that is ours: what a task was to go on with cannot be copied."""
 REFUSED_RETRY_SECONDS = 15.0

@@ -34,6 +34,14 @@ SESSION_SECRETS: Final = "orbiter-session-"
 """How the names of the Secrets with sessions' Redis URLs begin; no spec may name one."""
 KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
 KUEUE_PRIORITY: Final = "kueue.x-k8s.io/priority-class"
+KUEUE_JOB: Final = "kueue.x-k8s.io/job-uid"
+"""On Kueue's Workload: the Job it is of."""
+RESERVED_LABELS: Final = (MANAGED_BY, f"{OWN_LABELS}*", "kueue.x-k8s.io/*")
+"""Labels that no podTemplate may have; `NAME*` are all that begin so."""
+RESERVED_WHY: Final = (
+    "a label that Orbiter or Kueue goes by; leave it out (spec.queueName and "
+    "spec.queuePriorityClass are for Kueue)"
+)
 SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 ENTRY: Final = "orbiter.dev/entry"
 """Annotation of an adopted AgentTask: the id of the queue entry it was made of."""

@@ -13,10 +13,9 @@ whether the chart applies them or the operator.
 """
 
 import asyncio
-import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,12 +27,19 @@ from orbiter_operator.kube.client import (
     NETWORK_POLICIES,
     PODS,
     SERVICE_ACCOUNTS,
+    ApiError,
     Kube,
     RefusedError,
     Resource,
 )
 from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.names import APP_NAME, MANAGED_BY, MANAGER, OWN_LABELS, WORKER_APP
+from orbiter_operator.namespaces.applied import (
+    KINDS,
+    AppliedObjects,
+    LabelledNamespaces,
+    NamespaceFiles,
+)
 from orbiter_operator.namespaces.users import FormerUsers, NamespaceUsers, SecretNames, secrets
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.runtime.reconciler import WorkQueue, run_pass
@@ -46,96 +52,26 @@ Object = dict[str, Any]
 OPERATOR: Final = f"{OWN_LABELS}operator"
 OPERATOR_NAMESPACE: Final = f"{OWN_LABELS}operator-namespace"
 """Labels of what an operator has applied: its Lease's name and namespace."""
-# In this order: there is no worker before its policies, which go when the last one has gone.
-_KINDS = {"NetworkPolicy": NETWORK_POLICIES, "ServiceAccount": SERVICE_ACCOUNTS}
 WORKERS_AT_ONCE = 4
+AGAIN_SECONDS = 1.0
+"""Seconds between two passes over a namespace at least, whoever alters what was applied. They never
+grow: who goes on deleting would have workers without policies for longer and longer."""
+RECHECK_SECONDS = 10.0
+"""After how long all of a namespace is applied again, for what is not watched: its Secrets. That
+changes nothing where nobody has. At most one namespace a second, however many there are."""
 LEAVING_SECONDS = 5.0
 """After how long is looked again whether the last worker of a former tenant has ended."""
+_NOT_LISTED = (
+    "no worker runs in namespace {name}: it is not in the chart's workers.namespaces; add it there"
+)
+_NOT_LABELLED = (
+    "no worker runs in namespace {name}: it has not the label {selector}; kubectl label namespace "
+    "{name} {label}, or add it to the chart's workers.namespaces"
+)
+_COMING = "namespace {name} has the label; what workers need there is being applied"
 _WORKERS = f"{MANAGED_BY}={MANAGER},{APP_NAME}={WORKER_APP}"
 _NAMESPACE = re.compile(NAMESPACE_PATTERN)
 _RETRIED = (*RETRIED, RefusedError, OSError, ValueError)
-
-
-class LabelledNamespaces:
-    """The namespaces that have the label now, as an informer tells it.
-
-    Args:
-        enqueue: Called with the name of each that comes or goes.
-    """
-
-    def __init__(self, enqueue: Callable[[str], None]) -> None:
-        self._enqueue = enqueue
-        self._seen: dict[str, tuple[str, int]] = {}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._seen
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(list(self._seen))
-
-    def put(self, obj: Object) -> None:
-        """A namespace has the label; one that is being deleted is as if it had lost it."""
-        meta = obj["metadata"]
-        if meta.get("deletionTimestamp"):
-            self.remove(obj)
-            return
-        known = self._seen.get(meta["name"])
-        self._seen[meta["name"]] = (meta["uid"], int(meta["resourceVersion"]))
-        if known is None or known[0] != meta["uid"]:
-            self._enqueue(meta["name"])
-
-    def remove(self, obj: Object) -> None:
-        """It has it no more, or is gone."""
-        name = obj["metadata"]["name"]
-        if self._seen.pop(name, None):
-            self._enqueue(name)
-
-    def missing_from(self, listed: set[str], version: int) -> list[Object]:
-        """Those held here that a list taken at `version` does not have."""
-        return [
-            {"metadata": {"name": name, "uid": uid}}
-            for name, (uid, seen) in self._seen.items()
-            if uid not in listed and seen <= version
-        ]
-
-
-class NamespaceFiles:
-    """The chart's objects of a namespace, as they are in the files now.
-
-    Args:
-        directory: Where the files are.
-        labels: Further labels of each object.
-    """
-
-    def __init__(self, directory: Path, labels: dict[str, str]) -> None:
-        self._directory = directory
-        self._labels = labels
-
-    def objects(self, namespace: str) -> list[tuple[Resource, Object]]:
-        """The objects of one namespace, policies first.
-
-        Raises:
-            OSError: There is no such file.
-            ValueError: It is none of the chart's.
-        """
-        path = self._directory / f"namespace-{namespace}.json"
-        if not path.exists():
-            path = self._directory / "namespace.json"
-        found = json.loads(path.read_bytes())
-        kinds = [obj["kind"] for obj in found]
-        if not set(kinds) <= set(_KINDS):
-            unknown = ", ".join(sorted(set(kinds) - set(_KINDS)))
-            raise ValueError(f"{path} has {unknown}; only {' and '.join(_KINDS)} are for it")
-        order = list(_KINDS)
-        return [
-            (_KINDS[obj["kind"]], self._placed(obj, namespace))
-            for obj in sorted(found, key=lambda obj: order.index(obj["kind"]))
-        ]
-
-    def _placed(self, obj: Object, namespace: str) -> Object:
-        meta = obj["metadata"]
-        labels = (meta.get("labels") or {}) | self._labels
-        return obj | {"metadata": meta | {"namespace": namespace, "labels": labels}}
 
 
 class Namespaces:
@@ -148,6 +84,7 @@ class Namespaces:
         workers: All Jobs and pods that there are.
         allowed: Raises unless this replica is the active one.
         measure: Called with the seconds a pass took and whether it succeeded.
+        changed: Called with each namespace in which workers may run from now on, or no more.
     """
 
     def __init__(
@@ -159,7 +96,9 @@ class Namespaces:
         workers: Sequence[Iterable[JobState | PodState]],
         allowed: Callable[[], None],
         measure: Callable[[float, bool], None],
+        changed: Callable[[str], None] = lambda namespace: None,
     ) -> None:
+        self._changed = changed
         self._settings = settings
         self._kube = kube
         self._users = users
@@ -175,20 +114,51 @@ class Namespaces:
         self._redis = users.users.redis
         self._registry = BARE.namespace_registry(settings.lease_namespace, settings.lease_name)
         self._remembered = False
+        self._registered: set[str] = set()
+        self._passes: dict[str, float] = {}
         self.queue: WorkQueue[str] = WorkQueue(time.monotonic)
-        self.labelled = LabelledNamespaces(self.queue.add)
+        self._started = False
+        self._new: set[str] = set()
+        self.labelled = LabelledNamespaces(self._relabelled)
         self._informer = Informer(
             kube, NAMESPACES, self.labelled, namespaces=(), selector=settings.namespace_selector
         )
+        self._applied_objects = {
+            resource: AppliedObjects(self._altered) for resource in KINDS.values()
+        }
+        self._applied_informers = [
+            Informer(kube, resource, cache, namespaces=(), selector=self._ours)
+            for resource, cache in self._applied_objects.items()
+        ]
+
+    @property
+    def informers(self) -> tuple[Informer, ...]:
+        """What has to be listed before anything is decided."""
+        looks = self._users.users.managed and self._settings.namespace_selector
+        return (self._informer,) if looks else ()
+
+    def why_not_served(self, name: str) -> str | None:
+        """Why no worker may run in a namespace; None when one may, or nobody here knows."""
+        listed, selector = self._settings.worker_namespaces, self._settings.namespace_selector
+        if name in listed or not self._users.users.managed or not (listed or selector):
+            return None
+        if name in self.labelled:
+            return _COMING.format(name=name) if name in self._new else None
+        if not selector:
+            return _NOT_LISTED.format(name=name)
+        return _NOT_LABELLED.format(name=name, selector=selector, label=selector.replace(",", " "))
 
     def parts(self) -> dict[str, Part]:
         """What runs side by side where the operator makes users."""
+        self._started = True
         parts: dict[str, Part] = {
             "namespaces": self._resync,
             **every(WORKERS_AT_ONCE, "namespace", lambda: self.queue.work(self.reconcile)),
         }
         if self._settings.namespace_selector:
             parts["labels of namespaces"] = self._informer.follow
+            for informer in self._applied_informers:
+                parts[f"applied {informer.plural}"] = informer.follow
         if self._settings.former_redis_users:
             parts["former users"] = self.former.run
         return parts
@@ -204,6 +174,7 @@ class Namespaces:
         if self._settings.namespace_selector:
             await self._informer.compare()
             names |= set(self.labelled) | await self._applied()
+        self._registered.clear()
         if not self._remembered:
             # What goes from now on is seen as it goes.
             names |= await self._admitted()
@@ -217,35 +188,68 @@ class Namespaces:
 
     async def _work(self, name: str) -> None:
         self._allowed()
+        self._passes[name] = time.monotonic()
         if name in self._settings.worker_namespaces or name in self.labelled:
+            count = len(self._settings.worker_namespaces) + len(self.labelled)
+            # Before anything is waited for: an alteration that is heard meanwhile is due sooner.
+            self.queue.requeue_at(name, self._passes[name] + max(RECHECK_SECONDS, count))
             await self._admit(name)
         else:
             await self._dismiss(name)
 
+    def _relabelled(self, name: str) -> None:
+        self._new.discard(name)
+        if self._started and name in self.labelled:
+            self._new.add(name)  # nothing may begin there before all of it is applied
+        self.queue.add(name)
+        self._changed(name)
+
+    def _altered(self, name: str) -> None:
+        if name in self.labelled:
+            due = self._passes.get(name, 0.0) + AGAIN_SECONDS
+            self.queue.requeue_at(name, max(due, time.monotonic()))
+
     async def _admit(self, name: str) -> None:
-        await self._redis.hset(self._registry, name, "")
+        if name not in self._registered:
+            await self._redis.hset(self._registry, name, "")
+            self._registered.add(name)
         urls = await self._users.admit(name)
         account = self._settings.worker_service_account
         if name in self._settings.worker_namespaces:
             owner = await self._kube.get(SERVICE_ACCOUNTS, name, account)
         else:
             for resource, obj in self._files.objects(name):
-                applied = await self._kube.apply(resource, name, obj)
-            owner = applied
+                owner = await self._apply(resource, name, obj)
         ca = Path(self._settings.redis_ca_file).read_text() if self._names.ca_key else ""
         for resource, obj in secrets(name, urls, self._names, ca=ca, owner=owner):
             await self._kube.apply(resource, name, obj)
+        if name in self._new:
+            self._new.discard(name)
+            self._changed(name)
+
+    async def _apply(self, resource: Resource, name: str, obj: Object) -> Object:
+        applied = await self._kube.apply(resource, name, obj)
+        if self._applied_objects[resource].note(applied):
+            what = f"{resource.plural}/{obj['metadata']['name']}"
+            log.warning("applied again", namespace=name, object=what)
+        return applied
 
     async def _dismiss(self, name: str) -> None:
         # Without a selector it has no rights but where it serves: there the chart has tidied up.
         applies = bool(self._settings.namespace_selector)
         if applies and await self._at_work(name):
+            await self._keep_policies(name)
             self.queue.requeue_at(name, time.monotonic() + LEAVING_SECONDS)
             return
-        await self._users.dismiss(name)
+        # Where it looks at pods, no session has one any more; elsewhere one may be in a turn.
+        await self._users.dismiss(name, sessions=applies)
         for policy in await self._named(NETWORK_POLICIES, name) if applies else ():
             await self._kube.delete(NETWORK_POLICIES, name, policy)
         await self._redis.hdel(self._registry, name)
+        self._registered.discard(name)
+        self._passes.pop(name, None)
+        for applied in self._applied_objects.values():
+            applied.forget(name)
         log.info("namespace is no tenant any more", namespace=name)
 
     async def _at_work(self, name: str) -> bool:
@@ -254,6 +258,16 @@ class Namespaces:
             await self._kube.delete(SERVICE_ACCOUNTS, name, account)
         pods, _ = await self._kube.list(PODS, name, selector=_WORKERS)
         return any(map(_runs, pods))
+
+    async def _keep_policies(self, name: str) -> None:
+        """Somebody may delete them while the last agents work; a namespace that goes takes none."""
+        for resource, obj in self._files.objects(name):
+            if resource == NETWORK_POLICIES:
+                try:
+                    await self._apply(resource, name, obj)
+                except ApiError as error:
+                    if error.status not in (403, 404):
+                        raise
 
     async def _named(self, resource: Resource, name: str) -> list[str]:
         found, _ = await self._kube.list(resource, name, selector=self._ours)

@@ -100,10 +100,14 @@ class NamespaceUsers:
             await ensure(name, rights, max_connections=most)
         return NamespaceURLs(*map(self.users.url, names))
 
-    async def dismiss(self, namespace: str) -> None:
+    async def dismiss(self, namespace: str, *, sessions: bool = False) -> None:
         """Let them in no more; whoever is connected is cut off.
 
-        Nor sessions' workers, but for those whose sessions are still looked after.
+        Nor sessions' workers whose sessions nobody looks after any more.
+
+        Args:
+            namespace: The namespace.
+            sessions: Whether the workers of all its sessions are meant.
 
         Raises:
             RedisError: Redis did not answer.
@@ -111,7 +115,8 @@ class NamespaceUsers:
         for user in _SHARED:
             await self.users.remove(user(namespace))
         try:
-            await self.users.remove_unwanted(redis_users.session_user(namespace, ""))
+            beginning = redis_users.session_user(namespace, "")
+            await self.users.remove_unwanted(beginning, wanted=sessions)
         except NoPermissionError as error:
             # They find nobody to talk to, and are gone when Redis has restarted.
             log.warning("sessions' users not looked for", namespace=namespace, error=str(error))

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from orbiter_contracts.bounds import one_line
-from orbiter_operator.kube.names import MANAGED_BY, OWN_LABELS, WORKER
+from orbiter_operator.kube.names import RESERVED_LABELS, RESERVED_WHY, WORKER
 from orbiter_operator.pods.overlay import MERGE_KEYS
 from orbiter_operator.pods.template import IDENTITY, Object, WorkerDefaults
 
@@ -66,8 +66,8 @@ TABLE: Node = {
     "metadata": {
         "annotations": ANYTHING,
         "labels": {
-            NONE_OF: [MANAGED_BY, f"{OWN_LABELS}*"],
-            WHY: "a label by which Orbiter finds its pods; leave it out",
+            NONE_OF: list(RESERVED_LABELS),
+            WHY: RESERVED_WHY,
         },
     },
     "spec": {

@@ -46,13 +46,24 @@ class Problem(Explanation):
     lasting: bool = False
 
 
-def why_not_running(job: JobState, pods: tuple[PodState, ...], now: datetime) -> Explanation | None:
-    """Explain an attempt whose worker has not started; None when all is as usual."""
+def why_not_running(
+    job: JobState, pods: tuple[PodState, ...], now: datetime, kueue: str = ""
+) -> Explanation | None:
+    """Explain an attempt whose worker has not started; None when all is as usual.
+
+    Args:
+        job: Its Job.
+        pods: The Job's pods.
+        now: The time.
+        kueue: What Kueue says of a Job that waits for it, as far as that is known.
+    """
+    if job.state == "suspended" and job.queue:
+        said = kueue or f"it has not let Job {job.name} in yet"
+        text = one_line(f"waits for Kueue, LocalQueue {job.queue}: {said}")
+        return Explanation(reason="Suspended", message=text)
     if job.state == "suspended":
-        return Explanation(
-            reason="Suspended",
-            message=f"Job {job.name} is suspended: its queue has not let it in",
-        )
+        text = f"Job {job.name} is suspended and in no queue of Kueue: who suspended it resumes it"
+        return Explanation(reason="Suspended", message=text)
     pod = pods[-1] if pods else None
     if pod is None:
         if now - job.created < NO_POD_AFTER:
@@ -175,7 +186,8 @@ def why_taken(
         return Explanation(reason="QueueLost", message="Redis lost the attempt's entry")
     if job is None:
         return Explanation(reason="JobDeleted", message="the attempt's Job was deleted")
-    if job.state == "failed" and job.reason == "BackoffLimitExceeded" and pod is None:
+    # Job and Kubernetes keep the pod of a worker that ended by itself, however that was.
+    if pod is None and (job.state == "complete" or job.reason == "BackoffLimitExceeded"):
         return Explanation(reason="PodDeleted", message=f"the pod of Job {job.name} was deleted")
     return None
 

@@ -15,7 +15,7 @@ import orjson
 
 from orbiter_contracts.bounds import one_line
 from orbiter_operator.kube.models import Agent, Workspace
-from orbiter_operator.kube.names import MANAGED_BY, OWN_LABELS, WORKER
+from orbiter_operator.kube.names import RESERVED_LABELS, RESERVED_WHY, WORKER
 from orbiter_operator.pods.allowlist import is_one_of, template_error
 from orbiter_operator.pods.git_containers import USED_WITH_CREDENTIAL
 from orbiter_operator.pods.overlay import MERGE_KEYS
@@ -47,6 +47,16 @@ def image_error(agent: Agent, images: dict[str, str]) -> str | None:
     return (
         f"no worker image for agent type {agent.type!r}; this operator has: {known} "
         "(ORBITER_WORKER_IMAGES)"
+    )
+
+
+def class_error(chosen: str | None, defaults: WorkerDefaults) -> str | None:
+    """Why a task may not have this `queuePriorityClass`; None when it may: it preempts others."""
+    if chosen is None or chosen in defaults.queue_priority_classes:
+        return None
+    return (
+        f"spec.queuePriorityClass is {one_line(repr(chosen), _SHOWN)}, not one of the chart's "
+        "workers.queuePriorityClassNames; leave it out, or have the administrator add it there"
     )
 
 
@@ -135,9 +145,8 @@ def _shape(overlay: Object) -> Iterator[str]:
         yield f"{_OVERLAY}.metadata.labels is not an object; write fields"
         return
     for label, value in ((overlay.get("metadata") or {}).get("labels") or {}).items():
-        if label == MANAGED_BY or label.startswith(OWN_LABELS):
-            why = "a label by which Orbiter finds its pods; leave it out"
-            yield _sentence(f"{_OVERLAY}.metadata.labels[{label}]", value, why)
+        if is_one_of(label, RESERVED_LABELS):
+            yield _sentence(f"{_OVERLAY}.metadata.labels[{label}]", value, RESERVED_WHY)
     spec = overlay.get("spec") or {}
     yield from _lists(spec, f"{_OVERLAY}.spec", _ALWAYS_LISTS)
     for kind in ("containers", "initContainers"):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from orbiter_contracts.queues import PREFIX
 from orbiter_operator.kube.models import Frozen
-from orbiter_operator.kube.names import WORKER, parse_time
+from orbiter_operator.kube.names import KUEUE_QUEUE, WORKER, label_of, parse_time
 
 LOST_AFTER_SECONDS = 30.0
 """A pod that is still there so long after its grace period has a node that no longer answers."""
@@ -21,7 +21,7 @@ class JobState(Frozen):
 
     `resume` counts the disruptions of the task before it, and 0 is an attempt's first Job.
     `prefix` is that of its worker's keys in Redis, `redis_secret` the Secret that its worker's
-    Redis URL is of.
+    Redis URL is of. `queue` is the queue of Kueue that lets it in, which Kueue may have chosen.
     """
 
     name: str
@@ -29,6 +29,7 @@ class JobState(Frozen):
     owner: str
     attempt: int
     resume: int = 0
+    queue: str = ""
     created: datetime
     state: Literal["suspended", "active", "complete", "failed"] = "active"
     reason: str = ""
@@ -120,6 +121,7 @@ def job_state(obj: dict[str, Any], *, owner: str, attempt: int, resume: int = 0)
         owner=owner,
         attempt=attempt,
         resume=resume,
+        queue=label_of(obj, KUEUE_QUEUE),
         created=datetime.fromisoformat(meta["creationTimestamp"]),
         state=state,
         reason=reason,

@@ -60,6 +60,7 @@ class WorkerDefaults(NamedTuple):
     redis_ca_key: str = ""
     template_fields: tuple[str, ...] = ()
     priority_classes: tuple[str, ...] = ()
+    queue_priority_classes: tuple[str, ...] = ()
     runtime_classes: tuple[str, ...] = ()
     tolerations: tuple[Object, ...] = ()
     redis_functions: bool = False
@@ -84,6 +85,7 @@ class WorkerDefaults(NamedTuple):
             allowed_service_accounts=settings.allowed_service_accounts,
             template_fields=settings.pod_template_fields,
             priority_classes=settings.priority_classes,
+            queue_priority_classes=settings.queue_priority_classes,
             runtime_classes=settings.runtime_classes,
             tolerations=settings.tolerations,
             redis_functions=bool(settings.redis_master_key),

@@ -27,7 +27,7 @@ from orbiter_operator.sessions.cache import SessionCache
 from orbiter_operator.sessions.deployment import build_deployment, build_template, records_of
 from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.models import ObservedSession, SessionStatus, deployment_of_session
-from orbiter_operator.sessions.plan import Apply, SessionPlan, SetReplicas
+from orbiter_operator.sessions.plan import Apply, Dismiss, SessionPlan, SetReplicas
 from orbiter_operator.sessions.users import SessionUsers
 
 log = structlog.get_logger(__name__)
@@ -86,15 +86,18 @@ class SessionExecutor:
                     await self._scale(key, action.replicas)
                 case Apply():
                     await self._apply(key, observed, action)
+                case Dismiss():
+                    await self._dismiss(key)
         for event in plan.events:
             self._allowed()
             await self._events.post(obj, event, self._clock())
         await self._write(key, obj, observed, plan.status)
 
     async def _let_in(self, key: Key, observed: ObservedSession, plan: SessionPlan) -> None:
-        """Give the worker its user, and the Secret that its pod is made with."""
+        """Give the worker its user, and the Secret that its pod waits for."""
         held = observed.spec_error or observed.rival or observed.refusal
-        if held or not self._users.managed:
+        gone = observed.not_served and not any(not pod.over for pod in observed.pods)
+        if held or gone or not self._users.managed:
             return
         records = records_of(key.namespace, self._defaults, observed.keys)
         record = f"{records}{observed.spec.user_id}"
@@ -105,11 +108,19 @@ class SessionExecutor:
             )
         # What somebody has deleted, a pod that is made meanwhile waits for.
         missed = any(pod.waiting_reason in CONFIG_PROBLEMS for pod in observed.pods)
-        if not missed and not any(isinstance(action, Apply) for action in plan.actions):
+        changes = any(isinstance(action, Apply) and not action.create for action in plan.actions)
+        if missed or changes:
+            await self._make_secret(key, observed.uid)
+
+    async def _make_secret(self, key: Key, uid: str) -> None:
+        """Make the Secret that the worker's pod is made with, as a child of the Deployment."""
+        deployments = self._store.deployments.of(key, uid)
+        if not deployments:
             return
         self._allowed()
+        secret = self._users.secret(key, uid, deployments[0].uid)
         try:
-            await self._kube.create(SECRETS, key.namespace, self._users.secret(key, observed.uid))
+            await self._kube.create(SECRETS, key.namespace, secret)
         except ApiError as error:
             if error.status in (401, 429) or error.status >= 500:
                 raise
@@ -123,6 +134,14 @@ class SessionExecutor:
         if deployment and deployment.replicas and deployment.template != observed.template:
             return True
         return any(pod.redis_secret not in ("", secret) and not pod.over for pod in observed.pods)
+
+    async def _dismiss(self, key: Key) -> None:
+        """Take the worker's user and, with the Deployment, its Secret away."""
+        self._allowed()
+        if self._users.managed:
+            await self._users.remove(key)
+        await self._kube.delete(DEPLOYMENTS, key.namespace, key.name)
+        await self._forget_deployment(key)
 
     async def _scale(self, key: Key, replicas: int) -> None:
         self._allowed()
@@ -144,9 +163,10 @@ class SessionExecutor:
             *(observed.spec, self._defaults, self._users.secret_key(key, observed.uid)),
             observed.keys,
         )
-        body = build_deployment(
-            key.namespace, key.name, observed.uid, template, replicas=action.replicas
-        )
+        # Its Secret is its child, and comes before its pod.
+        first = action.create and self._users.managed
+        replicas = 0 if first else action.replicas
+        body = build_deployment(key.namespace, key.name, observed.uid, template, replicas=replicas)
         try:
             if action.create:
                 written = await self._kube.create(DEPLOYMENTS, key.namespace, body)
@@ -156,6 +176,10 @@ class SessionExecutor:
             await self._not_applied(key, observed, error)
             return
         self._store.deployments.put(written)
+        if first:
+            await self._make_secret(key, observed.uid)
+            if action.replicas:
+                await self._scale(key, action.replicas)
         self._metrics.scaled(key, action.replicas)
 
     async def _not_applied(self, key: Key, observed: ObservedSession, error: ApiError) -> None:

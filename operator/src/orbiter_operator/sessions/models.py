@@ -17,6 +17,7 @@ from orbiter_contracts.bounds import one_line
 from orbiter_contracts.queues import BARE, Keys
 from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.kube.models import (
+    NOT_SERVED,
     Agent,
     Frozen,
     KubeModel,
@@ -153,12 +154,16 @@ class Rival(Frozen):
     shared: str
 
 
-def why_held(spec: SessionSpec, spec_error: str | None, rival: Rival | None) -> str:
+def why_held(
+    spec: SessionSpec, spec_error: str | None, rival: Rival | None, not_served: str | None
+) -> str:
     """Why no message of a session may be answered now, in one word; empty when it may."""
     if spec_error:
         return "InvalidSpec"
     if rival is not None:
         return rival.reason
+    if not_served:
+        return NOT_SERVED
     return "Suspended" if spec.operating_mode == "Suspended" else ""
 
 
@@ -169,6 +174,7 @@ class ObservedSession(Frozen):
     last lifecycle event, a hint that may be missing. `template` is the fingerprint its Deployment
     should have. `spec_error` says why the spec cannot be run; `spec` may then be empty. `keys` are
     those under which the conversation is; it is `leaving` them when its namespace has others.
+    `not_served` says why no worker may run in its namespace.
     """
 
     namespace: str
@@ -192,6 +198,7 @@ class ObservedSession(Frozen):
     keys: Keys = BARE
     leaving: bool = False
     over_quota: str | None = None
+    not_served: str | None = None
 
     @property
     def replicas(self) -> int:

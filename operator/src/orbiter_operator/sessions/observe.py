@@ -52,6 +52,7 @@ class SessionObserver:
         keys: Which keys a namespace has.
         queue_address: Where Redis is, without a password.
         over_quota: Why nobody may add to the streams of a namespace, if so.
+        not_served: Why no worker may run in a namespace, if so.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class SessionObserver:
         keys: KeysOf,
         queue_address: str,
         over_quota: Callable[[str], str | None] = lambda namespace: None,
+        not_served: Callable[[str], str | None] = lambda namespace: None,
     ) -> None:
         self._store = store
         self._queues = queues
@@ -74,6 +76,7 @@ class SessionObserver:
         self._keys = keys
         self._queue_address = queue_address
         self._over_quota = over_quota
+        self._not_served = not_served
         self._heard: dict[str, str] = {}
         self._templates: dict[Key, tuple[tuple[str, int, Keys], str]] = {}
 
@@ -102,7 +105,8 @@ class SessionObserver:
         rival = self._store.rival(key) if self._store.get(key) else None
         # The keys of a worker id are the older session's, and so is the word whether it is held.
         ours = rival is None or rival.reason != DUPLICATE_WORKER
-        hold = why_held(spec, error, rival) if ours else None
+        not_served = self._not_served(key.namespace)
+        hold = why_held(spec, error, rival, not_served) if ours else None
         keys = self.keys_in_use(key if ours or rival is None else _key_of(rival))
         queue, queue_error = await self._read_queue(obj, keys, hold, ours=ours)
         deployments = self._store.deployments.of(key, uid)
@@ -128,6 +132,7 @@ class SessionObserver:
             keys=keys,
             leaving=ours and keys == BARE != self._keys(key.namespace),
             over_quota=self._over_quota(key.namespace),
+            not_served=not_served,
         )
 
     def keys_in_use(self, key: Key) -> Keys:

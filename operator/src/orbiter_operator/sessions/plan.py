@@ -8,7 +8,7 @@ end. A session whose last pod has not ended is not woken yet: two workers would 
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from orbiter_operator.kube.models import REFUSED_RETRY_SECONDS, Event, Frozen
+from orbiter_operator.kube.models import NOT_SERVED, REFUSED_RETRY_SECONDS, Event, Frozen
 from orbiter_operator.pods.reasons import Problem, why_not_ready
 from orbiter_operator.sessions.models import ObservedSession, SessionStatus, why_held
 from orbiter_operator.sessions.status import View, events, last_activity, write
@@ -29,6 +29,10 @@ class Apply(Frozen):
     create: bool
 
 
+class Dismiss(Frozen):
+    """Delete the Deployment, its Secret with it, and let the session's worker in no more."""
+
+
 class SessionPlan(Frozen):
     """What to do now, in this order: actions, Events, the status.
 
@@ -42,7 +46,7 @@ class SessionPlan(Frozen):
         requeue_after: Reconcile again after so many seconds even if nothing happens.
     """
 
-    actions: tuple[SetReplicas | Apply, ...] = ()
+    actions: tuple[SetReplicas | Apply | Dismiss, ...] = ()
     status: SessionStatus | None = None
     events: tuple[Event, ...] = ()
     watch: Literal["input", "nothing"] = "nothing"
@@ -122,7 +126,7 @@ def is_ready(observed: ObservedSession) -> bool:
 
 def _wanted(observed: ObservedSession, now: datetime) -> Wanted:
     queue, awake = observed.queue, observed.replicas > 0
-    if why_held(observed.spec, observed.spec_error, observed.rival):
+    if why_held(observed.spec, observed.spec_error, observed.rival, observed.not_served):
         # The worker takes no further message (observing its streams said so), so it is left alone
         # however long its turn takes.
         return Wanted(1 if awake and (queue is None or is_busy(observed)) else 0)
@@ -142,12 +146,16 @@ def _wanted(observed: ObservedSession, now: datetime) -> Wanted:
     return Wanted(1, left) if left > 0 else Wanted(0)
 
 
-def _action(observed: ObservedSession, replicas: int) -> SetReplicas | Apply | None:
+def _action(observed: ObservedSession, replicas: int) -> SetReplicas | Apply | Dismiss | None:
     deployment = observed.deployment
     if deployment is None:
-        if observed.spec_error or (observed.rival and not replicas):
+        if observed.spec_error or observed.not_served or (observed.rival and not replicas):
             return None
         return Apply(replicas=replicas, create=True)
+    if observed.not_served:
+        if deployment.replicas != replicas:
+            return SetReplicas(replicas=replicas)
+        return None if replicas or not all(pod.over for pod in observed.pods) else Dismiss()
     stale = deployment.template != observed.template and not observed.spec_error
     # While Redis is away nobody knows whether a turn goes on.
     unknown = observed.queue is None and observed.replicas > 0
@@ -194,6 +202,8 @@ def _view(
             "delete one of the two"
         )
         return View("Busy" if working else "Asleep", rival.reason, text)
+    if observed.not_served:
+        return View("Busy" if working else "Asleep", NOT_SERVED, observed.not_served)
     if observed.spec.operating_mode == "Suspended":
         text = "spec.operatingMode is Suspended: messages wait until it is Running"
         return View("Busy" if working else "Suspended", "Suspended", text)

@@ -1,11 +1,9 @@
 """POSessions, reconciled: what wakes each, what a deleted one leaves, and all parts put together.
 
 The loop is in `runtime/reconciler`; what to do about a session, `plan_session` decides. The keys of
-a deleted session go once the last of its pods has ended: a worker that still runs would make its
-streams anew.
-
-`app` runs `Sessions` beside the parts of tasks. They have a work queue of their own, so that a
-burst of tasks does not keep a session from waking.
+a deleted session go once its last pod has ended, whose worker would make them anew. `app` runs
+`Sessions` beside the parts of tasks, with a work queue of their own: no burst of tasks keeps a
+session from waking.
 """
 
 import time
@@ -150,8 +148,8 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
         """Act, then watch for messages or leave that to the worker."""
         await self._executor.run(key, obj, observed, decision)
         if decision.watch == "input" and observed.queue is not None:
-            stream = observed.keys.po_input(observed.worker_id)
-            self._waker.watch(key, stream, observed.queue.last_message)
+            source = observed.keys.po_input(observed.worker_id)
+            self._waker.watch(key, source, observed.queue.last_message)
         else:
             self._waker.unwatch(key)
         if decision.requeue:
@@ -191,6 +189,7 @@ class Sessions:
         measure: Called with the seconds a pass took and whether it succeeded.
         clock: The time.
         quotas: Who may add nothing more in Redis.
+        not_served: Why no worker may run in a namespace, if so.
         resync: Seconds between two comparisons of all sessions with their streams.
     """
 
@@ -210,6 +209,7 @@ class Sessions:
         measure: Callable[[float, bool], None],
         clock: Callable[[], datetime],
         quotas: Quotas,
+        not_served: Callable[[str], str | None] = lambda namespace: None,
         resync: float = EVERY_SECONDS,
     ) -> None:
         self.queue: WorkQueue[Key] = WorkQueue(time.monotonic, attrgetter("namespace"))
@@ -229,6 +229,7 @@ class Sessions:
             keys=tenants.keys,
             queue_address=settings.redis_address,
             over_quota=quotas.why,
+            not_served=not_served,
         )
         executor = SessionExecutor(
             kube=kube,
@@ -255,18 +256,17 @@ class Sessions:
             image_patience=timedelta(seconds=settings.image_pull_timeout_seconds),
             clock=clock,
         )
-        where = settings.watch_namespaces
         self._resync = SessionResync(
             store=self.store,
             queues=queues,
             migration=migration,
             queue=self.queue,
             kube=kube,
-            namespaces=where,
+            namespaces=settings.watch_namespaces,
             keys=tenants.keys,
             every=resync,
         )
-        informer = partial(Informer, kube, namespaces=where)
+        informer = partial(Informer, kube, namespaces=settings.watch_namespaces)
         self.children = (
             informer(DEPLOYMENTS, self.store.deployments, selector=SELECTOR),
             informer(PODS, self.store.pods, selector=_PODS),

@@ -1,7 +1,8 @@
 """A Redis user for each session: its worker has the keys of its conversation and no others.
 
-The worker is told by a Secret of its session's own, made with the Deployment and gone with the
-session. The operator only creates Secrets; it may not read or change any.
+The worker is told by a Secret of its session's own, a child of the Deployment: it goes with it when
+the session is deleted, or no worker may run in its namespace any more. The operator only creates
+Secrets; it may not read, change or delete any.
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +16,6 @@ from orbiter_operator.kube.names import (
     SESSION_SECRETS,
     WORKER_APP,
     Key,
-    owner_reference,
 )
 from orbiter_operator.streams.users import RedisUsers
 
@@ -62,8 +62,8 @@ class SessionUsers:
             user, self._users.url(user, uid=uid), f"{SESSION_SECRETS}{key.name}-{suffix}"
         )
 
-    def secret(self, key: Key, uid: str) -> Object:
-        """The Secret of a session's worker."""
+    def secret(self, key: Key, uid: str, deployment: str) -> Object:
+        """The Secret of a session's worker; `deployment` is the uid of the session's Deployment."""
         _, url, name = self.credentials(key, uid)
         return {
             "apiVersion": "v1",
@@ -72,7 +72,14 @@ class SessionUsers:
                 "name": name,
                 "namespace": key.namespace,
                 "labels": {MANAGED_BY: MANAGER, APP_NAME: WORKER_APP},
-                "ownerReferences": [owner_reference("POSession", key.name, uid)],
+                "ownerReferences": [
+                    {
+                        "apiVersion": "apps/v1",
+                        "kind": "Deployment",
+                        "name": key.name,
+                        "uid": deployment,
+                    }
+                ],
             },
             "type": "Opaque",
             "immutable": True,

@@ -168,14 +168,21 @@ class RedisUsers:
                 self._desired.pop(user, None)
                 await self._execute("ACL", "DELUSER", user)
 
-    async def remove_unwanted(self, beginning: str) -> None:
+    async def remove_unwanted(self, beginning: str, *, wanted: bool = False) -> None:
         """The same for all of such names that an operator before this one has let in.
+
+        Args:
+            beginning: How the names begin.
+            wanted: Whether those that this one has let in are meant, too.
 
         Raises:
             RedisError: Redis did not answer, or does not let the operator do that.
         """
         if self.managed:
             async with self._changing:
+                if wanted:
+                    kept = {n: d for n, d in self._desired.items() if not n.startswith(beginning)}
+                    self._desired = kept
                 names = map(str, cast("list[Any]", await self._execute("ACL", "USERS")))
                 found = [n for n in names if n.startswith(beginning) and n not in self._desired]
                 for start in range(0, len(found), _AT_ONCE):

@@ -1,15 +1,33 @@
-"""Slots for Jobs: who may run one in a namespace under its limit, and who waits in which position.
+"""Who may run a Job in a namespace: slots under its limit, or what Kueue says of its own queues.
 
-One instance per operator, changed only between two awaits: `slots` and the `take`, `wait` or
+One `Capacity` per operator, changed only between two awaits: `slots` and the `take`, `wait` or
 `leave` that follows from it happen in the same step of the event loop, so two tasks never get one
 slot. The task of the highest priority goes first, of equal ones the oldest, whoever asks.
+
+Tasks that Kueue lets in have no slot here. Why one of them waits `Kueue` reads of the Workload that
+Kueue has made of its Job, and so seldom that a long queue costs no more than a short one.
 """
 
+import time
 from bisect import bisect_left, insort
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from orbiter_operator.tasks.observed import Slots
+from orbiter_contracts.bounds import one_line
+from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube, Resource
+from orbiter_operator.kube.names import KUEUE_JOB, Key
+from orbiter_operator.pods.state import JobState
+from orbiter_operator.tasks.models import Slots
+
+WORKLOADS = tuple(
+    Resource(f"/apis/kueue.x-k8s.io/{version}", "workloads") for version in ("v1beta2", "v1beta1")
+)
+"""Of Kueue, where it is installed; the newer version first."""
+ASKED_AGAIN_SECONDS, NOTHING_SAID_SECONDS = 8.0, 1.0
+"""How long an answer of Kueue's is good, and that there is none yet."""
+REQUESTS_A_SECOND = 10
+"""No more than that Kueue's Workloads are asked for, however many wait."""
+_LONGEST = 300
 
 
 class Waiter(NamedTuple):
@@ -90,3 +108,64 @@ class Capacity:
         if waiter is not None:
             waiting = self._waiting[namespace]
             del waiting[bisect_left(waiting, waiter)]
+
+
+class Kueue:
+    """Why Kueue has not let Jobs in, in its own words.
+
+    Args:
+        kube: The API client.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, kube: Kube, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kube = kube
+        self._clock = clock
+        self._asked: dict[Key, tuple[str, float, str]] = {}
+
+    async def said_of(self, key: Key, jobs: tuple[JobState, ...]) -> str:
+        """What Kueue says of a task's last Job; empty when it does not hold it, or says nothing."""
+        job = jobs[-1] if jobs else None
+        if job is None or job.state != "suspended" or not job.queue:
+            self._asked.pop(key, None)
+            return ""
+        uid, asked, said = self._asked.get(key, ("", 0.0, ""))
+        least = ASKED_AGAIN_SECONDS if said else NOTHING_SAID_SECONDS
+        patience = max(least, len(self._asked) / REQUESTS_A_SECOND)
+        if uid != job.uid or self._clock() - asked >= patience:
+            said = await self._ask(key.namespace, job)
+            self._asked[key] = (job.uid, self._clock(), said)
+        return said
+
+    def forget(self, key: Key) -> None:
+        """The task is gone or at its end."""
+        self._asked.pop(key, None)
+
+    async def _ask(self, namespace: str, job: JobState) -> str:
+        for resource in WORKLOADS:
+            try:
+                selector = f"{KUEUE_JOB}={job.uid}"
+                found, _ = await self._kube.list(resource, namespace, selector=selector)
+            except (ApiError, *TRANSPORT_ERRORS) as error:
+                if isinstance(error, ApiError) and error.status == 404:
+                    continue
+                return ""  # what it says explains, and decides nothing
+            return _why_held(found[0]) if found else ""
+        return "there is no Kueue in this cluster; install it, or leave queueName out"
+
+
+def _why_held(workload: dict[str, Any]) -> str:
+    """What a Workload says of why it is not admitted. Total: it is another program's object."""
+    spec, status = workload.get("spec"), workload.get("status")
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    found = {
+        str(item.get("type")): item
+        for item in (conditions if isinstance(conditions, list) else ())
+        if isinstance(item, dict)
+    }
+    reserved, evicted = found.get("QuotaReserved", {}), found.get("Evicted", {})
+    if isinstance(spec, dict) and spec.get("active") is False:
+        return f"its Workload is not active: {one_line(str(evicted.get('message', '')), _LONGEST)}"
+    if reserved.get("status") == "True":
+        return "quota is reserved, an admission check is not ready yet"
+    return one_line(str(reserved.get("message") or ""), _LONGEST)

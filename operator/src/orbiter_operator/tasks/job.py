@@ -96,16 +96,14 @@ def build_job(
     template["spec"]["activeDeadlineSeconds"] = spec.timeout_seconds + _DEADLINE_MARGIN_SECONDS
     annotations = template["metadata"].setdefault("annotations", {})
     annotations.setdefault(SAFE_TO_EVICT, "true" if disruption.policy == "Resume" else "false")
-    queue = {KUEUE_QUEUE: spec.queue_name} if spec.queue_name else {}
-    if priority := template["metadata"]["labels"].get(KUEUE_PRIORITY):
-        queue[KUEUE_PRIORITY] = priority
+    queue = {KUEUE_QUEUE: spec.queue_name, KUEUE_PRIORITY: spec.queue_priority_class}
     body: Object = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
             "name": name,
             "namespace": observed.namespace,
-            "labels": labels | queue,
+            "labels": labels | {key: value for key, value in queue.items() if value},
             "ownerReferences": [owner_reference("AgentTask", observed.name, observed.uid)],
         },
         "spec": {

@@ -78,6 +78,7 @@ class TaskSpec(KubeModel):
     project_id: str | None = None
     task_id: str | None = None
     queue_name: str | None = None
+    queue_priority_class: str | None = None
     managed_by: str | None = None
     pod_template: dict[str, Any] | None = None
     desired_state: Literal["Running", "Cancelled"] = "Running"
@@ -161,6 +162,20 @@ class Source(Frozen):
     attempt: Attempt | None = None
     checkpoint: Checkpoint | None = None
     error: str | None = None
+
+
+class Slots(Frozen):
+    """Whether the namespace has a free slot for this task.
+
+    `shown` is true while the position in the task's status is recent enough to be left alone.
+    """
+
+    free: bool = True
+    position: int = 0
+    waiting: int = 0
+    running: int = 0
+    limit: int = 0
+    shown: bool = False
 
 
 class TaskStatus(Status):

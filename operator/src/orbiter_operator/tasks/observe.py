@@ -13,13 +13,13 @@ from orbiter_contracts.queues import BARE, KeysOf
 from orbiter_operator.kube.client import JOBS, PODS, ApiError, Kube
 from orbiter_operator.kube.models import Refusal, read_model, read_status
 from orbiter_operator.kube.names import ATTEMPT, TASK_UID, Key, job_name
-from orbiter_operator.pods.rules import image_error, pod_error
+from orbiter_operator.pods.rules import class_error, image_error, pod_error
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
 from orbiter_operator.tasks.cache import TaskCache, phase_of
-from orbiter_operator.tasks.capacity import Capacity
+from orbiter_operator.tasks.capacity import Capacity, Kueue
 from orbiter_operator.tasks.job import read_adoption, read_prompt
 from orbiter_operator.tasks.models import FINAL, Source, TaskSpec, TaskStatus, size_error
 from orbiter_operator.tasks.observed import (
@@ -31,6 +31,7 @@ from orbiter_operator.tasks.observed import (
     name_of_job,
     stage,
 )
+from orbiter_operator.tasks.plan.disruption import may_be_taken
 from orbiter_operator.tasks.plan.waiting import resolve
 
 Object = dict[str, Any]
@@ -49,6 +50,7 @@ class Observer:
         defaults: What the installation says about every worker.
         keys: Which keys a namespace has.
         over_quota: Why the workers of a namespace may not publish, if so.
+        not_served: Why no worker may run in a namespace, if so.
         clock: Monotonic seconds.
     """
 
@@ -63,6 +65,7 @@ class Observer:
         defaults: WorkerDefaults,
         keys: KeysOf = lambda namespace: BARE,
         over_quota: Callable[[str], str | None] = lambda namespace: None,
+        not_served: Callable[[str], str | None] = lambda namespace: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -73,7 +76,9 @@ class Observer:
         self._defaults = defaults
         self._keys = keys
         self._over_quota = over_quota
+        self._not_served = not_served
         self._clock = clock
+        self._kueue = Kueue(kube, clock)
         self._position_shown: dict[Key, float] = {}
         self._parsed: dict[Key, tuple[str, tuple[TaskSpec, str | None, TaskStatus]]] = {}
 
@@ -91,6 +96,7 @@ class Observer:
     def forget(self, key: Key) -> None:
         """The task is gone or at its end."""
         self._position_shown.pop(key, None)
+        self._kueue.forget(key)
         self._parsed.pop(key, None)
 
     async def observe(
@@ -121,7 +127,7 @@ class Observer:
         if stage(base) == "in an attempt":
             base = await self._with_record(key, base, queue_error)
         update: dict[str, Any] = {"refusal": refusal, "queue_error": queue_error}
-        update["taken_by"] = taken_by
+        update |= {"taken_by": taken_by, "kueue": await self._kueue.said_of(key, base.jobs)}
         attempt = current_attempt(base)
         update["doing"] = self._pending.doing(key, attempt)
         update["busy_since"] = self._pending.busy_since(key, attempt, base.created)
@@ -159,6 +165,7 @@ class Observer:
             entry_ignored=ignored,
             keys=keys,
             over_quota=self._over_quota(key.namespace),
+            not_served=self._not_served(key.namespace),
         )
         return base.model_copy(update=self._known_record(key, base))
 
@@ -223,7 +230,7 @@ class Observer:
                 await self._fetch_job(key, job_name(key.name, attempt, base.status.disruptions))
         elif job.state == "failed" and not any(pod.over for pod in base.pods_of(attempt)):
             await self._fetch_pods(key.namespace, base.uid, attempt)
-        elif not job.over and not newer and not _taken(base, attempt, record):
+        elif not job.over and not newer and not may_be_taken(base, attempt, record):
             return base
         base = base.model_copy(update=self._children(key, base.uid))
         job = base.job(attempt)
@@ -280,19 +287,9 @@ class Observer:
         return any(obj is not None and phase_of(obj) in ("", "Pending") for obj in dependents)
 
 
-def _taken(base: Observed, attempt: int, record: AttemptRecord | None) -> bool:
-    """Whether the pod that worked has to leave or has left, as far as the status knows one."""
-    if not base.status.works(attempt):
-        disrupted = base.status.condition("Disrupted")
-        return record is None and disrupted is not None and disrupted.status == "True"
-    if not base.status.pod_name:
-        return False
-    pods = (pod for pod in base.pods_of(attempt) if pod.name == base.status.pod_name)
-    return all(pod.taken or pod.deleted_at for pod in pods)
-
-
 def read_spec(raw: dict[str, Any], defaults: WorkerDefaults) -> tuple[TaskSpec, str | None]:
     """Read an AgentTask's spec; an empty one and why, when it cannot be read or run."""
     spec, why = read_model(TaskSpec, raw)
     why = why or size_error(raw) or image_error(spec.agent, defaults.images)
+    why = why or class_error(spec.queue_priority_class, defaults)
     return spec, why or pod_error(spec.agent, spec.workspace, spec.pod_template or {}, defaults)

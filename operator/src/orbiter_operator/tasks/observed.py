@@ -17,7 +17,7 @@ from orbiter_operator.kube.models import Frozen, Refusal
 from orbiter_operator.kube.names import job_name, resume_of, worker_id
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.streams.pending_outputs import AttemptRecord
-from orbiter_operator.tasks.models import FINAL, Source, TaskSpec, TaskStatus
+from orbiter_operator.tasks.models import FINAL, Slots, Source, TaskSpec, TaskStatus
 
 Stage = Literal["ignored", "between attempts", "in an attempt", "asking", "finished"]
 OURS = "orbiter.dev/operator"
@@ -37,20 +37,6 @@ class Dependencies(Frozen):
     cycle: tuple[str, ...] = ()
 
 
-class Slots(Frozen):
-    """Whether the namespace has a free slot for this task.
-
-    `shown` is true while the position in the task's status is recent enough to be left alone.
-    """
-
-    free: bool = True
-    position: int = 0
-    waiting: int = 0
-    running: int = 0
-    limit: int = 0
-    shown: bool = False
-
-
 class Adopted(Frozen):
     """The entry from outside that this task was made of."""
 
@@ -67,7 +53,8 @@ class Observed(Frozen):
     means that an output of this task has been received and not yet acknowledged. `entry_ignored`
     says why the task counts as nobody's queue entry although its annotations name one. `keys` are
     those of its namespace: of an attempt that begins now. `over_quota` says why its workers may not
-    publish.
+    publish, `not_served` why none may run there. `kueue` is what Kueue says of a Job that it has
+    not let in.
     """
 
     namespace: str
@@ -99,10 +86,17 @@ class Observed(Frozen):
     keys: Keys = BARE
     source: Source = Source()
     over_quota: str | None = None
+    kueue: str = ""
+    not_served: str | None = None
 
     def job(self, attempt: int) -> JobState | None:
         """The latest Job of one attempt, if it exists."""
         return next((job for job in reversed(self.jobs) if job.attempt == attempt), None)
+
+    @property
+    def queue(self) -> str:
+        """The queue of Kueue that lets its Jobs in, which Kueue may have chosen; empty: none."""
+        return self.spec.queue_name or (self.jobs[-1].queue if self.jobs else "")
 
     @property
     def asks(self) -> bool:

@@ -153,7 +153,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
     def _apply_slot(self, key: Key, decision: Plan, observed: Observed) -> None:
         created = observed.created.timestamp()
         match decision.slot:
-            case "take" if observed.spec.queue_name:
+            case "take" if observed.queue:
                 self._leave(key)  # Kueue says how many of these there may be
             case "take":
                 self._capacity.take(key.namespace, key.name)

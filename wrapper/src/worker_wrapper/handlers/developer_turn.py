@@ -137,6 +137,8 @@ class _Work:
     async def _turn(self, session: Session, prepared: WorkspaceReport, limits: Left) -> TurnReport:
         settings, task = self._settings, self._task
         prompt, anew = prompts(task.prompt, self._earlier, settings.disruption_note)
+        # From here on the agent works, and nothing that is said meanwhile may hold it up.
+        self._worker.redis.insists = lambda: False
         before = self._earlier.spent.usage if self._earlier.spent else None
         async with (
             self._saved(session, prepared) as saver,

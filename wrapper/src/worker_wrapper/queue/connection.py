@@ -2,8 +2,8 @@
 
 Everything that talks to Redis (streams.py, claims.py, lifecycle.py, session/record.py) does it
 through `RedisConnection.call`. It retries with exponential backoff and jitter and gives up after
-five failed tries in a row, ten behind Sentinels; so every caller must be content with "at least
-once".
+five failed tries in a row, ten behind Sentinels, or when nobody insists any more; so every caller
+must be content with "at least once".
 """
 
 import asyncio
@@ -59,8 +59,13 @@ class RedisUnavailableError(Exception):
 
 def delay_after(failures: int, luck: float) -> float:
     """Seconds to wait after that many failures in a row; `luck` in [0, 1) spreads them."""
-    delay = min(FIRST_DELAY_SECONDS * DELAY_GROWTH ** (failures - 1), LONGEST_DELAY_SECONDS)
+    growth = DELAY_GROWTH ** min(failures - 1, TRIES)
+    delay = min(FIRST_DELAY_SECONDS * growth, LONGEST_DELAY_SECONDS)
     return float(delay * (1 - JITTER + 2 * JITTER * luck))
+
+
+def _never() -> bool:
+    return False
 
 
 def _may_pass(error: Exception) -> bool:
@@ -84,6 +89,8 @@ class RedisConnection:
         generation: How many connections there have been. A change means that an answer may have
             been lost on the way, so what was delivered has to be looked up.
         where: The server as logs may show it, without user and password.
+        insists: Asked after the last of all tries whether there shall be one more: for a worker
+            whose attempt fails when it leaves.
     """
 
     def __init__(
@@ -114,6 +121,7 @@ class RedisConnection:
             else f"{options['host']}:{options.get('port', 6379)}/{options.get('db', 0)}"
         )
         self.generation = 0
+        self.insists: Callable[[], bool] = _never
         self._user = options.get("username") or "default"
         self._log = log
         self._waits = waits
@@ -173,7 +181,8 @@ class RedisConnection:
             ResponseError: Redis answered with an error that trying again does not mend.
         """
         failures = refusals = 0
-        if tries == TRIES:
+        patient = tries == TRIES
+        if patient:
             tries = self._patience
         while True:
             try:
@@ -192,7 +201,7 @@ class RedisConnection:
                 if isinstance(error, ResponseError) and not _may_pass(error):
                     raise
                 failures += 1
-                if failures >= tries:
+                if failures >= tries and not (patient and self.insists()):
                     raise RedisUnavailableError(
                         f"Redis at {self.where} cannot be used, {failures} tries in a row failed: "
                         f"{explain(error)}"

@@ -10,6 +10,7 @@ same, and so does its message.
 
 from datetime import datetime
 
+from orbiter_operator.kube.models import NOT_SERVED
 from orbiter_operator.kube.names import job_name, resume_of, worker_id
 from orbiter_operator.pods.reasons import (
     NO_POD_AFTER,
@@ -41,6 +42,7 @@ from orbiter_operator.tasks.plan.status import (
     last_checkpoint,
     refused,
     substitute,
+    wait,
     write,
 )
 
@@ -85,7 +87,7 @@ def _makes_no_pod(observed: Observed, now: datetime, attempt: int) -> Explanatio
     One that waits in a queue of Kueue is left alone: another would have to queue up anew.
     """
     job, counted = observed.job(attempt), observed.status.condition("Disrupted")
-    if job is None or job.state != "active" or observed.spec.queue_name:
+    if job is None or job.state != "active" or observed.queue:
         return None
     if job.resume >= observed.status.disruptions:
         return None  # it was made for this disruption, and something else keeps its pod
@@ -146,6 +148,9 @@ def _count(observed: Observed, now: datetime, attempt: int, why: Explanation) ->
 def _go_on(observed: Observed, now: datetime, attempt: int, why: Explanation) -> Plan | None:
     """The next Job of the same attempt; None when there is nothing that it could be told."""
     count = observed.status.disruptions
+    if observed.not_served:
+        held = wait(observed, now, NOT_SERVED, observed.not_served)
+        return held.model_copy(update={"slot": "take"})
     if observed.refusal:
         held = refused(observed, now, attempt, observed.refusal, count)
         return held.model_copy(update={"slot": "take"})
@@ -178,3 +183,14 @@ def _go_on(observed: Observed, now: datetime, attempt: int, why: Explanation) ->
         slot="take",
         requeue_after=NO_POD_AFTER.total_seconds(),
     )
+
+
+def may_be_taken(base: Observed, attempt: int, record: AttemptRecord | None) -> bool:
+    """Whether the pod that worked has to leave or has left, as far as the status knows one."""
+    if not base.status.works(attempt):
+        disrupted = base.status.condition("Disrupted")
+        return record is None and disrupted is not None and disrupted.status == "True"
+    if not base.status.pod_name:
+        return False
+    pods = (pod for pod in base.pods_of(attempt) if pod.name == base.status.pod_name)
+    return all(pod.taken or pod.deleted_at for pod in pods)

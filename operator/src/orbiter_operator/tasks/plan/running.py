@@ -10,7 +10,7 @@ cancelled task waits no longer. Pure; part of `plan`.
 
 from datetime import datetime, timedelta
 
-from orbiter_operator.kube.models import Event
+from orbiter_operator.kube.models import NOT_SERVED, Event
 from orbiter_operator.pods.reasons import (
     NO_POD_AFTER,
     Explanation,
@@ -51,6 +51,7 @@ from orbiter_operator.tasks.plan.status import (
 
 SETTLING = timedelta(seconds=15)
 """How long a new Job may be silent before the status of a task that waited says that it starts."""
+_KUEUE_ANSWERS_SECONDS = 2.0
 
 
 def during_attempt(
@@ -197,13 +198,17 @@ def _on_its_way(
         # Why is said already, and what follows when it takes too long is in `disruption`.
         rest = left(disrupted.last_transition_time, NEXT_POD_AFTER, now)
         return Plan(slot="take", requeue_after=max(rest, 1.0))
-    why = why_not_running(job, pods, now)
+    why = why_not_running(job, pods, now, observed.kueue)
+    if why is not None and pod is None and observed.not_served:
+        why = Explanation(reason=NOT_SERVED, message=observed.not_served)
     if why is None and observed.status.phase and now - job.created < SETTLING:
         patience = SETTLING if pod else NO_POD_AFTER
         return Plan(
             slot="take", requeue_after=max((job.created + patience - now).total_seconds(), 1.0)
         )
     requeue_after = NO_POD_AFTER.total_seconds() if pod is None else None
+    if job.state == "suspended" and job.queue and not observed.kueue:
+        requeue_after = _KUEUE_ANSWERS_SECONDS
     if pod and pod.waiting_since:
         requeue_after = max((pod.waiting_since + image_patience - now).total_seconds(), 1.0)
     if why is None and observed.status.reason == "Starting":

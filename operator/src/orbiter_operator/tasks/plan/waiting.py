@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from orbiter_operator.kube.models import NOTHING_TO_RESUME
+from orbiter_operator.kube.models import NOT_SERVED, NOTHING_TO_RESUME
 from orbiter_operator.pods.reasons import NO_POD_AFTER, Explanation
 from orbiter_operator.tasks.observed import (
     Continuation,
@@ -60,6 +60,8 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
         return give_up(observed, now, "Failed", "InvalidSpec", observed.spec_error)
     if held := _previous_holds(observed, now, attempt - 1):
         return held
+    if observed.not_served:
+        return wait(observed, now, NOT_SERVED, observed.not_served)
     if blocked := _dependencies_hold(observed, now):
         return blocked
     if observed.taken_by:
@@ -71,7 +73,7 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
     inherits = bool(observed.spec.resume_from) and attempt == 1
     if inherits and (why := _nothing_to_resume(observed)):
         return give_up(observed, now, "Failed", NOTHING_TO_RESUME, why)
-    if not observed.slots.free and not observed.spec.queue_name:
+    if not observed.slots.free and not observed.queue:
         return _in_line(observed, now)
     if observed.queue_error:
         return wait(observed, now, "QueueUnavailable", observed.queue_error)

@@ -23,7 +23,7 @@ _EXIT = {
 _PASSED = ("projectId", "taskId")
 _UNUSED = (
     *("dependsOn", "queueName", "podTemplate", "ttlSecondsAfterFinished", "managedBy"),
-    *("resumeFrom", "artifacts"),
+    *("resumeFrom", "artifacts", "queuePriorityClass"),
 )
 
 
