@@ -204,6 +204,7 @@ class Operator:
             queue=self.queue,
             redis=redis,
             tenants=tenants,
+            pending=pending,
             every=settings.resync_seconds,
             dead=metrics.dead_letter,
         )
@@ -237,6 +238,7 @@ class Operator:
             "pods": self._pods.follow,
             "resync": self._resync.run,
             "lag": self._resync.watch_lag,
+            "activity": self._resync.activity.run,
             "stream repair": self._resync.repair_streams,
             "transcripts": Transcripts(self.users.redis, self._settings).run,
             "kopf": partial(self._follow_own_kinds, take_signals),
@@ -264,9 +266,8 @@ class Operator:
         self.sessions.store.touch(namespace)
 
     def _connected(self) -> None:
-        self.queue.retry_now()
-        self.sessions.queue.retry_now()
-        self._namespaces.queue.retry_now()
+        for each in (self.queue, self.sessions.queue, self._namespaces.queue):
+            each.retry_now()
 
     def _measured(self, seconds: float, ok: bool) -> None:
         self._last_pass = time.monotonic()

@@ -47,6 +47,7 @@ class PendingOutputs:
     def __init__(self) -> None:
         self._outputs: dict[Key, list[PendingOutput]] = defaultdict(list)
         self._busy: dict[Key, dict[int, datetime]] = defaultdict(dict)
+        self._doing: dict[Key, tuple[int, str]] = {}
         self._records: dict[str, dict[int, AttemptRecord]] = defaultdict(dict)
         self._newer: dict[Key, int] = {}
         self._held = 0
@@ -82,6 +83,15 @@ class PendingOutputs:
         if len(since_by_attempt) > _HINTS:
             del since_by_attempt[next(iter(since_by_attempt))]
 
+    def does(self, key: Key, attempt: int, words: str) -> None:
+        """The agent of an attempt does this, by its own word."""
+        self._doing[key] = attempt, words
+
+    def doing(self, key: Key, attempt: int) -> str | None:
+        """What the agent of the attempt does, if anybody knows."""
+        known, words = self._doing.get(key, (0, ""))
+        return words if known == attempt else None
+
     def busy_since(self, key: Key, attempt: int, earliest: datetime) -> datetime | None:
         """When the attempt's worker began, by its own word. Nothing before `earliest` counts."""
         since = self._busy.get(key, {}).get(attempt)
@@ -111,4 +121,5 @@ class PendingOutputs:
     def nobody(self, key: Key) -> None:
         """There is no such task: nothing that workers say of it is kept."""
         self._busy.pop(key, None)
+        self._doing.pop(key, None)
         self._newer.pop(key, None)

@@ -39,8 +39,10 @@ from orbiter_operator.pods.state import JobState, PodState, job_state, pod_state
 from orbiter_operator.runtime.reconciler import WorkQueue
 from orbiter_operator.streams.attempts import CONSUMER
 from orbiter_operator.streams.dead_letters import forget_adopted
+from orbiter_operator.streams.pending_outputs import PendingOutputs
 from orbiter_operator.streams.retention import StreamRepair, trim_streams
 from orbiter_operator.streams.tenants import Tenants, lag, memory
+from orbiter_operator.tasks.activity import Activity
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.models import FINAL
 
@@ -197,6 +199,7 @@ class TaskResync:
         queue: Where keys go that should be reconciled.
         redis: A client for short commands.
         tenants: Whose streams there are.
+        pending: What workers say of their tasks.
         every: Seconds between two comparisons.
         dead: Called for every entry that became a dead letter.
     """
@@ -210,6 +213,7 @@ class TaskResync:
         queue: WorkQueue[Key],
         redis: Redis,
         tenants: Tenants,
+        pending: PendingOutputs,
         every: float,
         dead: Callable[[str], None],
     ) -> None:
@@ -222,6 +226,14 @@ class TaskResync:
         self._every = every
         self._repair = StreamRepair(redis, dead)
         self._dead = dead
+        self.activity = Activity(
+            redis=redis,
+            running=capacity.running,
+            task=store.get,
+            keys=tenants.keys,
+            pending=pending,
+            enqueue=queue.add,
+        )
         self.gauges = {"orbiter_outputs_lag": 0.0}
         self.missing: str | None = "nothing has been listed yet"
 

@@ -128,6 +128,7 @@ class Observer:
         update: dict[str, Any] = {"refusal": refusal, "queue_error": queue_error}
         update |= {"taken_by": taken_by, "kueue": await self._kueue.said_of(key, base.jobs)}
         attempt = current_attempt(base)
+        update["doing"] = self._pending.doing(key, attempt)
         update["busy_since"] = self._pending.busy_since(key, attempt, base.created)
         if stage(base) == "between attempts":
             prompt, error = await read_prompt(self._kube, base.namespace, base.spec)

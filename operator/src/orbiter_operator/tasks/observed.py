@@ -71,6 +71,7 @@ class Observed(Frozen):
     record: AttemptRecord | None = None
     record_attempt: int = 0
     busy_since: datetime | None = None
+    doing: str | None = None
     dependencies: Dependencies = Dependencies()
     dependents_waiting: bool = False
     slots: Slots = Slots()

@@ -36,6 +36,7 @@ from orbiter_operator.tasks.plan.conditions import resumed_words
 from orbiter_operator.tasks.plan.events import (
     cancelled_words,
     end_event,
+    headline,
     resumed_event,
     waiting_events,
 )
@@ -169,6 +170,8 @@ def _on_its_way(
             # When it is gone nothing else says why.
             leaves = why_leaving(job, pod)
             works = leaves.message
+        does = observed.doing if leaves is None and not observed.over_quota else None
+        said = {"progress": does, "headline": headline(does)} if does else {}
         status = write(
             observed,
             now,
@@ -178,7 +181,9 @@ def _on_its_way(
             admitted=True,
             started=True,
             disrupted=("Unknown", leaves.reason, leaves.message) if leaves else None,
-            **identity(observed, attempt) | {"start_time": observed.status.start_time or since},
+            **identity(observed, attempt)
+            | {"start_time": observed.status.start_time or since}
+            | said,
         )
         dying = any(pod.deleted_at and not pod.over for pod in pods)
         return Plan(

@@ -49,6 +49,7 @@ class Feed:
         self._task: Object = {}
         self._attempts: list[int] = []
         self._ending: float | None = None
+        self._sees = True
         self._leave = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -97,7 +98,13 @@ class Feed:
                 self._leave.wait(pause)
         return opened.enter_context(RedisForward(self._kubectl, self._url, access))
 
+    @property
+    def sees(self) -> bool:
+        """Whether what the agent does is shown, as far as anybody knows."""
+        return self._sees
+
     def _blind(self, why: str) -> None:
+        self._sees = False
         if not self._leave.is_set():
             words = one_line(why, 300)
             self._screen.note(f"what the agent does is not shown: {words}")

@@ -94,7 +94,8 @@ def follow(
                     feed.seen(task)
                     if stands(task):
                         feed.finish()
-                if (current := _telling(status)) != shown:
+                live = feed is not None and feed.sees
+                if (current := _telling(status, live=live)) != shown:
                     shown = current
                     _tell(screen, task, as_json=as_json)
                 if stands(task):
@@ -183,9 +184,10 @@ def _killed_after(child: "Popen[str]", timeout: int | None, progress: Progress) 
         clock.cancel()
 
 
-def _telling(status: Object) -> tuple[Any, ...]:
-    """What is worth a new line when it changes."""
-    return tuple(status.get(field) for field in ("phase", "message", "progress", "attempts"))
+def _telling(status: Object, *, live: bool) -> tuple[Any, ...]:
+    """What is worth a new line when it changes; what the agent does is seen better `live`."""
+    fields = ("phase", "message", "attempts", *(() if live else ("progress",)))
+    return tuple(status.get(field) for field in fields)
 
 
 def _tell(screen: Screen, task: Object, *, as_json: bool) -> None:

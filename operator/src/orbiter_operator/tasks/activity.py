@@ -1,0 +1,154 @@
+"""What agents do now, in a few words for `status.progress`: from the ends of their transcripts.
+
+It is the agent's word, so it is bounded, and decides nothing. Each running attempt is looked at
+every 10 seconds, and its task reconciled when the words are others: one write in that time.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from orbiter_contracts.bounds import one_line
+from orbiter_contracts.queues import KeysOf
+from orbiter_contracts.transcript import AnyEvent, ToolCallEvent
+from orbiter_contracts.transcript_reading import read_entry
+from orbiter_operator.kube.names import Key
+from orbiter_operator.streams.pending_outputs import PendingOutputs
+
+log = structlog.get_logger(__name__)
+EVERY_SECONDS: Final = 10.0
+_AT_ONCE: Final = 50
+_LONGEST: Final = 100
+_VERBS: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), verb)
+    for pattern, verb in (
+        ("edit|replace|patch|file_change|insert", "edits"),
+        ("write|create", "writes"),
+        ("grep|search|glob|find|list|^ls$", "searches"),
+        ("read|view", "reads"),
+        ("bash|shell|exec|command|run|terminal", "runs"),
+        ("fetch|browse|http", "fetches"),
+    )
+)
+_TARGETS: Final = (
+    *("file_path", "filePath", "path", "notebook_path", "absolute_path", "command", "cmd"),
+    *("pattern", "query", "url", "description"),
+)
+_WORKSPACE: Final = re.compile(r"^/workspace/")
+
+
+class Attempted(NamedTuple):
+    """An attempt that runs, and where its transcript is."""
+
+    key: Key
+    attempt: int
+    transcript: str
+
+
+class Activity:
+    """Looks at the attempts that run.
+
+    Args:
+        redis: A client for short commands.
+        running: Namespace and name of every task that may run.
+        task: A task by its key.
+        keys: Which keys a namespace has.
+        pending: Where the words are kept.
+        enqueue: Called with the key of a task of which there are other words.
+    """
+
+    def __init__(
+        self,
+        *,
+        redis: Redis,
+        running: Callable[[], list[tuple[str, str]]],
+        task: Callable[[Key], dict[str, Any] | None],
+        keys: KeysOf,
+        pending: PendingOutputs,
+        enqueue: Callable[[Key], None],
+    ) -> None:
+        self._redis, self._slots, self._task = redis, running, task
+        self._keys, self._pending, self._enqueue = keys, pending, enqueue
+
+    async def run(self) -> None:
+        """Look for ever."""
+        while True:
+            try:
+                await self.look()
+            except (RedisError, OSError) as error:
+                log.debug("what agents do is not known", error=str(error))
+            await asyncio.sleep(EVERY_SECONDS)
+
+    def _running(self) -> Iterator[Attempted]:
+        for namespace, name in self._slots():
+            key = Key(namespace, name)
+            task = self._task(key) or {}
+            status = task.get("status") or {}
+            attempt = status.get("attempts")
+            if status.get("phase") == "Running" and isinstance(attempt, int):
+                keys, uid = self._keys(namespace), task["metadata"]["uid"]
+                yield Attempted(key, attempt, keys.task_transcript(uid, attempt))
+
+    async def look(self) -> None:
+        """Look at every attempt that runs, once.
+
+        Raises:
+            RedisError: Redis did not answer.
+        """
+        running = list(self._running())
+        for start in range(0, len(running), _AT_ONCE):
+            some = running[start : start + _AT_ONCE]
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for each in some:
+                    words = ("XREVRANGE", each.transcript, "+", "-", "COUNT", 1)
+                    pipe.execute_command(*words, NEVER_DECODE=True)
+                answers = await pipe.execute(raise_on_error=False)
+            for each, entries in zip(some, answers, strict=True):
+                does = _last(entries)
+                if does and self._pending.doing(each.key, each.attempt) != does:
+                    self._pending.does(each.key, each.attempt, does)
+                    self._enqueue(each.key)
+
+
+def _last(entries: Any) -> str | None:
+    """The words about the last tool that an entry tells of."""
+    if isinstance(entries, Exception) or not entries:
+        return None
+    events = read_entry(entries[0][1] or {}).events
+    return next((told for event in reversed(events) if (told := activity(event))), None)
+
+
+def activity(event: AnyEvent) -> str | None:
+    """What the agent does, in a few words; None for what is no use of a tool.
+
+    >>> from datetime import UTC, datetime
+    >>> fields = {"at": datetime.now(UTC), "attempt": 1, "tool_name": "Edit"}
+    >>> activity(ToolCallEvent(arguments='{"file_path": "/workspace/src/login.py"}', **fields))
+    'edits src/login.py'
+    """
+    if not isinstance(event, ToolCallEvent):
+        return None
+    tool, target = _words(event.tool_name), _WORKSPACE.sub("", _target(event.arguments))
+    verb = next((verb for pattern, verb in _VERBS if pattern.search(tool)), None)
+    return _words(f"{verb or f'uses {tool}'} {target}") or None
+
+
+def _target(arguments: str) -> str:
+    try:
+        given = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(given, dict):
+        return ""
+    found = (given.get(name) for name in _TARGETS)
+    return next((_words(value) for value in found if isinstance(value, str) and value.strip()), "")
+
+
+def _words(text: str) -> str:
+    return one_line("".join(each if each.isprintable() else " " for each in text), _LONGEST)

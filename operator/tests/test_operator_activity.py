@@ -1,0 +1,99 @@
+"""What an agent does now, in `status.progress` and in `kubectl get`: by its transcript's end."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.observed import decide, output, record, running, running_pod
+
+from orbiter_contracts.queues import Keys
+from orbiter_contracts.transcript import MAX_NAME_CHARACTERS, ToolCallEvent
+from orbiter_operator.kube.names import Key
+from orbiter_operator.streams.pending_outputs import PendingOutputs
+from orbiter_operator.tasks.activity import Activity, activity
+from orbiter_operator.tasks.capacity import Capacity
+
+AT = datetime(2026, 1, 10, 12, tzinfo=UTC)
+KEYS = Keys.of_namespace("team")
+FIX = Key("team", "fix")
+
+
+def call(tool: str, arguments: str = "") -> ToolCallEvent:
+    return ToolCallEvent(at=AT, attempt=1, tool_name=tool, arguments=arguments)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "words"),
+    [
+        ("Edit", {"file_path": "/workspace/src/login.py"}, "edits src/login.py"),
+        ("write_file", {"path": "a.txt", "content": "x"}, "writes a.txt"),
+        ("Bash", {"command": "pytest\n -q"}, "runs pytest -q"),
+        ("Grep", {"pattern": "def x"}, "searches def x"),
+        ("read", {"filePath": "b"}, "reads b"),
+        ("WebFetch", {"url": "https://example.com"}, "fetches https://example.com"),
+        ("TodoWrite", {}, "writes"),
+        ("mcp__shop__orders", {"id": 7}, "uses mcp__shop__orders"),
+    ],
+)
+def test_a_call_is_told_in_a_few_words(tool: str, arguments: dict[str, Any], words: str) -> None:
+    assert activity(call(tool, json.dumps(arguments))) == words
+
+
+@given(st.text(max_size=MAX_NAME_CHARACTERS), st.text() | st.sampled_from(["[" * 8000, "{}", "7"]))
+def test_whatever_a_call_is_the_words_are_a_short_line(tool: str, arguments: str) -> None:
+    try:
+        event = call(tool, arguments)
+    except ValueError:
+        return
+    words = activity(event)
+    assert words is None or (words.isprintable() and len(words) <= 100)
+
+
+def test_while_it_runs_the_status_says_what_the_agent_does() -> None:
+    works = running(pods=(running_pod(),), doing="edits src/a_very_long_name/of_a_module.py")
+    status = decide(works).status
+    assert (status.phase, status.message) == ("Running", "the agent works")
+    assert status.progress == "edits src/a_very_long_name/of_a_module.py"
+    assert status.headline == "edits src/a_very_long_name/of_a_mo…"
+    ended = decide(running(doing="edits a.py", **record(output()))).status
+    assert (ended.phase, ended.progress) == ("Completed", None)
+
+
+@pytest.mark.integration
+async def test_the_words_are_those_of_the_last_call_and_told_once(redis) -> None:
+    tasks = {
+        FIX: {"metadata": {"uid": "u-1"}, "status": {"phase": "Running", "attempts": 2}},
+        Key("team", "new"): {"metadata": {"uid": "u-2"}, "status": {"phase": "Pending"}},
+    }
+    capacity, pending, enqueued = Capacity(lambda _: 5), PendingOutputs(), list[Key]()
+    for key in (*tasks, Key("team", "gone")):
+        capacity.take(key.namespace, key.name)
+    looks = Activity(
+        redis=redis,
+        running=capacity.running,
+        task=tasks.get,
+        keys=lambda _: KEYS,
+        pending=pending,
+        enqueue=enqueued.append,
+    )
+    await looks.look()
+    stream = KEYS.task_transcript("u-1", 2)
+    await redis.xadd(stream, {"data": b"\xff no events"})
+    await looks.look()
+    assert (enqueued, pending.doing(FIX, 2)) == ([], None)
+    said = [
+        {"type": "tool_call", "tool_name": "Edit", "arguments": json.dumps({"path": "a.py"})},
+        {"type": "tool_result", "content": "x"},
+    ]
+    at = {"at": AT.isoformat(), "attempt": 2}
+    events = [{"sequence": number, **at, **each} for number, each in enumerate(said)]
+    await redis.xadd(stream, {"data": json.dumps(events), "next": "2", "end": "0"})
+    await looks.look()
+    await looks.look()
+    assert enqueued == [FIX]
+    assert (pending.doing(FIX, 2), pending.doing(FIX, 1)) == ("edits a.py", None)
+    pending.nobody(FIX)
+    assert pending.doing(FIX, 2) is None
