@@ -44,12 +44,13 @@ from orbiter_operator.streams.tenants import Tenants, keys_of
 from orbiter_operator.streams.transcripts import Transcripts
 from orbiter_operator.streams.users import RedisUsers
 from orbiter_operator.tasks.cache import KIND as TASK
-from orbiter_operator.tasks.cache import TaskCache, TaskResync
+from orbiter_operator.tasks.cache import TaskCache
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.executor import Executor
 from orbiter_operator.tasks.job import build_task
 from orbiter_operator.tasks.observe import Observer
 from orbiter_operator.tasks.reconcile import TaskMetrics, TaskReconciler
+from orbiter_operator.tasks.resync import TaskResync
 
 _STUCK_SECONDS = 120.0
 GAUGES = OPERATOR_GAUGES | SESSION_GAUGES
@@ -236,10 +237,7 @@ class Operator:
             "acknowledger": self.consumer.run_acknowledger,
             "jobs": self._jobs.follow,
             "pods": self._pods.follow,
-            "resync": self._resync.run,
-            "lag": self._resync.watch_lag,
-            "activity": self._resync.activity.run,
-            "stream repair": self._resync.repair_streams,
+            **self._resync.parts(),
             "transcripts": Transcripts(self.users.redis, self._settings).run,
             "kopf": partial(self._follow_own_kinds, take_signals),
             **self.sessions.parts(),

@@ -1,0 +1,166 @@
+"""What a lost event may have left behind is repaired by level: at start, and now and then.
+
+At start that makes the operator know everything before anything is decided. Later it compares with
+the cluster and the queues again, which costs time when an event was lost and nothing else.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError
+from orbiter_operator.kube.informer import Informer
+from orbiter_operator.kube.names import Key
+from orbiter_operator.runtime.reconciler import WorkQueue
+from orbiter_operator.runtime.supervisor import Part
+from orbiter_operator.streams.attempts import CONSUMER
+from orbiter_operator.streams.dead_letters import forget_adopted
+from orbiter_operator.streams.pending_outputs import PendingOutputs
+from orbiter_operator.streams.retention import StreamRepair, trim_streams
+from orbiter_operator.streams.tenants import Tenants, lag, memory
+from orbiter_operator.tasks.activity import Activity
+from orbiter_operator.tasks.cache import TaskCache, phase_of
+from orbiter_operator.tasks.capacity import Capacity
+from orbiter_operator.tasks.models import FINAL
+
+log = structlog.get_logger(__name__)
+_PAUSE_SECONDS = 2.0
+_LAG_SECONDS = 15.0
+_REPAIR_SECONDS = 5.0
+
+
+class TaskResync:
+    """The slow, thorough part of the operator.
+
+    Args:
+        informers: One for each kind.
+        store: AgentTasks, Jobs and Pods.
+        capacity: Who runs and who waits.
+        queue: Where keys go that should be reconciled.
+        redis: A client for short commands.
+        tenants: Whose streams there are.
+        pending: What workers say of their tasks.
+        every: Seconds between two comparisons.
+        dead: Called for every entry that became a dead letter.
+    """
+
+    def __init__(
+        self,
+        *,
+        informers: Sequence[Informer],
+        store: TaskCache,
+        capacity: Capacity,
+        queue: WorkQueue[Key],
+        redis: Redis,
+        tenants: Tenants,
+        pending: PendingOutputs,
+        every: float,
+        dead: Callable[[str], None],
+    ) -> None:
+        self._informers = informers
+        self._store = store
+        self._capacity = capacity
+        self._queue = queue
+        self._redis = redis
+        self._tenants = tenants
+        self._every = every
+        self._repair = StreamRepair(redis, dead)
+        self._dead = dead
+        self._activity = Activity(
+            redis=redis,
+            running=capacity.running,
+            task=store.get,
+            keys=tenants.keys,
+            pending=pending,
+            enqueue=queue.add,
+        )
+        self.gauges = {"orbiter_outputs_lag": 0.0}
+        self.missing: str | None = "nothing has been listed yet"
+
+    def parts(self) -> dict[str, Part]:
+        """What has to run all the time."""
+        return {
+            "resync": self.run,
+            "lag": self.watch_lag,
+            "activity": self._activity.run,
+            "stream repair": self.repair_streams,
+        }
+
+    async def list_everything(self) -> None:
+        """Know everything before deciding anything; who has a Job has its slot."""
+        while self.missing is not None:
+            try:
+                for informer in self._informers:
+                    await informer.compare()
+                self.missing = None
+            except (ApiError, *TRANSPORT_ERRORS) as error:
+                self.missing = str(error)
+                if isinstance(error, ApiError) and error.status == 404:
+                    self.missing = "the API server does not know our kinds; apply the CRDs"
+                log.warning("cannot list", error=self.missing)
+                await asyncio.sleep(_PAUSE_SECONDS)
+        for key in self._store:
+            obj = self._store.get(key) or {}
+            jobs = self._store.jobs.of(key, obj["metadata"]["uid"])
+            if phase_of(obj) not in FINAL and any(not job.over for job in jobs):
+                self._capacity.take(key.namespace, key.name)
+
+    async def run(self) -> None:
+        """Compare for ever."""
+        while True:
+            await self._trim()
+            await asyncio.sleep(self._every)
+            try:
+                for informer in self._informers:
+                    await informer.compare()
+            except (ApiError, *TRANSPORT_ERRORS) as error:
+                log.info("not compared with the cluster", error=str(error))
+            for key in self._store:
+                if phase_of(self._store.get(key) or {}) not in FINAL:
+                    self._queue.add(key)
+
+    async def watch_lag(self) -> None:
+        """Keep `gauges`, what Redis has to tell, recent for ever."""
+        while True:
+            try:
+                unread = float(await lag(self._redis, self._tenants.served))
+                self.gauges = {"orbiter_outputs_lag": unread, **await memory(self._redis)}
+            except (RedisError, OSError):
+                log.debug("lag not read")
+            await asyncio.sleep(_LAG_SECONDS)
+
+    async def repair_streams(self) -> None:
+        """Keep the streams that all workers share able to take entries, for ever."""
+        while True:
+            try:
+                await self._repair.repair_shared(self._tenants.served)
+            except (RedisError, OSError) as error:
+                log.info("streams not looked at", error=str(error))
+            await asyncio.sleep(_REPAIR_SECONDS)
+
+    async def _trim(self) -> None:
+        for keys in self._tenants.served:
+            try:
+                taken = await trim_streams(
+                    self._redis, self._store.unfinished, _now_ms, keys, self._dead
+                )
+                taken += await forget_adopted(self._redis, keys, self._how_far, CONSUMER)
+            except (RedisError, OSError) as error:
+                log.info("streams not trimmed", of=keys.prefix, error=str(error))
+                continue
+            if taken:
+                log.info("orphaned entries taken off the queue", of=keys.prefix, count=taken)
+
+    def _how_far(self, task: str) -> str | None:
+        namespace, _, name = task.partition("/")
+        if (obj := self._store.get(Key(namespace, name))) is None:
+            return None
+        return "over" if phase_of(obj) in FINAL else "goes on"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
