@@ -12,7 +12,7 @@ from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.app import GAUGES, OperatorMetrics
 from orbiter_operator.kube.events import build_event
 from orbiter_operator.kube.models import Event
-from orbiter_operator.namespaces.users import MAX_SHARED_CONNECTIONS
+from orbiter_operator.namespaces.users import MAX_SHARED_CONNECTIONS, MAX_WORKERS_CONNECTIONS
 from orbiter_operator.pods.allowlist import MAX_ITEMS
 from orbiter_operator.runtime.health import Health, HealthServer
 from orbiter_operator.settings import Settings
@@ -116,7 +116,8 @@ def test_an_event_says_whom_it_is_about_and_has_one_name():
 def test_the_page_on_security_has_the_figures_of_the_code():
     page = " ".join((Path(__file__).parents[2] / "docs" / "security.md").read_text().split())
     shared = f"one that a namespace's programs share {MAX_SHARED_CONNECTIONS:,}"
-    assert f"at most {MAX_CONNECTIONS} connections, {shared}." in page
+    workers = f"that of its developer workers {MAX_WORKERS_CONNECTIONS:,}"
+    assert f"at most {MAX_CONNECTIONS} connections, {shared}, {workers}." in page
     assert f"more than {MAX_FIELDS:,} fields counts as more than any quota" in page
     assert f"lists has at most {MAX_ITEMS} items" in page
     quota = Settings.model_fields["redis_quota_bytes"].default
