@@ -558,7 +558,7 @@ async def test_sessions_users_go_with_the_label_when_no_pod_of_theirs_runs(
     tenants.pod(LABELLED, phase="Running")
     tenants.namespace(LABELLED)
     await tenants.settle()
-    assert await users_of(tenants, LABELLED) == set("wcps")
+    assert await users_of(tenants, LABELLED) == set("wcpts")
     tenants.pod(LABELLED, phase="Succeeded")
     await tenants.settle()
     assert await users_of(tenants, LABELLED) == set()

@@ -223,7 +223,7 @@ def test_the_users_of_before_end_when_nobody_needs_them(seen: Seen) -> None:
     assert set(there) == {"operator-password", "master-key"}
     for namespace in NAMESPACES:
         assert not world.cluster.find("secret", "orbiter-redis", namespace)
-        assert {f"{kind}:{namespace}" for kind in "wcp"} <= up.users()
+        assert {f"{kind}:{namespace}" for kind in "wcpt"} <= up.users()
         assert world.cluster.find("secret", "orbiter-developer", namespace)
         up.task(namespace, "late", '[[result: {"summary": "late"}]]')
         up.wait(namespace, "late", "Completed")
