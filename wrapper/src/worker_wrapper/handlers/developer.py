@@ -21,12 +21,10 @@ from orbiter_contracts.queues import (
 )
 from worker_wrapper.handlers.developer_turn import work_on
 from worker_wrapper.handlers.message_handler import (
-    POISONED_DELIVERIES,
     Answer,
     Worker,
     begin,
     handle,
-    poisoned,
 )
 from worker_wrapper.queue.claims import AttemptClaim, Claim, QueueClaim
 from worker_wrapper.queue.heartbeat import (
@@ -35,6 +33,7 @@ from worker_wrapper.queue.heartbeat import (
     RESERVE_SECONDS,
     STANDALONE_SECONDS,
 )
+from worker_wrapper.queue.poison import poisoned
 from worker_wrapper.queue.streams import BLOCK_SECONDS, Entry, InputStream
 from worker_wrapper.settings import BoundTask
 from worker_wrapper.shutdown import StopTurn
@@ -122,8 +121,8 @@ async def _next_unbound(stream: InputStream, worker: Worker) -> _Job:
             worker.log.warning("dead_letter", entry=entry.id, reason=str(error))
             await claim.settle("", "", dead_reason=str(error))
             continue
-        if entry.deliveries >= POISONED_DELIVERIES:
-            return _Job(claim, task, "WorkerCrashed", poisoned(entry))
+        if why := poisoned(entry):
+            return _Job(claim, task, "WorkerCrashed", why)
         return _Job(claim, task)
 
 

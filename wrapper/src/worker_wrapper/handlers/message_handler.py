@@ -19,7 +19,7 @@ from worker_wrapper.queue.heartbeat import RESERVE_SECONDS, keep_claim, obey_shu
 from worker_wrapper.queue.lifecycle import Details, Lifecycle, event_for
 from worker_wrapper.queue.session_state import Bookkeeping, Snapshot
 from worker_wrapper.queue.spool import Spool
-from worker_wrapper.queue.streams import Entry, InputStream
+from worker_wrapper.queue.streams import InputStream
 from worker_wrapper.queue.transcript import TranscriptStream
 from worker_wrapper.redact import Redactor
 from worker_wrapper.session.snapshot import SnapshotStore
@@ -31,8 +31,6 @@ PUBLISH_SECONDS = 2400.0
 """How long an outcome is kept for a Redis that is away: what a Job's deadline leaves beyond the
 agent's time."""
 _PAUSE_SECONDS = 2.0
-POISONED_DELIVERIES = 3
-"""A message delivered so often, each time to a worker that died of it, is not tried again."""
 
 
 class DisruptedError(Exception):
@@ -104,14 +102,6 @@ async def begin(
     worker.log.info("listening", stream=stream.key, group=stream.group, consumer=stream.consumer)
     await worker.lifecycle.publish("ready")
     return True
-
-
-def poisoned(entry: Entry) -> str:
-    """Say why an entry is not tried again."""
-    return (
-        f"the message was delivered {entry.deliveries} times and never answered: "
-        "each worker that had it crashed or was lost"
-    )
 
 
 async def handle(

@@ -19,12 +19,10 @@ from orbiter_contracts import (
 from orbiter_contracts.bounds import Int64
 from orbiter_contracts.queues import PO_GROUP
 from worker_wrapper.handlers.message_handler import (
-    POISONED_DELIVERIES,
     DisruptedError,
     Worker,
     begin,
     handle,
-    poisoned,
 )
 from worker_wrapper.handlers.po_cut import CutTurns
 from worker_wrapper.handlers.po_turn import Message, POTurns
@@ -34,6 +32,7 @@ from worker_wrapper.queue.claims import POClaim
 from worker_wrapper.queue.connection import RedisUnavailableError
 from worker_wrapper.queue.heartbeat import STANDALONE_SECONDS
 from worker_wrapper.queue.lifecycle import event_for
+from worker_wrapper.queue.poison import poisoned
 from worker_wrapper.queue.spool import Spool
 from worker_wrapper.queue.streams import Entry, InputStream
 from worker_wrapper.session.conversations import Conversations
@@ -179,8 +178,7 @@ class PO:
         choice = await self._choose(entry, message, asked, prompt, before, found)
         session_id = choice.record.session_id
         cut = await self._cuts.of(entry.id)
-        tried = entry.deliveries - (cut.cuts if cut else 0)
-        poison = poisoned(entry) if tried >= POISONED_DELIVERIES else None
+        poison = poisoned(entry, cuts=cut.cuts if cut else 0)
         if cut and cut.session_id != session_id:
             cut = None
         record = self._sessions.key(message.user_id), found.rewritten(choice.record)

@@ -4,7 +4,7 @@
 `stage` says where a task stands: before its next attempt (`waiting`), in one or waiting for an
 answer to its agent's question (`running`), whose worker may have been taken away (`disruption`), or
 at its end. What an output means, and what is done at
-the end, is in `result`, why there is none in `pods/reasons`.
+the end, is in `finished`, why there is none in `pods/reasons`.
 """
 
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from orbiter_operator.tasks.observed import Observed, current_attempt, stage
 from orbiter_operator.tasks.plan.actions import Plan
 from orbiter_operator.tasks.plan.disruption import after_disruption
-from orbiter_operator.tasks.plan.result import after_attempt, at_the_end, when_deleted
+from orbiter_operator.tasks.plan.finished import after_attempt, at_the_end, when_deleted
 from orbiter_operator.tasks.plan.running import during_attempt, while_asking
 from orbiter_operator.tasks.plan.waiting import before_attempt
 
