@@ -34,7 +34,11 @@ def call(tool: str, arguments: str = "") -> ToolCallEvent:
         ("Grep", {"pattern": "def x"}, "searches def x"),
         ("read", {"filePath": "b"}, "reads b"),
         ("WebFetch", {"url": "https://example.com"}, "fetches https://example.com"),
-        ("TodoWrite", {}, "writes"),
+        ("TodoWrite", {}, "plans"),
+        ("todo_list", {"items": [{"text": "a"}]}, "plans"),
+        ("list_directory", {"path": "src"}, "searches src"),
+        ("file_change", {"changes": [{"path": "/workspace/a.py"}, {"path": "b"}]}, "edits a.py, b"),
+        ("shell", {"command": ["bash", "-lc", "ls"]}, "runs bash -lc ls"),
         ("mcp__shop__orders", {"id": 7}, "uses mcp__shop__orders"),
     ],
 )
@@ -95,5 +99,11 @@ async def test_the_words_are_those_of_the_last_call_and_told_once(redis) -> None
     await looks.look()
     assert enqueued == [FIX]
     assert (pending.doing(FIX, 2), pending.doing(FIX, 1)) == ("edits a.py", None)
+    spoken = {"type": "text", "text": "Now I look at the tests."}
+    for number, each in enumerate((said[0] | {"tool_name": "Read"}, spoken, spoken), start=2):
+        event = {"sequence": number, **at, **each}
+        await redis.xadd(stream, {"data": json.dumps([event]), "next": f"{number + 1}", "end": "0"})
+    await looks.look()
+    assert (len(enqueued), pending.doing(FIX, 2)) == (2, "reads a.py")
     pending.nobody(FIX)
     assert pending.doing(FIX, 2) is None

@@ -5,7 +5,6 @@ every 10 seconds, and its task reconciled when the words are others: one write i
 """
 
 import asyncio
-import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
@@ -16,6 +15,7 @@ from redis.exceptions import RedisError
 
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.queues import KeysOf
+from orbiter_contracts.tool_targets import tool_target
 from orbiter_contracts.transcript import AnyEvent, ToolCallEvent
 from orbiter_contracts.transcript_reading import read_entry
 from orbiter_operator.kube.names import Key
@@ -23,22 +23,21 @@ from orbiter_operator.streams.pending_outputs import PendingOutputs
 
 log = structlog.get_logger(__name__)
 EVERY_SECONDS: Final = 10.0
-_AT_ONCE: Final = 50
+_AT_ONCE: Final = 20
+_ENTRIES: Final = 20
+"""A worker writes two a second at most; a transcript has 256 KiB, and these times those are 5 MiB."""
 _LONGEST: Final = 100
 _VERBS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), verb)
     for pattern, verb in (
+        ("todo|plan", "plans"),
         ("edit|replace|patch|file_change|insert", "edits"),
         ("write|create", "writes"),
-        ("grep|search|glob|find|list|^ls$", "searches"),
+        ("grep|search|glob|find|^list|^ls$", "searches"),
         ("read|view", "reads"),
         ("bash|shell|exec|command|run|terminal", "runs"),
         ("fetch|browse|http", "fetches"),
     )
-)
-_TARGETS: Final = (
-    *("file_path", "filePath", "path", "notebook_path", "absolute_path", "command", "cmd"),
-    *("pattern", "query", "url", "description"),
 )
 _WORKSPACE: Final = re.compile(r"^/workspace/")
 
@@ -106,7 +105,7 @@ class Activity:
             some = running[start : start + _AT_ONCE]
             async with self._redis.pipeline(transaction=False) as pipe:
                 for each in some:
-                    words = ("XREVRANGE", each.transcript, "+", "-", "COUNT", 1)
+                    words = ("XREVRANGE", each.transcript, "+", "-", "COUNT", _ENTRIES)
                     pipe.execute_command(*words, NEVER_DECODE=True)
                 answers = await pipe.execute(raise_on_error=False)
             for each, entries in zip(some, answers, strict=True):
@@ -117,11 +116,14 @@ class Activity:
 
 
 def _last(entries: Any) -> str | None:
-    """The words about the last tool that an entry tells of."""
-    if isinstance(entries, Exception) or not entries:
+    """The words about the latest call of a tool that some entries tell of, the newest first."""
+    if isinstance(entries, Exception):
         return None
-    events = read_entry(entries[0][1] or {}).events
-    return next((told for event in reversed(events) if (told := activity(event))), None)
+    for _, fields in entries or ():
+        for event in reversed(read_entry(fields or {}).events):
+            if told := activity(event):
+                return told
+    return None
 
 
 def activity(event: AnyEvent) -> str | None:
@@ -134,20 +136,9 @@ def activity(event: AnyEvent) -> str | None:
     """
     if not isinstance(event, ToolCallEvent):
         return None
-    tool, target = _words(event.tool_name), _WORKSPACE.sub("", _target(event.arguments))
+    tool, target = _words(event.tool_name), _WORKSPACE.sub("", _words(tool_target(event.arguments)))
     verb = next((verb for pattern, verb in _VERBS if pattern.search(tool)), None)
     return _words(f"{verb or f'uses {tool}'} {target}") or None
-
-
-def _target(arguments: str) -> str:
-    try:
-        given = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return ""
-    if not isinstance(given, dict):
-        return ""
-    found = (given.get(name) for name in _TARGETS)
-    return next((_words(value) for value in found if isinstance(value, str) and value.strip()), "")
 
 
 def _words(text: str) -> str:

@@ -6,16 +6,11 @@ The arguments are an agent's words: JSON of any shape, or the beginning of one t
 import difflib
 import json
 import re
-import shlex
 from typing import Any, Final, NamedTuple
 
 from orbiter.cli.ui.text import one_line
+from orbiter_contracts.tool_targets import read_arguments, tool_target
 
-_TARGETS: Final = (
-    *("file_path", "filePath", "path", "notebook_path", "filename", "absolute_path"),
-    *("command", "cmd", "url", "query", "pattern", "description", "prompt", "question"),
-)
-"""Arguments that say what a tool works on, the first that is there; of many agents' tools."""
 _EDITS: Final = (
     *(("old_string", "new_string"), ("oldString", "newString"), ("old_text", "new_text")),
     *(("old_str", "new_str"), ("old", "new")),
@@ -23,9 +18,6 @@ _EDITS: Final = (
 _WHOLE: Final = ("content", "file_text", "contents")
 _PATCHES: Final = ("patch", "patchText", "diff", "unified_diff", "input")
 _WRITES: Final = re.compile(r"write|create|edit|replace|patch|insert", re.IGNORECASE)
-_CUT_ARGUMENT: Final = re.compile(
-    rf'"(?:{"|".join(_TARGETS)})"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL
-)
 _TARGET: Final = 100
 _NAME: Final = 60
 _LINE: Final = 120
@@ -42,33 +34,15 @@ class Call(NamedTuple):
 
 def describe_call(tool: str, arguments: str) -> Call:
     """Say what a call is about; total, whatever the arguments are."""
-    try:
-        given = json.loads(arguments)
-    except (ValueError, RecursionError):
-        cut = _CUT_ARGUMENT.search(arguments)
-        return Call(_title(tool, cut[1] if cut else arguments))
-    if not isinstance(given, dict):
-        return Call(_title(tool, arguments))
-    return Call(_title(tool, _target(given)), tuple(_changes(tool, given)))
+    target, given = tool_target(arguments), read_arguments(arguments)
+    if given is None:
+        return Call(_title(tool, target or arguments))
+    shown = target or (json.dumps(given, ensure_ascii=False)[: 4 * _TARGET] if given else "")
+    return Call(_title(tool, shown), tuple(_changes(tool, given)))
 
 
 def _title(tool: str, target: str) -> str:
     return f"{one_line(tool, _NAME)}  {one_line(target, _TARGET)}".strip()
-
-
-def _target(given: dict[str, Any]) -> str:
-    for name in _TARGETS:
-        value = given.get(name)
-        if isinstance(value, str) and value.strip():
-            return value
-        if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
-            return shlex.join(value)
-    changes = given.get("changes")
-    if isinstance(changes, list):
-        paths = [str(each["path"]) for each in changes if isinstance(each, dict) and "path" in each]
-        if paths:
-            return ", ".join(paths[:10])
-    return json.dumps(given, ensure_ascii=False)[: 4 * _TARGET] if given else ""
 
 
 def _changes(tool: str, given: dict[str, Any]) -> list[str]:
