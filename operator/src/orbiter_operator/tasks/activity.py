@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 EVERY_SECONDS: Final = 10.0
 _AT_ONCE: Final = 20
 _ENTRIES: Final = 20
-"""A worker writes two a second at most; a transcript has 256 KiB, and these times those are 5 MiB."""
+"""A worker writes two a second at most. A transcript has 256 KiB, so _AT_ONCE have 5 MiB."""
 _LONGEST: Final = 100
 _VERBS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), verb)
