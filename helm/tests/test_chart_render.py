@@ -26,6 +26,7 @@ RIGHTS = {
     ("", "pods"): {"list", "watch"},
     ("", "configmaps"): {"get"},
     ("", "events"): {"create"},
+    ("kueue.x-k8s.io", "workloads"): {"list"},
 }
 LEASE_RIGHTS = {("coordination.k8s.io", "leases"): {"get", "update", "create"}}
 SECRET_RIGHTS = {("", "secrets"): {"create", "patch", "delete"}, ("", "serviceaccounts"): {"get"}}
@@ -379,7 +380,7 @@ def test_the_service_accounts_that_a_template_may_choose_are_the_values(cluster:
 def test_the_classes_of_kueue_that_a_task_may_choose_are_told_to_both(cluster: Cluster) -> None:
     items = render(cluster, "workers.queuePriorityClassNames={high,low}")
     assert environment(items)["ORBITER_QUEUE_PRIORITY_CLASSES"] == "high,low"
-    rules = only(items, "ValidatingAdmissionPolicy")["spec"]["validations"]
+    rules = only(items, "ValidatingAdmissionPolicy", POLICY)["spec"]["validations"]
     assert any('queuePriorityClass in ["high","low"]' in rule["expression"] for rule in rules)
 
 

@@ -59,4 +59,4 @@ def test_every_status_has_its_headline() -> None:
     assert status.headline == "it is done, and more so and more s…"
     assert status.message.startswith(status.headline[:-1])
     slots = Slots(free=False, position=119, waiting=152, running=20, limit=20)
-    assert decide(observed(slots=slots)).status.headline == "place 119 of 152, 20 of 20 jobs ru…"
+    assert decide(observed(slots=slots)).status.headline == "place 119 of 152, 20 of 20 slots t…"

@@ -21,7 +21,8 @@ def as_alice(world: World, change: object, name: str) -> str:
 
 def idle(world: World, name: str) -> str:
     """A task that nobody runs."""
-    world.apply(agent_task(name, managedBy="example.com/nobody"))
+    task = agent_task(name, managedBy="example.com/nobody")
+    world.cluster.apply(task, namespace=NAMESPACE)
     return name
 
 

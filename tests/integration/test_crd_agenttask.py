@@ -168,7 +168,7 @@ def test_kubectl_get_has_less_than_120_columns_whatever_the_message(
     cluster.patch("at", name, {"status": status}, namespace, "--subresource=status")
     lines = cluster.kubectl("-n", namespace, "get", "at", name).splitlines()
     assert max(map(len, lines)) < 120
-    assert "which branch shall it be? which b…" in lines[1]
+    assert "which branch shall it be? which br…" in lines[1]
 
 
 def test_tasks_are_in_the_categories_all_and_orbiter(cluster: Cluster, namespace: str) -> None:
