@@ -31,8 +31,38 @@ def check_types(body: dict[str, Any]) -> None:
             kind.model_validate(one)
 
 
+# all that the API says it reads of a JSON schema
+_OF_SCHEMAS = frozenset({
+    "$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum", "items",
+    "prefixItems", "minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties",
+    "additionalProperties", "required", "propertyOrdering",
+})  # fmt: skip
+
+
+def _check_schema(schema: Any) -> None:
+    assert not (unknown := schema.keys() - _OF_SCHEMAS), f"schema: {sorted(unknown)} not supported"
+    assert "$ref" not in schema or all(name[0] == "$" for name in schema), "$ref stands alone"
+    assert all(isinstance(value, str | int | float) for value in schema.get("enum", ()))
+    for name, value in schema.items():
+        if name in ("properties", "$defs"):
+            parts = list(value.values())
+        elif name in ("anyOf", "oneOf", "prefixItems"):
+            parts = value
+        else:
+            parts = [value] if name in ("items", "additionalProperties") else []
+        for part in parts:
+            if not isinstance(part, bool):
+                _check_schema(part)
+
+
 def check_google(body: dict[str, Any]) -> None:
     """Refuse what the API refuses."""
+    generation = body.get("generationConfig", {})
+    if generation.get("responseMimeType") == "application/json":
+        assert not body.get("tools"), "Function calling with application/json is unsupported"
+    if "responseJsonSchema" in generation:
+        assert generation.get("responseMimeType") == "application/json"
+        _check_schema(generation["responseJsonSchema"])
     roles = [content["role"] for content in body["contents"]]
     assert roles[0] == "user", "first content must be the user's"
     assert all(a != b for a, b in pairwise(roles)), "roles must alternate"

@@ -1,22 +1,30 @@
 """Google's Gemini models, by its own SDK."""
 
+import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from orbiter.config import ModelConfig, ModelSettings
 from orbiter.models._internal.clock import Clock
+from orbiter.models._internal.google_answer import add_schema, own_tools_only
 from orbiter.models._internal.google_client import GoogleClient
 from orbiter.models._internal.google_contents import to_wire
 from orbiter.models._internal.google_wire import Reply, add_settings
 from orbiter.models._internal.settings import sampling
+from orbiter.models._internal.strict import is_closed, is_recursive
 from orbiter.models.provider import ModelProvider
 from orbiter.models.types import ModelResponse, StreamChunk
 from orbiter.types import Message
+
+_WITH_SCHEMAS = re.compile(r"gemini-(?!1\.|embedding)")
+# these know neither schemas nor tools
+_BY_PROMPT = re.compile(r"gemma-[1-3]|gemini-2\..*-image")
 
 
 class GoogleProvider(ModelProvider):
     """A Gemini model. Needs `orbiter-models[google]` and GOOGLE_API_KEY or GEMINI_API_KEY."""
 
+    structured_output = True
     settings = True
     embeddings = True
 
@@ -46,6 +54,15 @@ class GoogleProvider(ModelProvider):
         """Choose who makes the calls."""
         self.model = client.config.model_name
         self._client = client
+        if _BY_PROMPT.match(self.model):
+            self.structured_output = False
+            # whoever has no such method is told the schema in its prompt
+            setattr(self, "takes_schema", None)  # noqa: B010
+
+    def takes_schema(self, schema: dict[str, Any]) -> bool:
+        """Whether an answer can be held to a schema; an answer to another is a tool call."""
+        known = _WITH_SCHEMAS.match(self.model) is not None
+        return known and is_closed(schema) and not is_recursive(schema)
 
     async def complete(
         self,
@@ -54,15 +71,18 @@ class GoogleProvider(ModelProvider):
         tools: list[dict[str, Any]] | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
+        output_schema: dict[str, Any] | None = None,
         settings: ModelSettings | None = None,
     ) -> ModelResponse:
         """Answer in one piece; see ModelProvider."""
-        request = self._request(messages, tools, temperature, max_tokens, settings)
+        request, answer_tool = self._request(
+            messages, tools, temperature, max_tokens, output_schema, settings
+        )
         answer = await self._client.send(
             lambda client: client.aio.models.generate_content(**self._client.typed(request)),
             settings,
         )
-        reply = Reply()
+        reply = Reply(answer_tool)
         reply.add(answer)
         return ModelResponse(
             id=reply.id,
@@ -83,17 +103,20 @@ class GoogleProvider(ModelProvider):
         tools: list[dict[str, Any]] | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
+        output_schema: dict[str, Any] | None = None,
         settings: ModelSettings | None = None,
     ) -> AsyncIterator[StreamChunk]:
         """Answer piece by piece; see ModelProvider."""
-        request = self._request(messages, tools, temperature, max_tokens, settings)
+        request, answer_tool = self._request(
+            messages, tools, temperature, max_tokens, output_schema, settings
+        )
 
         async def begin(client: Any) -> _Events:
             typed = self._client.typed(request)
             return await _Events(await client.aio.models.generate_content_stream(**typed)).begun()
 
         answer = await self._client.send(begin, settings)
-        reply = Reply()
+        reply = Reply(answer_tool)
         async with self._client.streaming(answer) as events:
             async for event in events:
                 yield reply.add(event)
@@ -124,8 +147,9 @@ class GoogleProvider(ModelProvider):
         tools: list[dict[str, Any]] | None,
         temperature: float | None,
         max_tokens: int | None,
+        output_schema: dict[str, Any] | None,
         settings: ModelSettings | None,
-    ) -> dict[str, Any]:
+    ) -> tuple[dict[str, Any], str | None]:
         temperature, max_tokens = sampling(settings, temperature, max_tokens)
         system, contents = to_wire(messages, self._client.error)
         # what is called is called by the run
@@ -148,7 +172,12 @@ class GoogleProvider(ModelProvider):
             config["max_output_tokens"] = max_tokens
         if settings is not None:
             add_settings(config, settings, self._client.error)
-        return {"model": self.model, "contents": contents, "config": config}
+        answer_tool = None
+        if output_schema is not None:
+            answer_tool = add_schema(config, output_schema)
+        if answer_tool is not None:
+            own_tools_only(config, answer_tool)
+        return {"model": self.model, "contents": contents, "config": config}, answer_tool
 
 
 class _Events:

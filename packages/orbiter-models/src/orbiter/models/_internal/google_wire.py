@@ -76,7 +76,13 @@ def add_settings(config: dict[str, Any], settings: ModelSettings, refuse: Refuse
 class Reply:
     """A reply, whole or put together from the pieces of a stream."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer_tool: str | None = None) -> None:
+        """Begin one.
+
+        Args:
+            answer_tool: What this is called with is the answer's text.
+        """
+        self._answer_tool = answer_tool
         self.calls: list[ToolCall] = []
         self.thoughts = self.text = ""
         self.usage = Usage()
@@ -122,12 +128,18 @@ class Reply:
 
     def _take(self, part: Any) -> None:
         signature = part.thought_signature
+        call = part.function_call
+        if call is not None and call.name == self._answer_tool:
+            # nobody calls it again, so its signature is of no use
+            answer = json.dumps(call.args or {})
+            self.text += answer
+            self._parts.append(TextPart(text=answer))
+            return
         if signature is not None:
             # it belongs to this part; kept before it, so that no part needs a field for it
             encoded = base64.b64encode(signature).decode()
             self._parts.append(ThinkingPart(signature=encoded, vendor=VENDOR))
-        if part.function_call is not None:
-            call = part.function_call
+        if call is not None:
             self._parts.append(ToolCallPart(index=len(self.calls)))
             arguments = json.dumps(call.args or {})
             self.calls.append(ToolCall(id=call.id or "", name=call.name, arguments=arguments))
