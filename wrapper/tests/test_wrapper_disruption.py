@@ -100,6 +100,10 @@ class Agent:
             )
         )
 
+    def goes_on(self) -> None:
+        """Have it do what waits for that."""
+        (self._home / "more").touch()
+
     async def working(self) -> None:
         """Wait until it is in the middle of its work."""
         await eventually((self._home / "working").exists)
@@ -271,6 +275,40 @@ async def test_asked_to_leave_it_keeps_the_work_at_once_and_lets_the_agent_finis
     assert (await queues.output()).status == "success"
     assert len(fake_claude.turns) == 1
     assert (pods.work / "done").exists()
+
+
+async def test_while_it_finishes_its_work_is_kept_on_for_a_pod_that_is_killed_after_all(
+    pods: Pods, queues: Queues, agent: Agent
+) -> None:
+    """A grace period may be an hour, and the machine may be gone long before its end."""
+    more = shlex.quote(json.dumps(EVENTS[0]))
+    agent.works(
+        "(until [ -e $home/more ]; do sleep 0.05; done; echo more >more.txt;"
+        f" printf '%s\\n' {more}) &"
+    )
+    first = pods.start(CHECKPOINT_SECONDS="0.2")
+    await agent.working()
+    first.send(signal.SIGTERM)
+
+    async def left() -> bool:
+        checkpoint = await kept(queues)
+        return bool(checkpoint and checkpoint.disruption)
+
+    await eventually(left)
+    before = await kept(queues)
+    assert before is not None
+    agent.goes_on()
+
+    async def kept_on() -> bool:
+        checkpoint = await kept(queues)
+        return bool(checkpoint and checkpoint.generation > before.generation)
+
+    await eventually(kept_on)
+    first.send(signal.SIGKILL)
+    await first.exit_code()
+    assert await pods.start().exit_code() == 0
+    assert (await queues.output()).status == "success"
+    assert (pods.work / "more.txt").read_text() == "more\n"
 
 
 async def test_two_are_kept_and_a_damaged_one_is_set_aside(

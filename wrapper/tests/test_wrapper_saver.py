@@ -2,19 +2,24 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 import structlog
+from support.eventually import eventually
 
 from orbiter_contracts import Checkpoint
 from worker_wrapper.agents import load_agent
 from worker_wrapper.agents.base import Session
+from worker_wrapper.checkpoint import saver as saver_module
 from worker_wrapper.checkpoint.resume import Earlier
 from worker_wrapper.checkpoint.saver import Attempt, Saver
 from worker_wrapper.queue.checkpoints import Checkpoints, SaveResult, Stored
+from worker_wrapper.queue.connection import RedisUnavailableError
 from worker_wrapper.session.copies import SessionCopies
 from worker_wrapper.shutdown import StopTurn
 from worker_wrapper.workspace.git import Git
@@ -28,11 +33,14 @@ class InMemory:
     def __init__(self) -> None:
         self.saved: list[Checkpoint] = []
         self.lost: list[Callable[[], None]] = []
+        self.failures: list[Exception] = []
 
     async def newest(self) -> Checkpoint | None:
         return self.saved[-1] if self.saved else None
 
     async def save(self, stored: Stored, *, beside: int) -> SaveResult:
+        if self.failures:
+            raise self.failures.pop(0)
         if self.saved and self.saved[-1].generation >= stored.checkpoint.generation:
             return "stale"
         self.saved.append(stored.checkpoint)
@@ -91,6 +99,17 @@ async def test_behind_that_of_another_pod_nothing_is_written(tmp_path: Path) -> 
     assert known.saved[-1] == other
 
 
+@asynccontextmanager
+async def keeping(saver: Saver, seconds: float, asked: asyncio.Event) -> AsyncIterator[None]:
+    """A turn meanwhile."""
+    keeper = asyncio.create_task(saver.from_time_to_time(seconds, asked))
+    try:
+        yield
+    finally:
+        keeper.cancel()
+        await asyncio.gather(keeper, return_exceptions=True)
+
+
 async def test_asked_to_leave_while_one_is_made_another_one_follows(tmp_path: Path) -> None:
     known = InMemory()
     saver = saver_of(tmp_path, known)
@@ -98,8 +117,38 @@ async def test_asked_to_leave_while_one_is_made_another_one_follows(tmp_path: Pa
     event: dict[str, Any] = {"type": "anything"}
     saver.hear(event)
     known.lost.append(asked.set)
-    await asyncio.wait_for(saver.from_time_to_time(0.01, asked), 60)
+    async with keeping(saver, 0.01, asked):
+        await eventually(lambda: len(known.saved) == 2)
     assert [one.disruption for one in known.saved] == [False, True]
+
+
+async def test_asked_to_leave_it_goes_on_being_kept_as_often_as_before(tmp_path: Path) -> None:
+    """A grace period may be an hour, and the machine may go at any moment of it."""
+    known = InMemory()
+    saver = saver_of(tmp_path, known)
+    asked = asyncio.Event()
+    asked.set()
+    async with keeping(saver, 0.01, asked):
+        for count in (1, 2, 3):
+            await eventually(lambda count=count: len(known.saved) == count)
+            saver.hear({"type": "anything"})
+    assert [one.disruption for one in known.saved[:3]] == [True, True, True]
+
+
+@pytest.mark.parametrize("seconds", [0, 0.01], ids=["never else", "often"])
+async def test_one_that_failed_when_asked_to_leave_is_made_again(
+    tmp_path: Path, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saver_module, "AGAIN_SECONDS", 0.01)
+    known = InMemory()
+    known.failures = [OSError("it is away"), RedisUnavailableError("it is away, too")]
+    saver = saver_of(tmp_path, known)
+    asked = asyncio.Event()
+    asked.set()
+    async with keeping(saver, seconds, asked):
+        await eventually(lambda: bool(known.saved))
+    assert [one.disruption for one in known.saved] == [True]
+    assert known.failures == []
 
 
 async def test_as_long_as_the_agent_says_nothing_none_is_made(tmp_path: Path) -> None:
@@ -111,5 +160,7 @@ async def test_as_long_as_the_agent_says_nothing_none_is_made(tmp_path: Path) ->
         await asyncio.sleep(0)
     assert known.saved == []
     asked.set()
-    await keeper
+    await eventually(lambda: bool(known.saved))
+    keeper.cancel()
+    await asyncio.gather(keeper, return_exceptions=True)
     assert len(known.saved) == 1

@@ -28,6 +28,8 @@ from worker_wrapper.turn.usage import priced, together
 from worker_wrapper.workspace.git import Git, GitError
 from worker_wrapper.workspace.keeping import Kept, keep
 
+AGAIN_SECONDS = 2.0
+"""How soon the one that is made when we are asked to leave is tried again."""
 _STORE_BYTES = 256 * 1024 * 1024
 """What is kept where a store takes it."""
 
@@ -96,7 +98,9 @@ class Saver:
     async def from_time_to_time(self, seconds: float, asked_to_leave: asyncio.Event) -> None:
         """Make one so often while something happens, and one as soon as we are asked to leave.
 
-        For agents that go on from a copy made in the middle of their work.
+        That one is tried until it is kept. The agent may still work for an hour then, and the
+        machine be gone at any moment of it, so it goes on as before, until it is cancelled. For
+        agents that go on from a copy made in the middle of their work.
 
         Args:
             seconds: How often; 0 for only when asked to leave.
@@ -104,27 +108,34 @@ class Saver:
         """
         asked = asyncio.create_task(asked_to_leave.wait())
         try:
-            while True:
+            while not asked.done():
                 await asyncio.wait({asked}, timeout=seconds or None)
-                leaving = asked.done()
-                if leaving or self._meter.events > self._kept_events:
-                    await self.save(leaving=leaving)
-                if leaving:
-                    return
+                if not asked.done() and self._meter.events > self._kept_events:
+                    await self.save(leaving=False)
         finally:
             asked.cancel()
+        kept = await self.save(leaving=True)
+        while seconds or not kept:
+            await asyncio.sleep(seconds if kept else AGAIN_SECONDS)
+            if not kept or self._meter.events > self._kept_events:
+                kept = await self.save(leaving=True)
 
-    async def save(self, *, leaving: bool) -> None:
+    async def save(self, *, leaving: bool) -> bool:
         """Make one now. Whatever goes wrong is in the log.
 
         Args:
             leaving: Whether this pod was asked to leave.
+
+        Returns:
+            False when another try may succeed: disk, git or Redis failed.
         """
         async with self._busy:
             try:
                 await self._save(leaving)
             except (GitError, OSError, ResponseError, RedisUnavailableError) as error:
                 self._log.warning("checkpoint_failed", error=f"{type(error).__name__}: {error}")
+                return False
+            return True
 
     async def cost(self) -> Usage | None:
         """What all pods of the attempt have cost, as far as it is known yet."""
