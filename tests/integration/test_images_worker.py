@@ -200,7 +200,8 @@ async def test_an_agent_that_plants_code_and_ends_the_worker_finds_the_same_work
     env = {"REDIS_URL": redis_server.url, "WORKER_ID": "po-1", "WORKER_TYPE": "po"}
     for text in ("first", "second"):
         await queues.message(text, request_id=text)
-    for number in (1, 2):
+    answered = 0
+    while answered < 2:
         process = subprocess.Popen(
             container.entrypoint,
             cwd=container.workdir,
@@ -214,8 +215,11 @@ async def test_an_agent_that_plants_code_and_ends_the_worker_finds_the_same_work
         finally:
             process.kill()
             process.wait()
-        assert process.returncode == 0
-        assert await redis.xlen(BARE.po_output("po-1")) == number
+        # Its second signal may come before its turn is over: the next worker then goes on with it.
+        assert process.returncode in (0, 143)
+        answered += process.returncode == 0
+        assert await redis.xlen(BARE.po_output("po-1")) == answered
+    assert [answer.request_id for answer in await queues.answers(2)] == ["first", "second"]
     assert not container.marks.exists()
 
 
