@@ -33,20 +33,26 @@ class Fitted(NamedTuple):
 
 def as_data(text: str) -> str:
     """Return text that was found somewhere, marked so that no model takes it for instructions."""
-    inside = _TAG.sub(lambda tag: f"<{tag[1]} ", text)
-    return f"{DATA}\n<retrieved>\n{inside}\n</retrieved>"
+    return f"{DATA}\n<retrieved>\n{_inside(text)}\n</retrieved>"
 
 
 def summary_block(summary: str) -> str:
     """Return what stands for messages that are not shown; "" when there is nothing to say."""
-    return f"<conversation_summary>\n{summary}\n</conversation_summary>" if summary else ""
+    if not summary:
+        return ""
+    # It may quote what a tool has said.
+    return f"<conversation_summary>\n{_inside(summary)}\n</conversation_summary>"
 
 
 def passages_block(summary: str, passages: Iterable[str]) -> str:
     """Return passages of messages that are not shown, but for what a summary of them says."""
     quoted = "\n\n".join(passage for passage in passages if not _says(summary, passage))
-    quoted = _TAG.sub(lambda tag: f"<{tag[1]} ", quoted)
-    return f"<earlier_passages>\n{quoted}\n</earlier_passages>" if quoted else ""
+    return f"<earlier_passages>\n{_inside(quoted)}\n</earlier_passages>" if quoted else ""
+
+
+def _inside(text: str) -> str:
+    """Return a text that cannot end the mark it stands in."""
+    return _TAG.sub(lambda tag: f"<{tag[1]} ", text)
 
 
 def _says(summary: str, passage: str) -> bool:
