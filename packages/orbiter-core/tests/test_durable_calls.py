@@ -6,6 +6,7 @@ import pytest
 
 from orbiter import Agent, run, tool
 from orbiter._internal import run_journal
+from orbiter.config import ModelSettings
 from orbiter.errors import JournalError, ModelRetry, RunBusyError
 from orbiter.hooks import Hook, HookPoint
 from orbiter.models import (  # pyright: ignore[reportMissingImports]
@@ -313,3 +314,37 @@ async def test_a_run_has_a_bound_that_is_told_before_it_cannot_be_read(monkeypat
     with pytest.raises(JournalError, match="run 'r' has 4 entries of") as caught:
         await run(agent, "go", provider=ScriptedModel(call("one")), journal=store, run_id="r")
     assert caught.value.messages[2].content == "one is done"
+
+
+def asked(model: ScriptedModel) -> list[str | None]:
+    return [request.settings and request.settings.tool_choice for request in model.requests]
+
+
+@pytest.mark.parametrize("place", ["agent", "run"])
+async def test_a_call_that_was_forced_is_not_forced_again_by_who_goes_on(place):
+    world, store, forced = World(), MemoryRunStore(), ModelSettings(tool_choice="one")
+    agent = Agent(
+        name="a", tools=[world.tool("one")], settings=forced if place == "agent" else None
+    )
+    given = {"settings": forced} if place == "run" else {}
+    model = ScriptedModel(call("one"), ModelError("overloaded"), "done")
+    with pytest.raises(ModelError):
+        await run(agent, "go", provider=model, journal=store, run_id="r", **given)
+    await run(agent, "go", provider=model, journal=store, run_id="r", **given)
+    assert (asked(model), world.done) == (["one", None, None], ["one"])
+
+
+async def test_who_took_over_before_the_crash_forces_its_own_first_call_once():
+    world, store = World(), MemoryRunStore()
+    forced = ModelSettings(tool_choice="one")
+    target = Agent(name="billing", tools=[world.tool("one")], settings=forced)
+    agent = Agent(name="triage", handoffs=[target])
+    failed = ModelError("overloaded")
+    model = ScriptedModel(call("transfer_to_billing"), failed, call("one"), failed, "done")
+    settings = ModelSettings(tool_choice="required")
+    for _ in range(2):
+        with pytest.raises(ModelError):
+            await run(agent, "go", provider=model, journal=store, run_id="r", settings=settings)
+    result = await run(agent, "go", provider=model, journal=store, run_id="r", settings=settings)
+    assert asked(model) == ["required", "one", "one", None, None]
+    assert (result.output, world.done) == ("done", ["one"])

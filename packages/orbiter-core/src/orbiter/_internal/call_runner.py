@@ -78,7 +78,7 @@ async def run_agent(
     if journal is not None:
         from orbiter._internal.taken_up import take_up
 
-        agent, start = take_up(journal.progress, agent, peers, log, steps)
+        agent, start = take_up(journal.progress, agent, peers, log, steps, state)
         if state.resumed is not None and state.resumed.is_of(journal.progress.last):
             check_edits(state.resumed, agent, extra)
         shown, fresh, extra = [*history, *log[:start]], log[start:], () if start else extra

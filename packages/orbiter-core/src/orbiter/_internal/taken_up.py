@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 
 from orbiter._internal.answer import break_off, conclude
+from orbiter._internal.call_settings import released
 from orbiter._internal.pause import stop
 from orbiter._internal.run_journal import ScopeJournal
+from orbiter._internal.state import RunState
 from orbiter._internal.step import act
 from orbiter._internal.turn import Turn
 from orbiter.agent import Agent
 from orbiter.errors import JournalError
 from orbiter.journal import Waiting
 from orbiter.replay import Progress, Step, find_agent
-from orbiter.types import Message
+from orbiter.types import AssistantMessage, Message
 
 
 def take_up(
@@ -20,6 +22,7 @@ def take_up(
     peers: Sequence[Agent],
     log: list[Message],
     steps: dict[str, int],
+    state: RunState,
 ) -> tuple[Agent, int]:
     """Put what was said into the log, and the model calls that were made into the count.
 
@@ -39,6 +42,9 @@ def take_up(
             f"the run was handed off to '{progress.agent_name}', and agent '{first.name}' hands "
             "off to no such agent: give it back, or begin another run"
         )
+    if _has_replied(progress.messages):
+        # what forces a call was for the first one
+        state.settings = released(state.settings)
     start = 0 if progress.agent_name is None else len(log) + progress.handed_at
     unfinished = 0
     if progress.answer is None and progress.last is not None:
@@ -51,6 +57,8 @@ async def finish_last(turn: Turn, journal: ScopeJournal) -> None:
     """Act on a reply whose process stopped. No tool of it begins: it may have done so before."""
     progress = journal.progress
     last, progress.last = progress.last, None
+    if last is not None or _has_replied(turn.log[turn.start :]):
+        turn.settings = released(turn.settings)
     if last is None:
         return
     if last.waits_for is not None:
@@ -87,3 +95,7 @@ async def _wait_on(turn: Turn, journal: ScopeJournal, last: Step, waiting: Waiti
     turn.pause, turn.open = waiting.id, dict(waiting.requests)
     turn.asked = dict(waiting.asked)
     await stop(turn)
+
+
+def _has_replied(said: Sequence[Message]) -> bool:
+    return any(isinstance(message, AssistantMessage) for message in said)
