@@ -68,6 +68,16 @@ async def test_a_yaml_file_is_an_agent_with_its_tools_and_output(here):
         assert (await run(target, "?", provider=model)).output.value == 3
 
 
+async def test_an_answer_may_be_of_any_type_with_a_json_form(here):
+    here(
+        places_py="Cities = list[str]\n",
+        cities_yaml="name: a\noutput_type: places:Cities\n",
+    )
+    async with load_agent("cities.yaml") as target:
+        answer = '{"result": ["Oslo", "Bern"]}'
+        assert (await run(target, "?", provider=ScriptedModel(answer))).output == ["Oslo", "Bern"]
+
+
 def test_modules_a_file_names_are_found_beside_it(here):
     here(
         deep__beside_py="def hello() -> str:\n    'Greet.'\n    return 'hi'\n",
@@ -123,7 +133,10 @@ def test_another_model_can_take_the_place_of_all(here):
         ("nested.yaml", "nested.yaml: 'flat.yaml' is a Swarm; as a member of another it needs"),
         ("passes.yaml", "passes.yaml: 'flat.yaml' is a Swarm; only an Agent"),
         ("tool.yaml", "tool.yaml: 'lib:number' is no tool"),
-        ("type.yaml", "type.yaml: 'lib:number' is no pydantic model"),
+        (
+            "type.yaml",
+            "type.yaml: 'lib:number' is no type of an answer: got 7 .int.: give the class",
+        ),
         ("gone.yaml", "gone.yaml: 'nowhere:x': module nowhere cannot be imported"),
         ("built.yaml", "built.yaml: 'edit' is no built-in tool"),
         ("hands.yaml", "tool.yaml: 'lib:number' is no tool"),

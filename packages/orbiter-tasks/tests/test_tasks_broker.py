@@ -49,6 +49,16 @@ async def test_an_unknown_agent_fails_the_task_and_names_the_known_ones():
     assert "unknown agent 'poet'; registered: writer" in task.error
 
 
+async def test_a_spec_takes_any_type_of_an_answer(store):
+    spec = AgentSpec(name="default", output_type=list[int])
+    async with TaskBroker(store, model=ScriptedModel('{"result": [1, 2]}')) as broker:
+        broker.register_agents([spec])
+        task = await broker.wait(await broker.submit("x"), timeout=5)
+    assert (task.state, task.result) == (TaskState.COMPLETED, "[1, 2]")
+    with pytest.raises(ValueError, match=r"got 7 \(int\): give the class of a pydantic model"):
+        AgentSpec(output_type=7)
+
+
 async def test_an_agent_that_meets_its_limit_has_not_completed():
     @tool
     def look() -> str:

@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from orbiter import Agent, Swarm, Tool, tool
 from orbiter.config import DEFAULT_MAX_STEPS, DEFAULT_TEMPERATURE
 from orbiter.tasks._shown import shown
 from orbiter.tasks.models import Task
 from orbiter.tasks.state import TaskError
+from orbiter.types import OrbiterError
 
 DEFAULT_SYSTEM_PROMPT = "You are a helpful assistant."
 # whether the agent that runs in this context can be put aside to wait for an answer
@@ -37,7 +38,7 @@ class AgentSpec(BaseModel):
         system_prompt: Its instructions, unless the task has its own.
         model: "provider:model_name"; None takes the worker's.
         tools: What it may call; with `ask_user` among them it can ask questions.
-        output_type: Makes the task's result the JSON of such an object.
+        output_type: Makes the task's result the JSON of a value of it; any type an `Agent` takes.
         max_steps: Model calls it may make.
         temperature: From 0 to 2.
     """
@@ -48,9 +49,18 @@ class AgentSpec(BaseModel):
     system_prompt: str = DEFAULT_SYSTEM_PROMPT
     model: str | None = None
     tools: tuple[Tool, ...] = ()
-    output_type: type[BaseModel] | None = None
+    output_type: Any = None
     max_steps: int = DEFAULT_MAX_STEPS
     temperature: float = DEFAULT_TEMPERATURE
+
+    @field_validator("output_type")
+    @classmethod
+    def _is_an_answers(cls, output_type: Any) -> Any:
+        try:
+            Agent(name="agent", output_type=output_type)
+        except OrbiterError as error:
+            raise ValueError(str(error).partition("output_type= ")[2]) from error
+        return output_type
 
 
 TaskFunction = Callable[[Task], Awaitable[Any]]

@@ -43,7 +43,7 @@ class AgentFile(BaseModel):
         approval: Tools that wait for a person before each call: names, in which `*` and `?` stand
             for any characters, or true for all.
         handoffs: Agents, by file or `module:attr`.
-        output_type: `module:attr` of a pydantic model.
+        output_type: `module:attr` of any type that an `Agent` takes.
         settings: What ModelSettings takes, but for an HTTP client.
     """
 

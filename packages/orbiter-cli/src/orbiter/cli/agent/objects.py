@@ -5,11 +5,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
-from orbiter import Tool, tool
+from orbiter import Agent, Tool, tool
 from orbiter.cli.ui.outcome import UsageError
 from orbiter.cli.ui.sentences import sentence
+from orbiter.types import OrbiterError
 
 
 class AgentFileError(UsageError):
@@ -61,14 +60,20 @@ def load_tools(reference: str, directory: Path) -> list[Tool]:
     return [one if isinstance(one, Tool) else tool(one) for one in several]
 
 
-def load_output_type(reference: str | None, directory: Path) -> type[BaseModel] | None:
-    """Return the pydantic model that `module:attr` names."""
+def load_output_type(reference: str | None, directory: Path) -> Any:
+    """Return the type of an answer that `module:attr` names, any that an `Agent` takes."""
     if reference is None:
         return None
     found = load_object(reference, directory)
-    if not (isinstance(found, type) and issubclass(found, BaseModel)):
-        raise AgentFileError(f"'{reference}' is no pydantic model")
+    try:
+        Agent(name="agent", output_type=found)
+    except OrbiterError as error:
+        raise AgentFileError(f"'{reference}' is no type of an answer: {_reason(error)}") from error
     return found
+
+
+def _reason(error: OrbiterError) -> str:
+    return str(error).partition("output_type= ")[2]
 
 
 def _without_type(error: Exception) -> str:
