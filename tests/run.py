@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `make test` runs: everything the project tests, with the two cores kept busy.
+"""What `make test` runs: what has no verb of its own, with the two cores kept busy.
 
 The cluster and the images take minutes on a fresh machine, the tests that need neither take few;
 so both happen at once, and the tests on the cluster come after. A cluster that was up before stays
