@@ -11,16 +11,21 @@ from typing import Any
 import aiohttp
 import kopf
 import pytest
-from redis.asyncio import Redis
+from redis.asyncio import ConnectionPool, Redis
 from support.eventually import eventually
 from support.fake_api import FakeApi, Object
 from support.fake_api import api as api
 from support.fake_node import FakeNode
 from support.fake_session_node import FakeSessionNode
 from support.redis_server import PATIENT, RedisServer
+from support.replicated import Replicated
+from support.wrapper_node import WrapperNode
 
+from orbiter_contracts.redis_connection import connection_to
+from orbiter_contracts.redis_url import read_redis_url
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.connection import Credentials
+from orbiter_operator.streams.client import redis_client
 
 NAMESPACE = "team"
 
@@ -85,10 +90,12 @@ class OperatorProcess:
 class World:
     """A fake cluster with a real Redis, and the operator in it."""
 
-    def __init__(self, server: RedisServer, redis: Redis, directory: Path) -> None:
+    def __init__(self, server: RedisServer | Replicated, redis: Redis, directory: Path) -> None:
         self.api = FakeApi()
         self.redis = redis
-        self.binary = Redis.from_url(server.url, protocol=2, **PATIENT)
+        kind, options = connection_to(read_redis_url(server.url))
+        pool = ConnectionPool(kind, **options, protocol=2, **PATIENT)
+        self.binary = Redis.from_pool(pool)
         self.server = server
         self.directory = directory
         self.node = FakeNode(self.api, redis)
@@ -168,7 +175,7 @@ async def kube(api: FakeApi) -> AsyncIterator[Kube]:
 @pytest.fixture
 async def world(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncIterator[World]:
     """A world on the shared Redis server."""
-    async with running_world(redis_server, redis, tmp_path) as made:
+    async with running_world(World(redis_server, redis, tmp_path)) as made:
         yield made
 
 
@@ -176,16 +183,27 @@ async def world(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> Asyn
 async def own_world(own_redis_server: RedisServer, tmp_path: Path) -> AsyncIterator[World]:
     """A world whose Redis the test may break."""
     client = Redis.from_url(own_redis_server.url, decode_responses=True, protocol=2, **PATIENT)
-    async with running_world(own_redis_server, client, tmp_path) as made:
+    async with running_world(World(own_redis_server, client, tmp_path)) as made:
         yield made
+    await client.aclose()
+
+
+@pytest.fixture
+async def replicated_world(replicated: Replicated, tmp_path: Path) -> AsyncIterator[World]:
+    """A world whose Redis is behind Sentinels, with workers that publish as the wrapper does."""
+    client = redis_client(replicated.url)
+    made = World(replicated, client, tmp_path)
+    made.node = WrapperNode(made.api, client, turn_delay=1.0, url=replicated.url)
+    async with running_world(made) as world:
+        yield world
     await client.aclose()
 
 
 class running_world:  # noqa: N801 - used like a function
     """Starts a world and ends everything in it."""
 
-    def __init__(self, server: RedisServer, redis: Redis, directory: Path) -> None:
-        self._world = World(server, redis, directory)
+    def __init__(self, world: World) -> None:
+        self._world = world
 
     async def __aenter__(self) -> World:
         await self._world.api.start()
