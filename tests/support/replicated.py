@@ -26,8 +26,6 @@ _START_SECONDS = 60.0
 _DOWN_AFTER_MILLISECONDS = (500, 60_000, 60_000)
 """Of each Sentinel. The first sees that the primary is gone and the others vote for it; were they
 equal, two at once might each make another server the primary, which takes ten seconds to end."""
-_MORE_THAN_BUFFERS = 48 * 1024 * 1024
-"""Bytes; of a connection within one machine the system keeps some 10 MiB that nobody has read."""
 
 _SENTINEL = f"""
 port {{port}}
@@ -107,19 +105,6 @@ class Replicated:
         with self._sentinel(self.sentinel_ports[-1]) as sentinel:
             sentinel.sentinel_failover(NAME)
         await eventually(lambda: self.primary is not old)
-
-    async def fall_behind(self) -> list[RedisServer]:
-        """Have the primary answer what no replica gets to hear; returns these, to be thawed.
-
-        A frozen one still gets what the system's buffers hold, so those are filled first.
-        """
-        primary = self.primary
-        replicas = [server for server in self.servers if server is not primary]
-        for server in replicas:
-            server.freeze()
-        async with Redis.from_url(primary.url) as client:
-            await client.set("filler", bytes(_MORE_THAN_BUFFERS))
-        return replicas
 
     async def everything_replicated(self) -> None:
         """Wait until both replicas have what the primary has; a failed one is not waited for."""
