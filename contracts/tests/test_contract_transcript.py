@@ -28,6 +28,7 @@ from orbiter_contracts.transcript import (
     VerdictEvent,
 )
 from orbiter_contracts.transcript_reading import (
+    MOST_UNREAD,
     TranscriptEntry,
     TranscriptReader,
     brief,
@@ -139,6 +140,16 @@ def test_an_event_that_nobody_can_read_costs_that_event() -> None:
     told = TranscriptReader().take(found)
     assert [type(event) for event in told][3] is CutEvent
     assert told[3].sequence == 3
+
+
+def test_an_entry_that_is_full_of_what_is_no_event_is_given_up() -> None:
+    """64 KiB of zeros would keep its reader busy for a quarter of a second."""
+    good = json.loads(NUMBERED[0].model_dump_json())
+    few = read_entry({DATA_FIELD: json.dumps([*[0] * (MOST_UNREAD - 1), good])})
+    assert few.events == (NUMBERED[0],)
+    many = read_entry({DATA_FIELD: json.dumps([good, *[0] * 1000, good | {"sequence": 9}])})
+    assert many.events == (NUMBERED[0],)
+    assert many.problem == f"{MOST_UNREAD} values of an entry are no events; the rest is not read"
 
 
 def test_events_only_go_forward() -> None:
