@@ -41,9 +41,17 @@ def tool_target(arguments: str) -> str:
     'make te'
     """
     given = read_arguments(arguments)
-    if given is None:
-        cut = _CUT_ARGUMENT.search(arguments)
-        return cut[1] if cut else ""
+    return cut_target(arguments) if given is None else named_target(given)
+
+
+def cut_target(arguments: str) -> str:
+    """The same of arguments that are no object, or the beginning of one."""
+    cut = _CUT_ARGUMENT.search(arguments)
+    return cut[1] if cut else ""
+
+
+def named_target(given: dict[str, Any]) -> str:
+    """The same of arguments that were read."""
     for name in _TARGETS:
         value = given.get(name)
         if isinstance(value, str) and value.strip():

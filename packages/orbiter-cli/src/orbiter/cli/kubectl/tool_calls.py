@@ -9,7 +9,7 @@ import re
 from typing import Any, Final, NamedTuple
 
 from orbiter.cli.ui.text import one_line
-from orbiter_contracts.tool_targets import read_arguments, tool_target
+from orbiter_contracts.tool_targets import cut_target, named_target, read_arguments
 
 _EDITS: Final = (
     *(("old_string", "new_string"), ("oldString", "newString"), ("old_text", "new_text")),
@@ -34,11 +34,13 @@ class Call(NamedTuple):
 
 def describe_call(tool: str, arguments: str) -> Call:
     """Say what a call is about; total, whatever the arguments are."""
-    target, given = tool_target(arguments), read_arguments(arguments)
+    given = read_arguments(arguments)
     if given is None:
-        return Call(_title(tool, target or arguments))
-    shown = target or (json.dumps(given, ensure_ascii=False)[: 4 * _TARGET] if given else "")
-    return Call(_title(tool, shown), tuple(_changes(tool, given)))
+        return Call(_title(tool, cut_target(arguments) or arguments))
+    target = named_target(given)
+    if given and not target:
+        target = json.dumps(given, ensure_ascii=False)[: 4 * _TARGET]
+    return Call(_title(tool, target), tuple(_changes(tool, given)))
 
 
 def _title(tool: str, target: str) -> str:
