@@ -1,14 +1,10 @@
 """`kubectl orbiter` on the real cluster, run by the real kubectl as its plugin."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from support.cluster import STATE
+from support.plugin import CALL_SECONDS, Plugin
 from support.session_world import SessionWorld, clear_sessions, front_end
 from support.world import NAMESPACE, World, task
 
@@ -16,38 +12,6 @@ from orbiter_contracts.input_requests import digest
 
 QUESTION = '[[result: {"status": "input_required", "summary": "looked", "question": "Which?"}]]'
 BUSY = "[[bash: tail -n 4242 -f /dev/null]]"
-CALL_SECONDS = 120
-
-
-class Plugin:
-    """kubectl with our plugin on PATH."""
-
-    def __init__(self, world: World) -> None:
-        tools = [str(STATE / "bin"), str(Path(sys.executable).parent)]
-        path = os.pathsep.join([*tools, os.environ["PATH"]])
-        self._environ = {
-            **os.environ,
-            "PATH": path,
-            "KUBECONFIG": str(world.cluster.kubeconfig),
-        }
-
-    def start(self, *words: str) -> "subprocess.Popen[str]":
-        """Begin to run it."""
-        return subprocess.Popen(
-            ["kubectl", "orbiter", *words, "-n", NAMESPACE],
-            env=self._environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, *words: str, code: int = 0) -> str:
-        """Run it; return what it printed, on stdout if all is well and on stderr if not."""
-        with self.start(*words) as child:
-            said, complained = child.communicate(timeout=CALL_SECONDS)
-        assert child.returncode == code, f"{words}: {child.returncode}\n{said}\n{complained}"
-        return complained if code else said
 
 
 @pytest.fixture(scope="module")
