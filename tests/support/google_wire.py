@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -155,3 +156,12 @@ def google_events(answer: Any, body: dict[str, Any]) -> Iterator[str]:
     if answer.breaks_off or answer.ends_early:
         return
     yield event(_response(answer, body, [*_calls(answer)], answer.finish or "STOP"))
+
+
+def camel(value: Any) -> Any:
+    """Write fields as the API does: the SDK leaves some in Python's form, which it takes too."""
+    if isinstance(value, list):
+        return [camel(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {re.sub("_([a-z])", lambda m: m[1].upper(), k): camel(v) for k, v in value.items()}

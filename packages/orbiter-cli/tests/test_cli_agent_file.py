@@ -133,10 +133,8 @@ def test_another_model_can_take_the_place_of_all(here):
         ("nested.yaml", "nested.yaml: 'flat.yaml' is a Swarm; as a member of another it needs"),
         ("passes.yaml", "passes.yaml: 'flat.yaml' is a Swarm; only an Agent"),
         ("tool.yaml", "tool.yaml: 'lib:number' is no tool"),
-        (
-            "type.yaml",
-            "type.yaml: 'lib:number' is no type of an answer: got 7 .int.: give the class",
-        ),
+        ("type.yaml", "type.yaml: Agent 'a': output_type= got 7 .int.: give the class"),
+        ("nothing.yaml", "nothing.yaml: 'lib:nothing' is None, no type of an answer"),
         ("gone.yaml", "gone.yaml: 'nowhere:x': module nowhere cannot be imported"),
         ("built.yaml", "built.yaml: 'edit' is no built-in tool"),
         ("hands.yaml", "tool.yaml: 'lib:number' is no tool"),
@@ -172,6 +170,7 @@ def test_what_cannot_be_loaded_is_told_by_its_name(here, reference, told):
         flat_yaml="agents: [{name: a}]\n",
         tool_yaml="name: a\ntools: ['lib:number']\n",
         type_yaml="name: a\noutput_type: lib:number\n",
+        nothing_yaml="name: a\noutput_type: lib:nothing\n",
         gone_yaml="name: a\ntools: ['nowhere:x']\n",
         built_yaml="name: a\ntools: [edit]\n",
         hands_yaml="name: a\nhandoffs: [tool.yaml]\n",
@@ -183,7 +182,7 @@ def test_what_cannot_be_loaded_is_told_by_its_name(here, reference, told):
         never_yaml="name: a\nmax_steps: 0\n",
         less_yaml="name: a\nmax_steps: -3\n",
         half_yaml="name: a\nmax_steps: 2.5\n",
-        lib_py="number = 7\n",
+        lib_py="number = 7\nnothing = None\n",
         bad_py="1 / 0\n",
     )
     with pytest.raises(AgentFileError, match=told.replace("(", r"\(")) as caught:

@@ -1,12 +1,12 @@
 """Gemini by Google's own SDK, against a server whose requests and answers fit the SDK's types."""
 
 import base64
-import re
 import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
+from support.google_wire import camel
 from support.model_wire import Answer, Refusal
 
 from orbiter import Agent, run, tool
@@ -58,15 +58,6 @@ TALK = (
     ),
     Answer(text="Sunny in both.", input_tokens=120, output_tokens=6, cached_tokens=40),
 )
-
-
-def camel(value):
-    """Write fields as the API does: the SDK leaves some in Python's form, which it takes too."""
-    if isinstance(value, list):
-        return [camel(one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    return {re.sub("_([a-z])", lambda m: m[1].upper(), k): camel(v) for k, v in value.items()}
 
 
 async def asked(vendor, *answers, stream=False, agent=AGENT, said="hi", **options):

@@ -1,12 +1,12 @@
 """Typed answers of Gemini: by its strict mode where no tools are, by a tool call elsewhere."""
 
 import json
-import re
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
+from support.google_wire import camel
 from support.model_wire import Answer
 
 from orbiter import Agent, run, tool
@@ -78,15 +78,6 @@ async def asked(vendor, agent, *answers, stream=False, **options):
     assert text == events.result.messages[-1].content
     assert "final_answer" not in {e.tool_name for e in said if e.type == "tool_call"}
     return events.result
-
-
-def camel(value):
-    """Write fields as the API does: the SDK leaves some in Python's form, which it takes too."""
-    if isinstance(value, list):
-        return [camel(one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    return {re.sub("_([a-z])", lambda m: m[1].upper(), k): camel(v) for k, v in value.items()}
 
 
 def generation(vendor):

@@ -6,9 +6,9 @@ They are found by the task's `config_name`; the task's `system_prompt` outranks 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from orbiter import Agent, Swarm, Tool, tool
 from orbiter.config import DEFAULT_MAX_STEPS, DEFAULT_TEMPERATURE
@@ -53,14 +53,13 @@ class AgentSpec(BaseModel):
     max_steps: int = DEFAULT_MAX_STEPS
     temperature: float = DEFAULT_TEMPERATURE
 
-    @field_validator("output_type")
-    @classmethod
-    def _is_an_answers(cls, output_type: Any) -> Any:
+    @model_validator(mode="after")
+    def _has_a_type_of_answers(self) -> Self:
         try:
-            Agent(name="agent", output_type=output_type)
+            Agent(name=self.name, output_type=self.output_type)
         except OrbiterError as error:
-            raise ValueError(str(error).partition("output_type= ")[2]) from error
-        return output_type
+            raise ValueError(str(error)) from error
+        return self
 
 
 TaskFunction = Callable[[Task], Awaitable[Any]]
