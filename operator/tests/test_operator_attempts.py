@@ -17,7 +17,7 @@ from orbiter_contracts import (
 )
 from orbiter_contracts.attempts import Attempt
 from orbiter_contracts.checkpoints import MAX_PARTS_BYTES
-from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, dead_letter
+from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, Keys, dead_letter
 from orbiter_contracts.scripts import PUBLISH_ATTEMPT
 from orbiter_operator.kube.client import RefusedError
 from orbiter_operator.kube.names import Key
@@ -258,6 +258,15 @@ async def test_one_whose_attempt_nobody_can_read_is_a_dead_letter_however_early_
     assert letter["agenttask"] == "team/fix"
     assert "attempt: not a number" in letter["reason"]
     assert counted == [BARE.developer_input]
+
+
+async def test_one_of_another_namespaces_task_is_a_dead_letter_however_early_it_is_swept(redis):
+    other = Keys.of_namespace("other")
+    await redis.xadd(other.developer_input, {"agenttask": "team/fix", "attempt": "1", "data": "x"})
+    assert await trim_streams(redis, known().unfinished, now_ms, other) == 0
+    assert await redis.xlen(other.developer_input) == 0
+    ((_, letter),) = await redis.xrange(dead_letter(other.developer_input))
+    assert "team/fix is no task of this stream, which is of namespace other" in letter["reason"]
 
 
 async def test_of_two_who_take_an_entry_off_one_writes_its_letter(redis, attempts):

@@ -30,6 +30,7 @@ from orbiter_contracts.queues import (
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS
 from orbiter_operator.streams.dead_letters import DeadLetters
 from orbiter_operator.streams.reader import LAST_ID, read_entry, read_routes
+from orbiter_operator.streams.tenants import of_another_stream
 
 Unfinished = Callable[[str, str], str | None]
 """The uid of the AgentTask of this namespace and name; None when it is over or not there."""
@@ -51,7 +52,7 @@ async def trim_streams(
         unfinished: Asked about the AgentTask an entry is bound to; knows all of them.
         now_ms: Wall clock in milliseconds, as in the ids of entries.
         keys: Whose streams.
-        dead: Called with the stream for every entry that names no attempt anybody can read.
+        dead: Called with the stream for every entry that names no attempt of this stream.
     """
     taken, position, queue = 0, "-", keys.developer_input
     while True:
@@ -82,7 +83,7 @@ async def _is_orphan(
     if route is None:
         return TASK_FIELD in fields
     if keys.namespace not in ("", route.namespace):
-        return True
+        raise of_another_stream(keys, route)  # who reads it first must make no difference
     uid = unfinished(route.namespace, route.name)
     if uid is None:
         return True

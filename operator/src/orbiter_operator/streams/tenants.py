@@ -120,11 +120,16 @@ class Tenants:
         else:
             if keys == BARE and self._began_bare(route):
                 return
-        whose = f"namespace {keys.namespace}" if keys.prefix else "entries without a namespace"
-        raise InvalidMessageError(
-            f"{TASK_FIELD}: {route.namespace}/{route.name} is no task of this stream, which is of "
-            f"{whose}: each namespace is spoken for in its own streams alone"
-        )
+        raise of_another_stream(keys, route)
+
+
+def of_another_stream(keys: Keys, route: Route) -> InvalidMessageError:
+    """The reason against an entry that speaks of another namespace's task."""
+    whose = f"namespace {keys.namespace}" if keys.prefix else "entries without a namespace"
+    return InvalidMessageError(
+        f"{TASK_FIELD}: {route.namespace}/{route.name} is no task of this stream, which is of "
+        f"{whose}: each namespace is spoken for in its own streams alone"
+    )
 
 
 async def create_groups(redis: Redis, wanted: Sequence[tuple[str, str]]) -> set[str]:

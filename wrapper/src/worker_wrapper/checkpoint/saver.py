@@ -256,7 +256,7 @@ class Saver:
 
 def _pause(failures: int) -> float:
     """Seconds until the next try, after so many that failed."""
-    return min(AGAIN_SECONDS * 2 ** min(failures - 1, 10), LONGEST_PAUSE_SECONDS)
+    return min(float(AGAIN_SECONDS * 2 ** min(failures - 1, 10)), LONGEST_PAUSE_SECONDS)
 
 
 def _after(generation: int) -> int:

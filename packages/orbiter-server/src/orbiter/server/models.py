@@ -191,9 +191,10 @@ class NewTask(_Request):
 
 
 class Answer(_Request):
-    """The answer to a task's question."""
+    """The answer to a task's question; an approval names the `request_id` that was seen."""
 
     text: Text
+    request_id: RequestId = None
 
 
 class TaskInfo(_Answer):
