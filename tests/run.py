@@ -2,8 +2,10 @@
 """What `make test` runs: what has no verb of its own, with the two cores kept busy.
 
 The cluster and the images take minutes on a fresh machine, the tests that need neither take few;
-so both happen at once, and the tests on the cluster come after. A cluster that was up before stays
-up; one that this run brought up is taken down again (KEEP_CLUSTER=1 keeps it).
+so both happen at once, and the tests on the cluster come after. Those wait half of their time, in
+which the integration tests compute, at a lower priority: one after the other they took 39 minutes.
+A cluster that was up before stays up; one that this run brought up is taken down again
+(KEEP_CLUSTER=1 keeps it).
 
 Tests on real parts race with a busy machine now and then. When a few of them fail they are run once
 more, and the run says at its end which were unsteady, because each of those is something to mend.
@@ -22,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LAST_FAILED = ROOT / ".pytest_cache/v/cache/lastfailed"
+CACHES = ROOT / ".pytest_cache"
 LOGS = Path(os.environ.get("ORBITER_STATE", ROOT / ".orbiter")) / "log"
 PYTEST = [str(ROOT / ".venv/bin/python"), "-m", "pytest", "-q", "--durations=8"]
 CLUSTER = [sys.executable, str(ROOT / "cluster/cluster.py")]
@@ -35,9 +37,12 @@ SERVERS = {
     "chromium": "chromium",
     "promtool": "prometheus",
 }
+_SHOWN = 200
+"""Lines of a log that are shown when its step has failed."""
 FEW = 5
 """More failures than that are no accident, and are not tried again."""
 E2E = "e2e and not apart"
+NICE = ("nice", "-n", "10")
 UNIT = "not integration and not cluster and not e2e and not upgrade"
 # Files are spread over processes: integration tests wait much, unit tests compute.
 COMPUTING, WAITING = ("-n", "2", "--dist", "loadfile"), ("-n", "3", "--dist", "loadfile")
@@ -79,20 +84,26 @@ class Run:
             self.say(f"{name}: ok in {took:.0f} s")
             return True
         if log:
-            print("\n".join(log.read_text(errors="replace").splitlines()[-80:]), flush=True)
+            print("\n".join(log.read_text(errors="replace").splitlines()[-_SHOWN:]), flush=True)
         self.say(f"{name}: FAILED with exit code {code} after {took:.0f} s")
         self.failed.append(name)
         return False
 
-    def tests(self, name: str, command: Sequence[str]) -> None:
-        """Run tests; if a few fail, those once more."""
-        LAST_FAILED.unlink(missing_ok=True)
-        if self.step(name, command):
+    def tests(self, name: str, command: Sequence[str], log: Path | None = None) -> None:
+        """Run tests; if a few fail, those once more.
+
+        What has failed is remembered by name, because others may run at the same time.
+        """
+        cache = CACHES / name.replace(" ", "-")
+        last_failed = cache / "v/cache/lastfailed"
+        last_failed.unlink(missing_ok=True)
+        command = [*command, "-o", f"cache_dir={cache}"]
+        if self.step(name, command, log):
             return
-        names = list(json.loads(LAST_FAILED.read_text())) if LAST_FAILED.exists() else []
+        names = list(json.loads(last_failed.read_text())) if last_failed.exists() else []
         if not 0 < len(names) <= FEW:
             return
-        if self.step(f"{name}, {len(names)} once more", [*command, "--lf"]):
+        if self.step(f"{name}, {len(names)} once more", [*command, "--lf"], log):
             self.failed.remove(name)
             self.unsteady += names
 
@@ -130,6 +141,16 @@ def prepare(run: Run, ready: threading.Event) -> None:
         raise
 
 
+def integration(run: Run) -> None:
+    """Run the integration tests in the time that those on the cluster leave."""
+    try:
+        command = [*NICE, *PYTEST, *WAITING, "-m", "integration"]
+        run.tests("integration tests", command, LOGS / "test-integration.log")
+    except Exception as error:
+        run.failed.append(f"integration tests ({type(error).__name__}: {error})")
+        raise
+
+
 def everything(run: Run, selection: str | None) -> None:
     """Run all kinds of tests in the order that keeps the machine busy."""
     if missing := missing_packages():
@@ -140,11 +161,13 @@ def everything(run: Run, selection: str | None) -> None:
     preparation.start()
     run.step("lint", ["make", "-s", "lint"])
     run.step("unit tests", [*PYTEST, *COMPUTING, "-m", UNIT])
-    run.tests("integration tests", [*PYTEST, *WAITING, "-m", "integration"])
+    beside = threading.Thread(target=integration, args=(run,), daemon=True)
+    beside.start()
     preparation.join()
     if ready.is_set():
         narrow = ["-k", selection] if selection else []
         run.tests("end-to-end tests", [*PYTEST, "-m", E2E, "--durations=15", *narrow])
+    beside.join()
     if was_up or os.environ.get("KEEP_CLUSTER"):
         run.say("the cluster stays up; `make test-cluster` takes it down and tests its life cycle")
         return

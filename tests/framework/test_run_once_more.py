@@ -31,7 +31,7 @@ def test_unsteady():
 def tests(tmp_path, monkeypatch):
     """Run a file of tests as `make test` does; what failed and what was unsteady."""
     monkeypatch.setattr(run, "ROOT", tmp_path)
-    monkeypatch.setattr(run, "LAST_FAILED", tmp_path / ".pytest_cache/v/cache/lastfailed")
+    monkeypatch.setattr(run, "CACHES", tmp_path / ".pytest_cache")
 
     def give(text):
         (tmp_path / "test_it.py").write_text(text)
