@@ -15,7 +15,10 @@ from attacks.table import Attack
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "security.md"
 BEGIN, END = "<!-- attacks -->\n", "<!-- end of attacks -->\n"
-_AS = re.compile(r", (?:as|in) (a (?:developer worker|session|chat front end|producer|worker))$")
+_AS = re.compile(
+    r", (?:as|in) (a (?:developer worker|session|chat front end|producer|worker|"
+    r"reader of transcripts))$"
+)
 
 
 def renewed(page: str) -> str:
@@ -35,9 +38,9 @@ def table() -> str:
         "",
         "Tried by other tests:",
         "",
-        "| what | test |",
-        "|---|---|",
-        *(f"| {what} | `{test}` |" for what, test in ELSEWHERE),
+        "| what | test | why not here |",
+        "|---|---|---|",
+        *(f"| {what} | `{test}` | {why} |" for what, test, why in ELSEWHERE),
         "",
     ]
     return "\n".join(lines)

@@ -27,7 +27,7 @@ NODES=2 gives a local cluster a second node, NODES=1 takes it away again (with t
 EXAMPLES = """\
 crash tests:
   cluster.py kill apiserver && cluster.py start apiserver     (together: restart apiserver)
-  components: etcd containerd apiserver controller-manager scheduler kubelet proxy coredns
+  components: etcd containerd apiserver controller-manager scheduler kubelet proxy policies volumes
   of a second node: node2/containerd node2/kubelet node2/proxy; node2 is all of it, with its pods
 """
 

@@ -130,9 +130,6 @@ def components(node: Node, programs: Path, containerd: str) -> tuple[Component, 
             f"-listen={node.ip}:{facts.POLICIES_PORT}",
         ),
     )
-    coredns = Component(
-        "coredns", (str(programs / "coredns"), "-conf", f"{config}/Corefile"), ("Corefile",)
-    )
     volumes = Component(
         "volumes",
         (
@@ -150,7 +147,6 @@ def components(node: Node, programs: Path, containerd: str) -> tuple[Component, 
         kubelet,
         proxy,
         policies,
-        coredns,
         volumes,
     )
     return tuple(one for one in everything if node.is_first or one.name in ON_EVERY_NODE)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from localcluster import dns
 from localcluster import node as facts
 from localcluster.cgroups import SHIMS
 from localcluster.node import Node
@@ -28,7 +29,7 @@ def render(node: Node) -> Mapping[str, str]:
         "cni/10-orbiter.conflist": _dump(_cni(node)),
         "kubelet.yaml": _dump(_kubelet(node)),
         "proxy.yaml": _dump(_proxy(node)),
-        "Corefile": _corefile(node),
+        "Corefile": dns.corefile(node),
     }
     for name in CLIENTS:
         files[f"{name}.kubeconfig"] = _dump(_client_kubeconfig(node, name))
@@ -154,26 +155,6 @@ def _proxy(node: Node) -> dict[str, Any]:
             "tcpCloseWaitTimeout": "0s",
         },
     }
-
-
-def _corefile(node: Node) -> str:
-    # Without egress a foreign name does not exist: an answer at once, and one nobody retries.
-    rest = "template ANY ANY . {\n    rcode NXDOMAIN\n  }"
-    if node.nameservers:
-        rest = f"forward . {' '.join(node.nameservers)}"
-    kubeconfig = node.config / "coredns.kubeconfig"
-    return f"""\
-.:53 {{
-  bind {node.ip}
-  errors
-  cache 30
-  kubernetes cluster.local in-addr.arpa ip6.arpa {{
-    kubeconfig "{kubeconfig}"
-    pods insecure
-  }}
-  {rest}
-}}
-"""
 
 
 def _dump(value: Mapping[str, Any]) -> str:

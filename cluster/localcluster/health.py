@@ -11,7 +11,6 @@ PORTS = {
     "scheduler": 10259,
     "proxy": 10256,
     "policies": POLICIES_PORT,
-    "coredns": 53,
 }
 
 

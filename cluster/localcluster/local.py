@@ -6,7 +6,7 @@ so running it twice, after a crash of it, or after a crash of any component is a
 
 from pathlib import Path
 
-from localcluster import host, namespaces, objects, packages, toolchain
+from localcluster import dns, host, namespaces, objects, packages, toolchain
 from localcluster import node as facts
 from localcluster.components import Component
 from localcluster.errors import ClusterError
@@ -210,8 +210,11 @@ class LocalCluster:
         if not node.has_image(facts.PAUSE_IMAGE):
             node.load_image(self._layout.build / "pause.tar")
         if node is self._first:
-            self._await(f"/api/v1/namespaces/{objects.NAMESPACE}", "apiserver")
-            for path, manifest in objects.basics(node.node):
+            self._await(f"/api/v1/namespaces/{dns.NAMESPACE}", "apiserver")
+            program = str((self._layout.build / "programs" / "coredns").resolve())
+            libraries = [path for path in dns.LIBRARIES if Path(path).is_dir()]
+            coredns = dns.deployment(node.node, program, libraries)
+            for path, manifest in objects.basics(coredns):
                 self._kube().apply(path, manifest)
         else:
             self._copy_images(node)
@@ -246,6 +249,9 @@ class LocalCluster:
                 end = node.log_end("kubelet")
                 name = node.node.name
                 raise ClusterError(f"{name} does not become ready; kubelet's log ends:\n{end}")
+        if not wait_for(lambda: dns.is_ready(self._kube().get(dns.PATH)), READY_SECONDS):
+            end = self._first.log_end("kubelet")
+            raise ClusterError(f"{dns.PATH} does not become ready; kubelet's log ends:\n{end}")
         # Pods are refused until their namespace has its service account.
         self._await("/api/v1/namespaces/default/serviceaccounts/default", "controller-manager")
 

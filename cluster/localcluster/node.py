@@ -92,7 +92,7 @@ class Node:
 
     @property
     def api_ip(self) -> str:
-        """Where the API server and CoreDNS listen."""
+        """Where the API server listens."""
         return node_address(self.links[0])
 
     @property

@@ -3,44 +3,28 @@
 from collections.abc import Iterator
 from typing import Any
 
+from localcluster import dns
 from localcluster import node as facts
-from localcluster.node import Node
 
 RBAC = "rbac.authorization.k8s.io"
-NAMESPACE = "kube-system"  # of everything here that has one
 
 
-def basics(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
+def basics(coredns: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield API path and manifest of each object."""
     ports = [
         {"name": "dns", "port": 53, "protocol": "UDP"},
         {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
     ]
-    # CoreDNS is a process of the node, not a pod: a Service without a selector points at it.
     yield (
-        f"/api/v1/namespaces/{NAMESPACE}/services/kube-dns",
+        f"/api/v1/namespaces/{dns.NAMESPACE}/services/kube-dns",
         {
             "apiVersion": "v1",
             "kind": "Service",
-            "metadata": {"name": "kube-dns", "labels": {"k8s-app": "kube-dns"}},
-            "spec": {"clusterIP": facts.DNS_SERVICE_IP, "ports": ports},
+            "metadata": {"name": "kube-dns", "labels": dns.LABELS},
+            "spec": {"clusterIP": facts.DNS_SERVICE_IP, "ports": ports, "selector": dns.LABELS},
         },
     )
-    slices = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"
-    yield (
-        f"{slices}/kube-dns-node",
-        {
-            "apiVersion": "discovery.k8s.io/v1",
-            "kind": "EndpointSlice",
-            "metadata": {
-                "name": "kube-dns-node",
-                "labels": {"kubernetes.io/service-name": "kube-dns"},
-            },
-            "addressType": "IPv4",
-            "ports": ports,
-            "endpoints": [{"addresses": [node.ip]}],
-        },
-    )
+    yield dns.PATH, coredns
     yield from _role("system:coredns", [
         _rule("", "endpoints services pods namespaces", "list watch"),
         _rule("discovery.k8s.io", "endpointslices", "list watch"),

@@ -10,7 +10,6 @@ import (
 
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/coremain"
-	_ "github.com/coredns/coredns/plugin/bind"
 	_ "github.com/coredns/coredns/plugin/cache"
 	_ "github.com/coredns/coredns/plugin/errors"
 	_ "github.com/coredns/coredns/plugin/forward"
@@ -34,7 +33,7 @@ func main() {
 		etcdmain.Main(os.Args)
 		return
 	case "coredns":
-		dnsserver.Directives = []string{"bind", "errors", "cache", "kubernetes", "template", "forward"}
+		dnsserver.Directives = []string{"errors", "cache", "kubernetes", "template", "forward"}
 		coremain.Run()
 		return
 	case "volume-provisioner":

@@ -9,6 +9,7 @@ from typing import Any
 
 from localcluster.components import components
 from localcluster.config import render
+from localcluster.dns import deployment, is_ready
 from localcluster.node import MAX_NODES, POD_CIDR, Node
 from localcluster.objects import basics
 from localcluster.pki import apiserver_names
@@ -56,7 +57,7 @@ def test_policies_hold_for_a_pod_as_soon_as_it_has_an_address() -> None:
 
 
 def test_who_enforces_policies_may_read_what_they_are_made_of_and_no_more() -> None:
-    manifests = dict(basics(NODE))
+    manifests = dict(basics(deployment(NODE, "/s/localcluster", [])))
     role = manifests["/apis/rbac.authorization.k8s.io/v1/clusterroles/system:network-policies"]
     resources = {name: rule["verbs"] for rule in role["rules"] for name in rule["resources"]}
     kinds = ("pods", "namespaces", "networkpolicies")
@@ -99,6 +100,36 @@ def test_dns_survives_a_path_with_spaces() -> None:
     assert 'kubeconfig "/s/con fig/coredns.kubeconfig"' in render(NODE)["Corefile"]
 
 
+def pod_of(node: Node) -> Any:
+    return deployment(node, "/s/localcluster", ["/lib"])["spec"]["template"]
+
+
+def test_dns_is_ready_when_the_pod_last_asked_for_is() -> None:
+    status = {"observedGeneration": 2, "updatedReplicas": 1, "readyReplicas": 1}
+    assert is_ready({"metadata": {"generation": 2}, "status": status})
+    assert not is_ready({"metadata": {"generation": 3}, "status": status})
+    assert not is_ready({"metadata": {"generation": 2}, "status": {}})
+    assert not is_ready(None)
+
+
+def test_dns_is_a_pod_that_begins_anew_when_it_is_told_something_else() -> None:
+    def told(node: Node) -> Any:
+        return pod_of(node)["metadata"]["annotations"]
+
+    assert told(NODE) == told(replace(NODE, volumes=Path("/elsewhere")))
+    assert told(NODE) != told(replace(NODE, nameservers=("192.0.2.53",)))
+
+
+def test_dns_sees_of_this_machine_what_it_needs_and_cannot_write_it() -> None:
+    spec = pod_of(NODE)["spec"]
+    seen = {volume["hostPath"]["path"] for volume in spec["volumes"]}
+    assert seen == {
+        *("/s/localcluster", "/lib", "/s/pki/ca.crt", "/s/pki/coredns.crt", "/s/pki/coredns.key"),
+        *("/s/con fig/Corefile", "/s/con fig/coredns.kubeconfig"),
+    }
+    assert all(mount["readOnly"] for mount in spec["containers"][0]["volumeMounts"])
+
+
 def test_every_configuration_file_a_component_depends_on_is_rendered() -> None:
     everything = components(NODE, Path("/s/programs"), "/usr/bin/containerd")
     wanted = {name for component in everything for name in component.files}
@@ -106,9 +137,13 @@ def test_every_configuration_file_a_component_depends_on_is_rendered() -> None:
 
 
 def test_a_cluster_has_dns_at_the_usual_address_and_a_default_storage_class() -> None:
-    manifests = {path.rsplit("/", 1)[-1]: manifest for path, manifest in basics(NODE)}
+    manifests = {
+        path.rsplit("/", 1)[-1]: manifest
+        for path, manifest in basics(deployment(NODE, "/s/localcluster", []))
+    }
     default = "storageclass.kubernetes.io/is-default-class"
     assert manifests["kube-dns"]["spec"]["clusterIP"] == "10.96.0.10"
+    assert manifests["kube-dns"]["spec"]["selector"] == pod_of(NODE)["metadata"]["labels"]
     assert manifests["standard"]["metadata"]["annotations"][default] == "true"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from support.cluster import Cluster, CommandError, Object
 
-from .test_chart_render import CHART, only, render
+from .test_chart_render import only, render
 
 pytestmark = pytest.mark.e2e
 
@@ -82,16 +82,6 @@ def test_dns_may_be_elsewhere(cluster: Cluster) -> None:
     cache = "networkPolicy.dns[0].ipBlock.cidr=169.254.20.10/32"
     (rule,) = with_port(egress(cluster, cache), 53)
     assert rule["to"] == [{"ipBlock": {"cidr": "169.254.20.10/32"}}]
-
-
-def test_on_a_machine_of_ones_own_dns_is_a_pod_or_the_node(cluster: Cluster) -> None:
-    local = ("-f", str(CHART / "ci" / "local-values.yaml"))
-    text = cluster.helm("template", "orbiter", str(CHART), *local)
-    assert (
-        text.count("cidr: 198.18.0.0/16")
-        == text.count("k8s-app: kube-dns")
-        == len((*POLICIES, "orbiter-make-secrets"))
-    )
 
 
 def test_a_public_api_server_is_taken_out_of_everywhere(cluster: Cluster) -> None:

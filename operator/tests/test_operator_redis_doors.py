@@ -28,6 +28,21 @@ async def test_a_ca_of_ones_own_is_believed_where_the_url_names_it_and_only_ther
         await other.aclose()
 
 
+async def test_a_ca_that_is_renewed_in_its_place_is_believed_by_the_client_of_before(
+    client, tmp_path
+):
+    with running_server(tmp_path, tls=make_certificates(tmp_path / "ours")) as server:
+        redis = client(server.url)
+        assert await redis.ping()
+        server.stop()
+        with pytest.raises(RedisConnectionError):
+            await redis.ping()
+        make_certificates(tmp_path / "ours")
+        server.start()
+        assert await redis.ping()
+        await redis.aclose()
+
+
 async def test_a_cluster_is_refused_with_a_sentence_that_shows_no_password(client, tmp_path):
     options = {"cluster-enabled": "yes"}
     with running_server(tmp_path, password="hidden-word", options=options) as server:

@@ -1,4 +1,4 @@
-"""The field of the attacks: A at work, B's attackers with what they have, and their controls."""
+"""The field of the attacks: A and C at work, B's attackers with their means, and their controls."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,8 +12,9 @@ from support.world import ECHO_IMAGE, SYSTEM, World, task
 
 from attacks.agent_attacks import SESSION as SESSION_SHELL
 from attacks.agent_attacks import WORKER as WORKER_SHELL
-from attacks.field import PRODUCER, B, CopiedRedis, Field, kubeconfig_with, names_of, tenants_role
-from attacks.redis_attacks import CHAT, DEVELOPER
+from attacks.field import PRODUCER, CopiedRedis, Field, kubeconfig_with, tenants_role
+from attacks.names import B, names_of
+from attacks.redis_attacks import CHAT, DEVELOPER, READER
 from attacks.redis_attacks import PRODUCER as PRODUCER_URL
 from attacks.redis_attacks import SESSION as SESSION_URL
 from attacks.scene import (
@@ -24,12 +25,9 @@ from attacks.scene import (
     LONG,
     OWN_USER,
     TALK,
-    USER,
+    USERS,
     WORK,
-    Work,
     chat_url,
-    front_end,
-    names_of_session,
     places,
     pods_of,
     policy_holds,
@@ -38,10 +36,10 @@ from attacks.scene import (
     secret_of,
     session,
     session_secret,
-    talk,
 )
 from attacks.shells import PROMPT, Shell
 from attacks.tenant_attacks import NOBODYS
+from attacks.work import Work, front_end, streams_of, talk
 from orbiter_contracts import POWorkerInput, encode
 
 
@@ -61,11 +59,14 @@ def world(cluster: Cluster) -> Iterator[World]:
 
 
 @pytest.fixture(scope="package")
-def work(world: World) -> Work:
-    """A at work."""
+def work(world: World) -> Iterator[Work]:
+    """A and C at work."""
     work = Work(world)
-    work.begin()
-    return work
+    try:
+        work.begin()
+        yield work
+    finally:
+        work.close()
 
 
 @pytest.fixture(scope="package")
@@ -134,10 +135,10 @@ def shells(world: World) -> Iterator[dict[str, Shell]]:
     )
     message = POWorkerInput(user_id=INSIDE_USER, prompt=PROMPT)
     with front_end(world, B) as redis:
-        redis.xadd(names_of_session(world, B, INSIDE)["input"], encode(message))
+        redis.xadd(streams_of(world, B, INSIDE)["input"], encode(message))
     world.wait(INSIDE, "Running", namespace=B)
     (worker,) = world.pods(INSIDE, B)
-    talk(world, B, ECHO, OWN_USER, "hello")
+    talk(world, B, ECHO, OWN_USER)
     (inside,) = world.until("the session's pod", lambda: pods_of(world, B, INSIDE))
     world.cluster.wait_for(
         "posession",
@@ -168,7 +169,7 @@ def field(
     shells: dict[str, Shell],
     copied_server: RedisServer,
 ) -> Iterator[Field]:
-    """All of it. When the last attack is over, A's task ends and its conversation goes on."""
+    """All of it. When the last attack is over, the victims' tasks end, and only then."""
     names = names_of(world, WORK, TALK, ECHO)
     world.until("the policy holds", lambda: policy_holds(world))
     with ExitStack() as stack:
@@ -181,12 +182,14 @@ def field(
             tenant,
             names=names,
             places=places(world, tenant),
-            users=(USER, OWN_USER),
+            users=USERS,
+            own_user=OWN_USER,
             urls={
                 DEVELOPER: secret_of(tenant, "orbiter-developer", B)["developer-url"],
                 SESSION_URL: secret_of(tenant, session_secret(tenant), B)["url"],
                 CHAT: chat_url(tenant, B),
                 PRODUCER_URL: producer,
+                READER: secret_of(tenant, "orbiter-transcript", B)["transcript-url"],
             },
             port=port,
             copy=CopiedRedis(copied_server, source, names),

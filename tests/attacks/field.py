@@ -16,19 +16,17 @@ from redis import Redis
 from redis.exceptions import RedisError
 from support.cluster import Cluster, CommandError
 from support.redis_server import PATIENT, RedisServer
-from support.world import NAMESPACE, STRANGERS, SYSTEM, World
+from support.world import World
 
+from attacks.names import B, Names
 from attacks.shells import Shell
 from attacks.table import Refused
-from orbiter_contracts.queues import BARE, Keys, dead_letter
+from orbiter_contracts.queues import DEVELOPER_GROUP, PO_GROUP
 
-A, B = NAMESPACE, STRANGERS
 PRODUCER = "attacks-producer"
 """A producer's user of ours, while the installation makes none."""
 PRODUCER_PASSWORD = "only-for-tests"
 _LISTENS_SECONDS = 2.0
-OPERATOR = "app.kubernetes.io/component=operator"
-Names = dict[str, str]
 
 
 class Field:
@@ -37,9 +35,9 @@ class Field:
     Attributes:
         world: The cluster, as its administrator sees it.
         tenant: The cluster, as B's tenant sees it.
-        names: Of keys of A and B, for lines of redis-cli.
+        names: Of keys of A, B and C, for lines of redis-cli.
         places: Names of objects, and addresses, for manifests, kubectl's words and scripts.
-        user: The user of A's session.
+        users: The users of the victims' sessions, by namespace.
         own_user: The user of B's session.
         urls: Redis URLs that B's Secrets give, by who has them.
         shells: Shells of B's agents, by where they run; and that of the controls.
@@ -52,7 +50,8 @@ class Field:
         *,
         names: Names,
         places: Names,
-        users: tuple[int, int],
+        users: Mapping[str, int],
+        own_user: int,
         urls: Mapping[str, str],
         port: int,
         copy: "CopiedRedis",
@@ -64,7 +63,7 @@ class Field:
         self.tenant = tenant
         self.names = names
         self.places = places
-        self.user, self.own_user = users
+        self.users, self.own_user = users, own_user
         self.urls = urls
         self.shells = shells
         self.free = free
@@ -163,65 +162,6 @@ def announced(port: int, first: str, size: int) -> None:
         raise Refused(said.decode())
 
 
-def settings_of(world: World) -> dict[str, str]:
-    """The variables of this installation's operator, without those that a Secret gives."""
-    (operator,) = world.cluster.list_all("deployments", SYSTEM, OPERATOR)
-    (container,) = operator["spec"]["template"]["spec"]["containers"]
-    return {item["name"]: item.get("value", "") for item in container["env"]}
-
-
-def keys_of(world: World, namespace: str) -> Keys:
-    """The keys of a namespace, as the operator of this installation names them."""
-    env = settings_of(world)
-    apart = env.get("ORBITER_KEY_PREFIXES", "").lower() in ("true", "1")
-    if apart and namespace != env.get("ORBITER_ADOPT_NAMESPACE"):
-        return Keys.of_namespace(namespace)
-    return Keys()
-
-
-def names_of(world: World, task: str, session: str, own_session: str) -> Names:
-    """Names of A's keys as `$name` of an attack's line, and of B's as `$own_name`."""
-    keys, own = keys_of(world, A), keys_of(world, B)
-    found = world.cluster.get("agenttask", task, A)
-    uid, worker = found["metadata"]["uid"], f"{A}.{session}"
-    (pod,) = world.pods(task, A)
-    env = {
-        item["name"]: item.get("value", "")
-        for container in pod["spec"]["containers"]
-        for item in container.get("env", ())
-    }
-    user = world.cluster.get("posession", session, A)["spec"]["userId"]
-    talk = _talk(keys, worker, "") | _talk(own, f"{B}.{own_session}", "own_")
-    return talk | {
-        "input": keys.developer_input,
-        "output": keys.developer_output,
-        "lifecycle": keys.lifecycle,
-        "record": keys.attempt_record(uid, 1),
-        "checkpoint": keys.attempt_checkpoint(uid, 1),
-        "transcript": keys.task_transcript(uid, 1),
-        "task_snapshot": keys.task_snapshot(uid),
-        "lease": keys.developer_lease(env["WORKER_ID"], env["TASK_ENTRY_ID"]),
-        "registry": BARE.session_registry(SYSTEM, "orbiter-operator"),
-        "user_record": keys.session_record(user),
-        "own_producer_input": Keys.of_namespace(B).developer_input,
-    }
-
-
-def _talk(keys: Keys, worker: str, prefix: str) -> Names:
-    """The keys of one session."""
-    return {
-        f"{prefix}po_input": keys.po_input(worker),
-        f"{prefix}po_output": keys.po_output(worker),
-        f"{prefix}po_snapshot": keys.po_snapshot(worker),
-        f"{prefix}po_state": keys.po_state(worker),
-        f"{prefix}po_turns": keys.po_turns(worker),
-        f"{prefix}po_hold": keys.po_hold(worker),
-        f"{prefix}po_transcript": keys.po_transcript(worker),
-        f"{prefix}po_lease": keys.po_lease(worker),
-        f"{prefix}po_dead": dead_letter(keys.po_input(worker)),
-    }
-
-
 class CopiedRedis:
     """A Redis of this machine that has the same keys, and rules for nobody.
 
@@ -235,8 +175,8 @@ class CopiedRedis:
         self._server = server
         self._kept = {key: source.dump(key) for key in names.values()}
         self._groups = {
-            names["input"]: "developer-workers",
-            names["po_input"]: "po-worker",
+            **{names[f"{victim}input"]: DEVELOPER_GROUP for victim in ("", "c_")},
+            **{names[f"{victim}po_input"]: PO_GROUP for victim in ("", "c_")},
             names["own_producer_input"]: "g",
         }
 

@@ -8,9 +8,19 @@ from typing import Any
 
 from support.manifests import po_session
 
-from attacks.field import A, B, Field
+from attacks.field import Field
+from attacks.names import A, B, C
+from attacks.redis_attacks import DEVELOPER
 from attacks.table import Attack, Guard, Party, Refused
-from orbiter_contracts import POWorkerInput, POWorkerOutput, decode, encode
+from orbiter_contracts import (
+    DeveloperWorkerOutput,
+    POWorkerInput,
+    POWorkerOutput,
+    WorkerLifecycleEvent,
+    decode,
+    encode,
+)
+from orbiter_contracts.queues import OPERATOR_GROUP, dead_letter
 
 _PATIENCE_SECONDS = 60.0
 _MIB = 1024 * 1024
@@ -91,12 +101,74 @@ def _session(field: Field, worker_id: str) -> None:
         raise Refused("; ".join(told))
 
 
+def _said(
+    field: Field, stream: str, message: DeveloperWorkerOutput | WorkerLifecycleEvent, task: str
+) -> None:
+    """Say something of a task in a stream of B's workers, and wait until the operator has read it.
+
+    Raises:
+        Refused: It is a dead letter.
+    """
+    with field.client(DEVELOPER) as worker, field.world.redis() as admin:
+        dead = dead_letter(stream)
+        buried = _newest(admin, dead)
+        fields: Any = encode(message, agenttask=task, attempt="1")
+        entry = worker.xadd(stream, fields).decode()
+
+        def read() -> Any:
+            (group,) = (g for g in admin.xinfo_groups(stream) if g["name"] == OPERATOR_GROUP)
+            if _order(group["last-delivered-id"]) < _order(entry):
+                return None
+            letters: Any = admin.xrange(dead, min=f"({buried}")
+            if letters:
+                return letters[0][1]["reason"]
+            waits = admin.xpending_range(stream, OPERATOR_GROUP, entry, entry, 1)
+            return None if waits else "acknowledged"
+
+        reason = field.world.until("the operator has read it", read)
+        if reason != "acknowledged":
+            raise Refused(reason)
+
+
+def _order(entry: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in entry.split("-"))
+
+
+def _forged(whose: str, victim: str) -> list[Attack]:
+    """What a worker of B says of a victim's task where B's workers speak."""
+    output = DeveloperWorkerOutput(request_id="forged", task_id="forged", status="success")
+    event = WorkerLifecycleEvent(worker_id="forged", event="busy")
+    return [
+        Attack(
+            name=f"{does.format(whose)}, as {DEVELOPER}",
+            party=Party.TENANT,
+            guard=Guard.OPERATOR,
+            action=lambda field, stream=stream, message=message: _said(
+                field, field.names[stream], message, f"{victim}/{field.places['task']}"
+            ),
+            control=lambda field, stream=stream, message=message: _said(
+                field, field.names[stream], message, f"{B}/{field.places['task']}"
+            ),
+            refusal="is no task of this stream",
+        )
+        for does, stream, message in (
+            ("says by its own stream that {}'s task is done", "own_output", output),
+            ("says by its own stream that {}'s worker is busy", "own_lifecycle", event),
+        )
+    ]
+
+
 ATTACKS: list[Attack] = [
-    _sent(
-        "speaks in the name of A's user",
-        "user_id|this session is that of user",
-        lambda field: _message(field, user_id=field.user),
+    *(
+        _sent(
+            f"speaks in the name of {whose}'s user",
+            "user_id|this session is that of user",
+            lambda field, victim=victim: _message(field, user_id=field.users[victim]),
+        )
+        for whose, victim in (("A", A), ("C", C))
     ),
+    *_forged("A", A),
+    *_forged("C", C),
     _sent("sends what is no JSON", "not valid JSON|JSON|json", lambda field: {"data": "{" * 100}),
     _sent(
         "sends brackets without end",
@@ -121,6 +193,7 @@ ATTACKS: list[Attack] = [
         )
         for what, worker in (
             ("A's, by its worker's name", f"{A}.attacks-talk"),
+            ("C's, by its worker's name", f"{C}.attacks-talk"),
             ("the platform's, by its worker's name", "orbiter-system.attacks-talk"),
         )
     ),

@@ -1,7 +1,8 @@
 """At Redis, with the URLs that the Secrets of namespace B give: one line of redis-cli an attack.
 
-`$input` and its like are the keys of A, `$own_input` those of B: see `attacks.field.names_of`. The
-control runs the same line on a copy of A's keys, in the name of a user without rules.
+Aimed at A, and once more at C: the rules of keys without a prefix are others than those of keys
+with one. The control runs the same line on a copy of these keys, in the name of a user without
+rules.
 """
 
 import shlex
@@ -12,7 +13,21 @@ from contextlib import suppress
 from string import Template
 from typing import Any
 
-from attacks.field import B, Field, said_by, settings_of
+from attacks.field import Field, said_by
+from attacks.names import B, settings_of
+from attacks.redis_lines import (
+    ADD,
+    CONVERSATION,
+    LOOP,
+    PRODUCING,
+    QUEUE_CLOSED,
+    QUEUE_OPEN,
+    READING,
+    READING_OWN,
+    SERVER,
+    Lines,
+    against_c,
+)
 from attacks.table import Attack, Guard, Party, Refused
 from orbiter_contracts.queues import Keys
 
@@ -21,133 +36,6 @@ _MUCH = 70 * 1024 * 1024
 _PIECE = 1024 * 1024
 _TAKEN_SECONDS = 5.0
 """Within which somebody who has too much loses the rights to add."""
-ADD = "* data {}"
-LOOP = '"local n = 0 for i = 1, 1000 do n = n + i end return n" 0'
-
-# Work that is A's, by the name of the user who tries.
-_CONVERSATION = (
-    ("reads what A's session was asked", "XRANGE $po_input - +"),
-    ("reads what A's session answered", "XRANGE $po_output - +"),
-    ("listens for A's answers", "XREAD BLOCK 10 STREAMS $po_output 0"),
-    ("reads A's memory", "GET $po_snapshot"),
-    ("reads where A's session stands", "HGETALL $po_state"),
-    ("reads A's latest turns", "LRANGE $po_turns 0 -1"),
-    ("reads the record of A's user", "GET $user_record"),
-    ("reads what A could not read", "XRANGE $po_dead - +"),
-    ("reads what A's session does", "XRANGE $po_transcript - +"),
-    ("puts words into the mouth of A's session", f"XADD $po_transcript {ADD}"),
-    ("asks A's session something", f"XADD $po_input {ADD}"),
-    ("answers in the name of A's session", f"XADD $po_output {ADD}"),
-    ("plants a memory in A's session", "SET $po_snapshot planted"),
-    ("says that A's session is busy", "HSET $po_state state busy"),
-    ("puts a turn into A's history", "RPUSH $po_turns {}"),
-    ("holds A's session", "HSET $po_hold reason stopped"),
-    ("takes the lease of A's session", "HSET $po_lease token mine"),
-    ("exchanges the record of A's user", "SET $user_record {}"),
-    ("lets the record of A's user expire", "EXPIRE $user_record 1"),
-    ("claims A's message", "XCLAIM $po_input po-worker thief 0 0-1 JUSTID"),
-    ("deletes A's message", "XDEL $po_input 0-1"),
-    ("deletes A's conversation", "UNLINK $po_input $po_output $po_snapshot"),
-    ("fills A's dead letters", f"XADD $po_dead {ADD}"),
-    (
-        "reads A's memory by a script",
-        "EVAL \"return redis.call('GET', KEYS[1])\" 1 $po_snapshot",
-    ),
-)
-_SERVER = (
-    ("lists all keys", "KEYS *"),
-    ("goes through all keys", "SCAN 0"),
-    ("picks some key", "RANDOMKEY"),
-    ("counts the keys", "DBSIZE"),
-    ("is told of everybody's keys", "CLIENT TRACKING ON BCAST"),
-    ("watches what everybody does", "MONITOR"),
-    ("reads the configuration", "CONFIG GET *"),
-    ("changes the configuration", "CONFIG SET maxmemory-policy allkeys-lru"),
-    ("lists users and their rules", "ACL LIST"),
-    ("reads another user's rules", "ACL GETUSER default"),
-    ("gives itself all rights", "ACL SETUSER thief on nopass ~* +@all"),
-    ("deletes the operator's user", "ACL DELUSER operator"),
-    ("lists who is connected", "CLIENT LIST"),
-    ("cuts the operator off", "CLIENT KILL USER operator"),
-    ("stops everybody for a while", "CLIENT PAUSE 1"),
-    ("empties the database", "FLUSHALL"),
-    ("empties another database", "SWAPDB 0 1"),
-    ("goes into another database", "SELECT 1"),
-    ("loads functions", 'FUNCTION LOAD REPLACE "#!lua name=mine\nredis.register_function(\'f\', '
-     'function() return 1 end)"'),
-    ("deletes all functions", "FUNCTION FLUSH"),
-    ("forgets all scripts", "SCRIPT FLUSH"),
-    ("makes Redis somebody's replica", "REPLICAOF NO ONE"),
-    ("copies keys to a server of its own", "MIGRATE 127.0.0.1 1 nothing 0 10"),
-    ("lists modules", "MODULE LIST"),
-    ("reads what was slow", "SLOWLOG GET"),
-    ("reads about the server", "INFO"),
-    ("writes the database to the disk", "BGREWRITEAOF"),
-    ("speaks on a channel", "PUBLISH news x"),
-    ("listens to all channels", "PSUBSCRIBE *"),
-    ("waits on a list of A", "BLPOP $po_turns 0.01"),
-    ("renames A's input", "RENAME $po_input $own_po_input"),
-    ("copies A's memory to its own", "COPY $po_snapshot $own_po_snapshot REPLACE"),
-    ("sorts A's turns into a key of its own", "SORT $po_turns ALPHA STORE $own_po_turns"),
-    ("uses up the ids of A's output", "XSETID $po_output 9999999999999-0"),
-    ("empties A's answers", "XTRIM $po_output MAXLEN 0"),
-    ("removes the group of A's session", "XGROUP DESTROY $po_input po-worker"),
-)  # fmt: skip
-_QUEUE_CLOSED = (
-    ("puts work on A's queue", f"XADD $input {ADD}"),
-    (
-        "puts work on A's queue by a script",
-        "EVAL \"return redis.call('XADD', KEYS[1], '*', 'data', '{}')\" 1 $input",
-    ),
-    ("deletes what is known of A's attempt", "DEL $record"),
-    ("deletes A's queue", "UNLINK $input"),
-    ("removes the group of A's queue", "XGROUP DESTROY $input developer-workers"),
-    ("empties A's queue", "XTRIM $input MAXLEN 0"),
-    ("reads which sessions there are", "HGETALL $registry"),
-)
-_QUEUE_OPEN = (
-    ("reads A's prompts", "XRANGE $input - +"),
-    ("reads what is known of A's attempt", "HGET $record entry"),
-    ("writes into what is known of A's attempt", "HSET $record attacker here"),
-    ("claims A's work", "XCLAIM $input developer-workers thief 0 0-1 JUSTID"),
-    ("reads A's queue in the group", "XREADGROUP GROUP developer-workers thief STREAMS $input 0"),
-    ("deletes A's work", "XDEL $input 0-1"),
-    ("acknowledges A's work", "XACK $input developer-workers 0-1"),
-    ("adds to A's outputs", f"XADD $output {ADD}"),
-    ("reads A's outputs", "XRANGE $output - + COUNT 1"),
-    ("trims A's outputs", f"XADD $output MAXLEN 1000000 {ADD}"),
-    ("takes the lease of A's worker", "HSET $lease attacker here"),
-    ("reads the session of A's agent", "GET $task_snapshot"),
-    ("lists what is kept of A's work", "HKEYS $checkpoint"),
-    ("reads what is kept of A's work", "HGET $checkpoint 1:session"),
-    ("plants work in A's checkpoint", "HSET $checkpoint 1:session planted"),
-    ("fills A's checkpoint", f"HSET $checkpoint 9:workspace {'x' * 10_000}"),
-    ("forges the generation of A's checkpoint", 'HSET $record checkpoint {"generation":9}'),
-    ("lets A's checkpoint expire", "EXPIRE $checkpoint 0"),
-    ("reads what A's agent does", "XRANGE $transcript - +"),
-    ("puts words into the mouth of A's agent", f"XADD $transcript {ADD}"),
-    ("lets A's transcript expire", "EXPIRE $transcript 0"),
-)
-_PRODUCER = (
-    ("reads A's prompts", "XRANGE $input - +"),
-    ("puts work on A's queue", f"XADD $input {ADD}"),
-    ("reads A's outputs", "XRANGE $output - + COUNT 1"),
-    ("forges an output of A", f"XADD $output {ADD}"),
-    ("claims work of its own namespace", "XREADGROUP GROUP g thief STREAMS $own_producer_input >"),
-    ("reads what is known of A's attempt", "HGETALL $record"),
-    ("reads the record of A's user", "GET $user_record"),
-    ("asks A's session something", f"XADD $po_input {ADD}"),
-    ("reads what A's session answered", "XRANGE $po_output - +"),
-    ("forges a hint of a worker", f"XADD $lifecycle {ADD}"),
-    ("reads what A's agent does", "XRANGE $transcript - +"),
-    ("reads what an agent of its own namespace does", "XRANGE $own_po_transcript - +"),
-    ("runs a script", f"EVAL {LOOP}"),
-    ("lists functions", "FUNCTION LIST"),
-    ("lists all keys", "KEYS *"),
-    ("gives itself all rights", "ACL SETUSER thief on nopass ~* +@all"),
-    ("reads the configuration", "CONFIG GET *"),
-    ("empties the database", "FLUSHALL"),
-)
 
 
 def line(name: str, party: Party, user: str, command: str, *, refusal: str = DENIED) -> Attack:
@@ -175,12 +63,15 @@ def line(name: str, party: Party, user: str, command: str, *, refusal: str = DEN
     )
 
 
-def _lines(party: Party, user: str, lines: tuple[tuple[str, str], ...]) -> list[Attack]:
+def _lines(party: Party, user: str, *tables: Lines) -> list[Attack]:
+    """Each line aimed at A, or at nobody, and then those that aim at A aimed at C."""
+    lines = [line for table in tables for line in (*table, *against_c(table))]
     return [line(name, party, user, command) for name, command in lines]
 
 
 DEVELOPER, SESSION = "a developer worker", "a session"
 CHAT, PRODUCER = "a chat front end", "a producer"
+READER = "a reader of transcripts"
 
 
 def _announcement(party: Party, user: str) -> Attack:
@@ -262,41 +153,38 @@ def _empty(field: Field, user: str, step: tuple[str, ...], added: list[Any]) -> 
     field.world.until(f"{user} may add again", may_add)
 
 
+_WORKERS: Lines = (
+    *CONVERSATION,
+    *QUEUE_CLOSED,
+    *QUEUE_OPEN,
+    *SERVER,
+    ("runs a script", f"EVAL {LOOP}"),
+)
+_OWN_SESSION: Lines = (
+    ("trims A's hints", f"XADD $lifecycle MAXLEN 1000000 {ADD}"),
+    ("empties its own transcript", "XTRIM $own_po_transcript MAXLEN 0"),
+    ("deletes its own transcript", "UNLINK $own_po_transcript"),
+    ("ends its own transcript", "EXPIRE $own_po_transcript 0"),
+    ("takes a word out of its own transcript", "XDEL $own_po_transcript 0-1"),
+)
+_OWN_CHAT: Lines = (
+    ("answers in its own session's name", f"XADD $own_po_output {ADD}"),
+    ("reads its own session's memory", "GET $own_po_snapshot"),
+    ("reads what its own session does", "XRANGE $own_po_transcript - +"),
+    ("forges its own session's work", f"XADD $own_po_transcript {ADD}"),
+)
+
 ATTACKS: list[Attack] = [
-    *_lines(Party.TENANT, DEVELOPER, _CONVERSATION),
-    *_lines(Party.TENANT, DEVELOPER, _SERVER),
-    *_lines(Party.TENANT, DEVELOPER, _QUEUE_CLOSED),
-    *_lines(Party.TENANT, DEVELOPER, _QUEUE_OPEN),
-    line("runs a script", Party.TENANT, DEVELOPER, f"EVAL {LOOP}"),
-    *_lines(Party.TENANT, SESSION, _CONVERSATION),
-    *_lines(Party.TENANT, SESSION, _QUEUE_CLOSED),
-    *_lines(Party.TENANT, SESSION, _QUEUE_OPEN),
-    *_lines(Party.TENANT, SESSION, _SERVER),
-    line("runs a script", Party.TENANT, SESSION, f"EVAL {LOOP}"),
-    line("trims A's hints", Party.TENANT, SESSION, f"XADD $lifecycle MAXLEN 1000000 {ADD}"),
-    *_lines(Party.FRONT_END, CHAT, _CONVERSATION),
-    *_lines(Party.FRONT_END, CHAT, _QUEUE_CLOSED),
-    *_lines(Party.FRONT_END, CHAT, _QUEUE_OPEN),
-    *_lines(Party.FRONT_END, CHAT, _SERVER),
-    line("runs a script", Party.FRONT_END, CHAT, f"EVAL {LOOP}"),
-    line("answers in its own session's name", Party.FRONT_END, CHAT, f"XADD $own_po_output {ADD}"),
-    line("reads its own session's memory", Party.FRONT_END, CHAT, "GET $own_po_snapshot"),
-    line("reads what its own session does", Party.FRONT_END, CHAT, "XRANGE $own_po_transcript - +"),
-    line("forges its own session's work", Party.FRONT_END, CHAT, f"XADD $own_po_transcript {ADD}"),
-    *(
-        line(f"{does} its own transcript", Party.TENANT, SESSION, command)
-        for does, command in (
-            ("empties", "XTRIM $own_po_transcript MAXLEN 0"),
-            ("deletes", "UNLINK $own_po_transcript"),
-            ("ends", "EXPIRE $own_po_transcript 0"),
-            ("takes a word out of", "XDEL $own_po_transcript 0-1"),
-        )
-    ),
-    *_lines(Party.PRODUCER, PRODUCER, _PRODUCER),
+    *_lines(Party.TENANT, DEVELOPER, _WORKERS),
+    *_lines(Party.TENANT, SESSION, _WORKERS, _OWN_SESSION),
+    *_lines(Party.FRONT_END, CHAT, _WORKERS, _OWN_CHAT),
+    *_lines(Party.PRODUCER, PRODUCER, PRODUCING),
+    *_lines(Party.TENANT, READER, READING, READING_OWN),
     _announcement(Party.TENANT, DEVELOPER),
     _announcement(Party.TENANT, SESSION),
     _announcement(Party.FRONT_END, CHAT),
     _announcement(Party.PRODUCER, PRODUCER),
+    _announcement(Party.TENANT, READER),
     # An entry that is bound to a task which is not there is left alone for some minutes.
     _filling(Party.PRODUCER, PRODUCER, f"XADD $input * agenttask {B}/nobodys attempt 1 data", 1),
     _filling(Party.FRONT_END, CHAT, "XADD $session * data", 1),

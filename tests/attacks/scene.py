@@ -1,26 +1,23 @@
-"""What is on the field: A's work, B's sessions, and what B's Secrets say."""
+"""What is on the field: sessions, what B's Secrets say, and what attackers aim at."""
 
 import base64
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from redis import Redis
 from support.cluster import Cluster, CommandError, Object
 from support.manifests import agent_task, po_session
 from support.pod_templates import REFUSED
-from support.redis_server import PATIENT
-from support.storm import restarted, restarts
-from support.world import ECHO_IMAGE, SYSTEM, World, task, worker_container
+from support.world import ECHO_IMAGE, SYSTEM, World, worker_container
 
-from attacks.field import OPERATOR, PRODUCER, PRODUCER_PASSWORD, A, B, keys_of
-from orbiter_contracts import POWorkerInput, POWorkerOutput, decode, encode
+from attacks.field import PRODUCER, PRODUCER_PASSWORD
+from attacks.names import OPERATOR, A, B, C
 from orbiter_contracts.queues import Keys
 
 WORK, TALK, INSIDE, ECHO = "attacks-work", "attacks-talk", "attacks-inside", "attacks-echo"
-USER, OWN_USER, INSIDE_USER = 10**9 + 1, 10**9 + 2, 10**9 + 3
+USER, OWN_USER, INSIDE_USER, C_USER = (10**9 + number for number in range(1, 5))
+USERS = {A: USER, C: C_USER}
+"""Whose conversations go on, and with whom."""
 AGENT = {"type": "claude", "credentialsSecretRef": {"name": "claude-credentials"}}
 SMALL = worker_container(image=ECHO_IMAGE, resources={"requests": {"cpu": "5m", "memory": "32Mi"}})
 LONG = 3600
@@ -35,64 +32,6 @@ def session(name: str, namespace: str, user: int, *, echo: bool) -> Object:
     )
     made["metadata"]["namespace"] = namespace
     return made
-
-
-class Work:
-    """A's work, which goes on whatever B does: a task that has begun, and a conversation."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.before = restarts(world)
-        self.asked: list[str] = []
-
-    def begin(self) -> None:
-        """Begin a task that ends when it is told to, and a conversation."""
-        work = task(WORK, f"sleep {LONG}", namespace=A, podTemplate=SMALL, timeoutSeconds=LONG)
-        self.world.apply(work, session(TALK, A, USER, echo=True))
-        self.world.wait(WORK, "Running", namespace=A)
-        self.ask()
-
-    def ask(self) -> None:
-        """Say something in A's conversation, and hear the answer."""
-        self.asked.append(talk(self.world, A, TALK, USER, "hello"))
-
-    def end(self) -> None:
-        """Let the task finish, and make sure that all is as if there had been no attack."""
-        (pod,) = self.world.pods(WORK, A)
-        wake = "for p in /proc/[0-9]*; do grep -qs ^sleep $p/comm && kill ${p#/proc/}; done; true"
-        self.world.kubectl("-n", A, "exec", pod["metadata"]["name"], "--", "sh", "-c", wake)
-        status = self.world.wait(WORK, "Completed", namespace=A)
-        assert status["attempts"] == 1
-        assert status["result"]["summary"] == "echo"
-        self.ask()
-        assert len(set(self.asked)) == len(self.asked)
-        assert [restarted(pod) for pod in pods_of(self.world, A, TALK)] == [0]
-        assert restarts(self.world) == self.before
-
-
-def talk(world: World, namespace: str, name: str, user: int, prompt: str) -> str:
-    """Ask a session something as a front end of its namespace; returns the request's id."""
-    message = POWorkerInput(user_id=user, prompt=prompt)
-    keys = names_of_session(world, namespace, name)
-    with front_end(world, namespace) as redis:
-        redis.xadd(keys["input"], encode(message))
-
-        def answered() -> bool:
-            entries: Any = redis.xrange(keys["output"])
-            outputs = [decode(POWorkerOutput, fields) for _, fields in entries]
-            mine = [item for item in outputs if item.request_id == message.request_id]
-            assert not any(item.error for item in mine), mine
-            return any(item.is_final for item in mine)
-
-        world.until(f"{name} answers", answered)
-    return message.request_id
-
-
-def names_of_session(world: World, namespace: str, name: str) -> dict[str, str]:
-    """Its two streams."""
-    keys = keys_of(world, namespace)
-    worker = f"{namespace}.{name}"
-    return {"input": keys.po_input(worker), "output": keys.po_output(worker)}
 
 
 def pods_of(world: World, namespace: str, name: str) -> list[Object]:
@@ -111,24 +50,6 @@ def chat_url(cluster: Cluster, namespace: str) -> str:
     """What a chat front end of a namespace is given."""
     own = secret_of(cluster, "orbiter-chat", namespace)
     return own.get("chat-url") or secret_of(cluster, "orbiter-redis", namespace)["chat-url"]
-
-
-@contextmanager
-def front_end(world: World, namespace: str) -> Iterator["Redis[str]"]:
-    """A client with the rights of a chat front end of a namespace."""
-    url = urlsplit(chat_url(world.cluster, namespace))
-    with (
-        world.forward("service/orbiter-redis", 6379) as port,
-        Redis(
-            host="127.0.0.1",
-            port=port,
-            username=unquote(url.username or ""),
-            password=unquote(url.password or ""),
-            decode_responses=True,
-            **PATIENT,
-        ) as client,
-    ):
-        yield client
 
 
 def reader_of_everything(operator: Any, port: int) -> "Redis[bytes]":

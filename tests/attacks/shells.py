@@ -1,5 +1,6 @@
 """Shells in pods: those of agents, which run what an agent itself would, and one without guards."""
 
+from support.cluster import Object
 from support.world import World
 
 from attacks.table import Refused
@@ -36,6 +37,7 @@ class Shell:
 
     def __init__(self, world: World, namespace: str, pod: str, *, agent: bool) -> None:
         self._world = world
+        self._pod = (pod, namespace)
         self._exec = ("-n", namespace, "exec", "-i", pod, "--", "sh", "-c")
         self._agent = agent
         self._number = 0
@@ -53,3 +55,11 @@ class Shell:
         if code != "0":
             raise Refused(f"{text.strip()} (exit code {code})")
         return text.strip()
+
+    def beside(self, script: str) -> str:
+        """Run a script in the pod whether or not its agent lives; returns what it printed."""
+        return self._world.kubectl(*self._exec, script).strip()
+
+    def seen(self) -> Object:
+        """The pod as the API server has it."""
+        return self._world.cluster.get("pod", *self._pod)

@@ -35,6 +35,8 @@ class Guard(StrEnum):
     PROCESS = "the undumpable worker"
     ENVIRONMENT = "the agent's allowlist of variables"
     WRAPPER = "the worker"
+    GIT = "who clones and pushes, beside the agent"
+    ISOLATION = "the isolated interpreter"
 
 
 class Refused(Exception):  # noqa: N818 - the usual outcome, not a mistake

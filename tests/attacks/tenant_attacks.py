@@ -13,7 +13,8 @@ from support.pod_templates import REFUSED
 from support.world import SYSTEM
 
 from attacks.agent_attacks import void
-from attacks.field import A, B, Field
+from attacks.field import Field
+from attacks.names import A, B
 from attacks.table import Attack, Guard, Party, Refused
 
 FORBIDDEN = r"(?i)forbidden|cannot \w+ resource"
@@ -63,6 +64,8 @@ _RIGHTS = (
     ("gives its namespace to everybody", f"label namespace {B} a=b {_DRY}"),
     ("lowers its namespace's standard", f"label namespace {B} {_DRY} --overwrite "
      "pod-security.kubernetes.io/enforce=privileged"),
+    ("makes the Job of A's next attempt", f"-n {A} create job $task-2 --image=x {_DRY}"),
+    ("makes a Deployment of A's name", f"-n {A} create deployment x-$session --image=x {_DRY}"),
     ("makes a Job beside Orbiter", f"-n {B} create job x --image=x {_DRY}"),
     ("makes a Deployment beside Orbiter", f"-n {B} create deployment x --image=x {_DRY}"),
     ("lists the nodes", "get nodes"),
@@ -82,6 +85,29 @@ def _right(name: str, line: str) -> Attack:
         control=lambda field: void(field.admin.kubectl(*words(field))),
         refusal=FORBIDDEN,
     )
+
+
+def _pod_of_a(field: Field) -> str:
+    """A pod that may run in A and says that it is the one of A's task."""
+    container = {
+        "name": "worker",
+        "image": "x",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+    labels = {"orbiter.dev/agenttask": field.places["task"], "orbiter.dev/attempt": "1"}
+    meta = {"name": f"{field.places['pod']}-x", "labels": labels}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": {"containers": [container]},
+    }
+    return json.dumps(body)
 
 
 # Fields of a podTemplate by the name the refusal has; the values are the table's of all of them.
@@ -205,6 +231,18 @@ ATTACKS: list[Attack] = [
         refusal="NothingToResume: .* does not exist here",
     ),
     *(_right(name, line) for name, line in _RIGHTS),
+    Attack(
+        name="makes a pod with the labels of A's task",
+        party=Party.TENANT,
+        guard=Guard.RBAC,
+        action=lambda field: void(
+            field.kubectl("-n", A, "create", _DRY, "-f", "-", stdin=_pod_of_a(field))
+        ),
+        control=lambda field: void(
+            field.admin.kubectl("-n", A, "create", _DRY, "-f", "-", stdin=_pod_of_a(field))
+        ),
+        refusal=FORBIDDEN,
+    ),
     *(
         _manifest(
             f"has a task's pod with {field}",

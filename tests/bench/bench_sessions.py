@@ -2,7 +2,8 @@
 
 A thousand sessions sleep; their pods carry a scheduling gate, so that a woken one costs the node
 nothing. Times are those of this process: the message is sent, the watch shows the Deployment
-scaled. Everything is a figure of one run on one machine; only ratios travel.
+scaled. Everything is a figure of one run on one machine; only ratios travel. A missed
+goal makes the exit code 1.
 """
 
 import argparse
@@ -22,7 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import sessions_alone
 from bench_operator import GATE, KEYS, NAMESPACE, SMALL, Bench, flat, in_parallel, percentiles
-from session_peers import PEERS, Scaled, at_rest, seconds, secret, session, worker_id
+from goals import exit_code, told
+from session_peers import GOALS, PEERS, Scaled, at_rest, seconds, secret, session, worker_id
 from support.cluster import STATE, Cluster
 from support.world import ECHO_IMAGE, World
 
@@ -204,8 +206,8 @@ async def _empty(world: World, kube: Kube) -> None:
             await asyncio.sleep(0.5)
 
 
-def main() -> None:
-    """Measure and write the figures down."""
+def main() -> int:
+    """Measure and write the figures down; 1 when a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sessions", type=int, default=1000)
     parser.add_argument("--single", type=int, default=100)
@@ -214,12 +216,13 @@ def main() -> None:
     parser.add_argument("--settle", type=float, default=20.0)
     parser.add_argument("--rest", type=float, default=60.0)
     parser.add_argument("--out", type=Path, default=Path("bench/sessions.json"))
-    found = asyncio.run(measure(parser.parse_args()))
-    for name, value in flat(found).items():
-        print(f"{name:45} {value!s:>10}  {PEERS.get(name, '')}")
     arguments = parser.parse_args()
+    found = asyncio.run(measure(arguments))
+    rows = flat(found)
+    print("\n".join(told(rows, GOALS, PEERS)))
     arguments.out.write_text(json.dumps(found, indent=2) + "\n")
+    return exit_code(rows, GOALS)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

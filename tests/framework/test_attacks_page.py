@@ -26,7 +26,7 @@ def test_every_reason_is_a_pattern_that_not_everything_fits() -> None:
         assert not re.search(attack.refusal, ""), attack.name
 
 
-@pytest.mark.parametrize("test", [test for _, test in ELSEWHERE])
+@pytest.mark.parametrize("test", [test for _, test, _ in ELSEWHERE])
 def test_what_other_tests_try_they_still_try(test: str) -> None:
     file, _, name = test.partition("::")
     assert re.search(rf"def {name}\(", (ROOT / file).read_text()), test

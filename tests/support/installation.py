@@ -55,6 +55,8 @@ def installed(cluster: Cluster, *settings: str) -> Iterator[World]:
         credentials(world, namespace)
         clear(world, namespace)
     yield world
+    for namespace in OURS:  # so that all of their pods end side by side
+        delete(world, namespace, "--wait=false")
     for namespace in OURS:
         clear(world, namespace)
 
@@ -81,9 +83,14 @@ def credentials(world: World, namespace: str) -> None:
 
 def clear(world: World, namespace: str) -> None:
     """Delete all tasks and sessions and wait until their pods are gone too."""
-    world.kubectl("-n", namespace, "delete", "agenttasks,posessions", "--all", "--wait=true")
+    delete(world, namespace, "--wait=true")
     workers = "app.kubernetes.io/managed-by=orbiter"
     world.until(
         f"no worker pods in {namespace}",
         lambda: not world.cluster.list_all("pods", namespace, workers),
     )
+
+
+def delete(world: World, namespace: str, *flags: str) -> None:
+    """Delete all tasks and sessions of a namespace."""
+    world.kubectl("-n", namespace, "delete", "agenttasks,posessions", "--all", *flags)

@@ -80,6 +80,9 @@ class TlsToPrimary(_ToPrimary, SSLConnection):
     """The same with TLS."""
 
     def _connection_arguments(self) -> Any:
+        # redis-py reads the file once for each connection, which a pool keeps for ever: a CA that
+        # was renewed in its place would never be believed.
+        self.ssl_context.context = None
         try:
             return super()._connection_arguments()
         except OSError as error:
