@@ -151,32 +151,6 @@ async def test_one_that_failed_when_asked_to_leave_is_made_again(
     assert known.failures == []
 
 
-async def test_between_tries_are_pauses_that_grow_until_one_succeeds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Many leave at once, and each comes with a mebibyte to a Redis that is full."""
-    known = InMemory()
-    known.failures = [RedisUnavailableError("it is full") for _ in range(8)]
-    saver = saver_of(tmp_path, known)
-    asked, yielded = asyncio.Event(), asyncio.sleep
-    asked.set()
-    pauses: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        if seconds >= saver_module.AGAIN_SECONDS:
-            pauses.append(seconds)
-            if len(pauses) == 9:
-                known.failures = [RedisUnavailableError("it is full again")]
-                saver.hear({"type": "anything"})
-            seconds = 0
-        await yielded(seconds)
-
-    monkeypatch.setattr(saver_module.asyncio, "sleep", sleep)
-    async with keeping(saver, 60, asked):
-        await eventually(lambda: len(known.saved) == 2)
-    assert pauses[:10] == [2, 4, 8, 16, 30, 30, 30, 30, 60, 2]
-
-
 async def test_as_long_as_the_agent_says_nothing_none_is_made(tmp_path: Path) -> None:
     known = InMemory()
     saver = saver_of(tmp_path, known)

@@ -29,9 +29,7 @@ from worker_wrapper.workspace.git import Git, GitError
 from worker_wrapper.workspace.keeping import Kept, keep
 
 AGAIN_SECONDS = 2.0
-"""How soon the one that is made when we are asked to leave is tried again, the first time."""
-LONGEST_PAUSE_SECONDS = 30.0
-"""Between two tries: all who leave at once come back with as much as a checkpoint may have."""
+"""How soon the one that is made when we are asked to leave is tried again."""
 _STORE_BYTES = 256 * 1024 * 1024
 """What is kept where a store takes it."""
 
@@ -100,9 +98,9 @@ class Saver:
     async def from_time_to_time(self, seconds: float, asked_to_leave: asyncio.Event) -> None:
         """Make one so often while something happens, and one as soon as we are asked to leave.
 
-        That one is tried until it is written, after pauses that grow. The agent may still work for
-        an hour then, and the machine be gone at any moment of it, so it goes on as before, until it
-        is cancelled. For agents that go on from a copy made in the middle of their work.
+        That one is tried until it is kept. The agent may still work for an hour then, and the
+        machine be gone at any moment of it, so it goes on as before, until it is cancelled. For
+        agents that go on from a copy made in the middle of their work.
 
         Args:
             seconds: How often; 0 for only when asked to leave.
@@ -116,11 +114,11 @@ class Saver:
                     await self.save(leaving=False)
         finally:
             asked.cancel()
-        failures = 0 if await self.save(leaving=True) else 1
-        while seconds or failures:
-            await asyncio.sleep(_pause(failures) if failures else seconds)
-            if failures or self._meter.events > self._kept_events:
-                failures = 0 if await self.save(leaving=True) else failures + 1
+        kept = await self.save(leaving=True)
+        while seconds or not kept:
+            await asyncio.sleep(seconds if kept else AGAIN_SECONDS)
+            if not kept or self._meter.events > self._kept_events:
+                kept = await self.save(leaving=True)
 
     async def save(self, *, leaving: bool) -> bool:
         """Make one now. Whatever goes wrong is in the log.
@@ -252,11 +250,6 @@ class Saver:
             session = replace(session, agent_session_id=self._meter.conversation)
         recorded = await self._copies.recorded(session)
         return own_cost(heard, recorded, self._attempt.session)
-
-
-def _pause(failures: int) -> float:
-    """Seconds until the next try, after so many that failed."""
-    return min(float(AGAIN_SECONDS * 2 ** min(failures - 1, 10)), LONGEST_PAUSE_SECONDS)
 
 
 def _after(generation: int) -> int:

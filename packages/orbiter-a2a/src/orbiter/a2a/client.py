@@ -99,7 +99,6 @@ class A2AClient(Agent):
         *,
         task_id: str | None = None,
         context_id: str | None = None,
-        request_id: str | None = None,
         wait: bool = True,
         push: TaskPushNotificationConfig | None = None,
     ) -> RemoteTask:
@@ -109,7 +108,6 @@ class A2AClient(Agent):
             text: The message.
             task_id: A task that needs input, which this gives.
             context_id: A conversation to go on with.
-            request_id: What the text answers, as the task said; an approval has to name it.
             wait: Until the task is over or needs input; else it goes on behind the answer.
             push: Where the agent is to tell of changes.
 
@@ -117,7 +115,7 @@ class A2AClient(Agent):
             RemoteAgentError: The agent cannot be reached or refuses.
         """
         reply = Reply()
-        request = request_for(text, task_id, context_id, request_id)
+        request = request_for(text, task_id, context_id)
         request.configuration.return_immediately = not wait
         if push is not None:
             request.configuration.task_push_notification_config.CopyFrom(push)

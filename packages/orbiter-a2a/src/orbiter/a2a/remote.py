@@ -19,11 +19,9 @@ class RemoteTask:
         context_id: The conversation it belongs to, for the next message.
         state: Where it is.
         text: What it has produced so far; a question when it needs input, an error when it failed.
-        request_id: What it asks, where that has an id: an approval has to name it.
     """
 
     id: str
     context_id: str
     state: TaskState
     text: str
-    request_id: str | None = None

@@ -191,10 +191,9 @@ class NewTask(_Request):
 
 
 class Answer(_Request):
-    """The answer to a task's question; an approval names the `request_id` that was seen."""
+    """The answer to a task's question."""
 
     text: Text
-    request_id: RequestId = None
 
 
 class TaskInfo(_Answer):

@@ -187,25 +187,16 @@ class TaskBroker:
             tasks.update((task.id, task) for task in await self._store.list_by_state(state))
         return [await self.cancel(task_id) for task_id in tasks]
 
-    async def answer(
-        self, task_id: str, text: str, *, by: str = "", request_id: str | None = None
-    ) -> Task:
+    async def answer(self, task_id: str, text: str, *, by: str = "") -> Task:
         """Answer an INPUT_REQUIRED task; a tool that waits takes what `approval.read_reply` reads.
 
-        Args:
-            task_id: The task.
-            text: The answer.
-            by: Who says it.
-            request_id: What they had before them, the id of `task.input_request`. Only an answer
-                that names it, so or as an InputAnswer, approves anything.
-
         Raises:
-            TransitionError: The task asks nothing, or something else.
+            TransitionError: The task asks nothing.
             InputAnswerError: It is no answer to a tool that waits.
             TaskNotFoundError: The task is unknown.
         """
         task = await self._readers.found(task_id)
-        answer = answer_event(task, text, by, request_id)
+        answer = answer_event(task, text, by)
         return await self._store.move(task_id, TaskState.PENDING, events=[answer]) or task
 
     async def notify(self, task_id: str, states: Collection[TaskState], callback: Callback) -> None:

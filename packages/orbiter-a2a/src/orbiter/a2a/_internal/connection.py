@@ -19,7 +19,7 @@ from a2a.types.a2a_pb2 import (
 from a2a.types.a2a_pb2 import TaskState as RemoteState
 from a2a.utils.constants import PROTOCOL_VERSION_CURRENT, VERSION_HEADER, TransportProtocol
 from a2a.utils.errors import A2AError
-from orbiter.a2a._internal.reply import REQUEST_ID, Reply
+from orbiter.a2a._internal.reply import Reply
 from orbiter.a2a.remote import RemoteAgentError, RemoteTask
 from orbiter.tasks import TaskState
 
@@ -150,16 +150,12 @@ class Connection:
         return RemoteAgentError(f"the agent at {self._url}: {error or type(error).__name__}")
 
 
-def request_for(
-    text: str, task_id: str | None, context_id: str | None, request_id: str | None = None
-) -> SendMessageRequest:
+def request_for(text: str, task_id: str | None, context_id: str | None) -> SendMessageRequest:
     """Return the request that sends a text."""
     message = Message(
         message_id=uuid4().hex, role=Role.ROLE_USER, parts=[Part(text=text)],
         task_id=task_id or "", context_id=context_id or "",
     )  # fmt: skip
-    if request_id:
-        message.metadata.update({REQUEST_ID: request_id})
     return SendMessageRequest(message=message)
 
 
@@ -167,5 +163,4 @@ def task_of(reply: Reply) -> RemoteTask:
     """Return what a reply says of its task."""
     state = _STATES.get(reply.state, TaskState.RUNNING)
     text = reply.text if state in (TaskState.COMPLETED, TaskState.RUNNING) else reply.said
-    asks = reply.request_id if state is TaskState.INPUT_REQUIRED else None
-    return RemoteTask(reply.task_id, reply.context_id, state, text or reply.text, asks)
+    return RemoteTask(reply.task_id, reply.context_id, state, text or reply.text)

@@ -45,7 +45,7 @@ class Conversation:
         self._connection = connection
         self._name = name
         # what a remote task has asked, by the conversation that ends with the question
-        self._questions: OrderedDict[str, tuple[str, str, str | None]] = OrderedDict()
+        self._questions: OrderedDict[str, tuple[str, str]] = OrderedDict()
 
     async def complete(self, messages: list[Message], **options: Any) -> Answer:
         """Answer in one piece; see the Provider protocol."""
@@ -82,8 +82,7 @@ class Conversation:
         if task.state is TaskState.INPUT_REQUIRED:
             yield task.text
             said = AssistantMessage(content=words + task.text)
-            open_task = (task.id, task.context_id, task.request_id)
-            self._questions[fingerprint([*messages, said])] = open_task
+            self._questions[fingerprint([*messages, said])] = (task.id, task.context_id)
             while len(self._questions) > MOST_QUESTIONS:
                 self._questions.popitem(last=False)
         elif task.state is not TaskState.COMPLETED:

@@ -5,10 +5,7 @@ it anew, so that in the end it is the answer and nothing else.
 """
 
 import asyncio
-import json
 from collections import OrderedDict
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from a2a.helpers import new_task_from_user_message, new_text_part
@@ -18,7 +15,6 @@ from a2a.server.tasks import TaskUpdater
 from a2a.types.a2a_pb2 import Message
 from a2a.types.a2a_pb2 import TaskState as RemoteState
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
-from orbiter.a2a._internal.reply import REQUEST_ID
 from orbiter.errors import InputAnswerError
 from orbiter.tasks import Task, TaskBroker, TaskState, TransitionError
 from orbiter.types import StreamEvent
@@ -58,9 +54,7 @@ class Executor(AgentExecutor):
         self._heard[task_id] = heard
         ending: asyncio.Task[Task] | None = None
         try:
-            if refused := await self._begin(task_id, context_id, text, _named(message)):
-                await updater.requires_input(refused(updater))
-                return
+            await self._begin(task_id, context_id, text)
             await updater.start_work()
             ending = asyncio.create_task(self.broker.wait(task_id))
             ending.add_done_callback(lambda _: heard.put_nowait(None))
@@ -78,10 +72,7 @@ class Executor(AgentExecutor):
         await self.broker.cancel(context.task_id)
         await TaskUpdater(event_queue, context.task_id, context.context_id).cancel()
 
-    async def _begin(
-        self, task_id: str, context_id: str, text: str, request_id: str | None
-    ) -> Callable[[TaskUpdater], Message] | None:
-        """Hand a task in, or its answer; returns the question again where that was no answer."""
+    async def _begin(self, task_id: str, context_id: str, text: str) -> None:
         known = await self.broker.poll(task_id)
         if known is None:
             metadata = {
@@ -90,16 +81,11 @@ class Executor(AgentExecutor):
                 "messages": self._said.get(context_id, []),
             }
             await self.broker.store.create(Task(id=task_id, input=text, metadata=metadata))
-            return None
+            return
         try:
-            await self.broker.answer(task_id, text, request_id=request_id)
+            await self.broker.answer(task_id, text)
         except (TransitionError, InputAnswerError) as error:
-            task = await self.broker.poll(task_id)
-            if task is None or task.state is not TaskState.INPUT_REQUIRED:
-                raise InvalidParamsError(message=str(error)) from error
-            # an error would end the task for the protocol
-            return partial(_question, task, str(error))
-        return None
+            raise InvalidParamsError(message=str(error)) from error
 
     async def _tell(self, heard: Heard, updater: TaskUpdater) -> str:
         """Pass on what happens until the task rests, and return the last step's text."""
@@ -129,7 +115,7 @@ class Executor(AgentExecutor):
                 self._remember(task, result)
                 await updater.complete()
             case TaskState.INPUT_REQUIRED:
-                await updater.requires_input(_question(task, "", updater))
+                await updater.requires_input(_message(updater, task.question or ""))
             case TaskState.CANCELLED:
                 await updater.cancel()
             case _:
@@ -153,23 +139,6 @@ def _text(message: Message) -> str:
     if len(texts) != len(message.parts) or not text:
         raise ContentTypeNotSupportedError(message="this agent takes messages of text only")
     return text
-
-
-def _named(message: Message) -> str | None:
-    """Return which request a message answers, where it says so."""
-    named = dict(message.metadata).get(REQUEST_ID)
-    return named if isinstance(named, str) and named else None
-
-
-def _question(task: Task, why: str, updater: TaskUpdater) -> Message:
-    request, question = task.input_request, "\n".join(filter(None, [why, task.question]))
-    if request is None or request.kind == "question":
-        return _message(updater, question)
-    typed = json.dumps({"id": request.id, "decision": "approve"})
-    hint = f"Name the request in the metadata of the answer, {REQUEST_ID}, or send {typed}"
-    said = _message(updater, f"{question}\n{hint}")
-    said.metadata.update({REQUEST_ID: request.id})
-    return said
 
 
 def _message(updater: TaskUpdater, text: str) -> Message:

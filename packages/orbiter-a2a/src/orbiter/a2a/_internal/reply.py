@@ -7,8 +7,6 @@ from a2a.helpers import get_data_parts
 from a2a.types.a2a_pb2 import Artifact, Part, StreamResponse, Task, TaskStatus
 from a2a.types.a2a_pb2 import TaskState as RemoteState
 
-REQUEST_ID = "request_id"
-"""In the metadata of a question, and of its answer: what was asked."""
 ENDED = {
     RemoteState.TASK_STATE_COMPLETED,
     RemoteState.TASK_STATE_FAILED,
@@ -25,7 +23,6 @@ class Reply:
         context_id: The conversation it belongs to.
         state: Its state as the protocol names it.
         said: The text of its status, or of the plain message.
-        request_id: What it asks, where that has an id.
     """
 
     def __init__(self) -> None:
@@ -33,7 +30,6 @@ class Reply:
         self.context_id = ""
         self.state = RemoteState.TASK_STATE_UNSPECIFIED
         self.said = ""
-        self.request_id: str | None = None
         self._artifacts: dict[str, str] = {}
 
     @property
@@ -75,8 +71,6 @@ class Reply:
     def _status(self, status: TaskStatus) -> None:
         self.state = status.state
         self.said = text_of(status.message.parts) if status.HasField("message") else ""
-        named = dict(status.message.metadata).get(REQUEST_ID)
-        self.request_id = named if isinstance(named, str) else None
 
     def _artifact(self, artifact: Artifact, *, append: bool) -> str:
         text = text_of(artifact.parts)

@@ -69,8 +69,7 @@ def task_endpoints(services: Services) -> list[Endpoint]:
         await task_of(services, task_id, viewer_of(request).user)
         try:
             by = viewer_of(request).user or ""
-            named = body.request_id
-            return _detail(await broker.answer(task_id, body.text, by=by, request_id=named))
+            return _detail(await broker.answer(task_id, body.text, by=by))
         except TaskNotFoundError:
             raise unknown("task", task_id) from None
         except TransitionError as error:

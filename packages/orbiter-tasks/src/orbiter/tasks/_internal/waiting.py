@@ -6,8 +6,6 @@ approved is not begun again: when its worker ended in the middle, the person is 
 
 from typing import Any, NamedTuple
 
-from pydantic_core import from_json
-
 from orbiter.approval import (
     InputAnswer,
     InputRequest,
@@ -15,7 +13,6 @@ from orbiter.approval import (
     read_answer,
     read_reply,
     requests_of,
-    visible,
 )
 from orbiter.errors import InputAnswerError
 from orbiter.tasks.agents import InputRequiredError
@@ -98,11 +95,11 @@ def waiting(task: Task) -> Waiting | None:
     return None if paused is None else Waiting(paused, answers, begun)
 
 
-def answer_event(task: Task, text: str, by: str, request_id: str | None) -> TaskEvent:
+def answer_event(task: Task, text: str, by: str) -> TaskEvent:
     """Return the event of an answer.
 
     Raises:
-        TransitionError: The task asks nothing, or something else.
+        TransitionError: The task asks nothing.
         InputAnswerError: It is no answer to what is asked.
         OrbiterError: The request was changed where it was kept.
     """
@@ -115,27 +112,8 @@ def answer_event(task: Task, text: str, by: str, request_id: str | None) -> Task
         request = InputRequest.model_validate(asked[-1]["request"])
     except ValueError as error:
         raise OrbiterError(f"task {task.id}: what it asks was changed in the store") from error
-    if request_id not in (None, request.id):
-        raise TransitionError(
-            task.id,
-            f"this answers '{visible(str(request_id)[:100])}', and it waits for "
-            f"'{visible(request.id)}': look at what it asks now",
-        )
     answer = read_reply(request, text, by=by)
-    if answer.decision == "approve" and request_id is None and not _names_what_it_saw(text):
-        raise InputAnswerError(
-            "say what is approved, by request_id: between the question and its answer another one "
-            f"may have come. What waits now is '{visible(request.id)}'"
-        )
     if problem := request.refusal(answer, now=utc_now()):
         raise InputAnswerError(problem)
     payload = {"answer": text, "decision": answer.model_dump_json(exclude_none=True)}
     return TaskEvent(task_id=task.id, event_type=EventType.LOG, payload=payload)
-
-
-def _names_what_it_saw(text: str) -> bool:
-    """Whether an answer that could be read is an InputAnswer with the id or the digest."""
-    if not text.lstrip().startswith("{"):
-        return False
-    value = from_json(text)
-    return bool(value.get("id") or value.get("digest"))
