@@ -8,7 +8,13 @@ from typing import Any
 from orbiter.config import ModelConfig, ModelSettings
 from orbiter.models._internal.anthropic_blocks import Blocks, reply_parts
 from orbiter.models._internal.anthropic_cache import add_breakpoints
-from orbiter.models._internal.anthropic_wire import FINISH, add_format, add_settings, to_wire
+from orbiter.models._internal.anthropic_wire import (
+    FINISH,
+    add_format,
+    add_settings,
+    drop_thinking,
+    to_wire,
+)
 from orbiter.models._internal.clock import Clock
 from orbiter.models._internal.counter import Counter
 from orbiter.models._internal.sdk import SdkClient
@@ -183,6 +189,7 @@ class AnthropicProvider(ModelProvider):
         if settings is not None:
             refusal(settings, _CANNOT, self._client.error)
             add_settings(request, settings, max_tokens, self._client.error)
+            drop_thinking(request)
         if output_schema is not None:
             add_format(request, output_schema)
         if settings is not None:

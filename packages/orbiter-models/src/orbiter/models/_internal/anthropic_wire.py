@@ -65,6 +65,21 @@ def add_settings(
         request["extra_body"] = {**request.get("extra_body", {}), **more}
 
 
+def drop_thinking(request: dict[str, Any]) -> None:
+    """Do without thinking as long as calls are answered whose thoughts nobody has any more.
+
+    The API refuses it behind calls that another vendor's model has made, or one that was heard in
+    pieces by a server that died.
+    """
+    if request.get("thinking", {}).get("type") != "enabled":
+        return
+    wire, at, first = request["messages"], len(request["messages"]) - 1, None
+    while at > 0 and any(block["type"] == "tool_result" for block in wire[at]["content"]):
+        first, at = wire[at - 1], at - 2
+    if first is not None and not any(b["type"].endswith("thinking") for b in first["content"]):
+        del request["thinking"]
+
+
 def add_format(request: dict[str, Any], schema: dict[str, Any]) -> None:
     """Ask for an answer that fits a schema, which the API can express."""
     # the client is ready
