@@ -45,9 +45,14 @@ def check_anthropic(body: dict[str, Any]) -> None:
             if block["type"] == "thinking":
                 assert block["signature"] == signature(block["thinking"]), "invalid signature"
         asked = [block["id"] for block in blocks if block["type"] == "tool_use"]
-        thinks = body.get("thinking", {}).get("type") in ("enabled", "adaptive")
-        first = [block["type"] for block in blocks[:1]]
-        assert not (asked and thinks) or first[0].endswith("thinking"), "thinking must come first"
     assert not asked, f"tool_use without tool_result: {asked}"
+    if body.get("thinking", {}).get("type") == "enabled":
+        # of calls that are still being answered; of those before the API asks nothing
+        said, began = body["messages"], None
+        for asking, told in zip(said[-2::-2], said[::-2], strict=False):
+            if not any(block["type"] == "tool_result" for block in told["content"]):
+                break
+            began = asking["content"][0]["type"]
+        assert began is None or began.endswith("thinking"), "thinking must come first"
     for tool in body.get("tools", ()):
         assert tool["input_schema"]["type"] == "object"

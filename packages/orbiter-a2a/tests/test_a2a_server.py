@@ -190,6 +190,31 @@ async def test_a_tool_that_waits_is_asked_about_and_approved(connect):
     assert did == [4]
 
 
+async def test_a_second_approval_of_a_task_names_its_request(connect):
+    did = []
+
+    @tool(approval=True)
+    def book(seats: int) -> str:
+        """Book a table."""
+        did.append(seats)
+        return "booked"
+
+    waiter = Agent(name="waiter", tools=[book])
+    model = ScriptedModel(call("book", seats=4), call("book", seats=400), "Two tables.")
+    client = await connect(model, waiter)
+    asked = await ask(client, "Book a table")
+    await ask(client, "approve", asked)
+    assert did == [4]
+    refused = await ask(client, "approve", asked)
+    assert refused.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+    why, *_, form = get_message_text(refused.status.message).split("\n")
+    assert "names no request" in why
+    assert did == [4]
+    done = await ask(client, form[form.index("{") :], asked)
+    assert done.status.state == TaskState.TASK_STATE_COMPLETED
+    assert did == [4, 400]
+
+
 async def test_a_context_is_one_conversation(connect):
     model = ScriptedModel("Sunny.", "Rain.")
     client = await connect(model)

@@ -194,6 +194,23 @@ async def test_without_an_answer_in_time_a_call_is_denied():
     }
 
 
+@pytest.mark.parametrize("said", ["approve", "edit", "deny"])
+async def test_an_answer_that_comes_too_late_is_none(said: str) -> None:
+    shop = Shop()
+    model = ScriptedModel(call("refund", order=7), "too bad")
+    config = TaskConfig(input_timeout=1e-6)
+    first = await run(clerk(shop), "hi", provider=model, config=config)
+    (request,) = first.requests
+    late = {
+        "approve": request.approve(),
+        "edit": request.approve(arguments={"order": 8}),
+        "deny": request.deny("no"),
+    }[said]
+    last = await run(clerk(shop), "", provider=model, resume=first.paused, answers=[late])
+    assert shop.did == []
+    assert results(last)["call_1"].startswith("Tool 'refund' was not called: nobody answered until")
+
+
 async def test_the_output_of_a_typed_run_that_waits_says_how_it_goes_on():
     _, first = await paused(Shop(), output_type=int)
     with pytest.raises(UnfinishedRunError, match=r"resume=result\.paused"):

@@ -32,7 +32,6 @@ ANTHROPIC = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
-    "pause_turn": "incomplete",
 }
 ALL = [("openai", *pair) for pair in OPENAI.items()]
 ALL += [("anthropic", *pair) for pair in ANTHROPIC.items()]
@@ -88,7 +87,6 @@ async def test_a_refusal_in_openais_own_field_is_a_refusal(vendors, stream):
         ("openai", "content_filter", "content_filter"),
         ("anthropic", "max_tokens", "length"),
         ("anthropic", "refusal", "refusal"),
-        ("anthropic", "pause_turn", "incomplete"),
     ],
 )
 async def test_a_run_whose_answer_was_cut_says_why_and_keeps_what_was_said(
@@ -163,3 +161,48 @@ async def test_structured_output_that_ended_otherwise_says_how(vendors, answer, 
     with pytest.raises(OutputValidationError, match=told) as caught:
         await result_of(Agent(name="a", output_type=City), provider, stream=True)
     assert caught.value.stop_reason == reason
+
+
+HOSTED = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "cats"}}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_turn_that_claude_pauses_goes_on_and_is_one_answer(vendors, stream):
+    vendor = vendors("anthropic")
+    made = []
+
+    @tool
+    async def note(cat: str) -> str:
+        """Note a cat."""
+        made.append(cat)
+        return "noted"
+
+    provider = vendor.will(
+        Answer(thinking="Cats.", text="I look. ", blocks=(HOSTED,), finish="pause_turn"),
+        Answer(blocks=(FOUND,), finish="pause_turn"),
+        Answer(text="A tabby.", calls=(("c1", "note", {"cat": "tabby"}),)),
+        Answer(text="Noted."),
+    )
+    result = await result_of(Agent(name="a", tools=[note]), provider, stream=stream)
+    assert (result.output, result.stop_reason, result.steps) == ("Noted.", "completed", 2)
+    assert made == ["tabby"]
+    said = result.messages[1]
+    assert said.content == "I look. A tabby."
+    assert [part.type for part in said.parts] == [
+        "thinking", "opaque", "text", "opaque", "text", "tool_call"
+    ]  # fmt: skip
+    assert result.usage.total_tokens == 4 * 107
+    first, second, third, _ = [received.body["messages"] for received in vendor.server.received]
+    assert (second[: len(first)], len(second)) == (first, len(first) + 1)
+    kinds = [block["type"] for block in third[-1]["content"]]
+    assert kinds == ["thinking", "server_tool_use", "text", "web_search_tool_result"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_turn_that_pauses_again_and_again_is_incomplete(vendors, stream):
+    vendor = vendors("anthropic")
+    provider = vendor.will(*[Answer(text="x", finish="pause_turn")] * 20)
+    result = await result_of(Agent(name="a"), provider, stream=stream)
+    assert (result.output, result.stop_reason) == ("x" * 9, "incomplete")
+    assert len(vendor.server.received) == 9

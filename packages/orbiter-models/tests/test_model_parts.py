@@ -11,7 +11,7 @@ from orbiter.history import from_json, to_json
 from orbiter.models import ModelError
 from orbiter.models.openai import OpenAIProvider
 from orbiter.parts import DocumentPart, ImagePart, OpaquePart, TextPart, ThinkingPart, ToolCallPart
-from orbiter.types import AssistantMessage, UserMessage
+from orbiter.types import AssistantMessage, ToolCall, ToolResult, UserMessage
 
 # not a conftest: every package's tests are a package called `tests`, so there can be only one
 pytest_plugins = ["support.model_vendors"]
@@ -270,3 +270,23 @@ async def test_a_text_that_a_context_has_replaced_is_not_sent(vendor):
     assert "[taken out]" in body
     assert "[taken out, too]" in body
     assert "cat.png" in body
+
+
+@pytest.mark.parametrize("thought", [None, ThinkingPart(text="Hm.", vendor="openai")])
+async def test_claude_does_not_think_behind_calls_whose_thoughts_are_lost(vendors, thought):
+    vendor, agent = vendors("anthropic"), Agent(name="a", tools=[look])
+    call = ToolCall(id="c1", name="look", arguments='{"at": "it"}')
+    parts = () if thought is None else (thought, ToolCallPart(index=0))
+    history = [
+        UserMessage(content="Look."),
+        AssistantMessage(tool_calls=[call], parts=parts),
+        ToolResult(tool_call_id="c1", tool_name="look", content="a tail"),
+    ]
+    settings = ModelSettings(thinking_budget=2000)
+    model = vendor.will(Answer(calls=(("c2", "look", {"at": "it"}),)), Answer(text="A cat."))
+    last = await run(agent, "", messages=history, provider=model, settings=settings)
+    assert last.output == "A cat."
+    assert ["thinking" in received.body for received in vendor.server.received] == [False, False]
+    model = vendor.will(Answer(thinking="So.", text="Yes."))
+    await run(agent, "Sure?", messages=last.messages, provider=model, settings=settings)
+    assert vendor.server.received[-1].body["thinking"]["type"] == "enabled"

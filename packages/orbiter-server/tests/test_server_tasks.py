@@ -79,6 +79,36 @@ async def test_a_tool_that_waits_is_asked_about_and_approved(start):
     assert not any("paused" in payload for payload in told)
 
 
+async def test_an_answer_that_names_no_request_approves_no_later_one(start):
+    did = []
+
+    @tool(approval=True)
+    def refund(order: int) -> str:
+        """Give money back."""
+        did.append(order)
+        return "refunded"
+
+    clerk = Agent(name="clerk", tools=[refund])
+    model = ScriptedModel(call("refund", order=7), call("refund", order=900), "Done.")
+    server = await start({"clerk": clerk}, model)
+    key = await submit(server, agent="clerk")
+    first = (await state_of(server, key, "input_required"))["input_request"]["id"]
+    answer = f"/v1/tasks/{key}/answer"
+    body = {"text": "approve", "request_id": first}
+    assert (await server.http.post(answer, json=body)).status_code == 200
+    await eventually(lambda: did == [7])
+    second = (await state_of(server, key, "input_required"))["input_request"]["id"]
+    for late in (body, {"text": "approve"}):
+        refused = await server.http.post(answer, json=late)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "other_request")
+        assert second in refused.json()["error"]["message"]
+    assert did == [7]
+    named = {"text": "approve", "request_id": second}
+    assert (await server.http.post(answer, json=named)).status_code == 200
+    assert (await state_of(server, key, "completed"))["result"] == "Done."
+    assert did == [7, 900]
+
+
 async def test_a_task_can_be_cancelled(start):
     server = await start(model=Paced("never"))
     key = await submit(server)

@@ -9,6 +9,8 @@ from orbiter.approval import ask_user
 from orbiter.errors import InputAnswerError
 from orbiter.models import ScriptedModel, call
 from orbiter.tasks import (
+    AgentSpec,
+    OtherRequestError,
     TaskBroker,
     TaskEvent,
     TaskState,
@@ -16,6 +18,7 @@ from orbiter.tasks import (
     TransitionError,
     Worker,
 )
+from orbiter.tasks import ask_user as ask_of_tasks
 from orbiter.tasks.models import EventType
 
 QUICK = 0.02
@@ -115,14 +118,63 @@ async def test_what_is_no_answer_is_refused_and_the_first_answer_wins(store):
     assert shop.did == []
 
 
+async def test_a_bare_approve_is_taken_for_the_first_request_and_no_other(store):
+    shop = Shop()
+    replies = [call("refund", order=7), call("refund", order=900), "Done."]
+    async with broker_of(store, shop, *replies) as broker:
+        task_id = await broker.submit("Refund")
+        first = (await asked(broker, task_id)).input_request
+        await broker.answer(task_id, "approve")
+        second = (await asked(broker, task_id)).input_request
+        late = ["approve", "yes", '{"decision": "approve"}', first.approve().model_dump_json()]
+        for text in late:
+            with pytest.raises(OtherRequestError, match=second.id) as refused:
+                await broker.answer(task_id, text)
+            assert refused.value.request_id == second.id
+        with pytest.raises(OtherRequestError, match=second.id):
+            await broker.answer(task_id, "approve", request_id=first.id)
+        assert shop.did == ["refund 7"]
+        await broker.answer(task_id, "approve", request_id=second.id)
+        assert (await broker.wait(task_id, timeout=5)).result == "Done."
+    assert shop.did == ["refund 7", "refund 900"]
+
+
+async def test_of_two_calls_that_wait_at_once_one_approve_typed_twice_approves_one(store):
+    shop = Shop()
+    replies = [[call("refund", order=7), call("refund", order=900)], "Done."]
+    async with broker_of(store, shop, *replies) as broker:
+        task_id = await broker.submit("Refund")
+        await asked(broker, task_id)
+        await broker.answer(task_id, "approve")
+        second = (await asked(broker, task_id)).input_request
+        with pytest.raises(OtherRequestError):
+            await broker.answer(task_id, "approve")
+        await broker.answer(task_id, second.deny().model_dump_json())
+        assert (await broker.wait(task_id, timeout=5)).result == "Done."
+    assert shop.did == ["refund 7"]
+
+
+async def test_an_answer_that_names_a_request_is_none_to_a_question_without_one(store):
+    spec = AgentSpec(name="default", tools=(ask_of_tasks,))
+    model = ScriptedModel(call("ask_user", question="Who?"), "Hello.")
+    async with TaskBroker(store, model=model, agent_specs=[spec], poll_interval=QUICK) as broker:
+        task_id = await broker.submit("Greet")
+        await asked(broker, task_id)
+        with pytest.raises(OtherRequestError, match="a question without an id"):
+            await broker.answer(task_id, "approve", request_id="other")
+        await broker.answer(task_id, "Ada")
+        assert (await broker.wait(task_id, timeout=5)).result == "Hello."
+
+
 async def test_edited_arguments_that_do_not_fit_are_asked_again(store):
     shop = Shop()
     async with broker_of(store, shop, call("refund", order=7), "Done.") as broker:
         task_id = await broker.submit("Refund")
         await asked(broker, task_id)
         await broker.answer(task_id, 'approve {"order": "many"}')
-        assert "what it does not take: order" in (await asked(broker, task_id)).question
-        await broker.answer(task_id, "approve")
+        task = await asked(broker, task_id)
+        assert "what it does not take: order" in task.question
+        await broker.answer(task_id, "approve", request_id=task.input_request.id)
         assert (await broker.wait(task_id, timeout=5)).result == "Done."
     assert shop.did == ["refund 7"]
 
@@ -137,9 +189,12 @@ async def test_what_was_approved_is_asked_again_when_its_worker_ended_in_the_mid
     begun = TaskEvent(task_id=task_id, event_type=EventType.LOG, payload={"resumed": 1})
     await store.add_event(task_id, begun)
     async with broker_of(store, shop, "Done.") as broker:
-        assert "may have run already" in (await asked(broker, task_id)).question
+        task = await asked(broker, task_id)
+        assert "may have run already" in task.question
+        with pytest.raises(OtherRequestError):
+            await broker.answer(task_id, "approve")
         assert shop.did == []
-        await broker.answer(task_id, "deny")
+        await broker.answer(task_id, "deny", request_id=task.input_request.id)
         assert (await broker.wait(task_id, timeout=5)).result == "Done."
 
 
@@ -156,7 +211,7 @@ async def test_a_task_that_was_changed_in_the_store_does_not_go_on(store):
     event = TaskEvent(task_id=task_id, event_type=EventType.LOG, payload=changed)
     await store.add_event(task_id, event)
     async with broker_of(store, shop, "Done.") as broker:
-        await broker.answer(task_id, "approve")
+        await broker.answer(task_id, "approve", request_id=task.input_request.id)
         task = await broker.wait(task_id, timeout=5)
     assert task.state is TaskState.FAILED
     assert "no paused run" in task.error

@@ -126,12 +126,14 @@ def resumed_of(resume: str | bytes, answers: Sequence[InputAnswer]) -> Resumed:
         if problem := paused.open[call].refusal(answer):
             raise InputAnswerError(f"{_ANSWERS}: {problem}")
         found[call] = answer
+    # what nobody has said in time counts for nothing, whoever took it: the call is denied
     now = datetime.now(UTC)
-    missing = [r for call, r in paused.open.items() if call not in found and not _late(r, now)]
+    late = {call for call, request in paused.open.items() if _late(request, now)}
+    missing = [r for call, r in paused.open.items() if call not in found and call not in late]
     if missing:
         what = ", ".join(f"'{r.id}' ({r.calls[0].tool})" for r in missing)
         raise InputAnswerError(f"{_ANSWERS}: no answer to {what}; the run goes on with all of them")
-    return Resumed(paused, found)
+    return Resumed(paused, {call: said for call, said in found.items() if call not in late})
 
 
 def _late(request: InputRequest, now: datetime) -> bool:

@@ -8,7 +8,16 @@ from typing import Any
 from orbiter.config import ModelConfig, ModelSettings
 from orbiter.models._internal.anthropic_blocks import Blocks, reply_parts
 from orbiter.models._internal.anthropic_cache import add_breakpoints
-from orbiter.models._internal.anthropic_wire import FINISH, add_format, add_settings, to_wire
+from orbiter.models._internal.anthropic_wire import (
+    FINISH,
+    MOST_PAUSES,
+    PAUSE,
+    add_format,
+    add_settings,
+    drop_thinking,
+    going_on,
+    to_wire,
+)
 from orbiter.models._internal.clock import Clock
 from orbiter.models._internal.counter import Counter
 from orbiter.models._internal.sdk import SdkClient
@@ -16,7 +25,7 @@ from orbiter.models._internal.settings import add_options, refusal, sampling
 from orbiter.models._internal.strict import is_closed, is_recursive
 from orbiter.models.provider import ModelProvider, model_registry
 from orbiter.models.types import FinishReason, ModelResponse, StreamChunk
-from orbiter.types import Message, ToolCall
+from orbiter.types import Message, ToolCall, Usage
 
 # the API wants a number; every Claude can write this much
 _DEFAULT_MAX_TOKENS = 4096
@@ -84,8 +93,15 @@ class AnthropicProvider(ModelProvider):
             # the SDK knows how its vendor writes schemas
             await self._client.ready()
         request = self._request(messages, tools, temperature, max_tokens, output_schema, settings)
-        answer = await self._client.send(lambda client: client.messages.create(**request), settings)
-        blocks = answer.content
+        blocks: list[Any] = []
+        usage = Usage()
+        for left in reversed(range(1 + MOST_PAUSES)):
+            answer = await self._send(request, settings)
+            blocks += answer.content
+            usage += Counter().add(answer.usage).usage
+            if answer.stop_reason != PAUSE or not left:
+                break
+            request = going_on(request, [block.to_dict() for block in answer.content])
         return ModelResponse(
             id=answer.id,
             model=answer.model,
@@ -96,7 +112,7 @@ class AnthropicProvider(ModelProvider):
                 for block in blocks
                 if block.type == "tool_use"
             ],
-            usage=Counter().add(answer.usage).usage,
+            usage=usage,
             finish_reason=FINISH.get(answer.stop_reason, "stop"),
             reasoning_content="".join(b.thinking for b in blocks if b.type == "thinking"),
             parts=reply_parts([block.to_dict() for block in blocks]),
@@ -118,31 +134,41 @@ class AnthropicProvider(ModelProvider):
             await self._client.ready()
         request = self._request(messages, tools, temperature, max_tokens, output_schema, settings)
         request["stream"] = True
-        answer = await self._client.send(lambda client: client.messages.create(**request), settings)
-        counter, blocks = Counter(), Blocks()
+        blocks = Blocks()
         reason: FinishReason | None = None
         ended = False
-        async with self._client.streaming(answer) as events:
-            async for event in events:
-                if event.type == "message_start":
-                    yield StreamChunk(
-                        usage=counter.add(event.message.usage).increment(),
-                        id=event.message.id,
-                        model=event.message.model,
-                        provider=self._client.config.provider,
-                    )
-                elif event.type == "message_delta":
-                    reason = FINISH.get(event.delta.stop_reason, "stop")
-                    usage = counter.add(event.usage).increment()
-                    yield StreamChunk(finish_reason=reason, usage=usage)
-                elif event.type == "message_stop":
-                    ended = True
-                elif (chunk := blocks.add(event)) is not None:
-                    yield chunk
+        for left in reversed(range(1 + MOST_PAUSES)):
+            answer = await self._send(request, settings)
+            counter, reason, ended, paused = Counter(), None, False, False
+            async with self._client.streaming(answer) as events:
+                async for event in events:
+                    if event.type == "message_start":
+                        yield StreamChunk(
+                            usage=counter.add(event.message.usage).increment(),
+                            id=event.message.id,
+                            model=event.message.model,
+                            provider=self._client.config.provider,
+                        )
+                    elif event.type == "message_delta":
+                        paused = event.delta.stop_reason == PAUSE and left > 0
+                        if not paused:
+                            reason = FINISH.get(event.delta.stop_reason, "stop")
+                        usage = counter.add(event.usage).increment()
+                        yield StreamChunk(finish_reason=reason, usage=usage)
+                    elif event.type == "message_stop":
+                        ended = True
+                    elif (chunk := blocks.add(event)) is not None:
+                        yield chunk
+            if not (paused and ended):
+                break
+            request = going_on(request, blocks.go_on())
         if parts := blocks.parts:
             yield StreamChunk(parts=parts)
         if not ended and reason in (None, "stop", "tool_calls"):
             yield StreamChunk(finish_reason="incomplete")
+
+    async def _send(self, request: dict[str, Any], settings: ModelSettings | None) -> Any:
+        return await self._client.send(lambda client: client.messages.create(**request), settings)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -183,6 +209,7 @@ class AnthropicProvider(ModelProvider):
         if settings is not None:
             refusal(settings, _CANNOT, self._client.error)
             add_settings(request, settings, max_tokens, self._client.error)
+            drop_thinking(request)
         if output_schema is not None:
             add_format(request, output_schema)
         if settings is not None:

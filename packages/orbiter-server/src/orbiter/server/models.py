@@ -191,9 +191,10 @@ class NewTask(_Request):
 
 
 class Answer(_Request):
-    """The answer to a task's question."""
+    """The answer to a task's question; `request_id` is that of the `input_request` it is for."""
 
     text: Text
+    request_id: RequestId = None
 
 
 class TaskInfo(_Answer):

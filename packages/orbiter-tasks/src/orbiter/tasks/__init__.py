@@ -16,6 +16,7 @@ from orbiter.tasks.paging import PagedStore, TaskPage, page_of
 from orbiter.tasks.sqlite import TaskStoreSqlite
 from orbiter.tasks.state import (
     TERMINAL_STATES,
+    OtherRequestError,
     TaskError,
     TaskNotFoundError,
     TaskState,
@@ -35,6 +36,7 @@ __all__ = [
     "InputRequiredError",
     "KubernetesTaskStore",
     "LeasingStore",
+    "OtherRequestError",
     "PagedStore",
     "Task",
     "TaskAgent",

@@ -187,16 +187,26 @@ class TaskBroker:
             tasks.update((task.id, task) for task in await self._store.list_by_state(state))
         return [await self.cancel(task_id) for task_id in tasks]
 
-    async def answer(self, task_id: str, text: str, *, by: str = "") -> Task:
+    async def answer(
+        self, task_id: str, text: str, *, by: str = "", request_id: str | None = None
+    ) -> Task:
         """Answer an INPUT_REQUIRED task; a tool that waits takes what `approval.read_reply` reads.
+
+        Args:
+            task_id: The task.
+            text: What the person says.
+            by: Who says it.
+            request_id: `task.input_request.id` as they have seen it. Only the first request of a
+                task, and a question, take an answer that names none.
 
         Raises:
             TransitionError: The task asks nothing.
+            OtherRequestError: It is to another request than the one that waits, or may be.
             InputAnswerError: It is no answer to a tool that waits.
             TaskNotFoundError: The task is unknown.
         """
         task = await self._readers.found(task_id)
-        answer = answer_event(task, text, by)
+        answer = answer_event(task, text, by, request_id)
         return await self._store.move(task_id, TaskState.PENDING, events=[answer]) or task
 
     async def notify(self, task_id: str, states: Collection[TaskState], callback: Callback) -> None:

@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from orbiter.errors import InputAnswerError
 from orbiter.types import OrbiterError
 
 
@@ -47,6 +48,21 @@ class TransitionError(TaskError):
         self.task_id = task_id
         self.reason = reason
         super().__init__(f"task {task_id}: {reason}")
+
+
+class OtherRequestError(InputAnswerError):
+    """An answer is, or may be, to another request than the one that waits.
+
+    Attributes:
+        task_id: The task.
+        request_id: What waits; empty for a question without an id.
+    """
+
+    def __init__(self, task_id: str, request_id: str, what: str) -> None:
+        self.task_id = task_id
+        self.request_id = request_id
+        waits = f"'{request_id}'" if request_id else "a question without an id"
+        super().__init__(f"task {task_id} waits for an answer to {waits}, and {what}")
 
 
 class RefusedError(TaskError):

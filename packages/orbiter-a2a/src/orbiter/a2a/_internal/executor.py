@@ -5,6 +5,7 @@ it anew, so that in the end it is the answer and nothing else.
 """
 
 import asyncio
+import json
 from collections import OrderedDict
 from typing import Any
 
@@ -54,7 +55,9 @@ class Executor(AgentExecutor):
         self._heard[task_id] = heard
         ending: asyncio.Task[Task] | None = None
         try:
-            await self._begin(task_id, context_id, text)
+            if why := await self._begin(task_id, context_id, text):
+                await updater.requires_input(_message(updater, why))
+                return
             await updater.start_work()
             ending = asyncio.create_task(self.broker.wait(task_id))
             ending.add_done_callback(lambda _: heard.put_nowait(None))
@@ -72,7 +75,8 @@ class Executor(AgentExecutor):
         await self.broker.cancel(context.task_id)
         await TaskUpdater(event_queue, context.task_id, context.context_id).cancel()
 
-    async def _begin(self, task_id: str, context_id: str, text: str) -> None:
+    async def _begin(self, task_id: str, context_id: str, text: str) -> str | None:
+        """Hand the text to the task; return what to ask again where it is no answer."""
         known = await self.broker.poll(task_id)
         if known is None:
             metadata = {
@@ -81,11 +85,15 @@ class Executor(AgentExecutor):
                 "messages": self._said.get(context_id, []),
             }
             await self.broker.store.create(Task(id=task_id, input=text, metadata=metadata))
-            return
+            return None
         try:
             await self.broker.answer(task_id, text)
-        except (TransitionError, InputAnswerError) as error:
+        except InputAnswerError as error:
+            # an error would end the task for its client, and it waits for a better answer
+            return f"{error}\n{_question(known)}"
+        except TransitionError as error:
             raise InvalidParamsError(message=str(error)) from error
+        return None
 
     async def _tell(self, heard: Heard, updater: TaskUpdater) -> str:
         """Pass on what happens until the task rests, and return the last step's text."""
@@ -115,7 +123,7 @@ class Executor(AgentExecutor):
                 self._remember(task, result)
                 await updater.complete()
             case TaskState.INPUT_REQUIRED:
-                await updater.requires_input(_message(updater, task.question or ""))
+                await updater.requires_input(_message(updater, _question(task)))
             case TaskState.CANCELLED:
                 await updater.cancel()
             case _:
@@ -131,6 +139,15 @@ class Executor(AgentExecutor):
         ]
         while len(self._said) > MOST_CONTEXTS:
             self._said.popitem(last=False)
+
+
+def _question(task: Task) -> str:
+    """Return what is asked; of an approval with the form of an answer that names it."""
+    asked, request = task.question or "", task.input_request
+    if request is None or request.kind == "question":
+        return asked
+    form = json.dumps({"id": request.id, "decision": "approve"})
+    return f"{asked}\nOr as JSON, which every request of a task but its first wants: {form}"
 
 
 def _text(message: Message) -> str:

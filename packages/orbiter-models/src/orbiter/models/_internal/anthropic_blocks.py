@@ -134,17 +134,24 @@ class Blocks:
     def __init__(self) -> None:
         self._blocks: dict[int, Block] = {}
         self._inputs: dict[int, str] = {}
+        self._first = 0
+
+    def go_on(self) -> list[Block]:
+        """Return the blocks of a reply that pauses; what comes next stands behind them."""
+        said = self._said()[self._first :]
+        self._first = len(self._blocks)
+        return said
 
     def add(self, event: Any) -> StreamChunk | None:
         """Take an event of a block; returns what it tells a reader, if anything."""
         if event.type == "content_block_start":
-            block = event.content_block
-            self._blocks[event.index] = block.to_dict()
+            block, index = event.content_block, self._first + event.index
+            self._blocks[index] = block.to_dict()
             if block.type == "tool_use":
-                piece = ToolCallDelta(index=event.index, id=block.id, name=block.name)
+                piece = ToolCallDelta(index=index, id=block.id, name=block.name)
                 return StreamChunk(tool_call_deltas=[piece])
         elif event.type == "content_block_delta":
-            return self._delta(event.index, event.delta)
+            return self._delta(self._first + event.index, event.delta)
         return None
 
     def _delta(self, index: int, delta: Any) -> StreamChunk | None:
@@ -167,6 +174,9 @@ class Blocks:
     @property
     def parts(self) -> tuple[ReplyPart, ...]:
         """All that was said, if it is more than text and calls."""
+        return reply_parts(self._said())
+
+    def _said(self) -> list[Block]:
         for index, text in self._inputs.items():
             self._blocks[index]["input"] = arguments_object(text)
-        return reply_parts([block for _, block in sorted(self._blocks.items())])
+        return [block for _, block in sorted(self._blocks.items())]

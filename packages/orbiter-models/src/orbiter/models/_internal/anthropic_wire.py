@@ -3,7 +3,7 @@
 from typing import Any
 
 from orbiter.config import ModelSettings
-from orbiter.models._internal.anthropic_blocks import blocks_of, text_block
+from orbiter.models._internal.anthropic_blocks import Block, blocks_of, text_block
 from orbiter.models._internal.settings import Refuse
 from orbiter.models.types import FinishReason
 from orbiter.types import AssistantMessage, Message, SystemMessage
@@ -11,12 +11,15 @@ from orbiter.types import AssistantMessage, Message, SystemMessage
 # the API takes no less
 _LEAST_BUDGET = 1024
 
+# a turn in which the vendor's own tools took long, to be sent back as it is
+PAUSE = "pause_turn"
+MOST_PAUSES = 8
 FINISH: dict[str | None, FinishReason] = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
-    "pause_turn": "incomplete",
+    PAUSE: "incomplete",
 }
 
 
@@ -63,6 +66,37 @@ def add_settings(
             request["tool_choice"] = choice
     if more:
         request["extra_body"] = {**request.get("extra_body", {}), **more}
+
+
+def going_on(request: dict[str, Any], said: list[Block]) -> dict[str, Any]:
+    """Return the request by which the API goes on with a turn that it has paused.
+
+    Args:
+        request: What was asked.
+        said: The blocks of the answer.
+    """
+    blocks = [block for block in said if block.get("text", "x")]
+    *before, last = request["messages"]
+    if last["role"] == "assistant":
+        messages = [*before, {**last, "content": [*last["content"], *blocks]}]
+    else:
+        messages = [*before, last, {"role": "assistant", "content": blocks}]
+    return {**request, "messages": messages} if blocks else request
+
+
+def drop_thinking(request: dict[str, Any]) -> None:
+    """Do without thinking as long as calls are answered whose thoughts nobody has any more.
+
+    The API refuses it behind calls that another vendor's model has made, or one that was heard in
+    pieces by a server that died.
+    """
+    if request.get("thinking", {}).get("type") != "enabled":
+        return
+    wire, at, first = request["messages"], len(request["messages"]) - 1, None
+    while at > 0 and any(block["type"] == "tool_result" for block in wire[at]["content"]):
+        first, at = wire[at - 1], at - 2
+    if first is not None and not any(b["type"].endswith("thinking") for b in first["content"]):
+        del request["thinking"]
 
 
 def add_format(request: dict[str, Any], schema: dict[str, Any]) -> None:

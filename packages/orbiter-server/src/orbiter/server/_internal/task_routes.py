@@ -21,7 +21,7 @@ from orbiter.server.models import (
     TaskPage,
     TaskPageQuery,
 )
-from orbiter.tasks import Task, TaskNotFoundError, TransitionError, page_of
+from orbiter.tasks import OtherRequestError, Task, TaskNotFoundError, TransitionError, page_of
 
 SHOWN = 200
 USER = "user"
@@ -69,11 +69,14 @@ def task_endpoints(services: Services) -> list[Endpoint]:
         await task_of(services, task_id, viewer_of(request).user)
         try:
             by = viewer_of(request).user or ""
-            return _detail(await broker.answer(task_id, body.text, by=by))
+            said = broker.answer(task_id, body.text, by=by, request_id=body.request_id)
+            return _detail(await said)
         except TaskNotFoundError:
             raise unknown("task", task_id) from None
         except TransitionError as error:
             raise RequestError(409, str(error), code="nothing_asked") from None
+        except OtherRequestError as error:
+            raise RequestError(409, str(error), code="other_request", param="request_id") from None
         except InputAnswerError as error:
             raise RequestError(422, str(error), code="no_answer") from None
 

@@ -168,7 +168,9 @@ export class Tasks {
       class: "question",
       onsubmit: async (event) => {
         event.preventDefault();
-        await request("POST", `/v1/tasks/${task.id}/answer`, { text: input.value });
+        await request("POST", `/v1/tasks/${task.id}/answer`, {
+          text: input.value, ...(task.input_request && { request_id: task.input_request.id }),
+        });
         await this.draw(task.id, log);
       },
     }, h("p", {}, task.question), input, h("button", { class: "primary" }, "Answer"));

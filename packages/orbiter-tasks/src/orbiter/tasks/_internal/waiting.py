@@ -17,7 +17,7 @@ from orbiter.approval import (
 from orbiter.errors import InputAnswerError
 from orbiter.tasks.agents import InputRequiredError
 from orbiter.tasks.models import EventType, Task, TaskEvent, utc_now
-from orbiter.tasks.state import TaskState, TransitionError
+from orbiter.tasks.state import OtherRequestError, TaskState, TransitionError
 from orbiter.types import OrbiterError
 
 _AGAIN = "Its worker ended while it went on: what was approved may have run already."
@@ -95,11 +95,12 @@ def waiting(task: Task) -> Waiting | None:
     return None if paused is None else Waiting(paused, answers, begun)
 
 
-def answer_event(task: Task, text: str, by: str) -> TaskEvent:
+def answer_event(task: Task, text: str, by: str, request_id: str | None = None) -> TaskEvent:
     """Return the event of an answer.
 
     Raises:
         TransitionError: The task asks nothing.
+        OtherRequestError: It is to another request, or may be.
         InputAnswerError: It is no answer to what is asked.
         OrbiterError: The request was changed where it was kept.
     """
@@ -107,13 +108,31 @@ def answer_event(task: Task, text: str, by: str) -> TaskEvent:
         raise TransitionError(task.id, f"it is {task.state} and has asked nothing")
     asked = [event.payload for event in task.events if "question" in event.payload]
     if not asked or "request" not in asked[-1]:
+        if request_id is not None:
+            raise OtherRequestError(task.id, "", f"this answers '{request_id[:100]}'")
         return TaskEvent(task_id=task.id, event_type=EventType.LOG, payload={"answer": text})
     try:
         request = InputRequest.model_validate(asked[-1]["request"])
     except ValueError as error:
         raise OrbiterError(f"task {task.id}: what it asks was changed in the store") from error
+    named = _named(request, text) if request_id is None else request_id
+    if named is not None and named != request.id:
+        raise OtherRequestError(task.id, request.id, f"this answers '{named[:100]}'")
     answer = read_reply(request, text, by=by)
+    # what a task asks first is all that anybody can have been shown of it; a later `approve` may
+    # have been typed before this was asked, or be the same one sent twice
+    if named is None and request.kind == "approval" and len(asked) > 1:
+        raise OtherRequestError(task.id, request.id, "this names no request: give its request_id")
     if problem := request.refusal(answer, now=utc_now()):
         raise InputAnswerError(problem)
     payload = {"answer": text, "decision": answer.model_dump_json(exclude_none=True)}
     return TaskEvent(task_id=task.id, event_type=EventType.LOG, payload=payload)
+
+
+def _named(request: InputRequest, text: str) -> str | None:
+    if request.kind == "question":
+        return None
+    try:
+        return read_answer(text).id
+    except InputAnswerError:
+        return None
