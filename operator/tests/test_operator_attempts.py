@@ -3,6 +3,7 @@
 import time
 import tracemalloc
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 from support.observed import UID, output
@@ -18,15 +19,19 @@ from orbiter_contracts import (
 from orbiter_contracts.attempts import Attempt
 from orbiter_contracts.checkpoints import MAX_PARTS_BYTES
 from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, Keys, dead_letter
-from orbiter_contracts.scripts import PUBLISH_ATTEMPT
+from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
 from orbiter_operator.kube.client import RefusedError
 from orbiter_operator.kube.names import Key
+from orbiter_operator.runtime.reconciler import WorkQueue
 from orbiter_operator.streams.attempts import CONSUMER, Attempts
 from orbiter_operator.streams.dead_letters import DeadLetters
+from orbiter_operator.streams.pending_outputs import PendingOutputs
 from orbiter_operator.streams.reader import Entry
 from orbiter_operator.streams.retention import trim_streams
 from orbiter_operator.streams.tenants import lag
 from orbiter_operator.tasks.cache import TaskCache
+from orbiter_operator.tasks.capacity import Capacity
+from orbiter_operator.tasks.resync import TaskResync
 
 
 def now_ms():
@@ -300,3 +305,42 @@ async def test_old_answers_go_and_recent_ones_stay(redis, attempts):
 async def test_what_nobody_has_read_is_the_lag(redis, attempts):
     await redis.xadd(BARE.lifecycle, {"data": "x"})
     assert await lag(redis) == 1
+
+
+def resync_of(redis, **phases):
+    store = TaskCache(lambda key: None)
+    for number, (name, phase) in enumerate(phases.items(), start=1):
+        meta = {"namespace": "team", "name": name, "uid": f"u-{number}", "resourceVersion": "1"}
+        status = {"phase": phase, "attempts": 2}
+        store.put({"metadata": meta, "spec": {}, "status": status})
+    return TaskResync(
+        informers=(),
+        store=store,
+        capacity=Capacity(lambda _: 5),
+        queue=WorkQueue(time.monotonic),
+        redis=redis,
+        tenants=SimpleNamespace(keys=Keys.of_namespace, served=()),
+        pending=PendingOutputs(),
+        every=3600,
+        dead=lambda stream: None,
+    )
+
+
+@pytest.mark.parametrize("keys", [BARE, Keys.of_namespace("team")], ids=["shared", "its own"])
+async def test_what_is_kept_of_a_task_that_has_not_ended_does_not_lapse(redis, keys):
+    """It may wait for weeks: in a queue of Kueue, or for the answer to its question."""
+    resync = resync_of(redis, asks="InputRequired", waits="Pending", done="Failed", old="Running")
+    lapsing = {}
+    for uid in ("u-1", "u-2", "u-3"):
+        attempt = Attempt("team/any", uid, 2, keys)
+        for key in (attempt.record, attempt.checkpoint):
+            await redis.hset(key, "field", "x")
+        await redis.set(keys.task_snapshot(uid), "x")
+        lapsing[uid] = (attempt.record, attempt.checkpoint, keys.task_snapshot(uid))
+        for key in lapsing[uid]:
+            await redis.expire(key, 60)
+    await resync.renew()
+    for uid, found in lapsing.items():
+        lasts = [await redis.ttl(key) > ATTEMPT_TTL_SECONDS - 60 for key in found]
+        assert lasts == [uid != "u-3"] * 3
+    assert not await redis.exists(Attempt("team/old", "u-4", 2, keys).record)

@@ -65,6 +65,7 @@ class _GitOverHttp(BaseHTTPRequestHandler):
 
     root: Path
     asked: list[str]
+    gives_any_commit: bool
 
     def do_GET(self) -> None:
         """Hand the request to git, if it comes with the password."""
@@ -88,7 +89,8 @@ class _GitOverHttp(BaseHTTPRequestHandler):
                 **{"PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": self.command},
                 **{"CONTENT_TYPE": self.headers.get("Content-Type", ""), "REMOTE_USER": "robot"},
                 "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
-                "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+                # By its first protocol git gives the heads of branches and tags only.
+                "GIT_PROTOCOL": self.headers.get("Git-Protocol", "") * self.gives_any_commit,
             },
             capture_output=True,
             check=True,
@@ -110,10 +112,11 @@ class _GitOverHttp(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(root: Path) -> Iterator[tuple[str, list[str]]]:
+def serving(root: Path, *, gives_any_commit: bool = True) -> Iterator[tuple[str, list[str]]]:
     """Serve the repositories of a directory; yield the URL and the passwords it was given."""
     asked: list[str] = []
-    handler = type("Handler", (_GitOverHttp,), {"root": root, "asked": asked})
+    known = {"root": root, "asked": asked, "gives_any_commit": gives_any_commit}
+    handler = type("Handler", (_GitOverHttp,), known)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
         thread = threading.Thread(target=running.serve_forever, args=(0.01,))
         thread.start()

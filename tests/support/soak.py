@@ -17,12 +17,12 @@ from support.cluster import Object
 from support.faults import NO_ANSWER, Faults
 from support.nodes import Nodes
 from support.session_world import SessionWorld, front_end, worker_id
+from support.soak_judge import STEPS, Final, messages_lost, tasks_lost
 from support.world import ENDED, NAMESPACE, World, task, worker_container
 
 from orbiter_contracts import POWorkerInput, POWorkerOutput, decode, encode
 from orbiter_contracts.queues import BARE
 
-STEPS = 5
 TURNS = STEPS + 2
 """Requests of one task that nothing disturbs: each step, the look at the file, and the end."""
 SMALL = {"requests": {"cpu": "20m", "memory": "64Mi"}}
@@ -75,6 +75,9 @@ class Soak:
         self._sessions = itertools.cycle(names)
         self.sessions = names
         self._users: dict[str, int] = {}
+        self._seen: set[str] = set()
+        self._vanished: set[str] = set()
+        self._late: list[str] = []
         self._over = threading.Event()
         self._door: ExitStack | None = None
         self._redis: Redis | None = None
@@ -118,37 +121,23 @@ class Soak:
 
         def settled() -> bool:
             self._feed()
-            found = self.world.tasks()
+            found = self._tasks()
             if not all(found.get(name, {}).get("phase") in ENDED for name in self.runs):
                 return False
             answers = self.answers()
             return all(set(sent) <= set(answers[name]) for name, sent in self.sent.items())
 
-        # What has not come by then is lost, and named there.
-        with suppress(AssertionError):
+        try:
             self.world.until("all have ended and answered", settled, PATIENCE_SECONDS)
+        except AssertionError:
+            self._late = [f"not all had ended and answered within {PATIENCE_SECONDS:.0f} s"]
 
     def lost(self) -> list[str]:
         """What has not become of the work what should have; empty when nothing was lost."""
-        found = []
-        for name, status in self.world.tasks().items():
-            if name not in self.runs:
-                continue
-            if status.get("phase") != "Completed":
-                story = self.world.story(name)
-                found.append(f"{name}: {status.get('phase')}: {status.get('message')}\n{story}")
-                continue
-            done = str((status.get("result") or {}).get("summary"))
-            missing = [str(n) for n in range(STEPS) if str(n) not in done.split(",")]
-            if missing:
-                found.append(f"{name} has forgotten steps {missing}: {done!r}")
-            if status.get("attempts") != 1:
-                found.append(f"{name} took {status.get('attempts')} attempts")
-        for name, answers in self.answers().items():
-            sent = self.sent[name]
-            found += [f"{name} has not answered {r}" for r in sent if r not in answers]
-            if [request for request in answers if request in sent] != list(sent):
-                found.append(f"{name} answered in another order")
+        found = [*self._late, *(f"{name} had vanished" for name in sorted(self._vanished))]
+        found += tasks_lost(self.runs, self.world.tasks(), self.world.story)
+        for name, finals in self._finals().items():
+            found += messages_lost(name, list(self.sent[name]), finals)
         return found
 
     def twice(self) -> list[str]:
@@ -167,7 +156,7 @@ class Soak:
     def _feed(self) -> None:
         """Keep so many tasks at work, when the faults are over only as many as there shall be."""
         with suppress(*NO_ANSWER):
-            found = self.world.tasks()
+            found = self._tasks()
             open_ = [n for n in self.runs if found.get(n, {}).get("phase") not in ENDED]
             room = self.plan.at_once - len(open_)
             if self._over.is_set():
@@ -176,9 +165,16 @@ class Soak:
                 self._task()
             self._make(found)
 
+    def _tasks(self) -> dict[str, Object]:
+        """Every task that is there; one that was and is no more has vanished."""
+        found = self.world.tasks()
+        self._seen |= self.made.keys() & found.keys()
+        self._vanished |= self._seen - found.keys()
+        return found
+
     def _make(self, found: dict[str, Object]) -> None:
         """Create what is not there: also what the API server has not taken in an earlier round."""
-        if missing := [made for name, made in self.made.items() if name not in found]:
+        if missing := [self.made[name] for name in self.made if name not in {*found, *self._seen}]:
             self.world.apply(*missing)
 
     def _task(self) -> None:
@@ -240,23 +236,27 @@ class Soak:
 
     def answers(self) -> dict[str, list[str]]:
         """The request ids of what each session has answered."""
-        return {name: [of for of, _ in found] for name, found in self._finals().items()}
+        return {name: [one.request for one in found] for name, found in self._finals().items()}
 
     def seconds_to_answer(self) -> list[float]:
         """How long each message waited for its final answer, by the clock of Redis."""
         return [
-            history.order(entry)[0] / 1000 - history.order(self.sent[name][request])[0] / 1000
+            (history.order(one.entry)[0] - history.order(self.sent[name][one.request])[0]) / 1000
             for name, found in self._finals().items()
-            for request, entry in found
-            if request in self.sent[name]
+            for one in found
+            if one.request in self.sent[name]
         ]
 
-    def _finals(self) -> dict[str, list[tuple[str, str]]]:
-        """Of each session the request id and the entry of every final answer."""
+    def _finals(self) -> dict[str, list[Final]]:
+        """Every final answer of each session."""
         with front_end(self.world) as redis:
             found = {}
             for name in self.sessions:
                 entries: Any = redis.xrange(BARE.po_output(worker_id(name)))
                 read = [(entry, decode(POWorkerOutput, fields)) for entry, fields in entries]
-                found[name] = [(one.request_id, entry) for entry, one in read if one.is_final]
+                found[name] = [
+                    Final(one.request_id, entry, one.status, one.reason)
+                    for entry, one in read
+                    if one.is_final
+                ]
             return found

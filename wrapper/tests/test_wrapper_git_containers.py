@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,11 +16,12 @@ import pytest
 from redis.asyncio import Redis
 from support.agent_user import AGENT
 from support.eventually import eventually
-from support.git_repositories import bare_copy, git, give_password, make_template, serving
+from support.git_repositories import bare_copy, commit, git, give_password, make_template, serving
 from support.queues import Queues
 from support.wrapper import FakeClaude, Wrappers
 
 from orbiter_contracts import DeveloperWorkerOutput, GitWorkspace, Workspace
+from orbiter_contracts.exit_codes import INTERRUPTED
 from worker_wrapper.workspace.handover import REPORT, SOCKET, read_report
 
 pytestmark = pytest.mark.integration
@@ -206,6 +208,61 @@ async def test_without_a_push_the_clone_is_taken_over_and_nobody_is_waited_for(
     assert not output.workspace.pushed
     assert output.commit_sha == git(pod.work, "rev-parse", "HEAD")
     assert list(pod.private.iterdir()) == []
+
+
+# The first time it works until it is ended; then it commits what it finds.
+GOES_ON = """
+while [ $# -gt 0 ]; do
+  case "$1" in --session-id|--resume) how=$1; id=$2 ;; esac
+  shift
+done
+file="$HOME/.claude/projects/-work/$id.jsonl"
+mkdir -p "$(dirname "$file")"; echo '{"type": "user"}' >>"$file"
+if [ "$how" = --session-id ]; then
+  echo draft >draft.txt; touch "$home/working"
+  trap 'exit 143' TERM
+  while :; do sleep 0.05; done
+fi
+git add draft.txt && git commit -q -m mine >&2
+"""
+
+
+async def test_the_work_goes_on_from_where_it_began_when_the_branch_has_moved_on(
+    pod: Pod,
+    tmp_path: Path,
+    wrappers: Wrappers,
+    queues: Queues,
+    fake_claude: FakeClaude,
+    origin: Path,
+) -> None:
+    fake_claude.does(f"{GOES_ON}\n{ANSWER}")
+    bound = await queues.bound_task("paint it", workspace={"git": pod.wanted.model_dump()})
+    place = {"WORKER_HANDOVER_DIR": str(pod.handover), "WORKSPACE_DIR": str(pod.work)}
+    await pod.listening()
+    first = wrappers.start("job-1", **bound, **place, TERMINATION_GRACE_SECONDS="4")
+    await eventually((fake_claude.bin.parent / "working").exists)
+    first.send(signal.SIGTERM)
+    assert await first.exit_code() == INTERRUPTED
+    base = git(origin, "rev-parse", "main")
+    git(tmp_path, "clone", "-q", str(origin), "colleague")
+    commit(tmp_path / "colleague", "meanwhile")
+    git(tmp_path / "colleague", "push", "-q", "origin", "main")
+    pod.end()
+    for directory in (pod.work, pod.handover, pod.private):
+        shutil.rmtree(directory)
+    for directory in (pod.handover, pod.private):
+        directory.mkdir()
+
+    await pod.listening()
+    second = wrappers.start("job-1", **bound, **place)
+    assert await second.exit_code() == 0
+
+    output = await queues.output()
+    assert (output.status, output.error) == ("success", None)
+    assert output.workspace is not None
+    assert (output.workspace.base_sha, output.workspace.pushed) == (base, True)
+    assert git(origin, "log", "--format=%s", f"{base}..fix") == "mine"
+    assert "interrupted from outside" in fake_claude.turns[1].prompt
 
 
 @pytest.mark.parametrize("moment", ["waiting", "connected"])

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 from support.eventually import eventually
-from support.git_repositories import commit, git, make_template
+from support.git_repositories import bare_copy, commit, git, give_password, make_template, serving
 
 from orbiter_contracts import GitWorkspace, Workspace, WorkspaceReport
 from worker_wrapper.process.beside import run_beside
 from worker_wrapper.shutdown import StopTurn
 from worker_wrapper.workspace import contents, packing
 from worker_wrapper.workspace.contents import Repository
+from worker_wrapper.workspace.fetching import fetch_with
 from worker_wrapper.workspace.git import Git, GitError
 from worker_wrapper.workspace.keeping import BaseGoneError, Kept, keep, restore
 from worker_wrapper.workspace.packing import TooLargeError
@@ -124,11 +125,29 @@ async def test_a_branch_that_has_moved_on_meanwhile_does_not_move_the_work(
     assert git(there, "rev-parse", "HEAD") == later.base_sha
     report = await restore(
         *(before, checked, there, later, prepared.base_sha),
-        fetch=(GitWorkspace(url=str(source)), None),
+        fetch=fetch_with(GitWorkspace(url=str(source)), None),
     )
     assert report.base_sha == prepared.base_sha == git(there, "rev-parse", "HEAD")
     assert (there / "mine").read_text() == "mine\n"
     assert not (there / "fourth").exists()
+
+
+async def test_a_server_that_gives_only_the_heads_of_branches_is_asked_for_what_is_behind_them(
+    source: Path, tmp_path: Path, before: Git
+) -> None:
+    bare = bare_copy(source, tmp_path / "served" / "origin.git")
+    secret = give_password(tmp_path / "secret")
+    with serving(bare.parent, gives_any_commit=False) as (root, _):
+        wanted = GitWorkspace(url=f"{root}/origin.git", ref="topic")
+        there = tmp_path / "next"
+        place = (Workspace(git=wanted), there, secret)
+        prepared = await prepare(*place, environ=os.environ, spill_dir=tmp_path, stop=StopTurn())
+        first, other = git(bare, "rev-list", "--reverse", "topic").splitlines()[0], "d" * 40
+        fetch = fetch_with(wanted, secret)
+        with pytest.raises(BaseGoneError, match=other):
+            await restore(before, None, there, prepared, other, fetch=fetch)
+        report = await restore(before, None, there, prepared, first, fetch=fetch)
+    assert report.base_sha == first == git(there, "rev-parse", "HEAD")
 
 
 async def test_what_is_too_large_is_said_and_not_kept(

@@ -1,9 +1,11 @@
 """A session's pod that has to go within a turn: the next one goes on with it, and answers once."""
 
 import json
+import os
 import shlex
 import shutil
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -102,6 +104,63 @@ async def test_the_first_turn_of_a_session_goes_on_too_and_however_often_it_is_c
     assert answer.text.startswith("one|Your work")
     assert answer.usage is not None
     assert answer.usage.input_tokens == 410
+
+
+async def killed_once_kept(queues: Queues, pod: WrapperProcess, cuts: int, home: Path) -> None:
+    """Kill a worker that is within a turn, once that is kept for the so-manieth delivery."""
+
+    async def kept() -> bool:
+        text = await queues.redis.hget(STATE, "interrupted")
+        return bool(text) and json.loads(text)["cuts"] == cuts
+
+    await eventually(kept)
+    pod.send(signal.SIGKILL)
+    await pod.exit_code()
+    end_agents(home.parent)
+
+
+def end_agents(directory: Path) -> None:
+    """What a killed wrapper leaves goes with its container; here nobody else ends it."""
+    for path in Path("/proc").iterdir():
+        with suppress(OSError):
+            if path.name.isdecimal() and directory in (path / "cwd").readlink().parents:
+                os.kill(int(path.name), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("kept", [WITH_SNAPSHOT, WITH_VOLUME], ids=["snapshot", "volume"])
+async def test_a_turn_that_gets_on_is_no_poison_however_often_its_pod_is_killed(
+    wrappers: Wrappers, queues: Queues, fake_claude: FakeClaude, kept: dict[str, str]
+) -> None:
+    fake_claude.remembers(then=UNTIL_ENDED)
+    await queues.message("one", request_id="r-1")
+    for cuts in (1, 2, 3, 4):
+        pod = start(wrappers, **kept, CHECKPOINT_SECONDS="0.1")
+        await killed_once_kept(queues, pod, cuts, wrappers.home)
+        if kept:
+            shutil.rmtree(wrappers.home)
+    fake_claude.remembers()
+    start(wrappers, **kept)
+    (answer,) = await queues.finals(1)
+    assert (answer.request_id, answer.status) == ("r-1", "success")
+    assert answer.text.startswith("one|Your work was interrupted from outside")
+    assert answer.usage is not None
+    assert answer.usage.input_tokens == 410
+    assert not await queues.redis.hexists(STATE, "interrupted")
+
+
+async def test_a_turn_that_uses_up_its_time_ends_however_often_its_pod_is_killed(
+    wrappers: Wrappers, queues: Queues, fake_claude: FakeClaude
+) -> None:
+    fake_claude.remembers(then=UNTIL_ENDED)
+    await queues.message("one", request_id="r-1")
+    pod = start(wrappers, CHECKPOINT_SECONDS="0.1")
+    await killed_once_kept(queues, pod, 1, wrappers.home)
+    mark = json.loads(await queues.redis.hget(STATE, "interrupted"))
+    mark["checkpoint"]["agent_seconds"] = 604800
+    await queues.redis.hset(STATE, "interrupted", json.dumps(mark))
+    start(wrappers)
+    (answer,) = await queues.finals(1)
+    assert (answer.request_id, answer.status, answer.reason) == ("r-1", "timeout", "AgentTimeout")
 
 
 async def test_a_mark_that_nobody_of_ours_has_written_is_none(

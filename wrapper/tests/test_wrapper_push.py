@@ -18,7 +18,9 @@ from orbiter_contracts import GitWorkspace, Workspace, WorkspaceReport
 from worker_wrapper.process.kernel import become_subreaper
 from worker_wrapper.redact import Redactor
 from worker_wrapper.shutdown import StopTurn
+from worker_wrapper.workspace.git import Git
 from worker_wrapper.workspace.handover import PACK_BYTES, SOCKET
+from worker_wrapper.workspace.keeping import BaseGoneError, restore
 from worker_wrapper.workspace.push_client import PushConnection
 from worker_wrapper.workspace.push_server import PushServer
 from worker_wrapper.workspace.repository import WorkspaceError
@@ -73,7 +75,7 @@ class Pod:
         assert self.wanted.git is not None
         fields: dict[str, object] = {
             "socket_path": self.handover / SOCKET,
-            "url": self.wanted.git.url,
+            "wanted": self.wanted.git,
             "branch": self.prepared.branch,
             "credentials_dir": None,
             "cloned": self.private / "objects",
@@ -460,7 +462,8 @@ async def test_what_git_says_of_the_credential_is_not_repeated(pod: Pod) -> None
     await pod.clone()
     head, pack = commit(pod.work), packed(pod.work, "HEAD")
 
-    error = await pod.say(request(head, len(pack)) + pack, url="file:///hunter2secret")
+    elsewhere = GitWorkspace(url="file:///hunter2secret")
+    error = await pod.say(request(head, len(pack)) + pack, wanted=elsewhere)
 
     assert error is not None
     assert "[redacted]" in error
@@ -504,3 +507,64 @@ async def test_nothing_that_the_agent_configured_reaches_the_push(pod: Pod, tmp_
     assert finished.report.error is None
     assert git(pod.origin, "rev-parse", "fix") == head
     assert git(elsewhere, "for-each-ref") == ""
+
+
+async def moved_on(pod: Pod, tmp_path: Path) -> str:
+    """The branch that the work began with has a commit more, and this pod's clone only that."""
+    await pod.clone()
+    base = pod.prepared.base_sha
+    assert base is not None
+    git(tmp_path, "clone", "-q", str(pod.origin), "other")
+    commit(tmp_path / "other", "meanwhile")
+    git(tmp_path / "other", "push", "-q", "origin", "main")
+    for directory in (pod.work, pod.private / "objects"):
+        shutil.rmtree(directory)
+    await pod.clone()
+    assert pod.prepared.base_sha != base
+    return base
+
+
+async def test_the_commit_that_the_work_began_with_is_fetched_for_a_worker_that_goes_on(
+    pod: Pod, tmp_path: Path
+) -> None:
+    base = await moved_on(pod, tmp_path)
+    connection = await pod.connected()
+    runs = Git(pod.environ, pod.spill, 60, pod.stop)
+
+    pod.prepared = await restore(runs, None, pod.work, pod.prepared, base, fetch=connection.fetch)
+    assert git(pod.work, "rev-parse", "HEAD") == base == pod.prepared.base_sha
+    assert not (pod.work / "meanwhile").exists()
+
+    head = commit(pod.work, "mine")
+    finished = await pod.end(connection)
+    assert finished.report.error is None
+    assert git(pod.origin, "rev-parse", "fix") == head
+    assert git(pod.origin, "rev-parse", "fix^") == base
+
+
+async def test_a_commit_that_is_not_to_be_had_costs_no_push(pod: Pod, tmp_path: Path) -> None:
+    await moved_on(pod, tmp_path)
+    connection = await pod.connected()
+    runs = Git(pod.environ, pod.spill, 60, pod.stop)
+
+    with pytest.raises(BaseGoneError, match="cannot be had"):
+        await restore(runs, None, pod.work, pod.prepared, "d" * 40, fetch=connection.fetch)
+
+    head = commit(pod.work, "mine")
+    assert (await pod.end(connection)).report.pushed
+    assert git(pod.origin, "rev-parse", "fix") == head
+
+
+async def test_one_commit_is_given_and_no_other(pod: Pod) -> None:
+    await pod.clone()
+    asked = json.dumps({"fetch": pod.prepared.base_sha}).encode() + b"\n"
+    pod.serve()
+    await eventually(lambda: (pod.handover / SOCKET).exists())
+    reader, writer = await asyncio.open_unix_connection(str(pod.handover / SOCKET))
+    assert await reader.readline() == b"ready\n"
+    writer.write(asked)
+    await reader.readexactly(json.loads(await reader.readline())["size"])
+    writer.write(asked)
+    assert "already" in json.loads(await reader.readline())["error"]
+    assert await reader.read() == b""
+    writer.close()

@@ -1,11 +1,13 @@
 """A finished outcome is worth what it cost: a Redis that is away for long does not lose it."""
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import structlog
 from support.eventually import eventually
 from support.queues import Queues
 from support.redis_server import RedisServer, client_of
@@ -13,8 +15,11 @@ from support.wrapper import FakeClaude, Wrappers
 
 from orbiter_contracts import POWorkerOutput, SnapshotReport
 from orbiter_contracts.exit_codes import INTERRUPTED
+from worker_wrapper.handlers.insisting import insist
+from worker_wrapper.queue.connection import RedisUnavailableError
 from worker_wrapper.queue.session_state import Bookkeeping, Snapshot
 from worker_wrapper.queue.spool import FILE, Spool
+from worker_wrapper.shutdown import Shutdown
 
 ANSWER = POWorkerOutput(request_id="r-1", user_id=7, text="done")
 
@@ -47,6 +52,53 @@ async def test_a_jobs_worker_keeps_its_outcome_until_redis_is_back(
         (output,) = await Queues(redis).outputs()
     assert (output.request_id, output.status) == ("r-1", "success")
     assert len(fake_claude.turns) == 1
+
+
+class Away:
+    """A Redis that refuses so many times; None: it never answers."""
+
+    def __init__(self, times: int | None) -> None:
+        self.left = times
+        self.asked = asyncio.Event()
+
+    async def settle(self) -> bool:
+        self.asked.set()
+        if self.left is None:
+            await asyncio.Event().wait()
+        if self.left:
+            self.left -= 1
+            raise RedisUnavailableError("it is away")
+        return True
+
+    async def insist(self, shutdown: Shutdown, grace_seconds: float) -> bool:
+        log = structlog.get_logger()
+        return await insist(
+            self.settle, shutdown, grace_seconds=grace_seconds, log=log, pause_seconds=0
+        )
+
+
+async def test_an_outcome_is_tried_through_all_of_the_grace_period() -> None:
+    """Also one that is shorter than what a connection takes to give a Redis up."""
+    shutdown = Shutdown()
+    shutdown.request()
+    assert await Away(100).insist(shutdown, grace_seconds=20)
+
+
+async def test_a_redis_that_does_not_answer_lets_the_last_words_be_said() -> None:
+    shutdown = Shutdown()
+    shutdown.request()
+    with pytest.raises(RedisUnavailableError, match="in time"):
+        await Away(None).insist(shutdown, grace_seconds=0.02)
+
+
+async def test_asked_twice_a_worker_keeps_its_outcome_no_longer() -> None:
+    shutdown, away = Shutdown(), Away(None)
+    insisting = asyncio.create_task(away.insist(shutdown, grace_seconds=3600))
+    await away.asked.wait()
+    shutdown.request()
+    shutdown.request()
+    with pytest.raises(RedisUnavailableError):
+        await insisting
 
 
 @pytest.mark.integration

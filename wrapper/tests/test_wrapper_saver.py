@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,12 +10,12 @@ from typing import Any, cast
 
 import pytest
 import structlog
+from redis.exceptions import ResponseError
 from support.eventually import eventually
 
 from orbiter_contracts import Checkpoint
 from worker_wrapper.agents import load_agent
 from worker_wrapper.agents.base import Session
-from worker_wrapper.checkpoint import saver as saver_module
 from worker_wrapper.checkpoint.resume import Earlier
 from worker_wrapper.checkpoint.saver import Attempt, Saver
 from worker_wrapper.queue.checkpoints import Checkpoints, SaveResult, Stored
@@ -49,7 +49,20 @@ class InMemory:
         return "saved"
 
 
-def saver_of(directory: Path, known: InMemory) -> Saver:
+class Pauses:
+    """Sleeps that take no time, and what they would have taken."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        await asyncio.sleep(0)
+
+
+def saver_of(
+    directory: Path, known: InMemory, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+) -> Saver:
     agent = load_agent("claude")
     work, home = directory / "work", directory / "home"
     for path in (work, home):
@@ -62,6 +75,7 @@ def saver_of(directory: Path, known: InMemory) -> Saver:
         Git(os.environ, directory, 60, StopTurn(), beside=True),
         clock=lambda: datetime.now(UTC),
         log=structlog.get_logger(),
+        sleep=sleep,
     )
 
 
@@ -137,18 +151,35 @@ async def test_asked_to_leave_it_goes_on_being_kept_as_often_as_before(tmp_path:
 
 @pytest.mark.parametrize("seconds", [0, 0.01], ids=["never else", "often"])
 async def test_one_that_failed_when_asked_to_leave_is_made_again(
-    tmp_path: Path, seconds: float, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, seconds: float
 ) -> None:
-    monkeypatch.setattr(saver_module, "AGAIN_SECONDS", 0.01)
     known = InMemory()
     known.failures = [OSError("it is away"), RedisUnavailableError("it is away, too")]
-    saver = saver_of(tmp_path, known)
+    saver = saver_of(tmp_path, known, Pauses())
     asked = asyncio.Event()
     asked.set()
     async with keeping(saver, seconds, asked):
         await eventually(lambda: bool(known.saved))
     assert [one.disruption for one in known.saved] == [True]
     assert known.failures == []
+
+
+async def test_a_redis_that_refuses_is_asked_ever_less_often_and_anew_once_it_has_taken_one(
+    tmp_path: Path,
+) -> None:
+    """Each try is a mebibyte, and a full Redis has as many pods that leave as a node has."""
+    known, pauses = InMemory(), Pauses()
+    known.failures = [ResponseError("OOM command not allowed")] * 6
+    saver = saver_of(tmp_path, known, pauses)
+    asked = asyncio.Event()
+    asked.set()
+    async with keeping(saver, 0.5, asked):
+        await eventually(lambda: bool(known.saved))
+        known.failures = [ResponseError("OOM command not allowed")]
+        saver.hear({"type": "anything"})
+        await eventually(lambda: len(known.saved) == 2)
+    waited = [seconds for seconds in pauses.seconds if seconds != 0.5]
+    assert waited == [2, 4, 8, 16, 30, 30, 2]
 
 
 async def test_as_long_as_the_agent_says_nothing_none_is_made(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from redis.exceptions import ResponseError
 
 from orbiter_contracts.exit_codes import INTERRUPTED, NAME_LOST, UNUSABLE
 from orbiter_contracts.queues import ATTEMPT_FIELD, TASK_FIELD, transcript_of
-from worker_wrapper.handlers.message_handler import PUBLISH_SECONDS, DisruptedError, Worker
+from worker_wrapper.handlers.insisting import PUBLISH_SECONDS
+from worker_wrapper.handlers.message_handler import DisruptedError, Worker
 from worker_wrapper.logging import Log, configure
 from worker_wrapper.queue.connection import RedisConnection, RedisUnavailableError
 from worker_wrapper.queue.lease import Lease, NameInUseError

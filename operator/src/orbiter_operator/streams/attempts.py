@@ -5,6 +5,7 @@ Where an attempt is, its own `keys` say: it ends where it has begun. Who calls: 
 `tasks/observe`. The scripts shared with the workers are in orbiter_contracts.
 """
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 from redis.asyncio import Redis
@@ -252,6 +253,15 @@ class Attempts:
     async def forget_checkpoint(self, attempt: Attempt) -> None:
         """Delete the parts of an attempt's checkpoints, which nothing goes on from any more."""
         await self._redis.expire(attempt.checkpoint, 0)
+
+    async def renew(self, attempts: Iterable[Attempt]) -> None:
+        """Have what is kept of some attempts last as long again: their tasks have not ended."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for each in attempts:
+                session = each.keys.task_snapshot(each.uid)
+                for key in (each.record, each.checkpoint, session):
+                    pipe.expire(key, ATTEMPT_TTL_SECONDS)
+            await pipe.execute()
 
     async def has_session(self, uid: str, keys: Keys, before: Keys) -> bool:
         """Whether the session of the task's agent is kept, for another Job to continue it.

@@ -6,18 +6,20 @@ the cluster and the queues again, which costs time when an event was lost and no
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from orbiter_contracts.attempts import Attempt
+from orbiter_contracts.queues import BARE
 from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError
 from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.reconciler import WorkQueue
 from orbiter_operator.runtime.supervisor import Part
-from orbiter_operator.streams.attempts import CONSUMER
+from orbiter_operator.streams.attempts import CONSUMER, Attempts
 from orbiter_operator.streams.dead_letters import forget_adopted
 from orbiter_operator.streams.pending_outputs import PendingOutputs
 from orbiter_operator.streams.retention import StreamRepair, trim_streams
@@ -31,6 +33,9 @@ log = structlog.get_logger(__name__)
 _PAUSE_SECONDS = 2.0
 _LAG_SECONDS = 15.0
 _REPAIR_SECONDS = 5.0
+_RENEW_SECONDS = 3600.0
+"""A week is how long what is renewed lasts, so an operator may be away for nearly as long."""
+_AT_ONCE = 100
 
 
 class TaskResync:
@@ -68,6 +73,7 @@ class TaskResync:
         self._redis = redis
         self._tenants = tenants
         self._every = every
+        self._attempts = Attempts(redis)
         self._repair = StreamRepair(redis, dead)
         self._dead = dead
         self._activity = Activity(
@@ -88,6 +94,7 @@ class TaskResync:
             "lag": self.watch_lag,
             "activity": self._activity.run,
             "stream repair": self.repair_streams,
+            "records": self.renew_records,
         }
 
     async def list_everything(self) -> None:
@@ -141,6 +148,36 @@ class TaskResync:
             except (RedisError, OSError) as error:
                 log.info("streams not looked at", error=str(error))
             await asyncio.sleep(_REPAIR_SECONDS)
+
+    async def renew_records(self) -> None:
+        """Keep what Redis has of attempts from lapsing while their tasks wait, for ever."""
+        while True:
+            try:
+                await self.renew()
+            except (RedisError, OSError) as error:
+                log.info("records of attempts not renewed", error=str(error))
+            await asyncio.sleep(_RENEW_SECONDS)
+
+    async def renew(self) -> None:
+        """Renew the latest attempt of every task that has not ended, once.
+
+        Raises:
+            RedisError: Redis did not answer.
+        """
+        attempts = list(self._latest_attempts())
+        for start in range(0, len(attempts), _AT_ONCE):
+            await self._attempts.renew(attempts[start : start + _AT_ONCE])
+
+    def _latest_attempts(self) -> Iterator[Attempt]:
+        for key in self._store:
+            task = self._store.get(key) or {}
+            number = (task.get("status") or {}).get("attempts")
+            if phase_of(task) in FINAL or not isinstance(number, int):
+                continue
+            uid = task["metadata"]["uid"]
+            # It may have begun before its namespace had a prefix.
+            for keys in dict.fromkeys((self._tenants.keys(key.namespace), BARE)):
+                yield Attempt(f"{key.namespace}/{key.name}", uid, number, keys)
 
     async def _trim(self) -> None:
         for keys in self._tenants.served:

@@ -5,11 +5,11 @@ missing. Nothing here ends a turn or changes what comes of it: what cannot be ke
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from redis.exceptions import ResponseError
 
@@ -28,8 +28,12 @@ from worker_wrapper.turn.usage import priced, together
 from worker_wrapper.workspace.git import Git, GitError
 from worker_wrapper.workspace.keeping import Kept, keep
 
-AGAIN_SECONDS = 2.0
-"""How soon the one that is made when we are asked to leave is tried again."""
+AGAIN_SECONDS: Final = 2.0
+LONGEST_PAUSE_SECONDS: Final = 30.0
+"""How soon the one that is made when we are asked to leave is tried again: twice as long each time.
+
+A node that is drained has many pods, and each try of each of them is a mebibyte.
+"""
 _STORE_BYTES = 256 * 1024 * 1024
 """What is kept where a store takes it."""
 
@@ -63,6 +67,7 @@ class Saver:
         git: Runs git beside the agent.
         clock: Tells the time.
         log: Told of each.
+        sleep: Waits so many seconds.
     """
 
     def __init__(
@@ -74,6 +79,7 @@ class Saver:
         *,
         clock: Callable[[], datetime],
         log: Log,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._attempt = attempt
         self._checkpoints = checkpoints
@@ -81,6 +87,7 @@ class Saver:
         self._git = git
         self._clock = clock
         self._log = log
+        self._sleep = sleep
         self._meter = Meter(attempt.agent)
         self._kept_events = 0
         self._busy = asyncio.Lock()
@@ -98,9 +105,9 @@ class Saver:
     async def from_time_to_time(self, seconds: float, asked_to_leave: asyncio.Event) -> None:
         """Make one so often while something happens, and one as soon as we are asked to leave.
 
-        That one is tried until it is kept. The agent may still work for an hour then, and the
-        machine be gone at any moment of it, so it goes on as before, until it is cancelled. For
-        agents that go on from a copy made in the middle of their work.
+        That one is tried until it is written, be it only with what was paid. The agent may still
+        work for an hour then, and the machine be gone at any moment of it, so it goes on as before,
+        until it is cancelled. For agents that go on from a copy made in the middle of their work.
 
         Args:
             seconds: How often; 0 for only when asked to leave.
@@ -114,11 +121,13 @@ class Saver:
                     await self.save(leaving=False)
         finally:
             asked.cancel()
-        kept = await self.save(leaving=True)
-        while seconds or not kept:
-            await asyncio.sleep(seconds if kept else AGAIN_SECONDS)
-            if not kept or self._meter.events > self._kept_events:
-                kept = await self.save(leaving=True)
+        failures = 0 if await self.save(leaving=True) else 1
+        while seconds or failures:
+            pause = min(AGAIN_SECONDS * 2 ** (failures - 1), LONGEST_PAUSE_SECONDS)
+            await self._sleep(pause if failures else seconds)
+            if failures or self._meter.events > self._kept_events:
+                # Behind some failures the pause no longer grows.
+                failures = 0 if await self.save(leaving=True) else min(failures + 1, 10)
 
     async def save(self, *, leaving: bool) -> bool:
         """Make one now. Whatever goes wrong is in the log.

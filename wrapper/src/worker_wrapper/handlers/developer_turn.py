@@ -27,6 +27,7 @@ from worker_wrapper.turn.outputs import developer_output, without_turn
 from worker_wrapper.turn.turn import TurnReport, take_turn
 from worker_wrapper.turn.usage import priced, together
 from worker_wrapper.workspace import workspace
+from worker_wrapper.workspace.fetching import Fetch, fetch_with
 from worker_wrapper.workspace.git import Git
 from worker_wrapper.workspace.keeping import BaseGoneError, restore
 from worker_wrapper.workspace.push_client import PushConnection, take_over
@@ -107,17 +108,19 @@ class _Work:
     async def _prepared(self) -> tuple[WorkspaceReport, PushConnection | None]:
         """The workspace as the work begins with it, or as it was when it was cut off."""
         settings, wanted = self._settings, self._task.workspace
-        connection, fetch = None, None
+        connection: PushConnection | None = None
+        fetch: Fetch | None = None
         if settings.worker_handover_dir and wanted and wanted.git:
             prepared, connection = await take_over(
                 settings.worker_handover_dir, wanted.git, self._stop
             )
+            fetch = connection.fetch if connection else None
         else:
             prepared = await workspace.prepare(
                 *self._place, environ=self._worker.environ, spill_dir=self._spill, stop=self._stop
             )
             if wanted and wanted.git:
-                fetch = (wanted.git, settings.git_credentials_dir)
+                fetch = fetch_with(wanted.git, settings.git_credentials_dir)
         if self._earlier.resumed is None:
             return prepared, connection
         try:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from orbiter_contracts import WorkerOutput
+from worker_wrapper.handlers.insisting import insist
 from worker_wrapper.logging import Log
 from worker_wrapper.queue.claims import Claim
 from worker_wrapper.queue.connection import RedisConnection, RedisUnavailableError
@@ -26,11 +27,6 @@ from worker_wrapper.session.snapshot import SnapshotStore
 from worker_wrapper.settings import Settings
 from worker_wrapper.shutdown import Shutdown, StopTurn
 from worker_wrapper.turn.publishing import publishable
-
-PUBLISH_SECONDS = 2400.0
-"""How long an outcome is kept for a Redis that is away: what a Job's deadline leaves beyond the
-agent's time."""
-_PAUSE_SECONDS = 2.0
 
 
 class DisruptedError(Exception):
@@ -167,7 +163,12 @@ async def handle(
         )
 
     try:
-        settled = await (_insist(worker, claim, settle) if patient else settle())
+        grace = worker.settings.grace_seconds
+        settled = await (
+            insist(settle, worker.shutdown, grace_seconds=grace, log=worker.log)
+            if patient
+            else settle()
+        )
     except RedisUnavailableError:
         entry, kept = claim.entry.id, False
         if spool is not None:
@@ -181,28 +182,6 @@ async def handle(
         reason=output.reason,
         duration_ms=output.duration_ms,
     )
-
-
-async def _insist(worker: Worker, claim: Claim, settle: Callable[[], Awaitable[bool]]) -> bool:
-    """Publish what was paid for, however long Redis is away; until this pod has to go.
-
-    Raises:
-        RedisUnavailableError: Time is up.
-    """
-    loop = asyncio.get_running_loop()
-    until = loop.time() + PUBLISH_SECONDS
-    leaving = False
-    while True:
-        try:
-            return await settle()
-        except RedisUnavailableError as error:
-            if worker.shutdown.requested.is_set() and not leaving:
-                leaving = True
-                until = min(until, loop.time() + max(worker.settings.grace_seconds - 30.0, 0.0))
-            if loop.time() >= until or worker.shutdown.urgent.is_set():
-                raise
-            worker.log.warning("outcome_kept", entry=claim.entry.id, error=str(error))
-            await asyncio.sleep(_PAUSE_SECONDS)
 
 
 @asynccontextmanager

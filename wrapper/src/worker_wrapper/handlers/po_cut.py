@@ -3,18 +3,29 @@
 The message stays on the queue. The session's state says where its turn was cut, written in one step
 with the agent's memory in the middle of it; whoever starts next under the worker's name goes on
 under the same request_id, and answers once. What the cut turn has cost is in that answer.
+
+For pods that are killed without a word it is written from time to time, too, for agents that go on
+from a copy made in the middle of their work. A delivery that was kept says nothing against its
+message: what it took of the turn's time, turns and money is gone, so that this has an end.
 """
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from pydantic import Field
+from redis.exceptions import ResponseError
 
 from orbiter_contracts import Checkpoint, InvalidMessageError, Usage, decode_json
 from orbiter_contracts.bounds import MAX_TIMEOUT_SECONDS, Id
 from orbiter_contracts.checkpoint_scripts import READ
-from orbiter_contracts.checkpoints import MAX_CHECKPOINT_JSON_BYTES, MAX_GENERATION
+from orbiter_contracts.checkpoints import (
+    MAX_CHECKPOINT_BYTES,
+    MAX_CHECKPOINT_JSON_BYTES,
+    MAX_GENERATION,
+)
 from orbiter_contracts.message_base import Message
 from orbiter_contracts.queues import PO_GROUP
 from orbiter_contracts.worker_scripts import KEEP_TURN
@@ -23,6 +34,7 @@ from worker_wrapper.checkpoint.meter import Meter, own_cost
 from worker_wrapper.checkpoint.resume import Earlier, prompts
 from worker_wrapper.handlers.message_handler import Worker
 from worker_wrapper.queue.checkpoints import Stored
+from worker_wrapper.queue.connection import RedisUnavailableError
 from worker_wrapper.queue.session_state import Snapshot
 from worker_wrapper.session.conversations import Conversations
 from worker_wrapper.session.copies import SessionCopies
@@ -39,7 +51,7 @@ class CutTurn(Message):
     Attributes:
         entry: Its message's entry.
         session_id: The session it belongs to.
-        cuts: How often it was; so many deliveries of its message say nothing against it.
+        cuts: In how many deliveries it was kept; so many say nothing against its message.
         checkpoint: When, and what it has cost by then.
     """
 
@@ -99,30 +111,86 @@ class CutTurns:
         # Where a snapshot is all that is kept, the workspace is a new one.
         return prompts(prompt, earlier, None, files=self._worker.settings.snapshot is None)
 
+    @asynccontextmanager
+    async def kept_meanwhile(
+        self,
+        begun: Begun,
+        meter: Meter,
+        conversations: Conversations,
+        snapshots: SnapshotStore | None,
+    ) -> AsyncIterator[None]:
+        """Keep the turn from time to time, for as long as it is under way and its agent allows."""
+        settings = self._worker.settings
+        if not settings.agent.resumes_mid_turn or not settings.checkpoint_seconds:
+            yield
+            return
+
+        async def keep() -> None:
+            heard = 0
+            while True:
+                await asyncio.sleep(settings.checkpoint_seconds)
+                if meter.events == heard:
+                    continue
+                events = meter.events
+                try:
+                    await self.keep(begun, meter, conversations, snapshots, ended=False)
+                except (RedisUnavailableError, ResponseError, OSError) as error:
+                    self._worker.log.warning("turn_not_kept", error=f"{error}")
+                    continue
+                heard = events
+
+        keeper = asyncio.create_task(keep())
+        try:
+            yield
+        finally:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+
     async def keep(
         self,
         begun: Begun,
         meter: Meter,
         conversations: Conversations,
         snapshots: SnapshotStore | None,
+        *,
+        ended: bool = True,
     ) -> bool:
-        """Keep a turn whose agent has been ended; whether the next pod can go on with it."""
+        """Keep a turn; whether the next pod can go on with it.
+
+        Args:
+            begun: The turn.
+            meter: What has been heard of it.
+            conversations: What this disk knows of them.
+            snapshots: What stores the agent's memory, where no volume does.
+            ended: Whether its agent has been ended. Of one at work no memory is stored that is so
+                large that all others in Redis would wait for it, again and again.
+
+        Raises:
+            RedisUnavailableError: It could not be written.
+        """
         session = begun.session
         if meter.conversation:
             session = replace(session, agent_session_id=meter.conversation)
         own = own_cost(meter.spent, await self._copies.recorded(session), begun.session)
         session = replace(session, resumed=True)
+        unfinished = conversations.unfinished
         conversations.keep(session)
         conversations.begin(None)
-        snapshot = await snapshots.take(session, conversations) if snapshots else None
-        if snapshot is not None and snapshot.data is None:
-            return False
-        cut = self._cut(begun, own)
-        kept = await self._written(begun.entry, cut, snapshot)
-        self._worker.log.info("turn_kept", kept=kept, turns=cut.checkpoint.turns)
+        kept = False
+        try:
+            snapshot = await snapshots.take(session, conversations) if snapshots else None
+            size = len(snapshot.data or b"") if snapshot else 0
+            fits = ended or size <= MAX_CHECKPOINT_BYTES
+            if fits and not (snapshot and snapshot.data is None):
+                cut = self._cut(begun, own, ended)
+                kept = await self._written(begun.entry, cut, snapshot)
+        finally:
+            if not kept:
+                conversations.begin(unfinished)
+        self._worker.log.info("turn_kept", kept=kept, bytes=size)
         return kept
 
-    def _cut(self, begun: Begun, own: Usage | None) -> CutTurn:
+    def _cut(self, begun: Begun, own: Usage | None, ended: bool) -> CutTurn:
         before = begun.cut.checkpoint if begun.cut else None
         cost = together(priced(before.usage, own) if before else None, own)
         seconds = asyncio.get_running_loop().time() - begun.at
@@ -139,7 +207,7 @@ class CutTurns:
                 cost_usd=cost.cost_usd if cost else None,
                 usage=cost,
                 session=True,
-                disruption=True,
+                disruption=ended,
                 agent_seconds=min(seconds, MAX_TIMEOUT_SECONDS),
             ),
         )

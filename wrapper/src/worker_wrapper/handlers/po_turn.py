@@ -121,7 +121,7 @@ class POTurns:
             now=now,
         )
         bookkeeping = Bookkeeping(
-            {**changes, FIELD: ""} if message.cut else changes,
+            {**changes, FIELD: ""},
             self._scrubbed(kept).model_dump_json(),
         )
         return Answer(output, bookkeeping, snapshot)
@@ -197,6 +197,7 @@ class POTurns:
         async with (
             Streamer(send, worker.redactor) as streamer,
             transcribed(worker, request_id=message.input.request_id, before=before) as transcript,
+            self._cuts.kept_meanwhile(under_way, meter, self.conversations, self._snapshots),
         ):
             report = await take_turn(
                 settings.agent,

@@ -1,9 +1,10 @@
 """The agent's memory between two starts of its worker: stored in Redis, restored from there.
 
 With SNAPSHOT_KEY a conversation needs no volume. A snapshot is made when a turn is over and stored
-in the very step that publishes the answer (claims.py), so what Redis has is always the
-memory after the last answered message: a message whose turn was cut off is run again by an agent
-that does not know of the first try.
+in the very step that publishes the answer (claims.py), so what Redis has is the memory after the
+last answered message: a message whose turn was cut off is run again by an agent that does not know
+of the first try. Where a turn was kept on its way (po_cut.py), it is the memory in the middle of
+that, written in one step with where it goes on.
 """
 
 import asyncio

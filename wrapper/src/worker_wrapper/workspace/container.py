@@ -105,7 +105,7 @@ def push_server(
     """What waits for the agent's commits; to be made when the clone has ended."""
     return PushServer(
         socket_path=given.worker_handover_dir / SOCKET,
-        url=given.git_workspace.url,
+        wanted=given.git_workspace,
         branch=read_report(given.worker_handover_dir).branch,
         credentials_dir=given.git_credentials_dir,
         cloned=given.tmpdir / CLONED,

@@ -5,9 +5,12 @@ what it is sent over a socket, and between them the worker, whose agent sees nei
 connection. Both files lie in a directory that the worker cannot write to.
 
 A push is one line, the pack, and one line back. The line names a commit and no branch: the
-container that pushes knows its branch, so there is nothing to ask for another one with.
+container that pushes knows its branch, so there is nothing to ask for another one with. Before it,
+and before the agent starts, the worker may ask for one commit of the task's repository: one line,
+one line back, and the pack.
 """
 
+import re
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -26,6 +29,8 @@ LINE_BYTES: Final = 256 * 1024
 _REPORT_BYTES: Final = 1024 * 1024
 _SHALLOW_COMMITS: Final = 2000
 
+_COMMIT_ID: Final = re.compile(r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$", re.MULTILINE)
+
 CommitId = Annotated[str, Field(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")]
 
 
@@ -42,6 +47,22 @@ class PushRequest(Message):
     shallow: Annotated[list[CommitId], Field(max_length=_SHALLOW_COMMITS)]
 
 
+class FetchRequest(Message):
+    """Asks for the commit that the work began with, which a later clone may lack."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    fetch: CommitId
+
+
+class FetchReply(Message):
+    """`size` bytes of pack follow, or the text why not; `shallow` as in `PushRequest`."""
+
+    error: str | None = None
+    size: Annotated[int, Field(ge=0, le=PACK_BYTES)] = 0
+    shallow: list[CommitId] = Field(default_factory=list, max_length=_SHALLOW_COMMITS)
+
+
 class PushReply(Message):
     """What came of it: nothing to say, or why not."""
 
@@ -51,6 +72,15 @@ class PushReply(Message):
 def lines(commits: list[str]) -> str:
     """Commits as git's file `shallow` has them."""
     return "".join(f"{commit}\n" for commit in commits)
+
+
+def read_shallow(repository: Path) -> list[str]:
+    """The commits whose parents a repository lacks; no more than a line of ours has room for."""
+    try:
+        with (repository / "shallow").open(errors="replace") as file:
+            return sorted(set(_COMMIT_ID.findall(file.read(LINE_BYTES))))
+    except OSError:
+        return []
 
 
 def write_report(directory: Path, report: WorkspaceReport) -> None:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from orbiter_contracts import GitWorkspace, WorkspaceReport
+from orbiter_contracts import WorkspaceReport
 from orbiter_contracts.checkpoints import CheckpointedWorkspace
 from worker_wrapper.process import below
 from worker_wrapper.workspace import contents, packing
 from worker_wrapper.workspace.contents import Contents, Parts, Repository
+from worker_wrapper.workspace.fetching import Fetch
 from worker_wrapper.workspace.git import Git, GitError, packed
 from worker_wrapper.workspace.packing import TooLargeError
 from worker_wrapper.workspace.repository import WorkspaceError, is_ref
@@ -71,7 +72,7 @@ async def restore(
     prepared: WorkspaceReport,
     base: str | None,
     *,
-    fetch: tuple[GitWorkspace, Path | None] | None = None,
+    fetch: Fetch | None = None,
 ) -> WorkspaceReport:
     """Make a prepared workspace what it was.
 
@@ -81,7 +82,7 @@ async def restore(
         directory: The workspace, as `prepare` has left it.
         prepared: What that said.
         base: The commit that the work began with in the first pod.
-        fetch: The repository, and the directory of its credentials, where it may be asked for it.
+        fetch: Fetches that commit, where the branch has left it; None: nobody can.
 
     Returns:
         What the work began with, and not where this pod's clone happened to be.
@@ -189,7 +190,7 @@ async def _go_to(
     directory: Path,
     prepared: WorkspaceReport,
     base: str,
-    fetch: tuple[GitWorkspace, Path | None] | None,
+    fetch: Fetch | None,
 ) -> WorkspaceReport:
     """Be at the commit that the work began with, which the branch may have left meanwhile."""
     if prepared.base_sha == base:
@@ -199,11 +200,8 @@ async def _go_to(
     except GitError as error:
         if fetch is None:
             raise BaseGoneError(f"the commit {base} is not in the clone") from error
-        wanted, credentials = fetch
         try:
-            with git.credentials(wanted.url, credentials) as env:
-                ref = ("fetch", "-q", "--depth=1", "--no-tags", "origin", base)
-                await git(*ref, workdir=directory, env=env)
+            await fetch(git, directory, base)
         except GitError as gone:
             raise BaseGoneError(f"the commit {base} cannot be had: {gone}") from None
     where = ("--no-track", "-B", prepared.branch) if prepared.branch else ("--detach",)

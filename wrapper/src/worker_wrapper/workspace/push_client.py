@@ -7,7 +7,6 @@ to be had (push_server.py).
 """
 
 import asyncio
-import re
 import socket
 import tempfile
 from collections.abc import Awaitable
@@ -24,10 +23,13 @@ from worker_wrapper.workspace.handover import (
     HELLO,
     LINE_BYTES,
     SOCKET,
+    FetchReply,
+    FetchRequest,
     PushReply,
     PushRequest,
     lines,
     read_report,
+    read_shallow,
 )
 from worker_wrapper.workspace.repository import WorkspaceError
 
@@ -36,17 +38,19 @@ CONNECT_SECONDS: Final = 60.0
 PUSH_SECONDS: Final = 2400.0
 """More than the other side gives itself for the pack and its commands."""
 _RETRY_SECONDS: Final = 0.02
-_COMMIT_ID: Final = re.compile(r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$", re.MULTILINE)
+_CHUNK: Final = 256 * 1024
+_HASH_BYTES: Final = 20
 T = TypeVar("T")
 
 
 class PushConnection:
-    """The one connection; `push` is used once."""
+    """The one connection; `fetch` is used once, before the agent starts, and `push` after it."""
 
     def __init__(self, connection: socket.socket, stop: StopTurn) -> None:
         self._socket = connection
         self._stop = stop
         self._loop = asyncio.get_running_loop()
+        self._read = b""
 
     @classmethod
     async def make(
@@ -100,6 +104,34 @@ class PushConnection:
         if reply.error is not None:
             raise GitError(reply.error)
 
+    async def fetch(self, git: Git, directory: Path, commit: str) -> None:
+        """Have a commit of the task's repository, which the clone lacks.
+
+        Args:
+            git: Runs git.
+            directory: The workspace, which no agent has seen yet.
+            commit: Its id.
+
+        Raises:
+            GitError: It is not to be had; the text is git's own word.
+            WorkspaceError: The other container does not answer, so that it could not push either.
+        """
+        try:
+            line = FetchRequest(fetch=commit).model_dump_json().encode() + b"\n"
+        except ValidationError as error:
+            raise GitError(f"git fetch: {error.errors()[0]['msg']}") from None
+        draft = directory / ".git" / "objects" / "pack" / "draft"
+        try:
+            reply, end = await self._in_time(self._receive(line, draft), PUSH_SECONDS)
+        except (GitError, OSError, InvalidMessageError) as error:
+            raise WorkspaceError(f"the container git-push has ended ({error})") from None
+        if reply.error is not None:
+            raise GitError(reply.error)
+        pack = draft.rename(draft.with_name(f"pack-{end.hex()}.pack"))
+        await git("index-pack", str(pack), workdir=directory)
+        shallow = sorted({*read_shallow(directory / ".git"), *reply.shallow})
+        (directory / ".git" / "shallow").write_text(lines(shallow))
+
     def close(self) -> None:
         """Hang up; a push that still goes on is ended."""
         self._socket.close()
@@ -114,6 +146,22 @@ class PushConnection:
         if await self._line() != HELLO:
             raise ConnectionAbortedError("it has hung up")
 
+    async def _receive(self, line: bytes, draft: Path) -> tuple[FetchReply, bytes]:
+        """Ask, and write the pack that is the answer; return its end, too, which names it."""
+        await self._loop.sock_sendall(self._socket, line)
+        reply = decode_json(FetchReply, await self._line())
+        left, end = reply.size, b""
+        with draft.open("wb") as file:
+            while left:
+                data = self._read or await self._loop.sock_recv(self._socket, min(left, _CHUNK))
+                if not data:
+                    raise ConnectionAbortedError("it has hung up")
+                data, self._read = data[:left], data[left:]
+                file.write(data)
+                left -= len(data)
+                end = (end + data)[-_HASH_BYTES:]
+        return reply, end
+
     async def _ask(self, line: bytes, pack: Path) -> PushReply:
         # Refused early, it hangs up before it has read all, and its answer is there all the same.
         with suppress(ConnectionError), pack.open("rb") as file:
@@ -122,13 +170,13 @@ class PushConnection:
         return decode_json(PushReply, await self._line())
 
     async def _line(self) -> bytes:
-        read = bytearray()
-        while not read.endswith(b"\n") and len(read) < LINE_BYTES:
+        while b"\n" not in self._read and len(self._read) < LINE_BYTES:
             data = await self._loop.sock_recv(self._socket, LINE_BYTES)
             if not data:
                 break
-            read += data
-        return bytes(read)
+            self._read += data
+        line, end, self._read = self._read.partition(b"\n")
+        return line + end
 
     async def _in_time(self, work: Awaitable[T], seconds: float) -> T:
         """Do something with the connection, unless it takes too long or a stop is asked for."""
@@ -175,7 +223,4 @@ def _shallow(repository: Path, base: str | None) -> list[str]:
 
     The base is one whatever the agent has fetched since: its parents are not over there.
     """
-    found = {base} if base else set()
-    with suppress(OSError), (repository / "shallow").open(errors="replace") as file:
-        found.update(_COMMIT_ID.findall(file.read(LINE_BYTES)))
-    return sorted(found)
+    return sorted({*read_shallow(repository), *filter(None, [base])})

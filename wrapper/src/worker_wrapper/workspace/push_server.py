@@ -1,5 +1,8 @@
 """Pushes what one worker sends: to one branch, once, with a credential that the worker lacks.
 
+Before that it fetches one commit for the worker, if it is asked to: a clone is of the newest one,
+and a work that goes on began with an earlier one.
+
 Its container has a uid of its own, and of the workspace it sees nothing. The agent's commits come
 over a socket, as a pack of bounded size, into a repository made here: its configuration is ours
 (git.py), and a pack is data, which git checks before it uses it.
@@ -13,22 +16,29 @@ import asyncio
 import shutil
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from orbiter_contracts import InvalidMessageError, decode_json
+from pydantic import ValidationError
+
+from orbiter_contracts import GitWorkspace, InvalidMessageError, decode_json
 from worker_wrapper.logging import Log
 from worker_wrapper.redact import Redactor
 from worker_wrapper.shutdown import StopTurn
+from worker_wrapper.workspace.fetching import fetch_with
 from worker_wrapper.workspace.git import Git, GitError, push
 from worker_wrapper.workspace.handover import (
     HELLO,
     LINE_BYTES,
     PACK_BYTES,
+    FetchReply,
+    FetchRequest,
     PushReply,
     PushRequest,
     lines,
+    read_shallow,
 )
 
 RECEIVE_SECONDS: Final = 600.0
@@ -48,7 +58,7 @@ class PushServer:
 
     Attributes:
         socket_path: Where to listen.
-        url: The task's repository.
+        wanted: The task's repository.
         branch: The task's branch; None when there was no clone, and there is nothing to push.
         credentials_dir: The mounted Secret.
         cloned: A copy of the objects the work began with.
@@ -60,7 +70,7 @@ class PushServer:
     """
 
     socket_path: Path
-    url: str
+    wanted: GitWorkspace
     branch: str | None
     credentials_dir: Path
     cloned: Path
@@ -80,7 +90,11 @@ class PushServer:
         reader, writer = await asyncio.open_unix_connection(sock=connection, limit=LINE_BYTES)
         try:
             writer.write(HELLO)
-            reply = PushReply(error=await self._served(reader))
+            request = await _asked(reader)
+            if isinstance(request, FetchRequest):
+                await self._give(request.fetch, reader, writer)
+                request = await _asked(reader)
+            reply = PushReply(error=await self._served(request, reader))
             self.log.info("pushed" if reply.error is None else "not_pushed", error=reply.error)
             writer.write(reply.model_dump_json().encode() + b"\n")
             await writer.drain()
@@ -103,13 +117,50 @@ class PushServer:
         self.socket_path.unlink()
         return connection
 
-    async def _served(self, reader: asyncio.StreamReader) -> str | None:
-        """Do what is asked; None when it is done, else why not."""
+    async def _give(
+        self, commit: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Fetch a commit and send it, or say why not. What is pushed stands on it, so it stays."""
+        self._fetched.mkdir()
+        stop = StopTurn()
+        gone = asyncio.create_task(_until_gone(reader, stop))
+        git = Git(self.environ, self.directory, RECEIVE_SECONDS, stop)
+        pack, reply = None, FetchReply()
         try:
-            line = await reader.readuntil(b"\n")
-            request = decode_json(PushRequest, line)
-        except (asyncio.LimitOverrunError, InvalidMessageError) as error:
-            return f"git push: the request is none: {error}"
+            await git("init", "-q", "--bare", "--template=", ".", workdir=self._fetched)
+            fetch = fetch_with(self.wanted, self.credentials_dir, at=_SMALL)
+            await fetch(git, self._fetched, commit)
+            (pack,) = (self._fetched / "objects" / "pack").glob("*.pack")
+            shallow = read_shallow(self._fetched)
+            reply = FetchReply(size=pack.stat().st_size, shallow=shallow)
+        except ValidationError as error:
+            pack, reply = None, FetchReply(error=f"git fetch: {error.errors()[0]['msg']}")
+        except (GitError, OSError, ValueError) as error:
+            pack, reply = None, FetchReply(error=self.redactor.scrub(str(error)))
+        finally:
+            gone.cancel()
+            await asyncio.gather(gone, return_exceptions=True)
+        self.log.info("fetched", commit=commit, bytes=reply.size, error=reply.error)
+        writer.write(reply.model_dump_json().encode() + b"\n")
+        if pack is not None:
+            with pack.open("rb") as file:
+                while data := file.read(_CHUNK):
+                    writer.write(data)
+                    await writer.drain()
+        await writer.drain()
+
+    @property
+    def _fetched(self) -> Path:
+        return self.directory / "fetched"
+
+    async def _served(
+        self, request: PushRequest | FetchRequest | str, reader: asyncio.StreamReader
+    ) -> str | None:
+        """Do what is asked; None when it is done, else why not."""
+        if isinstance(request, str):
+            return f"git push: the request is none: {request}"
+        if isinstance(request, FetchRequest):
+            return "git fetch: one commit was asked for already"
         if self.branch is None:
             return "git push: there is no branch to push to"
         if request.size > self.pack_bytes:
@@ -161,17 +212,29 @@ class PushServer:
             await git("init", "-q", "--bare", "--template=", ".", workdir=repository)
             alternates = repository / "objects" / "info" / "alternates"
             alternates.parent.mkdir(exist_ok=True)
-            alternates.write_text(f"{self.cloned}\n")
+            others = [path for path in (self.cloned, self._fetched / "objects") if path.exists()]
+            alternates.write_text("".join(f"{path}\n" for path in others))
             (repository / "shallow").write_text(lines(request.shallow))
             await git("index-pack", "--threads=1", str(pack), workdir=repository, at=_SMALL)
             kind = await git("cat-file", "-t", request.head, workdir=repository, at=_SMALL)
             if kind.strip() != "commit":
                 raise GitError(f"git push: {request.head} is no commit but a {kind.strip()}")
-            where = (self.url, request.head, branch, self.credentials_dir)
+            where = (self.wanted.url, request.head, branch, self.credentials_dir)
             await push(git, repository, *where, at=_SMALL)
         finally:
             gone.cancel()
             await asyncio.gather(gone, return_exceptions=True)
+
+
+async def _asked(reader: asyncio.StreamReader) -> PushRequest | FetchRequest | str:
+    """What the worker asks for; a text says why that is nothing."""
+    try:
+        line = await reader.readuntil(b"\n")
+        with suppress(InvalidMessageError):
+            return decode_json(FetchRequest, line)
+        return decode_json(PushRequest, line)
+    except (asyncio.LimitOverrunError, InvalidMessageError) as error:
+        return str(error)
 
 
 async def _until_gone(reader: asyncio.StreamReader, stop: StopTurn) -> None:
