@@ -76,8 +76,7 @@ class RunInfo(_Answer):
         session_id: The conversation it belongs to.
         agent: Who was asked.
         status: Where it is.
-        input: What the user said.
-        images: Media types of the images that came with it.
+        input, images: What the user said, and the media types of the images that came with it.
         output: The answer, once there is one; a JSON object when the agent's output is one.
         error: Why it failed.
         stop_reason: `completed`, or what ended it early, as in `orbiter.types.RunResult`.

@@ -49,20 +49,16 @@ class TaskBroker:
 
         Args:
             store: Where the tasks are; None keeps them in memory.
-            poll_interval: Seconds between two looks into the store, for what it cannot tell by
-                itself: changes made by other processes.
+            poll_interval: Seconds between two looks into the store, for changes of other processes.
             model: A ModelProvider, used for all agents, or "provider:name" for those without one.
             activity: Called with each event of a task that this process causes.
             agent_specs: What can run tasks, by the `config_name` they ask for.
             concurrency: Tasks that run at the same time.
             lease_seconds: A task whose process was not heard of for so long is an orphan.
-            orphan_retries: How often an orphan is run again; then it fails. By default at once:
-                its agent may have done half of its work.
-            on_exit: `finish` lets running tasks end, `requeue` stops them and puts them back.
-                Leaving by an exception re-queues. What has not begun stays PENDING.
+            orphan_retries: How often an orphan is run again, half of whose work may be done.
+            on_exit: `finish` lets running tasks end, `requeue` and any exception put them back.
             exit_timeout: Seconds running tasks have to finish before they are re-queued.
-            listener: Called with a task's id and each event of its agent's run here, as it
-                happens: text piece by piece. What it raises fails the task.
+            listener: Called with a task's id and each event of its run here; raising fails it.
         """
         self.store: TaskStore = _checked(store)
         self._store = full(self.store)
@@ -192,17 +188,12 @@ class TaskBroker:
     ) -> Task:
         """Answer an INPUT_REQUIRED task; a tool that waits takes what `approval.read_reply` reads.
 
-        Args:
-            task_id: The task.
-            text: What the person says.
-            by: Who says it.
-            request_id: `task.input_request.id` as they have seen it. Only the first request of a
-                task, and a question, take an answer that names none.
+        `request_id` is `task.input_request.id` as who answers (`by`) has seen it; only a question,
+        and the first request of a task, take an answer without it.
 
         Raises:
             TransitionError: The task asks nothing.
-            OtherRequestError: It is to another request than the one that waits, or may be.
-            InputAnswerError: It is no answer to a tool that waits.
+            InputAnswerError: It is no answer, or (OtherRequestError) one to something else.
             TaskNotFoundError: The task is unknown.
         """
         task = await self._readers.found(task_id)
