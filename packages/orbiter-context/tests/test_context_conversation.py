@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orbiter.additions import DATA
 from orbiter.context import Context, ContextConfig, token_count
 from orbiter.context._internal.blocks import summary_block
 from orbiter.context._internal.conversation import split_rounds, window
@@ -180,7 +181,7 @@ async def test_passages_about_the_input_are_quoted_if_it_asks_for_something_rare
         *rounds(40),
     ]
     first = (await shown(ctx, history, input="what did the walrus prefer?"))[0].content
-    assert "<earlier_passages>\nuser: The walrus prefers herring" in await added(ctx)
+    assert f"{DATA}\n<earlier_passages>\nuser: The walrus prefers herring" in await added(ctx)
     # what is asked now does not change how the conversation begins
     other = (await shown(ctx, history, input="one more question, and an answer"))[0].content
     assert other == first

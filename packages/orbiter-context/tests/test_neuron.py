@@ -3,8 +3,8 @@ import re
 import pytest
 
 from orbiter import Agent, run
+from orbiter.additions import DATA, as_data
 from orbiter.context import Context, ContextConfig, Neuron, PromptBuilder, neuron_registry
-from orbiter.context._internal.blocks import DATA, as_data
 from orbiter.memory import LongTermMemory
 from orbiter.models import ModelRequest, ScriptedModel
 from orbiter.registry import RegistryError

@@ -7,6 +7,7 @@ import pytest
 from support.shop import Shop, clerk, results
 
 from orbiter import Agent, Swarm, run, tool
+from orbiter.approval import ask_user
 from orbiter.errors import InputAnswerError, JournalError, ModelRetry
 from orbiter.guardrails import Guardrail
 from orbiter.journal import Decided, ToolDone, Waiting, read_entry
@@ -215,11 +216,35 @@ async def test_the_time_of_a_tool_holds_for_a_call_that_was_approved():
 
 async def test_an_agent_that_is_asked_by_a_tool_cannot_wait_and_its_caller_is_told():
     shop = Shop()
-    lead = Agent(name="lead", tools=[clerk(shop).as_tool()])
+    expert = Agent(name="clerk")
+    lead = Agent(name="lead", tools=[expert.as_tool()])
+    expert.tools.append(shop.refund)  # as by a server of MCP that offers more later
     model = ScriptedModel(call("clerk", input="refund 7"), call("refund", order=7), "so be it")
     result = await run(lead, "hi", provider=model)
     assert (result.output, result.stop_reason, shop.did) == ("so be it", "completed", [])
     assert "in a run that cannot" in results(result)["call_1"]
+
+
+def test_an_agent_with_tools_that_wait_is_no_tool():
+    shop = Shop()
+    desk = Agent(name="desk", handoffs=[clerk(shop)])
+    expert = Agent(name="expert").as_tool()
+    expert.approval = True
+    for target in (
+        clerk(shop),
+        desk,
+        Swarm(name="press", agents=[desk], mode="handoff"),
+        Agent(name="chief", tools=[expert]),
+        Agent(name="buyer", tools=[ask_user]),
+        Agent(name="payer", tools=[tool(approval=lambda _: False)(look_up)]),
+    ):
+        with pytest.raises(OrbiterError, match=r"as_tool\(\): .* which waits for a person"):
+            target.as_tool()
+
+
+def look_up(order: int) -> str:
+    """Look."""
+    return f"{order}"
 
 
 async def test_a_tool_that_asks_an_agent_may_wait_itself():

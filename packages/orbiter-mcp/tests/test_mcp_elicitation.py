@@ -19,7 +19,8 @@ PROGRAM = """
 import sys
 from typing import Annotated
 
-from mcp.server.mcpserver import Context, Elicit, MCPServer, Resolve
+from mcp.server.mcpserver import Context, Elicit, MCPServer, Resolve, Sample
+from mcp_types import CreateMessageResult, SamplingMessage, TextContent
 from pydantic import BaseModel
 
 server = MCPServer("booking")
@@ -60,6 +61,16 @@ def essay(day: Annotated[Day, Resolve(lambda: Elicit("x" * 5000, Day))]) -> str:
 @server.tool()
 async def sign(ctx: Context) -> str:
     return (await ctx.elicit_url("Sign in", "https://example.com", "1")).action
+
+
+def thought() -> Sample:
+    words = TextContent(type="text", text="Say what you know.")
+    return Sample([SamplingMessage(role="user", content=words)], max_tokens=10**9)
+
+
+@server.tool()
+async def think(result: Annotated[CreateMessageResult, Resolve(thought)]) -> str:
+    return str(result)
 
 
 if sys.argv[1] == "stdio":
@@ -317,3 +328,12 @@ def test_a_question_without_fields_is_a_yes_or_a_no():
     form = Elicitation(server="inn", message="Sure?", fields={})
     assert form.read("ok") == {}
     assert form.question.endswith("Answer with anything, or deny it.")
+
+
+async def test_a_server_that_wants_to_ask_a_model_is_refused_and_costs_nothing(server):
+    model = ScriptedModel(call("think"), "It may not.", "never asked for")
+    async with mcp_tools(server, allow=["think"]) as tools:
+        result = await run(Agent(name="a", tools=tools), "go", provider=model)
+    assert (result.output, result.stop_reason) == ("It may not.", "completed")
+    assert "ampling" in result.messages[2].error
+    assert len(model.requests) == 2

@@ -231,6 +231,9 @@ class Agent(Generic[DepsT, OutputT]):
         Args:
             name: What the model calls it, by default the agent's name.
             description: What it is for, by default the agent's own description.
+
+        Raises:
+            OrbiterError: It has a tool that waits for a person.
         """
         return AgentTool(self, name=name, description=description)
 

@@ -45,7 +45,12 @@ class AgentTool(Tool):
             target: An Agent or a Swarm.
             name: What the model calls it, by default the target's name.
             description: What it is for, by default what the target says of itself.
+
+        Raises:
+            OrbiterError: A tool of the target, or of whom it may hand off to, waits for a person:
+                a run inside of a tool cannot.
         """
+        _refuse_waiting(target)
         self.target = target
         self.name = name or tool_name("", target.name)
         self.description = description or f"Ask {target.name}, and get the answer.{purpose(target)}"
@@ -64,6 +69,24 @@ class AgentTool(Tool):
             OrbiterError: A limit stopped it before it had one.
         """
         return completed(await context.run(self.target, input))
+
+
+def _refuse_waiting(target: Described) -> None:
+    met: set[int] = set()
+    waiting: list[Any] = [target]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in met:
+            continue
+        met.add(id(one))
+        waiting += [*getattr(one, "agents", ()), *getattr(one, "handoffs", ())]
+        for tool in getattr(one, "tools", ()):
+            if tool.approval is not False:
+                raise OrbiterError(
+                    f"as_tool(): agent '{one.name}' has the tool '{tool.name}', which waits for a "
+                    "person, and an agent that is asked by a tool cannot wait: have the tool that "
+                    "asks wait (its approval = True), or hand off to the agent"
+                )
 
 
 def completed(result: Any) -> Any:

@@ -113,7 +113,7 @@ class Swarm:
             description: What it is for, by default the swarm's own description.
 
         Raises:
-            OrbiterError: Neither has a name.
+            OrbiterError: Neither has a name, or a member has a tool that waits for a person.
         """
         if not (name or self.name):
             raise OrbiterError(f"{self!r:.{SHOWN}} has no name: give as_tool(name=...)")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from orbiter.context._internal.blocks import as_data
+from orbiter.additions import as_data
 from orbiter.context.context import Context
 from orbiter.context.workspace import ARTIFACT
 from orbiter.registry import Registry
@@ -185,7 +185,8 @@ class FactsNeuron(Neuron):
         if ctx.memory is not None:
             recalled = await ctx.run.once("facts", lambda: _recalled(ctx))
             # a memory that the agent has too has said it already
-            lines += [as_data(recalled)] if recalled and recalled not in ctx.run.prompt else []
+            found = as_data(recalled) if recalled else ""
+            lines += [found] if found and found not in ctx.run.prompt else []
         return _section("Facts", lines)
 
 

@@ -16,6 +16,7 @@ from orbiter._internal.resumed import Resumed
 from orbiter._internal.state import RunState
 from orbiter._internal.step import take_step
 from orbiter._internal.turn import Turn
+from orbiter.additions import as_data
 from orbiter.agent import Agent
 from orbiter.hooks import HookPoint
 from orbiter.observer import Observer
@@ -143,7 +144,8 @@ async def _begin(turn: Turn, history: list[Message], fresh: list[Message]) -> No
     turn.view.extend(history)
     turn.view.extend(fresh)
     if agent.memory is not None:
-        turn.note = await agent.memory.recall(turn.input, agent_name=agent.name) or ""
+        recalled = await agent.memory.recall(turn.input, agent_name=agent.name)
+        turn.note = as_data(recalled) if recalled else ""
     if agent.output_schema is not None:
         ask_for_output(turn, agent.output_schema)
     if turn.hooks is not None and HookPoint.START in turn.hooks:
