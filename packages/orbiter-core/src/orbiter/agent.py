@@ -226,14 +226,11 @@ class Agent(Generic[DepsT, OutputT]):
         return validator
 
     def as_tool(self, *, name: str | None = None, description: str | None = None) -> AgentTool:
-        """Return a tool by which another agent asks this one; see AgentTool.
+        """Return a tool by which another agent asks this one; AgentTool says what is refused.
 
         Args:
             name: What the model calls it, by default the agent's name.
             description: What it is for, by default the agent's own description.
-
-        Raises:
-            OrbiterError: It has a tool that waits for a person.
         """
         return AgentTool(self, name=name, description=description)
 

@@ -175,7 +175,7 @@ class SkillsNeuron(Neuron):
 
 @neuron_registry.register("facts")
 class FactsNeuron(Neuron):
-    """Long-term facts: those in state key `facts`, and what the context's memory recalls."""
+    """Long-term facts: state key `facts`, and what a memory recalls that is not the agent's own."""
 
     priority = 50
 
@@ -184,9 +184,8 @@ class FactsNeuron(Neuron):
         lines = _items(ctx.state.get("facts"))
         if ctx.memory is not None:
             recalled = await ctx.run.once("facts", lambda: _recalled(ctx))
-            # a memory that the agent has too has said it already
-            found = as_data(recalled) if recalled else ""
-            lines += [found] if found and found not in ctx.run.prompt else []
+            found = as_data(recalled)
+            lines += [found] if recalled and found not in ctx.run.prompt else []
         return _section("Facts", lines)
 
 
