@@ -7,6 +7,7 @@ one piece: each call that waits is one of the last message, with these very argu
 import hashlib
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
+from uuid import uuid4
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import PydanticSerializationError, from_json
@@ -113,6 +114,17 @@ class Paused(BaseModel):
             if request.id != request_id(self.id, identity, called):
                 raise ValueError("open: an id is not that of its call")
         return self
+
+    def renewed(self) -> Self:
+        """Return another pause, for the same calls."""
+        pause = uuid4().hex
+        again = {
+            call: request.model_copy(
+                update={"id": request_id(pause, call, request.calls[0].digest)}
+            )
+            for call, request in self.open.items()
+        }
+        return self.model_copy(update={"id": pause, "open": again})
 
     def to_json(self) -> str:
         """Write it.

@@ -25,8 +25,8 @@ from orbiter.types import OrbiterError
 
 __all__ = [
     "Approvals", "AskUser", "Decision", "InputAnswer", "InputCall", "InputRequest", "PersonNeeded",
-    "ask_person", "ask_user", "describe", "digest", "person", "read_answer", "read_reply",
-    "requests_of", "require_approval", "visible",
+    "ask_again", "ask_person", "ask_user", "describe", "digest", "person", "read_answer",
+    "read_reply", "requests_of", "require_approval", "visible",
 ]  # fmt: skip
 _MAX_ANSWER_BYTES = 1024 * 1024
 _YES, _NO = ("approve", "yes", "y"), ("deny", "no", "n")
@@ -106,6 +106,21 @@ def requests_of(paused: str | bytes) -> tuple[InputRequest, ...]:
         OrbiterError: It is something else, or was changed.
     """
     return tuple(read_paused(paused).open.values())
+
+
+def ask_again(paused: str | bytes) -> str:
+    """Return a paused run that waits for the same calls under new ids.
+
+    For who asks once more because what was approved may have run already: an answer to the first
+    asking that is sent again is none to this one.
+
+    Args:
+        paused: What was `result.paused`.
+
+    Raises:
+        OrbiterError: It is something else, or was changed.
+    """
+    return read_paused(paused).renewed().to_json()
 
 
 def read_answer(text: str | bytes) -> InputAnswer:

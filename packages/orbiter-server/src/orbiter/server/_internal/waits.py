@@ -10,7 +10,14 @@ from datetime import UTC, datetime
 
 from pydantic import TypeAdapter
 
-from orbiter.approval import InputAnswer, InputRequest, read_answer, read_reply, requests_of
+from orbiter.approval import (
+    InputAnswer,
+    InputRequest,
+    ask_again,
+    read_answer,
+    read_reply,
+    requests_of,
+)
 from orbiter.errors import InputAnswerError
 from orbiter.server._internal.errors import RequestError
 
@@ -81,7 +88,7 @@ class Wait:
 
     def again(self) -> "Wait":
         """Return it as it is asked from the beginning."""
-        return replace(self, answers=(), run_id="")
+        return Wait(ask_again(self.paused))
 
 
 def nothing_waits(request_id: str) -> RequestError:

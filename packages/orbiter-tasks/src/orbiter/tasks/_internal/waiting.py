@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from orbiter.approval import (
     InputAnswer,
     InputRequest,
+    ask_again,
     describe,
     read_answer,
     read_reply,
@@ -70,7 +71,8 @@ class Waiting(NamedTuple):
 
     def again(self, why: str) -> AgentWaitsError:
         """Return what asks everything once more."""
-        return AgentWaitsError(requests_of(self.paused)[0], self.paused, why)
+        paused = ask_again(self.paused)
+        return AgentWaitsError(requests_of(paused)[0], paused, why)
 
 
 def waiting(task: Task) -> Waiting | None:
