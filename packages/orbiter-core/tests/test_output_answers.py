@@ -52,6 +52,55 @@ def writer() -> Agent:
     return Agent(name="writer", instructions="Write.", output_type=Report, tools=[look])
 
 
+class NotBesideTools(ScriptedModel):
+    """A model whose vendor holds answers to a schema, but in no call that has tools."""
+
+    structured_output = True
+    schema_beside_tools = False
+
+    async def complete(self, messages, *, output_schema=None, **options):
+        self.held_to = [*getattr(self, "held_to", ()), output_schema]
+        return await super().complete(messages, **options)
+
+
+class TestVendorsWithoutSchemasBesideTools:
+    async def test_beside_tools_the_answer_is_a_tool_call(self, writer):
+        model = NotBesideTools(call("look", what="x"), call("final_answer", **GOOD))
+        assert (await run(writer, "go", provider=model)).output == REPORT
+        assert model.held_to == [None, None]
+
+    async def test_without_tools_it_is_held_to_the_schema(self):
+        model = NotBesideTools('{"title": "Q", "pages": 3}')
+        agent = Agent(name="a", output_type=Report)
+        assert (await run(agent, "go", provider=model)).output == REPORT
+        assert not model.requests[0].tools
+        assert model.held_to == [agent.output_schema]
+
+    async def test_who_holds_no_answer_to_a_schema_is_told_it_beside_tools_too(self, writer):
+        model = NotBesideTools('{"title": "Q", "pages": 3}')
+        model.structured_output = False
+        assert (await run(writer, "go", provider=model)).output == REPORT
+        assert '"pages"' in model.requests[0].messages[0].content
+
+
+class TestAChoiceOfTools:
+    @pytest.mark.parametrize(
+        ("choice", "sent", "offered"),
+        [
+            ("required", "required", ["look"]),
+            ("look", "look", ["look", "final_answer"]),
+            ("none", None, ["final_answer"]),
+        ],
+    )
+    async def test_it_is_one_of_the_agents_own_tools(self, writer, choice, sent, offered):
+        model = ByTool(call("final_answer", **GOOD))
+        settings = ModelSettings(tool_choice=choice)
+        assert (await run(writer, "go", provider=model, settings=settings)).output == REPORT
+        request = model.requests[0]
+        assert request.settings.tool_choice == sent
+        assert [tool["function"]["name"] for tool in request.tools] == offered
+
+
 class TestAnswersByToolCall:
     async def test_the_answer_is_a_tool_with_the_schema(self, writer):
         model = ByTool(call("look", what="x"), call("final_answer", **GOOD))

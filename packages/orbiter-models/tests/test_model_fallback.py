@@ -280,3 +280,16 @@ def test_a_chain_and_limits_hold_an_answer_to_a_schema_if_each_model_can(
     schema = {"type": "object", "properties": {}, "additionalProperties": False}
     assert chain.takes_schema(schema) is takes
     assert LimitedModel(chain, ModelLimits(concurrent=1)).takes_schema(schema) is takes
+
+
+@pytest.mark.parametrize(
+    ("second", "beside"), [("openai:gpt-4o", True), ("google:gemini-2.5-pro", False)]
+)
+def test_a_chain_and_limits_take_a_schema_beside_tools_if_each_model_does(
+    monkeypatch, second, beside
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("GOOGLE_API_KEY", "k")
+    chain = FallbackModel(ScriptedModel(), second)
+    assert chain.schema_beside_tools is beside
+    assert LimitedModel(chain, ModelLimits(concurrent=1)).schema_beside_tools is beside

@@ -75,7 +75,7 @@ async def asked(vendor, agent, *answers, stream=False, **options):
     events = run.stream(agent, "go", provider=provider, **options)
     said = [event async for event in events]
     text = "".join(event.text for event in said if event.type == "text")
-    assert text == events.result.messages[-1].content
+    assert agent.expected.parse(text) == events.result.output
     assert "final_answer" not in {e.tool_name for e in said if e.type == "tool_call"}
     return events.result
 
@@ -143,8 +143,8 @@ async def test_beside_tools_the_answer_is_a_tool_call(gemini, stream):
     )
     assert result.output == Home.model_validate(HOME)
     assert result.stop_reason == "completed"
-    assert json.loads(result.messages[-1].content) == HOME
-    assert not result.messages[-1].tool_calls
+    assert json.loads(result.messages[-2].tool_calls[0].arguments) == HOME
+    assert result.messages[-1].content == "This is the final answer."
     for request in gemini.server.received:
         [functions] = request.body["tools"]
         names = [one["name"] for one in functions["functionDeclarations"]]
@@ -164,11 +164,13 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again(gemini):
     assert (result.output, result.steps) == (5, 2)
 
 
-async def test_calls_beside_an_answer_are_made_first(gemini):
+async def test_calls_beside_an_answer_are_not_made_as_with_any_model(gemini):
     agent = Agent(name="a", tools=[look], output_type=int)
     both = (("", "final_answer", {"result": 1}), ("", "look", {"place": "Rome"}))
-    result = await asked(gemini, agent, Answer(calls=both), Answer(text='{"result": 2}'))
-    assert (result.output, result.messages[2].content) == (2, "a cat in Rome")
+    result = await asked(gemini, agent, Answer(calls=both))
+    assert (result.output, result.steps) == (1, 1)
+    [beside] = [m for m in result.messages if m.role == "tool" and m.tool_name == "look"]
+    assert "the final answer came with it" in beside.error
 
 
 async def test_the_answers_tool_is_called_like_no_other(gemini):
@@ -183,15 +185,22 @@ async def test_the_answers_tool_is_called_like_no_other(gemini):
 
 
 @pytest.mark.parametrize(
-    ("choice", "names"),
-    [("required", ["look"]), ("look", ["look"]), ("none", ["final_answer"])],
+    ("choice", "mode", "names"),
+    [
+        ("required", "ANY", ["look"]),
+        ("look", "ANY", ["look"]),
+        ("none", None, ["final_answer"]),
+        ("auto", "AUTO", ["look", "final_answer"]),
+    ],
 )
-async def test_a_choice_of_tools_is_one_of_the_agents_own(gemini, choice, names):
+async def test_a_choice_of_tools_is_one_of_the_agents_own(gemini, choice, mode, names):
     settings = ModelSettings(tool_choice=choice)
     agent = Agent(name="a", tools=[look], output_type=int)
     await asked(gemini, agent, Answer(text='{"result": 2}'), settings=settings)
-    sent = gemini.server.received[0].body["toolConfig"]
-    assert camel(sent)["functionCallingConfig"] == {"mode": "ANY", "allowedFunctionNames": names}
+    body = gemini.server.received[0].body
+    chosen = camel(body.get("toolConfig", {})).get("functionCallingConfig", {})
+    declared = [one["name"] for one in body["tools"][0]["functionDeclarations"]]
+    assert (chosen.get("mode"), chosen.get("allowedFunctionNames", declared)) == (mode, names)
 
 
 @pytest.mark.parametrize("output_type", [Tree, dict[str, int], Any], ids=["tree", "dict", "any"])

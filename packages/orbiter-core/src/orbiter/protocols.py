@@ -93,7 +93,8 @@ class Provider(Protocol):
     "description", "parameters"}}`. A provider whose class says `structured_output = True` also
     takes `output_schema`, a JSON schema its answer has to fit; others find it in the system prompt.
     If it has a method `takes_schema(schema) -> bool` and that says no, the model answers by calling
-    a tool with such parameters.
+    a tool with such parameters; likewise beside other tools if it says `schema_beside_tools =
+    False`.
     One whose class says `settings = True` also takes `settings`, the ModelSettings that hold for
     the call besides temperature and tokens; a run that has such settings fails with another.
     """

@@ -31,16 +31,18 @@ _TOO_LATE = "not called: the final answer came with it"
 
 def ask_for_output(turn: Turn, schema: dict[str, Any]) -> None:
     """Have the model answer by a schema: by the vendor's own mode, a tool call, or its prompt."""
-    takes = getattr(turn.provider, "takes_schema", None)
-    if takes is not None and not takes(schema):
-        plan = turn.plan
+    provider, plan = turn.provider, turn.plan
+    takes = getattr(provider, "takes_schema", None)
+    can = getattr(provider, "structured_output", False)
+    beside = getattr(provider, "schema_beside_tools", True)
+    if (takes is not None and not takes(schema)) or (can and plan.schemas and not beside):
         name = _TOOL
         while name in plan.tools or name in plan.handoffs:
             name += "_"
         turn.answer_tool = name
         plan.schemas = [*(plan.schemas or ()), _tool(name, schema)]
         turn.suffix += f"\n\n{_BY_CALL.format(name)}"
-    elif getattr(turn.provider, "structured_output", False):
+    elif can:
         turn.held_to_schema = True
     else:
         turn.suffix += f"\n\n{schema_request(schema)}"

@@ -47,6 +47,26 @@ def apply(
     options["settings"] = rest
 
 
+def choose_own(options: dict[str, Any], answer_tool: str) -> None:
+    """Let a choice of tools be one of the agent's own: that an answer is a call, nobody has asked.
+
+    Args:
+        options: What the provider will be called with, changed in place.
+        answer_tool: By which of its tools the model gives its answer.
+    """
+    settings: ModelSettings | None = options.get("settings")
+    choice = None if settings is None else settings.tool_choice
+    if settings is None or choice not in ("none", "required"):
+        return
+    tools: list[dict[str, Any]] = options["tools"]
+    if choice == "none":
+        options["tools"] = [tool for tool in tools if tool["function"]["name"] == answer_tool]
+        options["settings"] = settings.without("tool_choice")
+    else:
+        own = [tool for tool in tools if tool["function"]["name"] != answer_tool]
+        options["tools"] = own or tools
+
+
 def shown(options: dict[str, Any]) -> dict[str, Any]:
     """Return the settings among the options of a call, without what may hold secrets."""
     found = {name: options[name] for name in _CLASSIC if options[name] is not None}

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, nullcontext
 from typing import Any
 
-from orbiter._internal.call_settings import apply, shown
+from orbiter._internal.call_settings import apply, choose_own, shown
 from orbiter._internal.turn import Turn
 from orbiter.config import DEFAULT_TEMPERATURE
 from orbiter.observer import Scope
@@ -68,6 +68,8 @@ async def call_model(turn: Turn, messages: list[Message], scope: Scope | None = 
         settings = turn.once if settings is None else settings.merged(turn.once)
     if settings is not None:
         apply(settings, options, provider, agent.name)
+    if turn.answer_tool is not None:
+        choose_own(options, turn.answer_tool)
     if agent.output_schema is not None and turn.held_to_schema:
         options["output_schema"] = agent.output_schema
     if scope is not None:

@@ -73,6 +73,9 @@ class FallbackModel(ModelProvider):
         self.model = _name(self._models[0])
         # what one of them cannot do is done without for all
         self.structured_output = all(_can(model, "structured_output") for model in self._models)
+        self.schema_beside_tools = all(
+            getattr(model, "schema_beside_tools", True) for model in self._models
+        )
         self.settings = all(_can(model, "settings") for model in self._models)
 
     def takes_schema(self, schema: dict[str, Any]) -> bool:

@@ -6,9 +6,9 @@ from typing import Any
 
 from orbiter.config import ModelConfig, ModelSettings
 from orbiter.models._internal.clock import Clock
-from orbiter.models._internal.google_answer import add_schema, own_tools_only
 from orbiter.models._internal.google_client import GoogleClient
 from orbiter.models._internal.google_contents import to_wire
+from orbiter.models._internal.google_schema import gemini_schema
 from orbiter.models._internal.google_wire import Reply, add_settings
 from orbiter.models._internal.settings import sampling
 from orbiter.models._internal.strict import is_closed, is_recursive
@@ -25,6 +25,7 @@ class GoogleProvider(ModelProvider):
     """A Gemini model. Needs `orbiter-models[google]` and GOOGLE_API_KEY or GEMINI_API_KEY."""
 
     structured_output = True
+    schema_beside_tools = False
     settings = True
     embeddings = True
 
@@ -75,14 +76,12 @@ class GoogleProvider(ModelProvider):
         settings: ModelSettings | None = None,
     ) -> ModelResponse:
         """Answer in one piece; see ModelProvider."""
-        request, answer_tool = self._request(
-            messages, tools, temperature, max_tokens, output_schema, settings
-        )
+        request = self._request(messages, tools, temperature, max_tokens, output_schema, settings)
         answer = await self._client.send(
             lambda client: client.aio.models.generate_content(**self._client.typed(request)),
             settings,
         )
-        reply = Reply(answer_tool)
+        reply = Reply()
         reply.add(answer)
         return ModelResponse(
             id=reply.id,
@@ -107,16 +106,14 @@ class GoogleProvider(ModelProvider):
         settings: ModelSettings | None = None,
     ) -> AsyncIterator[StreamChunk]:
         """Answer piece by piece; see ModelProvider."""
-        request, answer_tool = self._request(
-            messages, tools, temperature, max_tokens, output_schema, settings
-        )
+        request = self._request(messages, tools, temperature, max_tokens, output_schema, settings)
 
         async def begin(client: Any) -> _Events:
             typed = self._client.typed(request)
             return await _Events(await client.aio.models.generate_content_stream(**typed)).begun()
 
         answer = await self._client.send(begin, settings)
-        reply = Reply(answer_tool)
+        reply = Reply()
         async with self._client.streaming(answer) as events:
             async for event in events:
                 yield reply.add(event)
@@ -149,7 +146,7 @@ class GoogleProvider(ModelProvider):
         max_tokens: int | None,
         output_schema: dict[str, Any] | None,
         settings: ModelSettings | None,
-    ) -> tuple[dict[str, Any], str | None]:
+    ) -> dict[str, Any]:
         temperature, max_tokens = sampling(settings, temperature, max_tokens)
         system, contents = to_wire(messages, self._client.error)
         # what is called is called by the run
@@ -172,12 +169,10 @@ class GoogleProvider(ModelProvider):
             config["max_output_tokens"] = max_tokens
         if settings is not None:
             add_settings(config, settings, self._client.error)
-        answer_tool = None
         if output_schema is not None:
-            answer_tool = add_schema(config, output_schema)
-        if answer_tool is not None:
-            own_tools_only(config, answer_tool)
-        return {"model": self.model, "contents": contents, "config": config}, answer_tool
+            config["response_mime_type"] = "application/json"
+            config["response_json_schema"] = gemini_schema(output_schema)
+        return {"model": self.model, "contents": contents, "config": config}
 
 
 class _Events:

@@ -18,6 +18,8 @@ class ModelProvider(ABC):
             that the answer's text has to fit. Without it the schema goes into the system prompt. A
             provider that has a method `takes_schema`, called with the schema, says by it which it
             takes; an answer to another is asked for as a tool call.
+        schema_beside_tools: Whether it takes `output_schema` in a call that has tools, too. Without
+            it an answer beside tools is asked for as a tool call.
         settings: Whether `complete` and `stream` also take `settings`, a ModelSettings. Without it
             a run that has settings besides temperature and tokens fails.
         embeddings: Whether it has `embed`.
@@ -25,6 +27,7 @@ class ModelProvider(ABC):
     """
 
     structured_output: bool = False
+    schema_beside_tools: bool = True
     settings: bool = False
     embeddings: bool = False
     model: str = ""
@@ -37,6 +40,7 @@ class ModelProvider(ABC):
         """
         self.model = getattr(inner, "model", "")
         self.structured_output = getattr(inner, "structured_output", False)
+        self.schema_beside_tools = getattr(inner, "schema_beside_tools", True)
         self.settings = getattr(inner, "settings", False)
         takes = getattr(inner, "takes_schema", None)
         if takes is not None:

@@ -76,13 +76,8 @@ def add_settings(config: dict[str, Any], settings: ModelSettings, refuse: Refuse
 class Reply:
     """A reply, whole or put together from the pieces of a stream."""
 
-    def __init__(self, answer_tool: str | None = None) -> None:
-        """Begin one.
-
-        Args:
-            answer_tool: What this is called with is the answer's text.
-        """
-        self._answer_tool = answer_tool
+    def __init__(self) -> None:
+        """Begin one."""
         self.calls: list[ToolCall] = []
         self.thoughts = self.text = ""
         self.usage = Usage()
@@ -129,12 +124,6 @@ class Reply:
     def _take(self, part: Any) -> None:
         signature = part.thought_signature
         call = part.function_call
-        if call is not None and call.name == self._answer_tool:
-            # nobody calls it again, so its signature is of no use
-            answer = json.dumps(call.args or {})
-            self.text += answer
-            self._parts.append(TextPart(text=answer))
-            return
         if signature is not None:
             # it belongs to this part; kept before it, so that no part needs a field for it
             encoded = base64.b64encode(signature).decode()

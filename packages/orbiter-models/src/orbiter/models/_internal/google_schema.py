@@ -1,8 +1,4 @@
-"""How Gemini is held to a schema: by its strict mode, and by a tool call beside other tools.
-
-The API takes no schema where functions are declared. A call of the answer's tool is told as the
-text that it stands for, so it is in no history, and any model goes on from there.
-"""
+"""JSON schemas in the words of Gemini's strict mode, which knows a part of JSON Schema only."""
 
 from typing import Any
 
@@ -11,44 +7,6 @@ Schema = dict[str, Any]
 _KEPT = frozenset({
     "type", "format", "title", "description", "minItems", "maxItems", "minimum", "maximum",
 })  # fmt: skip
-_BY_CALL = "Give your final answer by calling the tool `{}`, and in no other way."
-
-
-def add_schema(config: Schema, schema: Schema) -> str | None:
-    """Ask for an answer that fits a schema.
-
-    Args:
-        config: A request's, which has the agent's tools.
-        schema: A closed one that does not hold itself.
-
-    Returns:
-        The tool by which the answer comes, if by one.
-    """
-    if "tools" not in config:
-        config["response_mime_type"] = "application/json"
-        config["response_json_schema"] = gemini_schema(schema)
-        return None
-    functions = config["tools"][0]["function_declarations"]
-    name = "final_answer"
-    while any(function["name"] == name for function in functions):
-        name += "_"
-    told = "Give the final answer."
-    functions.append({"name": name, "description": told, "parameters_json_schema": schema})
-    system = config.get("system_instruction")
-    config["system_instruction"] = "\n\n".join(filter(None, [system, _BY_CALL.format(name)]))
-    return name
-
-
-def own_tools_only(config: Schema, answer_tool: str) -> None:
-    """Let a choice of tools be one of the agent's own, as where the answer is no tool."""
-    chosen = config.get("tool_config", {}).get("function_calling_config")
-    if chosen is None or "allowed_function_names" in chosen or chosen["mode"] == "AUTO":
-        return
-    names = [function["name"] for function in config["tools"][0]["function_declarations"]]
-    names.remove(answer_tool)
-    if chosen["mode"] == "NONE":
-        names = [answer_tool]
-    chosen |= {"mode": "ANY", "allowed_function_names": names}
 
 
 def gemini_schema(schema: Schema) -> Schema:
