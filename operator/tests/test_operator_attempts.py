@@ -1,13 +1,16 @@
 """Attempts in a real Redis: once on the queue, once published, and taken off when withdrawn."""
 
+import asyncio
 import time
 import tracemalloc
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
+from support.eventually import eventually
 from support.observed import UID, output
 from support.queues import open_groups
+from support.redis_server import client_of
 
 from orbiter_contracts import (
     Checkpoint,
@@ -23,12 +26,14 @@ from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
 from orbiter_operator.kube.client import RefusedError
 from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.reconciler import WorkQueue
+from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.streams.attempts import CONSUMER, Attempts
 from orbiter_operator.streams.dead_letters import DeadLetters
 from orbiter_operator.streams.pending_outputs import PendingOutputs
 from orbiter_operator.streams.reader import Entry
 from orbiter_operator.streams.retention import trim_streams
 from orbiter_operator.streams.tenants import lag
+from orbiter_operator.tasks import resync as resync_module
 from orbiter_operator.tasks.cache import TaskCache
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.resync import TaskResync
@@ -319,7 +324,7 @@ def resync_of(redis, **phases):
         capacity=Capacity(lambda _: 5),
         queue=WorkQueue(time.monotonic),
         redis=redis,
-        tenants=SimpleNamespace(keys=Keys.of_namespace, served=()),
+        tenants=SimpleNamespace(keys=Keys.of_namespace, served=(BARE,)),
         pending=PendingOutputs(),
         every=3600,
         dead=lambda stream: None,
@@ -344,3 +349,24 @@ async def test_what_is_kept_of_a_task_that_has_not_ended_does_not_lapse(redis, k
         lasts = [await redis.ttl(key) > ATTEMPT_TTL_SECONDS - 60 for key in found]
         assert lasts == [uid != "u-3"] * 3
     assert not await redis.exists(Attempt("team/old", "u-4", 2, keys).record)
+
+
+async def test_what_comes_back_with_another_server_is_swept_soon(own_redis_server, monkeypatch):
+    """A replica may know entries of tasks that have ended; the next sweep is in an hour."""
+    monkeypatch.setattr(resync_module, "_LAG_SECONDS", 0.05)
+    async with client_of(own_redis_server) as redis:
+        resync = resync_of(redis, fix="Completed")
+        parts = {asyncio.create_task(part()) for part in (resync.sweep, resync.watch_lag)}
+        await eventually(lambda: "orbiter_redis_memory_bytes" in resync.gauges)
+        own_redis_server.kill()
+        own_redis_server.start()
+        async with client_of(own_redis_server) as other:
+            await other.xadd(
+                BARE.developer_input, encode(MESSAGE, agenttask="team/fix", attempt="1")
+            )
+
+            async def swept():
+                return await other.xlen(BARE.developer_input) == 0
+
+            await eventually(swept, seconds=20)
+        await end(parts)

@@ -7,6 +7,7 @@ the cluster and the queues again, which costs time when an event was lost and no
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 import structlog
 from redis.asyncio import Redis
@@ -23,7 +24,7 @@ from orbiter_operator.streams.attempts import CONSUMER, Attempts
 from orbiter_operator.streams.dead_letters import forget_adopted
 from orbiter_operator.streams.pending_outputs import PendingOutputs
 from orbiter_operator.streams.retention import StreamRepair, trim_streams
-from orbiter_operator.streams.tenants import Tenants, lag, memory
+from orbiter_operator.streams.tenants import Tenants, lag, memory, server
 from orbiter_operator.tasks.activity import Activity
 from orbiter_operator.tasks.cache import TaskCache, phase_of
 from orbiter_operator.tasks.capacity import Capacity
@@ -32,6 +33,9 @@ from orbiter_operator.tasks.models import FINAL
 log = structlog.get_logger(__name__)
 _PAUSE_SECONDS = 2.0
 _LAG_SECONDS = 15.0
+_SWEEPS_AGAIN = 4
+"""After another server has begun to answer: it may know entries that the one before no longer had,
+and of some the task has not ended yet."""
 _REPAIR_SECONDS = 5.0
 _RENEW_SECONDS = 3600.0
 """A week is how long what is renewed lasts, so an operator may be away for nearly as long."""
@@ -84,6 +88,8 @@ class TaskResync:
             pending=pending,
             enqueue=queue.add,
         )
+        self._server: str | None = None
+        self._other_server = asyncio.Event()
         self.gauges = {"orbiter_outputs_lag": 0.0}
         self.missing: str | None = "nothing has been listed yet"
 
@@ -91,6 +97,7 @@ class TaskResync:
         """What has to run all the time."""
         return {
             "resync": self.run,
+            "sweep": self.sweep,
             "lag": self.watch_lag,
             "activity": self._activity.run,
             "stream repair": self.repair_streams,
@@ -119,7 +126,6 @@ class TaskResync:
     async def run(self) -> None:
         """Compare for ever."""
         while True:
-            await self._trim()
             await asyncio.sleep(self._every)
             try:
                 for informer in self._informers:
@@ -130,10 +136,28 @@ class TaskResync:
                 if phase_of(self._store.get(key) or {}) not in FINAL:
                     self._queue.add(key)
 
+    async def sweep(self) -> None:
+        """Tidy the streams for ever: now and then, and soon when another server answers."""
+        again = 0
+        while True:
+            await self._trim()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAG_SECONDS if again else self._every):
+                    await self._other_server.wait()
+            again = max(again - 1, 0)
+            if self._other_server.is_set():
+                self._other_server.clear()
+                again = _SWEEPS_AGAIN
+
     async def watch_lag(self) -> None:
         """Keep `gauges`, what Redis has to tell, recent for ever."""
         while True:
             try:
+                answers = await server(self._redis)
+                if self._server not in (None, answers):
+                    log.info("another Redis answers, or it was started again")
+                    self._other_server.set()
+                self._server = answers
                 unread = float(await lag(self._redis, self._tenants.served))
                 self.gauges = {"orbiter_outputs_lag": unread, **await memory(self._redis)}
             except (RedisError, OSError):
