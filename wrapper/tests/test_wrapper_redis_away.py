@@ -70,10 +70,15 @@ class Away:
             raise RedisUnavailableError("it is away")
         return True
 
-    async def insist(self, shutdown: Shutdown, grace_seconds: float) -> bool:
-        log = structlog.get_logger()
+    async def insist(
+        self, shutdown: Shutdown, grace_seconds: float, reserve_seconds: float = 0.01
+    ) -> bool:
         return await insist(
-            self.settle, shutdown, grace_seconds=grace_seconds, log=log, pause_seconds=0
+            *(self.settle, shutdown),
+            grace_seconds=grace_seconds,
+            log=structlog.get_logger(),
+            reserve_seconds=reserve_seconds,
+            pause_seconds=0,
         )
 
 
@@ -99,6 +104,15 @@ async def test_asked_twice_a_worker_keeps_its_outcome_no_longer() -> None:
     shutdown.request()
     with pytest.raises(RedisUnavailableError):
         await insisting
+
+
+@pytest.mark.parametrize("times", [1, 2], ids=["asked", "asked twice"])
+async def test_an_outcome_is_tried_however_late_its_turn_has_ended(times: int) -> None:
+    shutdown = Shutdown()
+    for _ in range(times):
+        shutdown.request()
+    shutdown.requested_at -= 3600
+    assert await Away(3).insist(shutdown, grace_seconds=60, reserve_seconds=60)
 
 
 @pytest.mark.integration

@@ -6,6 +6,7 @@ single turn is ended early is `StopTurn`: set by whoever learns of it, watched b
 
 import asyncio
 import signal
+import time
 from collections.abc import Awaitable
 from typing import Literal, TypeVar
 
@@ -20,12 +21,14 @@ class Shutdown:
 
     Attributes:
         requested: Set by the first signal: take no further message.
+        requested_at: When that was, in monotonic seconds, which are those of the event loop.
         urgent: Set by the second: do not finish the current one either.
         superseded: Set when another process works under our name: leave, and publish nothing.
     """
 
     def __init__(self) -> None:
         self.requested = asyncio.Event()
+        self.requested_at = 0.0
         self.urgent = asyncio.Event()
         self.superseded = asyncio.Event()
 
@@ -38,6 +41,8 @@ class Shutdown:
         """Be told to leave; the second time, at once."""
         if self.requested.is_set():
             self.urgent.set()
+        else:
+            self.requested_at = time.monotonic()
         self.requested.set()
 
     def supersede(self) -> None:

@@ -21,6 +21,7 @@ async def insist(
     *,
     grace_seconds: float,
     log: Log,
+    reserve_seconds: float = RESERVE_SECONDS,
     pause_seconds: float = _PAUSE_SECONDS,
 ) -> bool:
     """Publish what was paid for, however long Redis is away; until this pod has to go.
@@ -28,7 +29,8 @@ async def insist(
     Args:
         settle: Publishes; raises `RedisUnavailableError` where that cannot be done.
         shutdown: Says when we have to go.
-        grace_seconds: How long we may stay then; all of it is used, but for our last words.
+        grace_seconds: How long we may stay then; all of it is used, but for the reserve.
+        reserve_seconds: What our last words are left; and for so long it is tried in any case.
         log: Told that the outcome is kept.
         pause_seconds: Between two tries.
 
@@ -40,9 +42,21 @@ async def insist(
     """
     loop = asyncio.get_running_loop()
     error = RedisUnavailableError("Redis has not answered in time")
+
+    async def shortened() -> None:
+        """Have the time end before the grace period does; soon when we are asked twice."""
+        await shutdown.requested.wait()
+        patience = max(grace_seconds - reserve_seconds, grace_seconds / 2)
+        least = loop.time() + reserve_seconds
+        until = max(shutdown.requested_at + patience, least)
+        limit.reschedule(min(limit.when() or until, until))
+        await shutdown.urgent.wait()
+        least = max(least, loop.time() + reserve_seconds)
+        limit.reschedule(min(limit.when() or least, least))
+
     try:
         async with asyncio.timeout(PUBLISH_SECONDS) as limit:
-            leaving = asyncio.create_task(_shortened(limit, loop.time, shutdown, grace_seconds))
+            leaving = asyncio.create_task(shortened())
             try:
                 while True:
                     try:
@@ -56,14 +70,3 @@ async def insist(
                 await asyncio.gather(leaving, return_exceptions=True)
     except TimeoutError:
         raise error from None
-
-
-async def _shortened(
-    limit: asyncio.Timeout, clock: Callable[[], float], shutdown: Shutdown, grace_seconds: float
-) -> None:
-    """Have the time end before the grace period does; at once when we are asked twice."""
-    await shutdown.requested.wait()
-    patience = max(grace_seconds - RESERVE_SECONDS, grace_seconds / 2)
-    limit.reschedule(min(limit.when() or clock(), clock() + patience))
-    await shutdown.urgent.wait()
-    limit.reschedule(clock())
