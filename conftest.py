@@ -39,10 +39,12 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
     Such as Ctrl-C: a server that is begun in a running loop takes the loop's own handler for the
     usual one, and puts it back when that loop has ended. Or a program whose outputs nobody has
-    closed: that is told when it is collected, so it is collected behind each file (17 ms).
+    closed: that is told when it is collected, which takes 0.2 s, so behind each file of those that
+    start programs.
     """
     yield
-    if nextitem is None or nextitem.path != item.path:
+    ends_file = nextitem is None or nextitem.path != item.path
+    if ends_file and item.get_closest_marker("integration"):
         gc.collect()
     left = signal.getsignal(signal.SIGINT)
     if left is not signal.default_int_handler:

@@ -57,7 +57,7 @@ def deployment(node: Node, program: str, libraries: Iterable[str]) -> dict[str, 
         libraries: Directories of this machine that it needs.
     """
     pki, config = node.pki, node.config
-    files = [program, *(str(pki / f"{name}") for name in ("ca.crt", "coredns.crt", "coredns.key"))]
+    files = [program, *(str(pki / name) for name in ("ca.crt", "coredns.crt", "coredns.key"))]
     files += [str(config / name) for name in ("Corefile", "coredns.kubeconfig")]
     paths = [(path, "File") for path in files] + [(path, "Directory") for path in libraries]
     container = {

@@ -171,8 +171,8 @@ async def test_an_agent_asks_and_goes_on_with_the_answer(connect):
     assert get_artifact_text(done.artifacts[0], delimiter="") == "A table for four."
 
 
-async def test_a_tool_that_waits_is_asked_about_and_approved(connect):
-    did = []
+def waiter_of(did):
+    """An agent with a tool that a person has to approve."""
 
     @tool(approval=True)
     def book(seats: int) -> str:
@@ -180,7 +180,12 @@ async def test_a_tool_that_waits_is_asked_about_and_approved(connect):
         did.append(seats)
         return "booked"
 
-    waiter = Agent(name="waiter", tools=[book])
+    return Agent(name="waiter", tools=[book])
+
+
+async def test_a_tool_that_waits_is_asked_about_and_approved(connect):
+    did = []
+    waiter = waiter_of(did)
     client = await connect(ScriptedModel(call("book", seats=4), "A table for four."), waiter)
     asked = await ask(client, "Book a table")
     assert asked.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
@@ -192,14 +197,7 @@ async def test_a_tool_that_waits_is_asked_about_and_approved(connect):
 
 async def test_a_second_approval_of_a_task_names_its_request(connect):
     did = []
-
-    @tool(approval=True)
-    def book(seats: int) -> str:
-        """Book a table."""
-        did.append(seats)
-        return "booked"
-
-    waiter = Agent(name="waiter", tools=[book])
+    waiter = waiter_of(did)
     model = ScriptedModel(call("book", seats=4), call("book", seats=400), "Two tables.")
     client = await connect(model, waiter)
     asked = await ask(client, "Book a table")

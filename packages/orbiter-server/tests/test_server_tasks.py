@@ -52,8 +52,8 @@ async def test_a_task_can_ask_and_be_answered(start):
     assert again.status_code == 409
 
 
-async def test_a_tool_that_waits_is_asked_about_and_approved(start):
-    did = []
+def clerk_of(did):
+    """An agent with a tool that a person has to approve."""
 
     @tool(approval=True)
     def refund(order: int) -> str:
@@ -61,7 +61,12 @@ async def test_a_tool_that_waits_is_asked_about_and_approved(start):
         did.append(order)
         return "refunded"
 
-    clerk = Agent(name="clerk", tools=[refund])
+    return Agent(name="clerk", tools=[refund])
+
+
+async def test_a_tool_that_waits_is_asked_about_and_approved(start):
+    did = []
+    clerk = clerk_of(did)
     server = await start({"clerk": clerk}, ScriptedModel(call("refund", order=7), "Done."))
     key = await submit(server, agent="clerk")
     asked = await state_of(server, key, "input_required")
@@ -81,14 +86,7 @@ async def test_a_tool_that_waits_is_asked_about_and_approved(start):
 
 async def test_an_answer_that_names_no_request_approves_no_later_one(start):
     did = []
-
-    @tool(approval=True)
-    def refund(order: int) -> str:
-        """Give money back."""
-        did.append(order)
-        return "refunded"
-
-    clerk = Agent(name="clerk", tools=[refund])
+    clerk = clerk_of(did)
     model = ScriptedModel(call("refund", order=7), call("refund", order=900), "Done.")
     server = await start({"clerk": clerk}, model)
     key = await submit(server, agent="clerk")

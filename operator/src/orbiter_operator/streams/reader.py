@@ -214,6 +214,17 @@ async def unblock(redis: Redis, blocked: Callable[[], int | None]) -> None:
         await asyncio.sleep(_UNBLOCK_RETRY_SECONDS)
 
 
+async def run_id(redis: Redis) -> str:
+    """Which server answers: the id of its start.
+
+    Raises:
+        RedisError: Redis did not answer, its user may not ask, or it does not say.
+    """
+    if not (found := (await redis.info("server")).get("run_id")):
+        raise RedisError("INFO does not say which run_id this server has")
+    return str(found)
+
+
 async def read_entry(redis: Redis, stream: str, entry: str) -> Entry | None:
     """One entry of a stream, or None when there is none with this id."""
     found = await redis.register_script(_ONE)(keys=[stream], args=[entry])

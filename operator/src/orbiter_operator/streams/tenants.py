@@ -193,15 +193,6 @@ async def memory(redis: Redis) -> dict[str, float]:
     return {name: float(bytes_) for name, bytes_ in found.items() if bytes_ is not None}
 
 
-async def server(redis: Redis) -> str | None:
-    """Which server answers, by an id of its start; None where its user may not ask."""
-    try:
-        told = await redis.info("server")
-    except ResponseError:
-        return None
-    return str(told.get("run_id"))
-
-
 class Inboxes:
     """Streams of many tenants, read as the one consumer of a group.
 

@@ -28,6 +28,7 @@ from orbiter_contracts.redis_users import MANAGES_USERS, Rules
 from orbiter_operator.kube.client import RefusedError
 from orbiter_operator.kube.models import Refusal
 from orbiter_operator.settings import Settings
+from orbiter_operator.streams.reader import run_id
 
 log = structlog.get_logger(__name__)
 MAX_CONNECTIONS = 16
@@ -243,20 +244,20 @@ class RedisUsers:
         return cast("int", await self._execute("ACL", "DELUSER", *users))
 
     async def _restore(self) -> None:
-        run_id = str((await self.redis.info("server"))["run_id"])
-        if run_id != self._loaded:
-            await self._load(run_id)
-        if run_id == self._run_id:
+        server = await run_id(self.redis)
+        if server != self._loaded:
+            await self._load(server)
+        if server == self._run_id:
             return
         if self.before_users:
-            await self.before_users(run_id)
+            await self.before_users(server)
         began, desired = time.monotonic(), list(self._desired.items())
         for start in range(0, len(desired), _AT_ONCE):
             async with self.redis.pipeline(transaction=False) as pipeline:
                 for item in desired[start : start + _AT_ONCE]:
                     pipeline.execute_command(*self._set_user(*item))
                 await pipeline.execute()
-        self._run_id = run_id
+        self._run_id = server
         self._logged.clear()
         log.info("users restored", users=len(desired), seconds=time.monotonic() - began)
 

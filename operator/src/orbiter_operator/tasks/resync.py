@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import structlog
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from orbiter_contracts.attempts import Attempt
 from orbiter_contracts.queues import BARE
@@ -23,8 +23,9 @@ from orbiter_operator.runtime.supervisor import Part
 from orbiter_operator.streams.attempts import CONSUMER, Attempts
 from orbiter_operator.streams.dead_letters import forget_adopted
 from orbiter_operator.streams.pending_outputs import PendingOutputs
+from orbiter_operator.streams.reader import run_id
 from orbiter_operator.streams.retention import StreamRepair, trim_streams
-from orbiter_operator.streams.tenants import Tenants, lag, memory, server
+from orbiter_operator.streams.tenants import Tenants, lag, memory
 from orbiter_operator.tasks.activity import Activity
 from orbiter_operator.tasks.cache import TaskCache, phase_of
 from orbiter_operator.tasks.capacity import Capacity
@@ -153,16 +154,22 @@ class TaskResync:
         """Keep `gauges`, what Redis has to tell, recent for ever."""
         while True:
             try:
-                answers = await server(self._redis)
-                if self._server not in (None, answers):
-                    log.info("another Redis answers, or it was started again")
-                    self._other_server.set()
-                self._server = answers
+                await self._look_who_answers()
                 unread = float(await lag(self._redis, self._tenants.served))
                 self.gauges = {"orbiter_outputs_lag": unread, **await memory(self._redis)}
             except (RedisError, OSError):
                 log.debug("lag not read")
             await asyncio.sleep(_LAG_SECONDS)
+
+    async def _look_who_answers(self) -> None:
+        try:
+            server = await run_id(self._redis)
+        except ResponseError:
+            return  # its user may not ask
+        if self._server not in (None, server):
+            log.info("another Redis answers, or it was started again")
+            self._other_server.set()
+        self._server = server
 
     async def repair_streams(self) -> None:
         """Keep the streams that all workers share able to take entries, for ever."""

@@ -50,7 +50,13 @@ class AgentTool(Tool):
             OrbiterError: A tool of the target, or of whom it may hand off to, waits for a person:
                 a run inside of a tool cannot.
         """
-        _refuse_waiting(target)
+        if found := waiting_tool(target):
+            agent, tool = found
+            raise OrbiterError(
+                f"as_tool(): agent '{agent.name}' has the tool '{tool.name}', which waits for a "
+                "person, and an agent that is asked by a tool cannot wait: have the tool that "
+                "asks wait (its approval = True), or hand off to the agent"
+            )
         self.target = target
         self.name = name or tool_name("", target.name)
         self.description = description or f"Ask {target.name}, and get the answer.{purpose(target)}"
@@ -71,22 +77,31 @@ class AgentTool(Tool):
         return completed(await context.run(self.target, input))
 
 
-def _refuse_waiting(target: Described) -> None:
-    met: set[int] = set()
+def members(target: Any, *, asked: bool) -> list[Any]:
+    """Return the agents of an agent or a swarm; `swarm.agents_of` says which."""
     waiting: list[Any] = [target]
+    seen: dict[int, Any] = {}
     while waiting:
-        one = waiting.pop()
-        if id(one) in met:
-            continue
-        met.add(id(one))
-        waiting += [*getattr(one, "agents", ()), *getattr(one, "handoffs", ())]
-        for tool in getattr(one, "tools", ()):
-            if tool.approval is not False:
-                raise OrbiterError(
-                    f"as_tool(): agent '{one.name}' has the tool '{tool.name}', which waits for a "
-                    "person, and an agent that is asked by a tool cannot wait: have the tool that "
-                    "asks wait (its approval = True), or hand off to the agent"
-                )
+        one = waiting.pop(0)
+        if (agents := getattr(one, "agents", None)) is not None:
+            waiting[:0] = agents
+        elif id(one) not in seen:
+            seen[id(one)] = one
+            waiting += getattr(one, "handoffs", ())
+            if asked:
+                waiting += [tool.target for tool in one.tools if isinstance(tool, AgentTool)]
+    return list(seen.values())
+
+
+def waiting_tool(target: Any) -> tuple[Any, Tool] | None:
+    """Return an agent with a tool of its that waits for a person; None when no run has one."""
+    found = (
+        (agent, tool)
+        for agent in members(target, asked=False)
+        for tool in getattr(agent, "tools", ())
+        if tool.approval is not False
+    )
+    return next(found, None)
 
 
 def completed(result: Any) -> Any:

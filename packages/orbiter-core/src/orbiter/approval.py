@@ -25,8 +25,8 @@ from orbiter.types import OrbiterError
 
 __all__ = [
     "Approvals", "AskUser", "Decision", "InputAnswer", "InputCall", "InputRequest", "PersonNeeded",
-    "ask_again", "ask_person", "ask_user", "describe", "digest", "person", "read_answer",
-    "read_reply", "requests_of", "require_approval", "visible",
+    "answered_id", "ask_again", "ask_person", "ask_user", "describe", "digest", "person",
+    "read_answer", "read_reply", "requests_of", "require_approval", "visible",
 ]  # fmt: skip
 _MAX_ANSWER_BYTES = 1024 * 1024
 _YES, _NO = ("approve", "yes", "y"), ("deny", "no", "n")
@@ -142,6 +142,19 @@ def read_answer(text: str | bytes) -> InputAnswer:
     except ValueError as error:
         what = str(error)
     raise InputAnswerError(f"this is no answer: {ascii(what)[1:-1][:300]}")
+
+
+def answered_id(request: InputRequest, text: str) -> str | None:
+    """Return the id that an answer names itself, as an InputAnswer does; None: it names none.
+
+    What is typed to a question is no InputAnswer, whatever it looks like.
+    """
+    if request.kind == "question":
+        return None
+    try:
+        return read_answer(text).id
+    except InputAnswerError:
+        return None
 
 
 def describe(request: InputRequest) -> str:

@@ -1,12 +1,12 @@
 """The Swarm: several agents that work on one input, by a flow, as a team or by handoffs."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, Union
+from typing import Literal, Union
 
 from orbiter._internal.graph import Flow, FlowError, Step, parse_flow, sequence
 from orbiter._misuse import SHOWN, require_all
 from orbiter.agent import Agent
-from orbiter.agent_tool import AgentTool
+from orbiter.agent_tool import AgentTool, members, waiting_tool
 from orbiter.types import OrbiterError
 
 Mode = Literal["workflow", "team", "handoff"]
@@ -127,15 +127,14 @@ class Swarm:
 def _refuse_waiting(members: Sequence[Agent | Swarm], mode: str) -> None:
     """Refuse tools that wait for a person in agents whose run cannot end in the middle."""
     for member in members:
-        for agent in agents_of(member, asked=False):
-            for tool in agent.tools:
-                if tool.approval is not False:
-                    what = "a flow" if mode == "workflow" else "the worker of a team"
-                    raise OrbiterError(
-                        f"agent '{agent.name}' has the tool '{tool.name}', which waits for a "
-                        f"person, and {what} cannot wait: give it to an agent that runs by itself, "
-                        "leads a team or hands off"
-                    )
+        if found := waiting_tool(member):
+            agent, tool = found
+            what = "a flow" if mode == "workflow" else "the worker of a team"
+            raise OrbiterError(
+                f"agent '{agent.name}' has the tool '{tool.name}', which waits for a "
+                f"person, and {what} cannot wait: give it to an agent that runs by itself, "
+                "leads a team or hands off"
+            )
 
 
 def agents_of(target: Agent | Swarm, *, asked: bool = True) -> list[Agent]:
@@ -145,15 +144,4 @@ def agents_of(target: Agent | Swarm, *, asked: bool = True) -> list[Agent]:
         target: What is run.
         asked: Also those that others ask by a tool, whose conversation is none of the run's.
     """
-    waiting: list[Any] = [target]
-    seen: dict[int, Agent] = {}
-    while waiting:
-        one = waiting.pop(0)
-        if isinstance(one, Swarm):
-            waiting[:0] = one.agents
-        elif id(one) not in seen:
-            seen[id(one)] = one
-            waiting += one.handoffs
-            if asked:
-                waiting += [tool.target for tool in one.tools if isinstance(tool, AgentTool)]
-    return list(seen.values())
+    return members(target, asked=asked)

@@ -121,13 +121,12 @@ class Saver:
                     await self.save(leaving=False)
         finally:
             asked.cancel()
-        failures = 0 if await self.save(leaving=True) else 1
-        while seconds or failures:
-            pause = min(AGAIN_SECONDS * 2 ** (failures - 1), LONGEST_PAUSE_SECONDS)
-            await self._sleep(pause if failures else seconds)
-            if failures or self._meter.events > self._kept_events:
-                # Behind some failures the pause no longer grows.
-                failures = 0 if await self.save(leaving=True) else min(failures + 1, 10)
+        again = 0.0 if await self.save(leaving=True) else AGAIN_SECONDS
+        while again or seconds:
+            await self._sleep(again or seconds)
+            if again or self._meter.events > self._kept_events:
+                kept = await self.save(leaving=True)
+                again = 0.0 if kept else min(2 * again or AGAIN_SECONDS, LONGEST_PAUSE_SECONDS)
 
     async def save(self, *, leaving: bool) -> bool:
         """Make one now. Whatever goes wrong is in the log.

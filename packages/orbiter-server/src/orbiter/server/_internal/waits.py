@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 from orbiter.approval import (
     InputAnswer,
     InputRequest,
+    answered_id,
     ask_again,
-    read_answer,
     read_reply,
     requests_of,
 )
@@ -62,7 +62,7 @@ class Wait:
         request = self.open
         if request is None:
             return self
-        named = _named(request, text) if request_id is None else request_id
+        named = answered_id(request, text) if request_id is None else request_id
         if named is None:
             raise RequestError(
                 422,
@@ -98,15 +98,6 @@ def nothing_waits(request_id: str) -> RequestError:
         f"nothing waits for an answer to '{request_id[:100]}': somebody has answered it already",
         code="other_request",
     )
-
-
-def _named(request: InputRequest, text: str) -> str | None:
-    if request.kind == "question":
-        return None
-    try:
-        return read_answer(text).id
-    except InputAnswerError:
-        return None
 
 
 def wait_of(db: sqlite3.Connection, session_id: str) -> Wait | None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from orbiter.approval import (
     InputAnswer,
     InputRequest,
+    answered_id,
     ask_again,
     describe,
     read_answer,
@@ -117,7 +118,7 @@ def answer_event(task: Task, text: str, by: str, request_id: str | None = None) 
         request = InputRequest.model_validate(asked[-1]["request"])
     except ValueError as error:
         raise OrbiterError(f"task {task.id}: what it asks was changed in the store") from error
-    named = _named(request, text) if request_id is None else request_id
+    named = answered_id(request, text) if request_id is None else request_id
     if named is not None and named != request.id:
         raise OtherRequestError(task.id, request.id, f"this answers '{named[:100]}'")
     answer = read_reply(request, text, by=by)
@@ -129,12 +130,3 @@ def answer_event(task: Task, text: str, by: str, request_id: str | None = None) 
         raise InputAnswerError(problem)
     payload = {"answer": text, "decision": answer.model_dump_json(exclude_none=True)}
     return TaskEvent(task_id=task.id, event_type=EventType.LOG, payload=payload)
-
-
-def _named(request: InputRequest, text: str) -> str | None:
-    if request.kind == "question":
-        return None
-    try:
-        return read_answer(text).id
-    except InputAnswerError:
-        return None
