@@ -259,6 +259,20 @@ def test_a_damaged_snapshot_is_refused(home: Home, elsewhere: Home, cut: int) ->
         elsewhere.unpack(home.pack()[:cut])
 
 
+@pytest.mark.parametrize("length", range(20))
+def test_one_that_ends_within_the_compressions_own_header_is_refused(
+    home: Home, elsewhere: Home, length: int
+) -> None:
+    home.write("a", "text")
+    whole = home.pack()
+    for flags in (0, 0xFF):
+        body = whole.index(b"\n") + 1
+        torn = bytearray(whole[: body + length])
+        torn[body + 3 : body + 4] = bytes([flags])[: len(torn[body + 3 : body + 4])]
+        with pytest.raises(UnreadableError):
+            elsewhere.unpack(bytes(torn))
+
+
 def test_another_agents_snapshot_is_refused(home: Home) -> None:
     with pytest.raises(UnreadableError, match="no snapshot of codex"):
         unpack(home.pack(), home.roots, agent="codex")

@@ -284,3 +284,16 @@ def test_a_torn_one_is_refused_or_holds_no_file_that_was_not_in_it(
     torn = whole[: data.draw(st.integers(0, len(whole) - 1))]
     with suppress(UnreadableError):
         assert contents.check(torn).files <= 3
+
+
+@pytest.mark.parametrize("length", range(20))
+def test_one_that_ends_within_the_compressions_own_header_is_refused(
+    tmp_path: Path, length: int
+) -> None:
+    (tmp_path / "file").write_bytes(b"text")
+    whole = packed(tmp_path)
+    for flags in (0, 0xFF):
+        header = bytearray(whole[len(MAGIC) : len(MAGIC) + length])
+        header[3:4] = bytes([flags])[: len(header[3:4])]
+        with pytest.raises(UnreadableError):
+            contents.check(MAGIC + header)

@@ -155,6 +155,7 @@ def unpack(
     except (
         *(tarfile.TarError, zlib.error, EOFError, ValueError, OverflowError),
         RecursionError,  # headers that announce each other a thousand times
+        TypeError,  # it ends within the header of gzip: tarfile asks for the number of no byte
     ) as error:
         raise UnreadableError(f"it is damaged: {error}") from error
     return count

@@ -35,9 +35,10 @@ PATH_BYTES: Final = 4000
 CHUNK: Final = 256 * 1024
 ABOUT, COMMITS, INSIDE = "repository.json", "commits.pack", "files"
 ABOUT_BYTES: Final = 4 * 1024 * 1024
-# The last is what headers become that announce each other a thousand times.
 _DAMAGE: Final = (
-    *(tarfile.TarError, zlib.error, EOFError, OSError, ValueError, OverflowError, RecursionError),
+    *(tarfile.TarError, zlib.error, EOFError, OSError, ValueError, OverflowError),
+    RecursionError,  # headers that announce each other a thousand times
+    TypeError,  # it ends within the header of gzip: tarfile asks for the number of no byte
 )
 
 
