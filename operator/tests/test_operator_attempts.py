@@ -351,6 +351,21 @@ async def test_what_is_kept_of_a_task_that_has_not_ended_does_not_lapse(redis, k
     assert not await redis.exists(Attempt("team/old", "u-4", 2, keys).record)
 
 
+async def test_a_server_that_does_not_say_who_it_is_still_tells_its_memory(redis, monkeypatch):
+    resync = resync_of(redis)
+    info = redis.info
+
+    async def unnamed(section):
+        return {**await info(section), "run_id": None}
+
+    monkeypatch.setattr(redis, "info", unnamed)
+    watching = asyncio.create_task(resync.watch_lag())
+    try:
+        await eventually(lambda: "orbiter_redis_memory_bytes" in resync.gauges)
+    finally:
+        await end({watching})
+
+
 async def test_what_comes_back_with_another_server_is_swept_soon(own_redis_server, monkeypatch):
     """A replica may know entries of tasks that have ended; the next sweep is in an hour."""
     monkeypatch.setattr(resync_module, "_LAG_SECONDS", 0.05)

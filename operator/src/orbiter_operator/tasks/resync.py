@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import structlog
 from redis.asyncio import Redis
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 
 from orbiter_contracts.attempts import Attempt
 from orbiter_contracts.queues import BARE
@@ -164,8 +164,8 @@ class TaskResync:
     async def _look_who_answers(self) -> None:
         try:
             server = await run_id(self._redis)
-        except ResponseError:
-            return  # its user may not ask
+        except RedisError:
+            return  # its user may not ask, or it does not say
         if self._server not in (None, server):
             log.info("another Redis answers, or it was started again")
             self._other_server.set()

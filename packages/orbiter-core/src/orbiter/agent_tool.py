@@ -77,7 +77,7 @@ class AgentTool(Tool):
         return completed(await context.run(self.target, input))
 
 
-def members(target: Any, *, asked: bool) -> list[Any]:
+def agents_in(target: Any, *, asked: bool) -> list[Any]:
     """Return the agents of an agent or a swarm; `swarm.agents_of` says which."""
     waiting: list[Any] = [target]
     seen: dict[int, Any] = {}
@@ -97,7 +97,7 @@ def waiting_tool(target: Any) -> tuple[Any, Tool] | None:
     """Return an agent with a tool of its that waits for a person; None when no run has one."""
     found = (
         (agent, tool)
-        for agent in members(target, asked=False)
+        for agent in agents_in(target, asked=False)
         for tool in getattr(agent, "tools", ())
         if tool.approval is not False
     )

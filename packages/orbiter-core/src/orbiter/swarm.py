@@ -6,7 +6,7 @@ from typing import Literal, Union
 from orbiter._internal.graph import Flow, FlowError, Step, parse_flow, sequence
 from orbiter._misuse import SHOWN, require_all
 from orbiter.agent import Agent
-from orbiter.agent_tool import AgentTool, members, waiting_tool
+from orbiter.agent_tool import AgentTool, agents_in, waiting_tool
 from orbiter.types import OrbiterError
 
 Mode = Literal["workflow", "team", "handoff"]
@@ -144,4 +144,4 @@ def agents_of(target: Agent | Swarm, *, asked: bool = True) -> list[Agent]:
         target: What is run.
         asked: Also those that others ask by a tool, whose conversation is none of the run's.
     """
-    return members(target, asked=asked)
+    return agents_in(target, asked=asked)

@@ -1,11 +1,19 @@
-"""Headers of a tar within bounds: tarfile reads a long name, or a map of holes, however long it is.
+"""A gzipped tar of a stranger's: headers within bounds, and what tarfile says of damaged ones.
+
+Tarfile reads a long name, or a map of holes, however long it is.
 
 Whoever wrote the tar need not have been we, and compressed a header takes a thousandth of its size.
 """
 
 import tarfile
-from typing import Any, Final, NoReturn
+import zlib
+from typing import IO, Any, Final, NoReturn
 
+DAMAGE: Final = (
+    *(tarfile.TarError, zlib.error, EOFError, ValueError, OverflowError),
+    RecursionError,  # headers that announce each other a thousand times
+)
+"""What opening and reading raise for bytes that are no whole tar."""
 _HEADER_BYTES: Final = 64 * 1024
 
 
@@ -23,3 +31,15 @@ class Bounded(tarfile.TarInfo):
         raise tarfile.ReadError("it has a file with holes")
 
     _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _with_holes
+
+
+def opened(source: IO[bytes]) -> tarfile.TarFile:
+    """Open a gzipped tar, to be read once from its beginning.
+
+    Raises:
+        ReadError: What begins there is none.
+    """
+    try:
+        return tarfile.open(fileobj=source, mode="r|gz", tarinfo=Bounded)
+    except TypeError:  # tarfile asks for the number of a byte that is not there
+        raise tarfile.ReadError("it ends within the header of its compression") from None

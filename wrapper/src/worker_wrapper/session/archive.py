@@ -13,7 +13,6 @@ here, 0.28 there; unpacking 0.29, 0.27. Those have no bounds, and end at a link 
 import io
 import os
 import re
-import zlib
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -121,16 +120,14 @@ def unpack(
     Raises:
         UnreadableError: It is damaged, or another agent's.
     """
-    import tarfile
-
-    from worker_wrapper.process.tar_members import Bounded
+    from worker_wrapper.process.tar_members import DAMAGE, opened
 
     head, _, body = data.partition(b"\n")
     if head != MAGIC + agent.encode():
         raise UnreadableError(f"it begins with {head[:60]!r}, which is no snapshot of {agent}")
     count, left, entries = 0, limit, 0
     try:
-        with tarfile.open(fileobj=io.BytesIO(body), mode="r|gz", tarinfo=Bounded) as tar:
+        with opened(io.BytesIO(body)) as tar:
             for entry in tar:
                 entries += 1
                 if entries > FILES:
@@ -152,11 +149,7 @@ def unpack(
                 count += 1
     except UnreadableError:
         raise
-    except (
-        *(tarfile.TarError, zlib.error, EOFError, ValueError, OverflowError),
-        RecursionError,  # headers that announce each other a thousand times
-        TypeError,  # it ends within the header of gzip: tarfile asks for the number of no byte
-    ) as error:
+    except DAMAGE as error:
         raise UnreadableError(f"it is damaged: {error}") from error
     return count
 

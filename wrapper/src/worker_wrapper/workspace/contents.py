@@ -10,7 +10,6 @@ bounded by what may go in.
 import io
 import os
 import tarfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +21,7 @@ from orbiter_contracts import InvalidMessageError, decode_json
 from orbiter_contracts.checkpoints import CommitId
 from orbiter_contracts.messages import Message
 from worker_wrapper.process import below
-from worker_wrapper.process.tar_members import Bounded
+from worker_wrapper.process.tar_members import DAMAGE, opened
 
 Parts = tuple[str, ...]
 
@@ -35,11 +34,7 @@ PATH_BYTES: Final = 4000
 CHUNK: Final = 256 * 1024
 ABOUT, COMMITS, INSIDE = "repository.json", "commits.pack", "files"
 ABOUT_BYTES: Final = 4 * 1024 * 1024
-_DAMAGE: Final = (
-    *(tarfile.TarError, zlib.error, EOFError, OSError, ValueError, OverflowError),
-    RecursionError,  # headers that announce each other a thousand times
-    TypeError,  # it ends within the header of gzip: tarfile asks for the number of no byte
-)
+_DAMAGE: Final = (*DAMAGE, OSError)
 
 
 class UnreadableError(ValueError):
@@ -167,7 +162,7 @@ def _entries(data: bytes) -> Iterator[tuple[tarfile.TarInfo, _Body | None]]:
     left, count = UNPACKED_BYTES, 0
     try:
         source = io.BytesIO(data[len(MAGIC) :])
-        with tarfile.open(fileobj=source, mode="r|gz", tarinfo=Bounded) as tar:
+        with opened(source) as tar:
             for entry in tar:
                 count += 1
                 left -= entry.size
