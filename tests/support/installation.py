@@ -39,9 +39,8 @@ def door(server: str) -> dict[str, object]:
 DOORS = {name: [door("model-server"), door("git-server")] for name in WATCHED}
 
 
-@contextmanager
-def installed(cluster: Cluster, *settings: str) -> Iterator[World]:
-    """Orbiter installed with the tests' settings, the servers it talks to, and empty namespaces."""
+def install(*settings: str) -> None:
+    """Orbiter as the chart installs it with the tests' settings and these; what runs goes on."""
     command = [sys.executable, str(ROOT / "cluster" / "install.py"), "install"]
     for name in WATCHED:
         command += ["--namespace", name]
@@ -49,6 +48,12 @@ def installed(cluster: Cluster, *settings: str) -> Iterator[World]:
         command += ["--set", setting]
     command += ["--set-json", f"networkPolicy.egressByNamespace={json.dumps(DOORS)}"]
     subprocess.run(command, check=True)
+
+
+@contextmanager
+def installed(cluster: Cluster, *settings: str) -> Iterator[World]:
+    """Orbiter installed with the tests' settings, the servers it talks to, and empty namespaces."""
+    install(*settings)
     world = World(cluster)
     install_servers("model-server", "git-server")
     for namespace in OURS:
