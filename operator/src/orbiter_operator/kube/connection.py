@@ -93,6 +93,7 @@ log = structlog.get_logger(__name__)
 OBJECT, EVENT, LIST = 1, 2, 3
 """On which level of a document the objects are."""
 _LONG = 65_536
+_FIELDS, _SPEC = b',"managedFields":[', b'},"spec":{'
 _ENDS = (b']},"spec":{', b'],"name":"')
 """What follows `managedFields`: in built-in kinds they come last in the metadata, in custom ones,
 whose fields are sorted, the name is next."""
@@ -101,6 +102,11 @@ whose fields are sorted, the name is next."""
 def decode(text: bytes, root: int) -> Any:
     """Decode whatever JSON an API server may serve; see `json_text.bounded`.
 
+    Of a single object without its `metadata.managedFields`, where they can be told. They are half
+    of a Pod's bytes and most of its dicts: CPU for a Job of 8.9 kB as it was made 29 µs without
+    them and 171 with. No text in them can look like their end, because quotes in texts are escaped;
+    what a user calls so comes after the metadata.
+
     Args:
         text: The document.
         root: On which level its objects are.
@@ -108,6 +114,11 @@ def decode(text: bytes, root: int) -> Any:
     Raises:
         ValueError: It is no JSON.
     """
+    begin = text.find(_FIELDS) if root != LIST else -1
+    if 0 <= begin < text.find(_SPEC):
+        ends = [end for mark in _ENDS if (end := text.find(mark, begin)) > 0]
+        if ends:
+            text = text[:begin] + text[min(ends) + 1 :]
     if not is_heavy(text):
         try:
             return orjson.loads(text)
@@ -124,19 +135,11 @@ async def read(text: bytes, root: int) -> Any:
 
 
 def decode_event(line: bytes) -> dict[str, Any]:
-    """Decode a watch event without its object's `metadata.managedFields`, where they can be told.
-
-    They are half of a Pod's bytes and most of its dicts. No text in them can look like their end,
-    because quotes in texts are escaped; what a user calls so comes after the metadata.
+    """Decode the event of a watch; see `decode`.
 
     Raises:
         ValueError: It is no event.
     """
-    begin = line.find(b',"managedFields":[')
-    if 0 <= begin < line.find(b'},"spec":{'):
-        ends = [end for mark in _ENDS if (end := line.find(mark, begin)) > 0]
-        if ends:
-            line = line[:begin] + line[min(ends) + 1 :]
     event = decode(line, EVENT)
     if isinstance(event, dict) and "type" in event and isinstance(event.get("object"), dict):
         return event

@@ -56,7 +56,7 @@ WORKERS_AT_ONCE = 4
 AGAIN_SECONDS = 1.0
 """Seconds between two passes over a namespace at least, whoever alters what was applied. They never
 grow: who goes on deleting would have workers without policies for longer and longer."""
-RECHECK_SECONDS = 10.0
+RECHECK_SECONDS = 30.0
 """After how long all of a namespace is applied again, for what is not watched: its Secrets. That
 changes nothing where nobody has. At most one namespace a second, however many there are."""
 LEAVING_SECONDS = 5.0

@@ -29,7 +29,7 @@ from orbiter_contracts.transcript import SHARE_OF_MEMORY, TRANSCRIPT_SECONDS
 from orbiter_operator.settings import Settings
 
 log = structlog.get_logger(__name__)
-_CHECK_SECONDS = 2.0
+_CHECK_SECONDS = 5.0
 _PAUSE_FACTOR = 4
 _AT_ONCE = 500
 _RENEW_SECONDS = 60 * 60
