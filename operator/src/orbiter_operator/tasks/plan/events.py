@@ -3,6 +3,7 @@
 Pure; part of `plan`.
 """
 
+from itertools import accumulate, takewhile
 from typing import Final
 from unicodedata import east_asian_width
 
@@ -94,13 +95,19 @@ def headline(message: str, columns: int = COLUMNS) -> str:
 
     What is no printable character becomes a space: kubectl writes it as two and more.
     """
-    text = " ".join("".join(c if c.isprintable() else " " for c in message).split())
-    if _columns(text) <= columns:
+    printable = message if message.isprintable() else map(_printable, message)
+    text = " ".join("".join(printable).split())
+    # One after the other, and no further than there is room: each status comes through here.
+    kept = sum(1 for _ in takewhile(columns.__ge__, accumulate(map(_columns, text))))
+    if kept == len(text):
         return text
-    while _columns(text) >= columns:
-        text = text[:-1]
-    return f"{text.rstrip()}…"
+    kept = sum(1 for _ in takewhile(columns.__gt__, accumulate(map(_columns, text))))
+    return f"{text[:kept].rstrip()}…"
 
 
-def _columns(text: str) -> int:
-    return sum(2 if east_asian_width(c) in "WF" else 1 for c in text)
+def _printable(character: str) -> str:
+    return character if character.isprintable() else " "
+
+
+def _columns(character: str) -> int:
+    return 2 if not character.isascii() and east_asian_width(character) in "WF" else 1
