@@ -20,6 +20,7 @@ from orbiter_contracts.scripts import PUBLISH
 from orbiter_operator.namespaces.users import NamespaceUsers
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.settings import Settings
+from orbiter_operator.streams import quota
 from orbiter_operator.streams.quota import HARD_LIMIT, Quotas, level
 from orbiter_operator.streams.users import RedisUsers
 
@@ -403,3 +404,32 @@ async def test_where_there_is_no_quota_nothing_is_counted_and_nothing_taken(own_
         await quotas.run()
         assert "cmdstat_scan" not in await redis.info("commandstats")
         assert quotas.why("team-b") is None
+
+
+@pytest.mark.integration
+async def test_what_nobody_has_added_to_is_not_counted_again_before_its_time(tenants, monkeypatch):
+    monkeypatch.setattr(quota, "_CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(quota, "_LONGEST_SECONDS", 3600.0)
+    monkeypatch.setattr(quota, "_GROWTH", 1)  # connections grow, too
+    looks, passes = 0, 0
+    counted, due = tenants.quotas.check, tenants.quotas._may_have_changed
+
+    async def count() -> None:
+        nonlocal passes
+        passes += 1
+        await counted()
+
+    async def look(now: float) -> bool:
+        nonlocal looks
+        looks += 1
+        return await due(now)
+
+    monkeypatch.setattr(tenants.quotas, "check", count)
+    monkeypatch.setattr(tenants.quotas, "_may_have_changed", look)
+    async with running(tenants):
+        await eventually(lambda: looks > 20)
+        assert passes == 1
+        await tenants.redis.set(B.task_snapshot("made-up"), TOO_MUCH["data"])
+        await eventually(lambda: tenants.figures["levels"] == {"team-b": 1})
+        before = passes
+        await eventually(lambda: passes > before + 3)  # so that rights come back soon
