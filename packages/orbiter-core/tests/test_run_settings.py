@@ -1,5 +1,8 @@
 """Settings of agent, run and call: who wins, what is sent, who is asked."""
 
+import copy
+import pickle
+
 import pytest
 from pydantic import ValidationError
 
@@ -12,7 +15,7 @@ from orbiter.models import (  # pyright: ignore[reportMissingImports]
     call,
 )
 from orbiter.runner import OutputValidationError
-from orbiter.types import OrbiterError
+from orbiter.types import OrbiterError, Usage, UserMessage
 
 
 @tool
@@ -52,6 +55,84 @@ async def test_nobody_is_sent_the_temperature_that_nobody_gave():
 async def test_a_temperature_of_one_counts_when_somebody_gave_it(options):
     [request] = await sent(Agent(name="a", **options))
     assert request.temperature == 1.0
+
+
+@pytest.mark.parametrize("carried", [lambda a: pickle.loads(pickle.dumps(a)), copy.deepcopy])
+@pytest.mark.parametrize("given", [None, 1.0, 0.5])
+async def test_an_agent_that_is_carried_elsewhere_sends_what_it_was_given(carried, given):
+    agent = Agent(name="a") if given is None else Agent(name="a", temperature=given)
+    [request] = await sent(carried(agent))
+    assert request.temperature == given
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ModelSettings(),
+        ModelSettings(temperature=1.0),
+        ModelSettings(top_p=0.5, stop="end", extra_body={"a": 1}),
+        ModelSettings(max_tokens=None),
+    ],
+)
+def test_settings_read_back_from_json_say_what_was_given_and_no_more(settings):
+    back = ModelSettings.model_validate_json(settings.model_dump_json())
+    assert back == settings
+    assert back.model_fields_set == settings.model_fields_set
+    assert ModelSettings(**settings.model_dump()).model_fields_set == settings.model_fields_set
+
+
+class Asks:
+    """A context that asks the model something of its own in each run."""
+
+    def __init__(self, **options) -> None:
+        self.options = options
+        self.model = ""
+
+    async def start_run(self, *, agent_name, input, history, provider):
+        self.model = provider.model
+        reply = await provider.complete([UserMessage(content="sum it up")], **self.options)
+        assert reply.content == "a summary"
+        return history
+
+    async def process(self, event, payload):
+        pass
+
+    def record_step(self, agent_name, usage):
+        pass
+
+    async def finish_run(self, *, agent_name, messages, output):
+        pass
+
+
+@pytest.mark.parametrize("own", [{}, {"max_tokens": 9}])
+async def test_what_a_context_asks_counts_and_reaches_the_model_as_the_run_does(own):
+    usages = [Usage(input_tokens=n, output_tokens=1, total_tokens=n + 1) for n in (40, 2)]
+    model = ScriptedModel(
+        ModelResponse(content="a summary", usage=usages[0]),
+        ModelResponse(content="hello", usage=usages[1]),
+    )
+    way = {"timeout": 3.0, "extra_headers": {"x-team": "a"}, "http_client": "a client"}
+    settings = ModelSettings(top_p=0.5, stop="end", extra_body={"a": 1}, **way)
+    context = Asks(**own)
+    agent = Agent(name="a", context=context, settings=settings)
+    result = await run(agent, "hi", provider=model)
+    asked, answered = model.requests
+    assert asked.settings.given == way
+    assert asked.max_tokens == own.get("max_tokens")
+    assert answered.settings == settings
+    assert result.usage == usages[0] + usages[1]
+    assert context.model == model.model
+
+
+async def test_what_a_context_asks_of_a_model_of_ones_own_has_no_settings():
+    class Own:
+        model = "own"
+
+        async def complete(self, messages, *, tools=None, temperature=None, max_tokens=None):
+            return ModelResponse(content="a summary")
+
+    result = await run(Agent(name="a", context=Asks()), "hi", provider=Own())
+    assert result.output == "a summary"
 
 
 async def test_a_temperature_that_is_passed_on_unset_stays_unset():

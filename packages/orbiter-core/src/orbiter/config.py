@@ -3,7 +3,14 @@
 from operator import not_
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from orbiter.types import OrbiterError, Usage
 
@@ -12,8 +19,17 @@ DEFAULT_MODEL = "openai:gpt-4o"
 DEFAULT_MAX_STEPS = 10
 DEFAULT_RETRIES = 2
 MAX_INPUT_TIMEOUT = 10 * 365 * 86400.0
-# told from a 1.0 that somebody wrote by its identity: a vendor is sent that one only
-DEFAULT_TEMPERATURE = float("1.0")
+
+
+class _DefaultTemperature(float):
+    """Told from a 1.0 that somebody wrote by its identity, also in another process."""
+
+    def __reduce__(self) -> str:
+        return "DEFAULT_TEMPERATURE"
+
+
+# a vendor is sent a temperature that somebody wrote, and not this one
+DEFAULT_TEMPERATURE: float = _DefaultTemperature("1.0")
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
@@ -107,6 +123,12 @@ class ModelSettings(BaseModel):
         if self.thinking_budget is not None and self.reasoning_effort is not None:
             raise ValueError("give thinking_budget or reasoning_effort, not both")
         return self
+
+    @model_serializer(mode="wrap")
+    def _what_was_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # read back, what nobody gave must not look as if somebody had
+        found: dict[str, Any] = handler(self)
+        return {name: value for name, value in found.items() if name in self.model_fields_set}
 
     @property
     def given(self) -> dict[str, Any]:

@@ -162,7 +162,8 @@ class ContextEngine(Protocol):
             input: The text it is started with.
             history: The conversation before `input`, without system messages. After a handoff it
                 is the whole conversation so far, `input` included.
-            provider: The agent's model, for summaries.
+            provider: The agent's model, for summaries: what they take counts in the run, and they
+                are sent the way its calls are (timeout, headers, HTTP client).
 
         Returns:
             The history to show to the model, perhaps windowed or summarised; a tool call is never

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from orbiter._internal.answer import ask_for_output, output_again
+from orbiter._internal.aside import Aside
 from orbiter._internal.content import Given
 from orbiter._internal.guarding import check_input, check_output
 from orbiter._internal.pause import keep
@@ -138,8 +139,9 @@ async def _begin(turn: Turn, history: list[Message], fresh: list[Message]) -> No
     if agent.guardrails:
         await check_input(turn)
     if agent.context is not None:
+        model = Aside(turn.provider, turn.settings, turn.state)
         history = await agent.context.start_run(
-            agent_name=agent.name, input=turn.input, history=history, provider=turn.provider
+            agent_name=agent.name, input=turn.input, history=history, provider=model
         )
     turn.view.extend(history)
     turn.view.extend(fresh)

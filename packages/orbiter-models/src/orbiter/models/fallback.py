@@ -5,7 +5,7 @@ from contextlib import aclosing
 from typing import Any
 
 from orbiter.config import ModelSettings
-from orbiter.models._internal.chain import generator, options_of
+from orbiter.models._internal.chain import chunks_of, close, options_of, response_of
 from orbiter.models.provider import ModelProvider, get_provider
 from orbiter.models.types import ModelError, ModelResponse, StreamChunk
 from orbiter.types import Message, OrbiterError, Usage
@@ -101,7 +101,7 @@ class FallbackModel(ModelProvider):
         failed: list[Exception] = []
         for model in self._models:
             try:
-                response = await model.complete(messages, **options)
+                response = response_of(await model.complete(messages, **options))
             except Exception as error:
                 self._note(error, failed)
             else:
@@ -131,7 +131,7 @@ class FallbackModel(ModelProvider):
             try:
                 # what was answered is named once more by the answer itself, if it knows better
                 held = [StreamChunk(model=_name(model))]
-                async with aclosing(generator(model.stream(messages, **options))) as chunks:
+                async with aclosing(chunks_of(model, messages, options)) as chunks:
                     async for chunk in chunks:
                         begun = begun or _tells(chunk)
                         held.append(chunk)
@@ -154,7 +154,7 @@ class FallbackModel(ModelProvider):
     async def aclose(self) -> None:
         """Close the connections of all models."""
         for model in self._models:
-            await model.aclose()
+            await close(model)
 
     def _note(self, error: Exception, failed: list[Exception]) -> None:
         """Keep an error of a model that another one may make good; raise any other."""

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import Any
 
 from orbiter.config import ModelConfig, ModelSettings, parse_model_string
-from orbiter.models._internal.chain import generator, options_of
+from orbiter.models._internal.chain import chunks_of, close, options_of, response_of
 from orbiter.models._internal.retry import pause
 from orbiter.models.limits import ModelLimits
 from orbiter.models.provider import (
@@ -91,7 +91,7 @@ class LimitedModel(ModelProvider):
             attempt += 1
             async with self._limits.call(tokens) as call:
                 try:
-                    response = await self._inner.complete(messages, **options)
+                    response = response_of(await self._inner.complete(messages, **options))
                 except ModelError as error:
                     failure = error
                     call.took(0)
@@ -120,9 +120,8 @@ class LimitedModel(ModelProvider):
             begun = False
             async with self._limits.call(tokens) as call:
                 try:
-                    chunks = self._inner.stream(messages, **options)
-                    async with aclosing(generator(chunks)) as opened:
-                        async for chunk in opened:
+                    async with aclosing(chunks_of(self._inner, messages, options)) as chunks:
+                        async for chunk in chunks:
                             begun = True
                             taken += chunk.usage.total_tokens
                             yield chunk
@@ -156,7 +155,7 @@ class LimitedModel(ModelProvider):
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._inner.aclose()
+        await close(self._inner)
 
     async def _pause(self, attempt: int, failure: ModelError) -> None:
         """Wait before the next try, or raise the failure."""

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from orbiter.config import ModelConfig, parse_model_string
-from orbiter.models.types import ModelError, ModelResponse, StreamChunk, ToolCallDelta
+from orbiter.models._internal.chain import chunk_of
+from orbiter.models.types import ModelError, ModelResponse, StreamChunk
 from orbiter.registry import Registry
 from orbiter.types import Message
 
@@ -85,20 +86,7 @@ class ModelProvider(ABC):
         response = await self.complete(
             messages, tools=tools, temperature=temperature, max_tokens=max_tokens
         )
-        yield StreamChunk(
-            delta=response.content,
-            tool_call_deltas=[
-                ToolCallDelta(index=i, id=call.id, name=call.name, arguments=call.arguments)
-                for i, call in enumerate(response.tool_calls)
-            ],
-            finish_reason=response.finish_reason,
-            usage=response.usage,
-            thinking=response.reasoning_content,
-            parts=response.parts,
-            id=response.id,
-            model=response.model,
-            provider=response.provider,
-        )
+        yield chunk_of(response)
 
     async def embed(
         self, texts: Sequence[str], *, dimensions: int | None = None
