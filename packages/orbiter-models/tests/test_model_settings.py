@@ -152,6 +152,27 @@ async def test_the_users_body_outranks_ours(vendor):
     assert (await sent(vendor, settings))["temperature"] == 0.7
 
 
+FURTHER = {
+    "openai": {"type": "function", "function": {"name": "more", "parameters": {"type": "object"}}},
+    "responses": {"type": "web_search"},
+    "anthropic": {"name": "more", "description": "", "input_schema": {"type": "object"}},
+    "google": {"googleSearch": {}},
+}
+
+
+@pytest.mark.parametrize("name", FURTHER)
+@pytest.mark.parametrize("tools", [[], [add]])
+async def test_tools_in_a_body_of_ones_own_come_behind_the_agents(vendors, name, tools):
+    vendor = vendors(name)
+    hosted = FURTHER[name]
+    agent = Agent(name="a", tools=tools)
+    for settings in (ModelSettings(), ModelSettings(extra_body={"tools": [hosted]})):
+        await run(agent, "hi", provider=vendor.will(Answer(text="x")), settings=settings)
+    plain, more = (one.body.get("tools", []) for one in vendor.server.received)
+    assert len(plain) == len(tools)
+    assert more == [*plain, hosted]
+
+
 async def test_a_call_may_take_less_time_than_others(vendors):
     vendor = vendors("openai")
     await sent(vendor, ModelSettings(timeout=7.0))

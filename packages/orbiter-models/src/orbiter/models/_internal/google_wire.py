@@ -6,7 +6,7 @@ from typing import Any
 
 from orbiter.config import ModelSettings
 from orbiter.models._internal.google_contents import VENDOR
-from orbiter.models._internal.settings import Refuse, only_cached, refusal
+from orbiter.models._internal.settings import Refuse, only_cached, refusal, with_tools
 from orbiter.models.types import FinishReason, StreamChunk, ToolCallDelta
 from orbiter.parts import OpaquePart, ReplyPart, TextPart, ThinkingPart, ToolCallPart
 from orbiter.types import ToolCall, Usage
@@ -68,9 +68,15 @@ def add_settings(config: dict[str, Any], settings: ModelSettings, refuse: Refuse
     if settings.extra_headers:
         http["headers"] = settings.extra_headers
     if settings.extra_body:
-        http["extra_body"] = settings.extra_body
+        http["extra_body"] = with_tools(_declared(config), settings.extra_body)
     if http:
         config["http_options"] = http
+
+
+def _declared(config: dict[str, Any]) -> list[dict[str, Any]]:
+    """The agent's tools as the SDK puts them into the body."""
+    tools = config.get("tools", ())
+    return [{"functionDeclarations": tool["function_declarations"]} for tool in tools]
 
 
 class Reply:

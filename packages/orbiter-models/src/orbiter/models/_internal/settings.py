@@ -23,13 +23,29 @@ def sampling(
 
 
 def add_options(request: dict[str, Any], settings: ModelSettings) -> None:
-    """Put into a request what the SDKs take besides a body; the user's body outranks ours."""
+    """Put into a request what the SDKs take besides a body; the user's body outranks ours.
+
+    Its `tools` come behind those of the agent, which are not its to take away.
+    """
     for name in ("timeout", "extra_headers"):
         value = getattr(settings, name)
         if value is not None:
             request[name] = value
     if settings.extra_body:
-        request["extra_body"] = {**request.get("extra_body", {}), **settings.extra_body}
+        body = {**request.get("extra_body", {}), **settings.extra_body}
+        request["extra_body"] = with_tools(request.get("tools"), body)
+
+
+def with_tools(tools: list[Any] | None, body: dict[str, Any]) -> dict[str, Any]:
+    """Return a body of the user's own, whose tools come behind others.
+
+    Args:
+        tools: Those of the agent as the vendor has them, if there are any.
+        body: What would stand in their place.
+    """
+    if not tools or not isinstance(body.get("tools"), list):
+        return body
+    return {**body, "tools": [*tools, *body["tools"]]}
 
 
 def only_cached(settings: ModelSettings, refuse: Refuse) -> None:
