@@ -161,19 +161,8 @@ class _Both(HookManager):
 def _price(model: str, usage: Usage) -> float | None:
     """US dollars of one call; None where the price table is missing or does not know the model."""
     from orbiter.config import parse_model_string
+    from orbiter.prices import price
 
-    try:
-        import genai_prices
-    except ModuleNotFoundError:
-        return None
-    provider, name = parse_model_string(model)
-    counted = genai_prices.Usage(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cached_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-    )
-    try:
-        return float(genai_prices.calc_price(counted, name, provider_id=provider).total_price)
-    except (LookupError, ValueError):
-        return None
+    if not (usage.input_tokens or usage.output_tokens):
+        return 0.0
+    return price(*parse_model_string(model), usage)
