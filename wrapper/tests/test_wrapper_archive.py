@@ -1,6 +1,7 @@
 """A snapshot: what goes in, what comes out, and what never does."""
 
 import io
+import itertools
 import os
 import random
 import sqlite3
@@ -263,9 +264,10 @@ def test_a_damaged_snapshot_is_refused(home: Home, elsewhere: Home, cut: int) ->
 def test_one_that_ends_within_the_compressions_own_header_is_refused(
     home: Home, elsewhere: Home, length: int
 ) -> None:
-    home.write("a", "text")
-    whole = home.pack()
-    for flags in (0, 0xFF):
+    path = home.write("a", "text")
+    for modified, flags in itertools.product(range(50), (0, 0xFF)):
+        os.utime(path, (modified, modified))  # what bytes follow counts too
+        whole = home.pack()
         body = whole.index(b"\n") + 1
         torn = bytearray(whole[: body + length])
         torn[body + 3 : body + 4] = bytes([flags])[: len(torn[body + 3 : body + 4])]

@@ -5,12 +5,13 @@ Tarfile reads a long name, or a map of holes, however long it is.
 Whoever wrote the tar need not have been we, and compressed a header takes a thousandth of its size.
 """
 
+import gzip
 import tarfile
 import zlib
 from typing import IO, Any, Final, NoReturn
 
 DAMAGE: Final = (
-    *(tarfile.TarError, zlib.error, EOFError, ValueError, OverflowError),
+    *(tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError, OverflowError),
     RecursionError,  # headers that announce each other a thousand times
 )
 """What opening and reading raise for bytes that are no whole tar."""
@@ -36,10 +37,10 @@ class Bounded(tarfile.TarInfo):
 def opened(source: IO[bytes]) -> tarfile.TarFile:
     """Open a gzipped tar, to be read once from its beginning.
 
+    Not with mode "r|gz": tarfile's own reading of gzip's header takes one that is cut off within
+    an optional field for an empty tar, by what bytes follow, or fails with a TypeError.
+
     Raises:
-        ReadError: What begins there is none.
+        ReadError: What begins there is none, or another one of `DAMAGE`.
     """
-    try:
-        return tarfile.open(fileobj=source, mode="r|gz", tarinfo=Bounded)
-    except TypeError:  # tarfile asks for the number of a byte that is not there
-        raise tarfile.ReadError("it ends within the header of its compression") from None
+    return tarfile.open(fileobj=gzip.GzipFile(fileobj=source), mode="r|", tarinfo=Bounded)
