@@ -1,7 +1,7 @@
 """What the same small run costs in other frameworks; run by bench_agents in a Python of its own.
 
 One tool call and a final answer, with a model that answers at once: all that is measured is the
-framework. Prints JSON: for the framework named on the command line, the milliseconds of a run.
+framework. Prints JSON: for the framework named on the command line, the milliseconds of each run.
 """
 
 import asyncio
@@ -9,7 +9,6 @@ import json
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from importlib.metadata import version
 
 WARM_UP = 20
 
@@ -104,8 +103,7 @@ async def samples(once: Callable[[], Awaitable[str]], runs: int) -> list[float]:
 def main() -> None:
     """Measure one peer."""
     name, runs = sys.argv[1], int(sys.argv[2])
-    taken = asyncio.run(samples(PEERS[name](), runs))
-    print(json.dumps({"version": version(name), "ms": taken}))
+    print(json.dumps(asyncio.run(samples(PEERS[name](), runs))))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """What Orbiter itself costs: a run, a step, an import, a thousand agents; beside its peers.
 
-The peers run the same in a Python of their own under .orbiter/, installed there the first time;
-without a network their figures are missing and so are the goals that are ratios. Prints a table and
-writes bench/agents.json; a missed goal makes the exit code 1.
+The peers run the same in the Pythons of `make check-peers`, installed the first time; without a
+network their figures are missing and so are the goals that are ratios. Prints a table and writes
+bench/agents.json; a missed goal makes the exit code 1.
 """
 
 import argparse
@@ -15,26 +15,30 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from agent_peers import PEERS, samples
+from peers.homes import python_of, version_of
+from support.cached_run import bills, cost_ratio, looking, looking_agent
+from support.model_wire import WireServer
 
 from orbiter import Agent, run, tool
+from orbiter.config import ModelConfig
 from orbiter.context import Context, ContextConfig
 from orbiter.hooks import Hook, HookPoint
 from orbiter.memory import ShortTermMemory
 from orbiter.models import ModelProvider, ModelResponse, call
+from orbiter.models.anthropic import AnthropicProvider
 from orbiter.trace import TraceConfig, tracing
 from orbiter.types import ToolResult
 
 ROOT = Path(__file__).resolve().parents[2]
-STATE = Path(os.environ.get("ORBITER_STATE") or ROOT / ".orbiter")
-PEERS_HOME = STATE / "bench-peers"
-PEERS_PYTHON = PEERS_HOME / "bin" / "python"
 QUESTION = "What is 2 + 3?"
 
 
@@ -140,20 +144,18 @@ def one_run(build: Callable[[], Agent]) -> Callable[[], Awaitable[str]]:
     return once
 
 
-def peers(runs: int) -> dict[str, dict[str, object]]:
-    """Measure the peers that can be had."""
-    if not PEERS_PYTHON.exists():
-        uv = Path(sys.executable).with_name("uv")
-        subprocess.run([uv, "venv", "--quiet", PEERS_HOME], check=True)
-        command = [uv, "pip", "install", "--quiet", "--python", PEERS_PYTHON, *PEERS]
-        if subprocess.run(command).returncode:
-            PEERS_PYTHON.unlink()
-            return {}
+def peer_pythons() -> dict[str, Path]:
+    """Where each peer is installed; none where one cannot be had."""
+    try:
+        return {name: python_of(name) for name in PEERS}
+    except subprocess.CalledProcessError:
+        return {}
+
+
+def peer_ms(name: str, python: Path, runs: int) -> list[float]:
+    """Return the milliseconds of a peer's runs."""
     script = Path(__file__).with_name("agent_peers.py")
-    return {
-        name: json.loads(subprocess.check_output([PEERS_PYTHON, script, name, str(runs)]))
-        for name in PEERS
-    }
+    return json.loads(subprocess.check_output([python, script, name, str(runs)]))
 
 
 def import_ms(python: Path, module: str) -> float:
@@ -208,45 +210,61 @@ async def crowd_ms(agents: int = 1000) -> float:
     return took * 1000
 
 
-def measure(runs: int, memory_runs: int) -> tuple[list[Figure], dict[str, str]]:
+async def cached_share() -> float:
+    """Return what ten steps cost at a server that bills like Anthropic; 1 is all of the input."""
+    async with WireServer().running() as server:
+        config = ModelConfig(
+            provider="anthropic", model_name="claude-test", api_key="sk-test", base_url=server.url
+        )
+        provider = AnthropicProvider(config)
+        server.answers.extend(looking())
+        await run(looking_agent(), "Look.", provider=provider)
+        await provider.aclose()
+        return cost_ratio(bills(server.received))
+
+
+def measure(runs: int, memory_runs: int) -> list[Figure]:
     """Measure everything, ours and the peers' by turns."""
     ours = {
         "plain loop": (one_run(plain), nullcontext),
         "everything on": (one_run(everything), everything_else),
     }
     taken: dict[str, list[float]] = {name: [] for name in ours}
-    theirs: dict[str, list[float]] = {}
-    versions: dict[str, str] = {}
+    pythons = peer_pythons()
+    theirs: dict[str, list[float]] = {name: [] for name in pythons}
     for _ in range(3):
         for name, (once, switched_on) in ours.items():
             with switched_on():
                 taken[name] += asyncio.run(samples(once, runs))
-        for name, found in peers(runs // 4).items():
-            theirs.setdefault(name, []).extend(found["ms"])
-            versions[name] = str(found["version"])
+        for name, python in pythons.items():
+            theirs[name] += peer_ms(name, python, runs // 4)
     medians = {name: statistics.median(ms) * 1000 for name, ms in taken.items()}
     peer_medians = {name: statistics.median(ms) * 1000 for name, ms in theirs.items()}
     best = min(peer_medians.values(), default=None)
     figures = [Figure(name, "us/run", value) for name, value in peer_medians.items()]
     for name, share in (("plain loop", 40), ("everything on", 20)):
         figures.append(Figure(name, "us/run", medians[name], best and best / share))
-    figures += _imports(bool(best))
+    figures += _imports(pythons)
     with everything_else():
         all_on = asyncio.run(flatness(everything))
     figures += [
         Figure("step 1000 / step 100, plain", "ratio", asyncio.run(flatness(plain)), 1.5),
         Figure("step 1000 / step 100, all on", "ratio", all_on, 1.5),
         Figure(f"growth over {memory_runs} runs", "MiB", asyncio.run(growth_mib(memory_runs)), 2),
-        Figure("1000 agents at once", "ms", asyncio.run(crowd_ms()), 500),
+        Figure("1000 agents at once", "ms", asyncio.run(crowd_ms()), 100),
+        Figure("ten cached steps' input", "of full", asyncio.run(cached_share()), 0.25),
     ]
-    return figures, versions
+    return figures
 
 
-def _imports(with_peers: bool) -> list[Figure]:
+def _imports(pythons: Mapping[str, Path]) -> list[Figure]:
     ours = import_ms(Path(sys.executable), "orbiter")
-    names = ("agents", "pydantic_ai") if with_peers else ()
-    figures = [Figure(f"import {name}", "ms", import_ms(PEERS_PYTHON, name)) for name in names]
-    goal = min((figure.value / 5 for figure in figures), default=None)
+    figures = [
+        Figure(f"import {module}", "ms", import_ms(pythons[name], module))
+        for name, module in (("openai-agents", "agents"), ("pydantic-ai", "pydantic_ai"))
+        if name in pythons
+    ]
+    goal = min((figure.value / 6 for figure in figures), default=None)
     return [*figures, Figure("import orbiter", "ms", ours, goal)]
 
 
@@ -256,15 +274,15 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=2000, help="runs per case and round")
     parser.add_argument("--memory-runs", type=int, default=20_000, help="100000 is the full proof")
     options = parser.parse_args()
-    figures, versions = measure(options.runs, options.memory_runs)
+    figures = measure(options.runs, options.memory_runs)
     for figure in figures:
-        goal = "" if figure.goal is None else f"goal {figure.goal:10.1f}"
+        goal = "" if figure.goal is None else f"goal {figure.goal:10.2f}"
         verdict = "" if figure.met else "MISSED"
-        print(f"{figure.name:32} {figure.value:10.1f} {figure.unit:7} {goal} {verdict}".rstrip())
+        print(f"{figure.name:32} {figure.value:10.2f} {figure.unit:7} {goal} {verdict}".rstrip())
     written = {
         "python": platform.python_version(),
         "cores": os.cpu_count(),
-        "peers": versions,
+        "peers": {name: version_of(name) for name in PEERS},
         "figures": [asdict(figure) for figure in figures],
     }
     (ROOT / "bench" / "agents.json").write_text(json.dumps(written, indent=2) + "\n")

@@ -3,10 +3,10 @@
 from itertools import pairwise
 
 import pytest
-from support.anthropic_bill import Cache
+from support.cached_run import bills, cost_ratio, look, looking, looking_agent
 from support.model_wire import Answer
 
-from orbiter import Agent, run, tool
+from orbiter import Agent, run
 from orbiter.config import ModelSettings
 from orbiter.models import ModelError
 from orbiter.types import Usage
@@ -15,58 +15,35 @@ from orbiter.types import Usage
 pytest_plugins = ["support.model_vendors"]
 
 
-@tool
-async def look(at: str) -> str:
-    """Look."""
-    return f"{at}: " + "x" * 1600
-
-
-def looking(steps):
-    return [
-        Answer(text=f"Step {n}. " + "y" * 100, calls=((f"c{n}", "look", {"at": f"{n}"}),))
-        for n in range(steps - 1)
-    ] + [Answer(text="Seen.")]
-
-
-def bills(vendor):
-    cache = Cache()
-    return [cache.bill(request.body) for request in vendor.server.received]
-
-
 def marks(body):
     return str(body).count("cache_control")
 
 
 async def test_ten_steps_cost_at_most_a_quarter_of_what_they_would(vendors):
     vendor = vendors("anthropic")
-    agent = Agent(name="a", instructions="Be brief. " * 4000, tools=[look])
-    result = await run(agent, "Look.", provider=vendor.will(*looking(10)))
-    found = bills(vendor)
+    result = await run(looking_agent(), "Look.", provider=vendor.will(*looking()))
+    found = bills(vendor.server.received)
     assert (result.steps, len(found)) == (10, 10)
     assert 9_900 < found[0].tokens < 10_200
     steps = [b.tokens - a.tokens for a, b in pairwise(found)]
     assert all(450 < step < 550 for step in steps)
-    ratio = sum(bill.cost for bill in found) / sum(bill.tokens for bill in found)
-    assert 0.2 < ratio <= 0.25
+    assert 0.2 < cost_ratio(found) <= 0.25
 
 
 async def test_without_caching_they_cost_all_of_it(vendors):
     vendor = vendors("anthropic")
-    agent = Agent(
-        name="a", instructions="Be brief. " * 4000, tools=[look],
-        settings=ModelSettings(prompt_caching=False),
-    )  # fmt: skip
+    agent = looking_agent(settings=ModelSettings(prompt_caching=False))
     await run(agent, "Look.", provider=vendor.will(*looking(3)))
-    assert all(bill.cost == bill.tokens for bill in bills(vendor))
+    assert all(bill.cost == bill.tokens for bill in bills(vendor.server.received))
     assert marks(vendor.server.received[-1].body) == 0
 
 
 async def test_a_step_of_thirty_calls_still_finds_what_was_kept(vendors):
     vendor = vendors("anthropic")
     calls = tuple((f"c{n}", "look", {"at": f"{n}"}) for n in range(30))
-    agent = Agent(name="a", instructions="Be brief. " * 800, tools=[look])
+    agent = looking_agent(800)
     await run(agent, "Look.", provider=vendor.will(Answer(calls=calls), Answer(text="Seen.")))
-    first, second = bills(vendor)
+    first, second = bills(vendor.server.received)
     assert second.read == first.written
 
 
