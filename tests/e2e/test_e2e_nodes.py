@@ -161,3 +161,6 @@ def test_a_session_of_a_drained_node_keeps_its_conversation(world: World, nodes:
         finally:
             nodes.uncordon(SECOND)
         assert [pod["spec"]["nodeName"] for pod in talks.pods(session)] == [FIRST]
+        status = talks.status(session)
+    assert (status["disruptions"], status["lastDisruption"]["reason"]) == (1, "Evicted")
+    assert status["lastDisruption"]["podName"] == pod["metadata"]["name"]

@@ -219,6 +219,11 @@ def _suspended(job: JobState) -> Explanation:
     return Explanation(reason="Suspended", message=f"Job {job.name} was suspended")
 
 
+def says_node_lost(pod: PodState) -> bool:
+    """Whether a pod says that its node has gone or is shutting down."""
+    return pod.reason in _NODE_SAYS
+
+
 def pod_taken(pod: PodState) -> Explanation:
     """Explain a pod that has ended although its worker did not want that."""
     if pod.disruption.startswith("DeletionBy") or pod.reason in _NODE_SAYS:

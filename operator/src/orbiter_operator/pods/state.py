@@ -50,6 +50,7 @@ class PodState(Frozen):
     `waiting_*`, `exit_*`: of the worker's container or of another one that holds it up; `exit_*`
     also of the run before the present one. `ran_since` is when a container began that has ended.
     `owner` is the uid of the AgentTask or POSession, `job` that of the attempt's Job,
+    `replica_set` the name of a session's ReplicaSet,
     `redis_secret` the Secret that its worker's Redis URL is of. Times are those of the kubelet, in
     seconds.
     """
@@ -59,6 +60,7 @@ class PodState(Frozen):
     created: datetime
     attempt: int = 0
     job: str = ""
+    replica_set: str = ""
     phase: str = "Pending"
     reason: str = ""
     message: str = ""
@@ -153,7 +155,9 @@ def _worker_variable(pod: dict[str, Any], name: str) -> dict[str, Any]:
     return {}
 
 
-def pod_state(obj: dict[str, Any], *, owner: str, attempt: int = 0, job: str = "") -> PodState:
+def pod_state(
+    obj: dict[str, Any], *, owner: str, attempt: int = 0, job: str = "", replica_set: str = ""
+) -> PodState:
     """Read the pod of a worker."""
     meta, status = obj["metadata"], obj.get("status") or {}
     found: dict[str, Any] = {}
@@ -172,6 +176,7 @@ def pod_state(obj: dict[str, Any], *, owner: str, attempt: int = 0, job: str = "
         created=datetime.fromisoformat(meta["creationTimestamp"]),
         attempt=attempt,
         job=job,
+        replica_set=replica_set,
         phase=status.get("phase", "Pending"),
         reason=status.get("reason", ""),
         message=status.get("message", ""),

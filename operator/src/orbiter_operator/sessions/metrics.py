@@ -93,6 +93,12 @@ class SessionMetrics:
             "Messages answered with an error and moved to the dead letters",
             registry=registry,
         )
+        self._disruptions = Counter(
+            "orbiter_session_disruptions_total",
+            "Pods of sessions that the cluster took away",
+            ("reason",),
+            registry=registry,
+        )
         self._tokens = Counter(
             "orbiter_session_tokens_total", "Tokens of models", ("direction",), registry=registry
         )
@@ -143,6 +149,9 @@ class SessionMetrics:
         if rotations := _more(old.rotations, status.rotations):
             reason = state.rotation.reason if state and state.rotation else ""
             self._rotations.labels(reason).inc(rotations)
+        if disruptions := _more(old.disruptions, status.disruptions):
+            reason = status.last_disruption.reason if status.last_disruption else ""
+            self._disruptions.labels(reason).inc(disruptions)
         before, after = old.usage or TaskUsage(), status.usage or TaskUsage()
         self._tokens.labels("input").inc(_more(before.input_tokens, after.input_tokens))
         self._tokens.labels("output").inc(_more(before.output_tokens, after.output_tokens))

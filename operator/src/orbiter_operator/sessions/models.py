@@ -74,6 +74,16 @@ class SessionSpec(KubeModel):
     pod_template: dict[str, Any] | None = None
 
 
+class Disruption(KubeModel):
+    """What the cluster did when it last took the session's pod, and to which one."""
+
+    time: Time
+    reason: str
+    message: str = ""
+    pod_name: str
+    pod_creation_time: Time
+
+
 class SessionStatus(Status):
     """What the session is doing. `phase` is None until the operator has seen it."""
 
@@ -87,6 +97,8 @@ class SessionStatus(Status):
     turns: int | None = None
     rotations: int | None = None
     dead_letters: int | None = None
+    disruptions: int | None = None
+    last_disruption: Disruption | None = None
     last_activity_time: Time | None = None
     usage: TaskUsage | None = Field(None)
 
@@ -236,7 +248,7 @@ def pod_of_session(obj: Object) -> PodState | None:
     owner, uid = owner_of(obj, "ReplicaSet"), label_of(obj, SESSION_UID)
     if owner is None or not uid or owner[0].rpartition("-")[0] != label_of(obj, SESSION):
         return None
-    return pod_state(obj, owner=uid)
+    return pod_state(obj, owner=uid, replica_set=owner[0])
 
 
 def default_worker_id(namespace: str, name: str) -> str:

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from orbiter_operator.kube.models import NOT_SERVED, REFUSED_RETRY_SECONDS, Event, Frozen
 from orbiter_operator.pods.reasons import Problem, why_not_ready
+from orbiter_operator.sessions.disruption import counted, disrupted
 from orbiter_operator.sessions.models import ObservedSession, SessionStatus, why_held
 from orbiter_operator.sessions.status import View, events, last_activity, write
 
@@ -87,6 +88,7 @@ def plan_session(
         return SessionPlan(actions=(action,), requeue=True)
     problem = _problem(observed, now, image_patience)
     status = write(observed, now, _view(observed, wanted, problem, now), wanted.replicas)
+    status = status.model_copy(update=counted(observed, now))
     requeue_after = wanted.requeue_after
     if problem is not None and not problem.lasting and observed.pod is not None:
         left = (observed.pod.created + image_patience - now).total_seconds()
@@ -96,7 +98,7 @@ def plan_session(
     return SessionPlan(
         actions=(action,) if action else (),
         status=status,
-        events=events(observed, status),
+        events=(*events(observed, status), *disrupted(observed, status)),
         watch="nothing" if wanted.replicas else "input",
         requeue_after=requeue_after,
     )
