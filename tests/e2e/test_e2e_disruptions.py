@@ -3,28 +3,34 @@
 import json
 import uuid
 from datetime import datetime
+from typing import Any
 
 import pytest
 from support import history
 from support.nodes import node_names
-from support.world import NAMESPACE, SYSTEM, World, echo_task, task
+from support.world import ECHO_IMAGE, NAMESPACE, SYSTEM, World, task, worker_container
 
 RUN = uuid.uuid4().hex[:4]
 NOW = ("--grace-period=0", "--force", "--wait=false")
 OPERATOR = "app.kubernetes.io/component=operator"
 WORK = "work\nsleep 15"
+SLOT = "example.com/slot"
+ONE_SLOT = {"requests": {SLOT: "1"}, "limits": {SLOT: "1"}}
 
 
-def working(world: World, name: str) -> str:
+def working(world: World, name: str, grace: int | None = None, **worker: Any) -> str:
     """A task whose agent works for a quarter of a minute; returns its pod's name.
 
     It begins again: what goes on from a checkpoint is in `test_e2e_checkpoints`.
     """
-    world.apply(echo_task(name, WORK, disruption={"policy": "Restart"}))
+    pod = worker_container(image=ECHO_IMAGE, **worker)
+    if grace is not None:
+        pod["spec"]["terminationGracePeriodSeconds"] = grace
+    world.apply(task(name, WORK, disruption={"policy": "Restart"}, podTemplate=pod))
     world.wait(name, "Running")
-    pod: str = world.until("its pod is known", lambda: world.status(name).get("podName"))
+    named: str = world.until("its pod is known", lambda: world.status(name).get("podName"))
     world.until("its agent works", lambda: "sleep" in world.processes(name))
-    return pod
+    return named
 
 
 def evict(world: World, pod: str, grace: int) -> None:
@@ -115,6 +121,53 @@ def test_a_drained_node_that_comes_back_goes_on_with_its_task(world: World) -> N
 
 
 @pytest.mark.timeout(600)
+def test_a_preempted_pod_goes_on_when_there_is_room_again(world: World) -> None:
+    """By the scheduler itself: a pod of a higher priority needs the only one there is."""
+    name, urgent = f"preempted-{RUN}", f"urgent-{RUN}"
+    try:
+        slots(world, {"op": "add", "value": "1"})
+        pod = working(world, name, grace=1, resources=ONE_SLOT)
+        world.kubectl("create", "priorityclass", urgent, "--value=1000")
+        world.kubectl("apply", "-f", "-", stdin=json.dumps(needing_a_slot(world, urgent, pod)))
+        world.wait(name, "Pending", reason="Unschedulable")
+    finally:
+        world.kubectl("-n", NAMESPACE, "delete", "pod", urgent, "--ignore-not-found", *NOW)
+        world.kubectl("delete", "priorityclass", urgent, "--ignore-not-found")
+    try:
+        goes_on(world, name, "Evicted", jobs=[f"{name}-1"])
+    finally:
+        slots(world, {"op": "remove"})
+
+
+def slots(world: World, change: dict[str, str]) -> None:
+    """Say that there is one of something on the first node, or none."""
+    path = "/status/capacity/" + SLOT.replace("/", "~1")
+    patch = json.dumps([{"path": path, **change}])
+    node = node_names(world)[0]
+    world.kubectl("patch", "node", node, "--subresource=status", "--type=json", "-p", patch)
+
+
+def needing_a_slot(world: World, urgent: str, like: str) -> dict[str, Any]:
+    """A pod of this priority class that waits for the slot; it is as restricted as that one."""
+    found = json.loads(world.kubectl("-n", NAMESPACE, "get", "pod", like, "-o", "json"))
+    worker = next(c for c in found["spec"]["containers"] if c["name"] == "worker")
+    kept = {key: worker[key] for key in ("image", "securityContext")}
+    container = {"name": "waits", "command": ["sleep", "600"], "resources": ONE_SLOT, **kept}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": urgent, "namespace": NAMESPACE},
+        "spec": {
+            "priorityClassName": urgent,
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "securityContext": found["spec"]["securityContext"],
+            "containers": [container],
+        },
+    }
+
+
+@pytest.mark.timeout(600)
 def test_an_operator_that_is_killed_meanwhile_goes_on_with_the_task(world: World) -> None:
     name = f"both-{RUN}"
     pod = working(world, name)
@@ -126,7 +179,8 @@ def test_an_operator_that_is_killed_meanwhile_goes_on_with_the_task(world: World
 @pytest.mark.timeout(600)
 def test_an_agent_that_ends_its_worker_buys_no_free_run(world: World) -> None:
     name = f"freerun-{RUN}"
-    world.apply(task(name, "[[bash: kill 1; sleep 2; kill 1; sleep 60; true]]"))
+    ten = "for n in 1 2 3 4 5 6 7 8 9 10; do kill 1; sleep 0.5; done"
+    world.apply(task(name, f"[[bash: {ten}; sleep 60; true]]"))
     status = world.wait(name, "Failed", seconds=120)
     assert status.get("disruptions", 0) == 0
     assert len(world.jobs(name)) == 1
