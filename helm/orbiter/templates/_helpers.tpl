@@ -1,9 +1,12 @@
 {{/* Base of all names in the release's namespace: the release's name, with the chart's in it. */}}
 {{- define "orbiter.fullname" -}}
-{{- if contains .Chart.Name .Release.Name -}}
+{{- $chart := .Values.nameOverride | default .Chart.Name -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else if contains $chart .Release.Name -}}
 {{- .Release.Name | trunc 50 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name $chart | trunc 50 | trimSuffix "-" -}}
 {{- end -}}
 {{- end }}
 
@@ -33,10 +36,20 @@ app.kubernetes.io/managed-by: orbiter
 
 {{/* Reference of one of the project's images. Arguments: root, image. */}}
 {{- define "orbiter.image" -}}
-{{- if contains "/" .image -}}
-{{ .image }}
+{{- $image := .image -}}
+{{- if not (contains "/" $image) -}}
+{{- $image = printf "%s/%s:%s" .root.Values.images.registry $image .root.Values.images.tag -}}
+{{- end -}}
+{{- include "orbiter.mirrored" (dict "root" .root "image" $image) -}}
+{{- end }}
+
+{{/* The same image at global.imageRegistry, if there is one. A registry has a dot or a port in its name, or is localhost. Arguments: root, image. */}}
+{{- define "orbiter.mirrored" -}}
+{{- $registry := (.root.Values.global).imageRegistry -}}
+{{- if $registry -}}
+{{- printf "%s/%s" $registry (regexReplaceAll "^(localhost|[^/]*[.:][^/]*)/" .image "") -}}
 {{- else -}}
-{{ .root.Values.images.registry }}/{{ .image }}:{{ .root.Values.images.tag }}
+{{- .image -}}
 {{- end -}}
 {{- end }}
 
@@ -81,7 +94,7 @@ app.kubernetes.io/managed-by: orbiter
 {{- end }}
 
 {{- define "orbiter.pullSecrets" -}}
-{{- with .Values.images.pullSecrets -}}
+{{- with concat .Values.images.pullSecrets ((.Values.global).imagePullSecrets | default list) | uniq -}}
 imagePullSecrets:
 {{- range . }}
   - name: {{ . }}
@@ -124,6 +137,14 @@ imagePullSecrets:
 {{- end -}}
 {{- if and .agentFiles.files (not .agentFiles.configMap) -}}
 {{- fail "server.agentFiles.files are keys of a ConfigMap: name it in server.agentFiles.configMap" -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.server -}}
+{{- if and .enabled .ingress.enabled (not .ingress.hosts) -}}
+{{- fail "server.ingress.enabled without a host: name one in server.ingress.hosts, which everybody else's requests at the controller then keep" -}}
+{{- end -}}
+{{- if and .enabled .httpRoute.enabled (not .httpRoute.parentRefs) -}}
+{{- fail "server.httpRoute.enabled without a Gateway: name it in server.httpRoute.parentRefs" -}}
 {{- end -}}
 {{- end -}}
 {{- $selector := include "orbiter.namespaceSelector" . -}}
