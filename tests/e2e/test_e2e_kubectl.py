@@ -31,6 +31,12 @@ def alice(world: World) -> Iterator[str]:
     clear_sessions(world)
 
 
+def test_the_doctor_finds_nothing_wrong_here(plugin: Plugin) -> None:
+    found = json.loads(plugin.run("doctor", "--json"))
+    assert [each for each in found if each["verdict"] != "ok"] == []
+    assert len(found) == 10
+
+
 def test_a_task_is_handed_in_answered_and_described(plugin: Plugin) -> None:
     prompt = f"[[remember: blue 42]]\n{QUESTION}"
     with plugin.start("submit", prompt, "--name", "asks", "--wait") as child:

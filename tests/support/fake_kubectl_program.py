@@ -4,6 +4,7 @@
 (with --watch), create, patch, logs, port-forward, auth whoami and config view.
 """
 
+import itertools
 import json
 import os
 import sys
@@ -19,6 +20,10 @@ _KINDS = {
     "pods": "Pod",
     "events": "Event",
     "secret": "Secret",
+    "crd": "CustomResourceDefinition",
+    "deployments": "Deployment",
+    "statefulsets": "StatefulSet",
+    "leases": "Lease",
 }
 
 
@@ -73,12 +78,13 @@ def here(found: dict, words: list[str]) -> bool:
 
 def get(words: list[str]) -> None:
     kinds = [_KINDS[each] for each in words[1].split(",")]
-    name = words[2] if len(words) > 2 and not words[2].startswith("-") else None
+    names = list(itertools.takewhile(lambda word: not word.startswith("-"), words[2:]))
+    name = names[0] if names else None
     if "--watch" in words:
         return watch(kinds[0], flag(words, "--field-selector").removeprefix("metadata.name="))
     found = [o for o in objects() if o["kind"] in kinds and here(o, words)]
     if name is not None:
-        found = [each for each in found if each["metadata"]["name"] == name]
+        found = [each for each in found if each["metadata"]["name"] in names]
     selector = flag(words, "--selector")
     if selector:
         key, value = selector.split("=")
@@ -92,7 +98,9 @@ def get(words: list[str]) -> None:
             asked = re.findall(r"\{\.data\.([^}]+)\}", flag(words, "-o"))
             keys = (key.replace("\\.", ".") for key in asked)
             print("|".join(data.get(key, "") for key in keys), end="")
-    elif name is not None and len(found) < 2:
+    elif flag(words, "-o") == "name":
+        print("\n".join(each["metadata"]["name"] for each in found))
+    elif len(names) == 1 and len(found) < 2:
         print(written(found[0]) if found else "", end="")
     else:
         print(written({"kind": "List", "items": found}))
@@ -190,6 +198,12 @@ def main() -> None:
         port_forward([word for word in rest if not word.startswith("--namespace=")])
     elif verb == "logs":
         print(f"the log of {rest[1]}")
+    elif verb == "version":
+        minor = read("minor-version") if has("minor-version") else "35"
+        server = {"major": "1", "minor": minor, "gitVersion": f"v1.{minor}.0"}
+        print(json.dumps({"serverVersion": server}))
+    elif rest[:2] == ["auth", "can-i"]:
+        sys.exit(1 if has("no-rights") else 0)
     elif verb == "auth":
         if has("nobody"):
             sys.exit('error: the server doesn\'t have a resource type "selfsubjectreviews"')

@@ -28,7 +28,7 @@ from orbiter.cli.kubectl.options import (
     Ttl,
     Wait,
 )
-from orbiter.cli.kubectl.reports import artifacts, inbox, top, transcript, usage, watch
+from orbiter.cli.kubectl.reports import artifacts, doctor, inbox, top, transcript, usage, watch
 from orbiter.cli.kubectl.scope import remember, scoped
 
 __all__ = ["main"]
@@ -225,6 +225,7 @@ app.command()(scoped(top))
 app.command()(scoped(artifacts))
 app.command()(scoped(usage))
 app.command()(scoped(transcript))
+app.command()(scoped(doctor))
 
 
 @app.command()

@@ -85,6 +85,13 @@ def top(
     return run_top(kubectl, everywhere=everywhere, once=once, interval=interval)
 
 
+def doctor(kubectl: Kubectl, as_json: AsJson = False, redis_url: RedisUrl = None) -> int:
+    """Check the installation, and this namespace: what is not well, and what to do."""
+    from orbiter.cli.kubectl.doctor import run_doctor
+
+    return run_doctor(kubectl, as_json=as_json, redis_url=redis_url)
+
+
 def usage(kubectl: Kubectl, name: AnyName, as_json: AsJson = False) -> int:
     """Say what a session or a task has cost."""
     from orbiter.cli.kubectl.usage import run_usage

@@ -1,0 +1,202 @@
+"""`kubectl orbiter doctor`: each fault of an installation is named, with what to do about it."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from support.fake_kubectl import FakeKubectl, Object, a_task, an_object, kubectl
+from support.front_end import server
+from support.redis_server import RedisServer
+from typer.testing import CliRunner, Result
+
+from orbiter.cli.kubectl.doctor_objects import differs, trouble_of
+from orbiter.cli.kubectl.main import app
+
+__all__ = ["kubectl", "server"]
+HOME = "orbiter-system"
+CHECKS = [
+    *("cluster", "crds", "programs", "leader", "clock"),
+    *("namespace", "rights", "redis", "workers", "work"),
+]
+
+
+def labels(component: str) -> Object:
+    return {"app.kubernetes.io/name": "orbiter", "app.kubernetes.io/component": component}
+
+
+def program(kind: str, component: str, ready: int, replicas: int = 1) -> Object:
+    return an_object(
+        kind,
+        f"orbiter-{component}",
+        namespace=HOME,
+        metadata={"labels": labels(component)},
+        spec={"replicas": replicas},
+        status={"readyReplicas": ready},
+    )
+
+
+def lease(holder: str = "orbiter-operator-x", age: float = 2.0) -> Object:
+    renewed = datetime.now(UTC) - timedelta(seconds=age)
+    spec = {
+        "holderIdentity": holder,
+        "leaseDurationSeconds": 15,
+        "renewTime": renewed.isoformat().replace("+00:00", "Z"),
+    }
+    meta = {"labels": labels("operator")}
+    return an_object("Lease", "orbiter-operator", namespace=HOME, metadata=meta, spec=spec)
+
+
+def crd(name: str, **fields: Any) -> Object:
+    return an_object("CustomResourceDefinition", name, **fields)
+
+
+def own_crd() -> Object:
+    found: Object = yaml.safe_load((files("orbiter.cli") / "data/agenttask.yaml").read_bytes())
+    return crd("agenttasks.orbiter.dev", spec=found["spec"])
+
+
+def a_pod(name: str, *, labels: Object, namespace: str = "default", **status: Any) -> Object:
+    return an_object("Pod", name, namespace=namespace, metadata={"labels": labels}, status=status)
+
+
+@pytest.fixture
+def well(kubectl: FakeKubectl, server: RedisServer) -> FakeKubectl:
+    """An installation with which nothing is wrong."""
+    kubectl.has(
+        own_crd(),
+        crd("posessions.orbiter.dev"),
+        program("Deployment", "operator", 2, 2),
+        program("StatefulSet", "redis", 1),
+        lease(),
+        an_object("Secret", "orbiter-developer", data={}),
+        a_task("hello", phase="Running"),
+    )
+    return kubectl
+
+
+def run(server: RedisServer, *words: str) -> Result:
+    return CliRunner().invoke(app, ["doctor", "--redis-url", server.url, *words])
+
+
+def checked(server: RedisServer) -> dict[str, Object]:
+    return {each["check"]: each for each in json.loads(run(server, "--json").stdout)}
+
+
+@pytest.mark.integration
+def test_an_installation_that_is_well_ends_with_0(well: FakeKubectl, server: RedisServer) -> None:
+    result = run(server)
+    *lines, last = result.stdout.splitlines()
+    assert result.exit_code == 0, result.stdout
+    assert [line.split()[:2] for line in lines] == [["ok", check] for check in CHECKS]
+    assert last.startswith("10 checks in ")
+    assert last.endswith("0 failed, 0 could not be made")
+
+
+WRONG = [
+    ("programs", [program("Deployment", "operator", 0, 2)], "operator: 0 of 2 pods ready"),
+    ("programs", [program("StatefulSet", "redis", 0)], "redis: 0 of 1 pods ready"),
+    ("programs", [program("Deployment", "operator", 0, 0)], "operator is scaled to 0"),
+    ("leader", [lease(holder="")], "no operator is active"),
+    ("leader", [lease(age=600)], "orbiter-operator-x was active until "),
+    ("clock", [lease(age=-300)], " s ahead of this machine's"),
+    ("work", [a_task("stuck", conditions=[{"type": "Admitted", "reason": "QueueUnavailable"}])],
+     "1 wait, stuck because of QueueUnavailable"),
+]  # fmt: skip
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(("check", "objects", "text"), WRONG)
+def test_what_is_wrong_is_named_with_what_to_do(
+    well: FakeKubectl, server: RedisServer, check: str, objects: list[Object], text: str
+) -> None:
+    well.has(*objects)
+    result = run(server)
+    assert result.exit_code == 1
+    found = checked(server)
+    assert found[check]["verdict"] == "FAIL"
+    assert text in found[check]["text"]
+    assert [name for name, each in found.items() if each["verdict"] == "FAIL"] == [check]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("kind", "name", "check", "text"),
+    [
+        ("CustomResourceDefinition", "posessions.orbiter.dev", "crds", "posessions.orbiter.dev"),
+        ("Deployment", "orbiter-operator", "programs", "there is no operator"),
+        ("Lease", "orbiter-operator", "leader", "there is no Lease"),
+        ("Secret", "orbiter-developer", "namespace", "no worker can run in default"),
+    ],
+)
+def test_what_is_missing_is_named(
+    well: FakeKubectl, server: RedisServer, kind: str, name: str, check: str, text: str
+) -> None:
+    well.delete(kind, name)
+    found = checked(server)[check]
+    assert (found["verdict"], text in found["text"]) == ("FAIL", True)
+    assert found["next"]
+
+
+@pytest.mark.integration
+def test_a_pod_that_does_not_run_says_why(well: FakeKubectl, server: RedisServer) -> None:
+    waits = {"waiting": {"reason": "ImagePullBackOff"}}
+    status = {"containerStatuses": [{"name": "w", "image": "registry/worker:1", "state": waits}]}
+    worker = {"app.kubernetes.io/name": "agent-worker"}
+    well.has(a_pod("hello-1-x", labels=worker, **status))
+    found = checked(server)["workers"]
+    assert "pod hello-1-x waits: ImagePullBackOff, image registry/worker:1" in found["text"]
+    assert "images.workers" in found["next"]
+
+
+@pytest.mark.integration
+def test_rights_and_an_old_cluster(well: FakeKubectl, server: RedisServer) -> None:
+    (well.home / "no-rights").touch()
+    (well.home / "minor-version").write_text("29")
+    found = checked(server)
+    assert "you may not create agenttasks.orbiter.dev" in found["rights"]["text"]
+    assert found["cluster"]["next"] == "it takes 1.30 or later"
+
+
+def test_a_redis_that_does_not_answer_is_a_fault(
+    kubectl: FakeKubectl,
+) -> None:
+    kubectl.has(own_crd(), crd("posessions.orbiter.dev"), lease())
+    words = ["doctor", "--json", "--redis-url", "redis://127.0.0.1:1/0"]
+    found = {each["check"]: each for each in json.loads(CliRunner().invoke(app, words).stdout)}
+    assert found["redis"]["verdict"] == "FAIL"
+    assert "does not answer" in found["redis"]["text"]
+
+
+def test_without_a_cluster_nothing_else_is_said(kubectl: FakeKubectl) -> None:
+    kubectl.fails("Unable to connect to the server: connection refused")
+    result = CliRunner().invoke(app, ["doctor"])
+    assert result.exit_code == 6
+    assert result.stdout == ""
+    assert "connection refused" in result.stderr
+
+
+def test_an_older_crd_is_told_by_the_fields_that_it_lacks() -> None:
+    old = own_crd()
+    properties = old["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    del properties["spec"]["properties"]["disruption"]
+    assert differs(own_crd()) == ""
+    why = differs(old)
+    assert "has no spec.disruption, spec.disruption.checkpointSeconds" in why
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["message", "reason", "type"]), st.text(max_size=20)))
+def test_whatever_a_pod_says_is_text(condition: dict[str, str]) -> None:
+    pod = {"metadata": {"name": "a\x1b[31m"}, "status": {"conditions": [condition]}}
+    assert "\x1b" not in trouble_of(pod).partition(" fits")[0]
