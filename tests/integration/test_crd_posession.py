@@ -147,6 +147,7 @@ def test_kubectl_get_tells_the_story(cluster: Cluster, namespace: str) -> None:
         "replicas": 0,
         "lastActivityTime": "2026-01-01T00:00:00Z",
         "usage": {"costUSD": 0.5},
+        "disruptions": 2,
     }
     cluster.apply(po_session("columns", userId=42), namespace=namespace)
     cluster.patch("pos", "columns", {"status": status}, namespace, "--subresource=status")
@@ -155,5 +156,5 @@ def test_kubectl_get_tells_the_story(cluster: Cluster, namespace: str) -> None:
     words = ["NAME", "PHASE", "USER", "AGENT", "PENDING", "TURNS", "LAST-ACTIVITY", "AGE"]
     assert narrow[0].split() == words
     assert narrow[1].split()[:6] == ["columns", "Asleep", "42", "claude", "0", "3"]
-    assert wide[0].split() == [*words, "REASON", "SESSION", "REPLICAS", "COST"]
-    assert wide[1].split()[-3:] == ["s-1", "0", "0.5"]
+    assert wide[0].split() == [*words, "REASON", "SESSION", "REPLICAS", "COST", "DISRUPTIONS"]
+    assert wide[1].split()[-4:] == ["s-1", "0", "0.5", "2"]
