@@ -228,6 +228,38 @@ def test_a_way_in_that_leads_nowhere_is_refused(render: Any, server: Object, sen
         render(server=server)
 
 
+READS = {
+    "apiGroups": [""],
+    "resources": ["secrets"],
+    "resourceNames": ["orbiter-transcript"],
+    "verbs": ["get"],
+}
+
+
+def test_without_transcripts_the_server_reads_no_secret_and_reaches_no_redis(render: Any) -> None:
+    items = render()
+    roles = [item for (kind, _), item in items.items() if kind in ("Role", "ClusterRole")]
+    server = [role for role in roles if "server" in role["metadata"]["name"]]
+    assert server
+    assert all("secrets" not in rule["resources"] for role in server for rule in role["rules"])
+    policy = items["NetworkPolicy", "orbiter-server"]["spec"]["egress"]
+    assert all(port["port"] != 6379 for rule in policy for port in rule["ports"])
+    [ingress] = items["NetworkPolicy", "orbiter-redis"]["spec"]["ingress"]
+    assert "server" not in str(ingress)
+
+
+def test_with_transcripts_it_reads_one_secret_and_reaches_redis(render: Any) -> None:
+    items = render(server={"transcripts": True})
+    assert READS in items["Role", "orbiter-server"]["rules"]
+    [container] = template_of(items, "server")["spec"]["containers"]
+    assert "--transcripts" in container["args"]
+    policy = items["NetworkPolicy", "orbiter-server"]["spec"]["egress"]
+    assert any(port["port"] == 6379 for rule in policy for port in rule["ports"])
+    [ingress] = items["NetworkPolicy", "orbiter-redis"]["spec"]["ingress"]
+    labels = [peer.get("podSelector", {}).get("matchLabels", {}) for peer in ingress["from"]]
+    assert "server" in [each.get("app.kubernetes.io/component") for each in labels]
+
+
 def test_objects_of_yours_as_they_are_and_as_templates(render: Any) -> None:
     whole = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "whole"}}
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}-text'}\n"

@@ -42,6 +42,7 @@ SETTINGS = (
     r"networkPolicy.modelServer.podLabels.app\.kubernetes\.io/name=model-server",
     f"server.env.ANTHROPIC_BASE_URL={MODEL_URL}",
     "server.persistence.size=64Mi",
+    "server.transcripts=true",
 )
 LOCAL = ("-f", str(CHART / "ci/local-values.yaml"))
 FLAGS = (*LOCAL, *(word for setting in SETTINGS for word in ("--set", setting)))
@@ -203,6 +204,29 @@ async def test_the_page_shows_tasks_and_sessions_of_the_cluster_as_they_change(
     await page.until(f"!{row(ends)}")
     assert await page.do("globalThis.same"), "it was never loaded again"
     assert page.complaints == []
+
+
+async def test_what_an_agent_says_and_does_is_shown_live_and_when_its_pod_is_gone(
+    world: World, http: httpx.AsyncClient, token: str, browser: Browser, tmp_path: Path
+) -> None:
+    name = f"tells-{RUN}"
+    said = "[[say: I look first]]\n[[bash: echo from the tool]]\n"
+    world.apply(task(name, said + '[[result: {"summary": "all is well"}]]'))
+    log = "document.querySelector('.transcript')?.innerText ?? ''"
+    page = await opened(browser, http, token, f"cluster//tasks/{NAMESPACE}/{name}")
+    await page.until(f"({log}).includes('I look first')")
+    await page.until("document.querySelector('.call .state')?.innerText === 'done'")
+    await page.until(f"({log}).includes('Done')")
+    await page.until("document.querySelector('.facts').innerText.includes('all is well')")
+    assert "from the tool" in await page.do("document.querySelector('.call').textContent")
+    await page.screenshot(tmp_path / "work.png")
+    assert page.complaints == []
+    world.kubectl("-n", NAMESPACE, "delete", "pods", "-l", f"orbiter.dev/agenttask={name}")
+    path = f"/v1/cluster/tasks/{NAMESPACE}/{name}/transcript"
+    answer = await http.get(path, headers={"Authorization": f"Bearer {token}"})
+    assert answer.status_code == 200, answer.text
+    assert "I look first" in answer.text
+    assert '"type":"verdict"' in answer.text
 
 
 async def test_an_agent_in_the_cluster_can_be_talked_to(

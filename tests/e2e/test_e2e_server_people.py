@@ -36,6 +36,7 @@ SETTINGS = (
     f"networkPolicy.modelServer.namespace={SERVERS}",
     f"server.env.ANTHROPIC_BASE_URL={MODEL_URL}",
     "server.persistence.size=64Mi",
+    "server.transcripts=true",
 )
 FLAGS = (*LOCAL, *(word for setting in SETTINGS for word in ("--set", setting)))
 # what the reading of one's token and of one's rights may take beside the seconds they are kept
@@ -121,6 +122,21 @@ async def test_each_sees_their_own_namespace_and_an_administrator_all(
     assert await shown(root) == list(TEAMS)
     for team in TEAMS:
         assert (await root.get(f"{TASKS}/{team}/of-{team}")).status_code == 200
+
+
+async def test_a_transcript_needs_a_right_of_its_own(world: World, enter: Enter) -> None:
+    ours, theirs = TEAMS
+    person, path = enter(token(world, ours)), f"{TASKS}/{ours}/of-{ours}/transcript"
+    answer = await person.get(path)
+    assert answer.status_code == 403
+    assert f"person may not get agenttasks/transcript.orbiter.dev of-{ours}" in answer.text
+    reads = ("--verb=get", "--resource=agenttasks.orbiter.dev/transcript")
+    world.kubectl("-n", ours, "create", "role", "reads", *reads)
+    bind(world, ours, "reads", "reads")
+    answer = await enter(token(world, ours)).get(path)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "transcript_not_found")
+    other = await enter(token(world, ours)).get(f"{TASKS}/{theirs}/of-{theirs}/transcript")
+    assert other.status_code == 403
 
 
 async def test_a_forged_name_or_namespace_is_refused(world: World, enter: Enter) -> None:

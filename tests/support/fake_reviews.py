@@ -35,6 +35,7 @@ class _Resource(_Shape):
     verb: str
     namespace: str
     name: str
+    subresource: str = ""
 
 
 class _Path(_Shape):
@@ -123,8 +124,9 @@ class FakeReviews:
             if len(rest) != 3 or asked.group != "orbiter.dev":
                 return False
             resource, namespace, name = rest
+            part = f"/{asked.subresource}" if asked.subresource else ""
             return (
-                (verb, resource) == (asked.verb, asked.resource)
+                (verb, resource) == (asked.verb, asked.resource + part)
                 and namespace in ("", asked.namespace)
                 and name in ("", asked.name)
             )

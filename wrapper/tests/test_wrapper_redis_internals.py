@@ -16,7 +16,7 @@ from redis.asyncio import connection
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection
 
 from orbiter_contracts.redis_connection import TcpToPrimary, TlsToPrimary, UnixToPrimary
-from worker_wrapper.queue.replies import BoundedParser
+from orbiter_contracts.redis_replies import BoundedParser
 
 WRAPPER = Path(__file__).resolve().parents[1]
 

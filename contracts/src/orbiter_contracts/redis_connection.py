@@ -1,9 +1,9 @@
 """Connections to the server that a URL leads to (`redis_url`), one way for operator and wrapper.
 
-The one module of this package that needs redis-py, and of that the connections only: a client with
-all commands would cost a wrapper's start 200 ms. A connection asks the Sentinels each time it is
-made, so after a fail-over every one finds the new primary by itself. One whose server has become a
-replica ends itself.
+With `redis_replies` all of this package that needs redis-py, and of that the connections only: a
+client with all commands would cost a wrapper's start 200 ms. A connection asks the Sentinels each
+time it is made, so after a fail-over every one finds the new primary by itself. One whose server
+has become a replica ends itself.
 """
 
 import asyncio

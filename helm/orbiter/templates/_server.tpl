@@ -18,6 +18,13 @@
 - apiGroups: [orbiter.dev]
   resources: [agenttasks, posessions]
   verbs: [list, watch]
+{{- if .Values.server.transcripts }}
+# How who reads a namespace's transcripts reaches Redis.
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: [orbiter-transcript]
+  verbs: [get]
+{{- end }}
 {{- end }}
 
 {{/* How it judges people: by the API server, which keeps nothing of what it is asked. */}}

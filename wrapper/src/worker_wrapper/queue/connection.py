@@ -25,11 +25,11 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from orbiter_contracts.redis_connection import connection_to
+from orbiter_contracts.redis_replies import BoundedParser
 from orbiter_contracts.redis_url import read_redis_url
 from orbiter_contracts.scripts import Script
 from worker_wrapper.logging import Log
 from worker_wrapper.queue.refusals import explain, missing
-from worker_wrapper.queue.replies import BoundedParser
 
 TRIES: Final = 5
 """Failed tries in a row after which Redis counts as gone."""

@@ -13,8 +13,8 @@ from redis.exceptions import NoPermissionError, ResponseError
 from orbiter_contracts import InvalidMessageError, decode
 from orbiter_contracts.bounds import MAX_ENTRY_BYTES
 from orbiter_contracts.messages import Message
+from orbiter_contracts.redis_replies import Cut
 from worker_wrapper.queue.connection import RedisConnection, RedisUnavailableError
-from worker_wrapper.queue.replies import Cut
 
 M = TypeVar("M", bound=Message)
 

@@ -37,6 +37,7 @@ from orbiter.server._internal.socket import Connection
 from orbiter.server._internal.sse import Streams
 from orbiter.server._internal.system_routes import system_endpoints
 from orbiter.server._internal.task_routes import task_endpoints
+from orbiter.server._internal.transcripts import Transcripts
 from orbiter.server._internal.viewer import USE_AGENTS, viewer_of
 from orbiter.server.config import ServerConfig
 from orbiter.tasks import TaskBroker, TaskStoreSqlite
@@ -114,6 +115,7 @@ def _services(
 ) -> Services:
     database = Database(config.directory / "sessions.db")
     sessions, journal, metrics = Sessions(database), Journal(database), Metrics()
+    cluster = Cluster.if_any(config.kubeconfig, config.namespace)
     return Services(
         agents=agents,
         provider=provider,
@@ -128,7 +130,8 @@ def _services(
         ),
         metrics=metrics,
         streams=Streams(metrics.streams, config.max_streams),
-        cluster=Cluster.if_any(config.kubeconfig, config.namespace),
+        cluster=cluster,
+        transcripts=Transcripts(cluster.readers) if cluster and config.transcripts else None,
         reviews=reviews_of(config),
     )  # fmt: skip
 
@@ -148,7 +151,7 @@ def _lifespan(services: Services) -> Callable[[Starlette], Any]:
                 store = services.broker.store
                 if isinstance(store, TaskStoreSqlite):
                     await store.close()
-                for connected in (services.cluster, services.reviews):
+                for connected in (services.transcripts, services.cluster, services.reviews):
                     if connected is not None:
                         await connected.close()
 

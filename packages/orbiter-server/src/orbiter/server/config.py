@@ -33,6 +33,8 @@ class ServerConfig(BaseModel):
         heartbeat_seconds: Pause after which a silent event stream sends a comment.
         kubeconfig: File by which the page finds a cluster's tasks and sessions; inside of a
             cluster the pod's own service account is used.
+        transcripts: Whether what the cluster's agents say and do is shown to who may read it: the
+            server then reads the Secrets of the transcripts' readers, and Redis.
         namespace: The cluster's namespace to show, several with commas between them, or `*` for
             all; None is the pod's or the context's own.
         tls_certificate: File with the certificate for HTTPS, as PEM; None serves HTTP.
@@ -53,6 +55,7 @@ class ServerConfig(BaseModel):
     heartbeat_seconds: float = Field(default=15.0, gt=0)
     kubeconfig: Path | None = None
     namespace: str | None = None
+    transcripts: bool = False
     tls_certificate: Path | None = None
     tls_key: Path | None = None
 

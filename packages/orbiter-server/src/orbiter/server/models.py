@@ -232,15 +232,8 @@ class ClusterObject(_Answer):
     phase: str = ""
     agent: str = ""
     message: str = ""
+    attempts: int = 0
     created_at: datetime | None = None
-
-
-class ClusterPage(_Answer):
-    """A page of the cluster's objects; `next` is `after` of the one behind it, null at the end."""
-
-    items: list[ClusterObject]
-    total: int
-    next: str | None = None
 
 
 class Health(_Answer):

@@ -8,17 +8,17 @@ which an object of 1,100 levels ends with a RecursionError.
 """
 
 import json
-import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 
-from kubernetes.aio import client, config
+from kubernetes.aio import client
 
+from orbiter.tasks.api_configuration import configuration
 from orbiter.tasks.state import ConflictError, GoneError, RefusedError, TaskError
 from orbiter_contracts.json_text import decode
 
+__all__ = ["ApiServer", "configuration"]
 GROUP, VERSION = "orbiter.dev", "v1alpha1"
 ALL = "*"
 """Every namespace, where one is asked for."""
@@ -37,13 +37,19 @@ class ApiServer:
         self._client: client.ApiClient | None = None
 
     async def list(
-        self, kind: str, namespace: str, *, timeout: float | None = None
+        self,
+        kind: str,
+        namespace: str,
+        *,
+        name: str | None = None,
+        timeout: float | None = None,
     ) -> tuple[list[Object], str]:
         """Return every object of a kind, and the version from which to watch.
 
         Args:
             kind: The plural, for example "agenttasks".
             namespace: Where; ALL for everywhere.
+            name: Of one object; None lists all.
             timeout: Seconds that one page may take.
 
         Raises:
@@ -54,6 +60,8 @@ class ApiServer:
         method = f"list_{_scope(namespace)}_custom_object"
         while True:
             cursor: dict[str, Any] = {"_continue": more} if more else {}
+            if name is not None:
+                cursor["field_selector"] = f"metadata.name={name}"
             if timeout is not None:
                 cursor["_request_timeout"] = timeout
             page = await self.call(method, kind, namespace, root=_LIST, limit=_PAGE, **cursor)
@@ -128,6 +136,27 @@ class ApiServer:
             raise _refusal(status, _message(body, reason))
         return _decoded(body, root)
 
+    async def secret(self, namespace: str, name: str, *, timeout: float) -> Object | None:
+        """Return the `data` of a Secret, as it is encoded; None when there is none.
+
+        Args:
+            namespace: Where.
+            name: Of the Secret.
+            timeout: Seconds that it may take.
+
+        Raises:
+            TaskError: The server refused it, cannot be reached, or answered with no JSON.
+        """
+        ask = await self._method("read_namespaced_secret", client.CoreV1Api)
+        asked = ask(name, namespace, _request_timeout=timeout)
+        status, reason, body = await _say(_answer(asked))
+        if status == HTTPStatus.NOT_FOUND:
+            return None
+        if status >= HTTPStatus.BAD_REQUEST:
+            raise _refusal(status, _message(body, reason))
+        data = _decoded(body, _OBJECT).get("data")
+        return data if isinstance(data, dict) else {}
+
     async def review(self, group: str, plural: str, body: Object, *, timeout: float) -> Object:
         """Return the API server's word on what it does not keep: a TokenReview and its like.
 
@@ -153,41 +182,10 @@ class ApiServer:
         if opened is not None:
             await opened.close()  # type: ignore[no-untyped-call]
 
-    async def _method(self, name: str) -> Any:
+    async def _method(self, name: str, api: Any = client.CustomObjectsApi) -> Any:
         if self._client is None:
             self._client = client.ApiClient(configuration=await self._settings())
-        return getattr(client.CustomObjectsApi(self._client), f"{name}_without_preload_content")
-
-
-async def configuration(
-    kubeconfig: str | None = None, context: str | None = None, *, in_cluster: bool = False
-) -> client.Configuration:
-    """Read how to reach a cluster: a kubeconfig where there is one, else what a pod finds.
-
-    Args:
-        kubeconfig: The file; by default what kubectl takes.
-        context: Its context; by default the current one.
-        in_cluster: Look for no kubeconfig.
-
-    Raises:
-        TaskError: Neither can be read.
-    """
-    settings = client.Configuration()
-    where = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
-    files = [str(Path(part).expanduser()) for part in where.split(os.pathsep) if part]
-    found = kubeconfig or context or any(Path(file).exists() for file in files)
-    try:
-        if found and not in_cluster:
-            await config.load_kube_config(  # type: ignore[no-untyped-call]
-                os.pathsep.join(files), context, settings, persist_config=False
-            )
-        else:
-            config.load_incluster_config(settings)  # type: ignore[no-untyped-call]
-    except config.ConfigException as error:
-        raise TaskError(
-            f"no cluster is configured: {error}; set KUBECONFIG or give kubeconfig="
-        ) from error
-    return settings
+        return getattr(api(self._client), f"{name}_without_preload_content")
 
 
 def _scope(namespace: str) -> str:

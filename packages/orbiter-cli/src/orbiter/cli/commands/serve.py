@@ -58,6 +58,10 @@ def serve(
             help="For whom a token of the cluster is made; '' is its API server.",
         ),
     ] = "orbiter-server",
+    transcripts: Annotated[
+        bool,
+        typer.Option("--transcripts", help="Show what the cluster's agents say and do, too."),
+    ] = False,
     tls_certificate: Annotated[
         str | None,
         typer.Option("--tls-certificate", metavar="FILE", help="Serve HTTPS with it, as PEM."),
@@ -80,7 +84,7 @@ def serve(
     loaded = _loaded(agents, model)
     settings = {
         "directory": directory, "namespace": namespace, "kubeconfig": kubeconfig,
-        "auth": auth.value, "audience": audience,
+        "auth": auth.value, "audience": audience, "transcripts": transcripts,
         "tls_certificate": tls_certificate, "tls_key": tls_key,
     }  # fmt: skip
     config = ServerConfig.model_validate(

@@ -5,13 +5,26 @@ import re
 from bisect import bisect_left
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orbiter.server._internal.cluster_api import Kind, connected, in_reach
-from orbiter.server._internal.cluster_view import EVERYWHERE, Followed, Key
+from orbiter.server._internal.cluster_detail import (
+    attempts_of,
+    detail_of,
+    is_over,
+    transcript_of,
+)
+from orbiter.server._internal.cluster_view import EVERYWHERE, LIST_SECONDS, Followed, Key
 from orbiter.server._internal.errors import RequestError, unknown
+from orbiter.server._internal.transcript_access import SECRET, Access, access_of
+from orbiter.server._internal.transcripts import Over, Place
 from orbiter.server._internal.viewer import Right, Viewer
-from orbiter.server.models import NAMESPACE, ClusterObject, ClusterPage, ClusterQuery
+from orbiter.server.cluster_models import ClusterDetail, ClusterPage
+from orbiter.server.models import (
+    NAMESPACE,
+    ClusterObject,
+    ClusterQuery,
+)
 
 if TYPE_CHECKING:
     from orbiter.tasks.api_server import ApiServer
@@ -62,17 +75,91 @@ class Cluster:
             next="/".join(chosen[-1]) if end > query.limit else None,
         )
 
-    async def one(self, kind: Kind, viewer: Viewer, namespace: str, name: str) -> ClusterObject:
+    async def one(self, kind: Kind, viewer: Viewer, namespace: str, name: str) -> ClusterDetail:
         """Return one object.
 
         Raises:
             RequestError: It is not theirs to get, or there is none.
         """
-        if _LABEL.fullmatch(namespace) and _NAME.fullmatch(name):
-            await viewer.require(Right("get", kind, namespace, name))
-            for key, found in (await self._objects(kind, {namespace})).items():
-                if key[1:] == (namespace, name):
-                    return found
+        await self._require(Right("get", kind, namespace, name), viewer)
+        brief, item = await self._found(kind, namespace, name)
+        return detail_of(brief, item)
+
+    async def transcript(
+        self, kind: Kind, viewer: Viewer, namespace: str, name: str, attempt: int | None
+    ) -> tuple[Place, Over]:
+        """Return where a transcript is, and how to ask whether nothing more will come.
+
+        Raises:
+            RequestError: It is not theirs to read, or there is none.
+        """
+        await self._require(Right("get", f"{kind}/transcript", namespace, name), viewer)
+        _, item = await self._found(kind, namespace, name)
+        number = attempts_of(item) if attempt is None else attempt
+        place = transcript_of(item, number)
+        if place is None:
+            raise unknown("transcript", f"of {kind.removesuffix('s')} {namespace}/{name}")
+
+        async def over() -> bool:
+            try:
+                now = await self._brief(kind, namespace, name)
+            except RequestError:
+                return False  # nobody can say now
+            return now is None or (kind == "agenttasks" and is_over(now, number))
+
+        return place, over
+
+    async def readers(self, namespace: str) -> Access:
+        """Return how who reads the transcripts of a namespace reaches Redis.
+
+        Raises:
+            RequestError: The Secret is not there, or not ours to read.
+        """
+        await self._places("agenttasks")
+        assert self._api is not None  # noqa: S101 - it is connected
+        try:
+            data = await self._api.secret(namespace, SECRET, timeout=LIST_SECONDS)
+        except Exception as error:
+            words = getattr(error, "words", None) or str(error) or type(error).__name__
+            raise RequestError(
+                502, f"the Secret {SECRET} of namespace {namespace} cannot be read: {words}",
+                code="no_transcripts",
+            ) from error  # fmt: skip
+        if data is None:
+            raise RequestError(
+                404, f"namespace {namespace} has no Secret {SECRET}: no worker runs there, or the "
+                "operator makes no users of Redis (redis.users)", code="no_transcripts",
+            )  # fmt: skip
+        return access_of(data, namespace)
+
+    async def _require(self, right: Right, viewer: Viewer) -> None:
+        """See that they have a right to an object, whose names may be forged."""
+        if not _LABEL.fullmatch(right.namespace or "") or not _NAME.fullmatch(right.name):
+            kind = right.resource.partition("/")[0].removesuffix("s")
+            raise unknown(kind, f"{right.namespace}/{right.name}")
+        await viewer.require(right)
+
+    async def _brief(self, kind: Kind, namespace: str, name: str) -> ClusterObject | None:
+        for place in await self._places(kind):
+            if place.namespace in (namespace, EVERYWHERE):
+                await place.objects()
+                return place.by_name.get((namespace, name))
+        return None
+
+    async def _found(
+        self, kind: Kind, namespace: str, name: str
+    ) -> tuple[ClusterObject, dict[str, Any]]:
+        """Return an object that is shown, in few words and as the API server has it.
+
+        Raises:
+            RequestError: There is none, or the API server did not answer as it should.
+        """
+        brief = await self._brief(kind, namespace, name)
+        if brief is not None:
+            places = await self._places(kind)
+            for item in await places[0].named(namespace, name):
+                if item["metadata"]["name"] == name:
+                    return brief, item
         raise unknown(kind.removesuffix("s"), f"{namespace}/{name}")
 
     async def _visible(

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from orbiter.server._internal.cluster_api import Kind
+from orbiter.server._internal.cluster_detail import attempts_of
 from orbiter.server._internal.errors import RequestError
 from orbiter.server.models import ClusterObject
 
@@ -35,6 +36,7 @@ class Followed:
         self._kind = kind
         self.namespace = namespace
         self._objects: dict[Key, ClusterObject] = {}
+        self.by_name: dict[tuple[str, str], ClusterObject] = {}
         self._asked = False
         self._run: asyncio.Task[None] | None = None
         self._listed: asyncio.Future[None] | None = None
@@ -53,6 +55,14 @@ class Followed:
         await asyncio.shield(self._listed)
         return self._objects
 
+    async def named(self, namespace: str, name: str) -> list[dict[str, Any]]:
+        """Return the objects of a name in a namespace, as the API server has them now.
+
+        Raises:
+            RequestError: They cannot be listed.
+        """
+        return (await self._list(namespace, name))[0]
+
     async def close(self) -> None:
         """Follow no more."""
         if self._run is not None:
@@ -66,6 +76,7 @@ class Followed:
                 if not version:
                     items, version = await self._list()
                     self._objects = dict(map(_entry, items))
+                    self.by_name = {key[1:]: found for key, found in self._objects.items()}
                     if not listed.done():
                         listed.set_result(None)
                 self._asked = False
@@ -77,12 +88,14 @@ class Followed:
         finally:
             listed.cancel()
 
-    async def _list(self) -> tuple[list[dict[str, Any]], str]:
+    async def _list(
+        self, namespace: str | None = None, name: str | None = None
+    ) -> tuple[list[dict[str, Any]], str]:
+        place = namespace or self.namespace
         try:
-            return await self._api.list(self._kind, self.namespace, timeout=LIST_SECONDS)
+            return await self._api.list(self._kind, place, name=name, timeout=LIST_SECONDS)
         except Exception as error:
-            everywhere = self.namespace == EVERYWHERE
-            where = "all namespaces" if everywhere else f"namespace {self.namespace}"
+            where = "all namespaces" if place == EVERYWHERE else f"namespace {place}"
             words = getattr(error, "words", None) or str(error) or type(error).__name__
             raise RequestError(
                 502, f"the cluster did not list {self._kind} of {where}: {words}",
@@ -109,8 +122,9 @@ class Followed:
         key, entry = _entry(item)
         if kind == "DELETED":
             self._objects.pop(key, None)
+            self.by_name.pop(key[1:], None)
         else:
-            self._objects[key] = entry
+            self._objects[key] = self.by_name[key[1:]] = entry
 
 
 def _entry(item: dict[str, Any]) -> tuple[Key, ClusterObject]:
@@ -122,6 +136,7 @@ def _entry(item: dict[str, Any]) -> tuple[Key, ClusterObject]:
         phase=status.get("phase", ""),
         agent=spec.get("agent", {}).get("type", ""),
         message=_message(spec, status)[:200],
+        attempts=attempts_of(item),
         created_at=created or None,
     )
 

@@ -87,12 +87,14 @@ def access_review(person: Person, right: Right, own: str) -> dict[str, Any]:
     if right.path:
         spec["nonResourceAttributes"] = {"path": right.path, "verb": right.verb}
     else:
+        resource, _, part = right.resource.partition("/")
         spec["resourceAttributes"] = {
             "group": GROUP,
-            "resource": right.resource,
+            "resource": resource,
             "verb": right.verb,
             "namespace": own if right.namespace is None else right.namespace,
             "name": right.name,
+            **({"subresource": part} if part else {}),
         }
     return {"apiVersion": f"{AUTHORIZATION}/v1", "kind": "SubjectAccessReview", "spec": spec}
 

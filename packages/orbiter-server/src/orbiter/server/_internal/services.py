@@ -13,6 +13,7 @@ from orbiter.server._internal.reviews import Reviews
 from orbiter.server._internal.runs import Runs
 from orbiter.server._internal.sessions import Sessions
 from orbiter.server._internal.sse import Streams
+from orbiter.server._internal.transcripts import Transcripts
 from orbiter.server.config import ServerConfig
 from orbiter.tasks import TaskBroker
 
@@ -32,4 +33,5 @@ class Services:
     metrics: Metrics
     streams: Streams
     cluster: Cluster | None
+    transcripts: Transcripts | None
     reviews: Reviews | None

@@ -111,6 +111,26 @@ async def _encoded(batches: AsyncGenerator[Batch, None]) -> AsyncGenerator[bytes
             yield encode(batch) if batch else b": still here\n\n"
 
 
+async def begun(batches: AsyncGenerator[Batch, None]) -> AsyncGenerator[Batch, None]:
+    """Wait for the first batch, so that what refuses it is still an answer of its own.
+
+    Raises:
+        RequestError: It was refused.
+    """
+    try:
+        first = await anext(batches)
+    except StopAsyncIteration:
+        first = []
+
+    async def rest() -> AsyncGenerator[Batch, None]:
+        yield first
+        async with aclosing(batches):
+            async for batch in batches:
+                yield batch
+
+    return rest()
+
+
 async def with_silences(
     batches: AsyncIterator[Batch], seconds: float
 ) -> AsyncGenerator[Batch, None]:

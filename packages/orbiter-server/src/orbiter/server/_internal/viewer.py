@@ -13,7 +13,8 @@ class Right:
 
     Attributes:
         verb: Such as "list".
-        resource: Plural of a kind of the group orbiter.dev; empty for a right to a path.
+        resource: Plural of a kind of the group orbiter.dev, with a part of it behind a slash, if
+            that is meant; empty for a right to a path.
         namespace: Empty is all of them, None the one in which the server is.
         name: Of one object; empty for all.
         path: Of a right that is about no resource, such as "/metrics".

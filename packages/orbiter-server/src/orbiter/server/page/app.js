@@ -38,7 +38,7 @@ class App {
   }
 
   async route() {
-    const [, name, id] = location.hash.split("/");
+    const [, name, id, ...rest] = location.hash.split("/");
     const chosen = name in this.views ? name : Object.keys(this.views)[0];
     const view = this.views[chosen];
     if (this.view !== view) {
@@ -51,7 +51,7 @@ class App {
         else link.removeAttribute("aria-current");
       }
     }
-    await view.enter(id || undefined);
+    await view.enter(id || undefined, ...rest);
   }
 }
 

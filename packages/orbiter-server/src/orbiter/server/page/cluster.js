@@ -3,6 +3,7 @@
 import { request } from "./api.js";
 import { badge, h, when } from "./dom.js";
 import { LongList } from "./list.js";
+import { Work } from "./work.js";
 
 const REFRESH = 2000;
 const NEWEST = 200;
@@ -13,13 +14,14 @@ export class Cluster {
       this.kind("AgentTasks", "tasks", "Message"),
       this.kind("POSessions", "sessions", "Conversation"),
     ];
-    this.element = h(
+    this.work = new Work();
+    this.element = h("div", { class: "split" }, h(
       "div", { class: "stack" },
       this.kinds.map(({ title, list, problem }) => h(
         "section", { class: "listing", "aria-label": title },
         h("h2", {}, title, " ", problem), list.element,
       )),
-    );
+    ), this.work.element);
   }
 
   kind(title, path, said) {
@@ -40,13 +42,20 @@ export class Cluster {
         [h("span", { class: "soft" }, `${item.namespace}/`), item.name],
         item.agent, item.message, when(item.created_at),
       ],
+      onOpen: ({ namespace, name }) => {
+        location.hash = `#/cluster/${this.namespace ?? ""}/${path}/${namespace}/${name}`;
+      },
     });
     list.element.classList.add("wide");
     return { title, page, list, problem: h("span", { class: "problem", role: "status" }) };
   }
 
-  // Of one namespace, as #/cluster/NAME has it; otherwise of all that are theirs to see.
-  async enter(namespace) {
+  // Of one namespace, as #/cluster/NAME has it; otherwise of all that are theirs to see. Behind it
+  // the task or session that is open: #/cluster//tasks/NAMESPACE/NAME.
+  async enter(namespace, kind, place, name) {
+    if (["tasks", "sessions"].includes(kind) && place && name) {
+      this.work.open(kind, decodeURIComponent(place), decodeURIComponent(name));
+    } else this.work.close();
     if (this.namespace !== namespace) {
       this.namespace = namespace;
       await this.refreshing;
@@ -58,6 +67,7 @@ export class Cluster {
   leave() {
     clearInterval(this.timer);
     this.timer = null;
+    this.work.close();
   }
 
   async refresh() {
@@ -66,6 +76,7 @@ export class Cluster {
   }
 
   async renew() {
+    this.work.refresh();
     await Promise.all(this.kinds.map(async ({ page, list, problem }) => {
       try {
         list.renew(await page(NEWEST));

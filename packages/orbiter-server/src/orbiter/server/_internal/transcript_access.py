@@ -1,0 +1,57 @@
+"""The way to Redis for who reads the transcripts of a namespace."""
+
+import base64
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from orbiter.server._internal.errors import RequestError
+
+if TYPE_CHECKING:
+    from redis.asyncio.connection import AbstractConnection
+
+SECRET, KEY = "orbiter-transcript", "transcript-url"
+
+
+class Access(NamedTuple):
+    """The way to Redis for who reads the transcripts of a namespace."""
+
+    url: str
+    ca: str | None = None
+
+
+def connection_of(access: Access, blocks: float) -> "AbstractConnection":
+    """Make a connection to the server that a URL leads to, by Sentinels too; it is not open yet.
+
+    One of its own and no client's: whoever is cancelled while it opens can close it.
+
+    Args:
+        access: Where to.
+        blocks: Seconds that a read may wait.
+    """
+    from orbiter_contracts.redis_connection import connection_to
+    from orbiter_contracts.redis_replies import BoundedParser
+    from orbiter_contracts.redis_url import read_redis_url
+
+    kind, options = connection_to(read_redis_url(access.url))
+    if access.ca and access.url.startswith("rediss") and "ssl_ca_certs" not in options:
+        options["ssl_ca_data"] = access.ca
+    return kind(
+        **options, protocol=2, driver_info=None, parser_class=BoundedParser,
+        socket_connect_timeout=5.0, socket_timeout=blocks + 10.0,
+    )  # fmt: skip
+
+
+def access_of(data: dict[str, Any], namespace: str) -> Access:
+    """Read the Secret of a namespace's readers.
+
+    Raises:
+        RequestError: It does not hold what it should.
+    """
+    try:
+        url, ca = (base64.b64decode(str(data.get(key, ""))).decode() for key in (KEY, "ca.crt"))
+    except ValueError:
+        url = ca = ""
+    if not url:
+        raise RequestError(
+            502, f"the Secret {SECRET} of namespace {namespace} has no {KEY}", code="no_transcripts"
+        )
+    return Access(url.strip(), ca or None)

@@ -1,0 +1,142 @@
+// One task or session of the cluster: how it stands, and its transcript.
+
+import { follow, request } from "./api.js";
+import { badge, fill, h, when } from "./dom.js";
+import { show } from "./markdown.js";
+import { Transcript } from "./transcript.js";
+
+export class Work {
+  constructor() {
+    this.transcript = new Transcript();
+    this.problem = h("p", { class: "soft", role: "status" });
+    this.facts = h("div", { class: "facts" });
+    this.attempt = h("select", {
+      "aria-label": "Attempt", hidden: true, onchange: () => this.listen(Number(this.attempt.value)),
+    });
+    this.element = h(
+      "section", { class: "detail work", "aria-label": "Details", hidden: true },
+      this.facts,
+      h("header", {}, h("h3", {}, "Transcript"), this.attempt), this.problem, this.transcript.log,
+    );
+  }
+
+  get path() {
+    const [kind, namespace, name] = this.shown;
+    return `/v1/cluster/${kind}/${namespace}/${name}`;
+  }
+
+  async open(kind, namespace, name) {
+    const shown = [kind, namespace, name].map(encodeURIComponent);
+    if (shown.join("/") === this.shown?.join("/")) return;
+    this.close();
+    this.shown = shown;
+    this.element.hidden = false;
+    fill(this.facts, h("p", { class: "empty" }, "Loading …"));
+    await this.refresh();
+  }
+
+  close() {
+    this.following?.abort();
+    this.shown = this.item = this.drawn = this.heard = null;
+    this.chosen = null;
+    this.transcript.clear();
+    this.problem.textContent = "";
+    this.element.hidden = true;
+  }
+
+  async refresh() {
+    const { shown } = this;
+    if (!shown) return;
+    let item;
+    try {
+      item = await request("GET", this.path);
+    } catch (error) {
+      if (shown !== this.shown) return;
+      // what may not be seen any more is not left on the screen
+      if (error.status < 500) {
+        this.following?.abort();
+        this.transcript.clear();
+        this.heard = this.drawn = null;
+        fill(this.facts, this.head({ name: decodeURIComponent(shown[2]) }), h("p", { class: "problem", role: "alert" }, error.message));
+      }
+      return;
+    }
+    if (shown !== this.shown) return;
+    this.item = item;
+    this.draw(item);
+    const latest = shown[0] === "tasks" ? item.attempts : 0;
+    if (shown[0] === "tasks" && !latest) this.problem.textContent = "No attempt has begun yet.";
+    else if (this.heard === null || (this.chosen === null && latest !== this.heard)) this.listen(latest, true);
+  }
+
+  head(item) {
+    const filter = location.hash.split("/")[2] ?? "";
+    return h(
+      "header", {}, h("h2", {}, item.name, " ", item.phase ? badge(item.phase) : null),
+      h("a", { href: `#/cluster/${filter}`, class: "close", "aria-label": "Close the details" }, "✕"),
+    );
+  }
+
+  draw(item) {
+    const drawn = JSON.stringify(item);
+    if (drawn === this.drawn) return;
+    this.drawn = drawn;
+    const result = h("div", { class: "prose" });
+    if (item.summary) show(result, item.summary);
+    const open = this.facts.querySelector("details")?.open;
+    fill(
+      this.facts, this.head(item),
+      h("p", { class: "fine" }, facts(item).join(" · ")),
+      item.over || item.question ? null : h("p", {}, item.progress || item.message),
+      item.question ? h(
+        "div", { class: "question" }, h("p", {}, item.question),
+        h("p", { class: "fine" }, "Answered by ", h("code", {}, `kubectl orbiter answer ${item.name} -n ${item.namespace} TEXT`)),
+      ) : null,
+      item.over && item.phase !== "Completed" ? h("p", { class: "problem" }, item.message) : null,
+      item.summary ? result : null,
+      item.pull_request ? h("p", {}, h("a", { href: item.pull_request, rel: "noopener noreferrer", target: "_blank" }, "Pull request")) : null,
+      item.prompt ? h("details", { open }, h("summary", {}, "Prompt"), h("p", { class: "input" }, item.prompt)) : null,
+    );
+    this.attempt.hidden = item.attempts < 2;
+    const numbers = Array.from({ length: Math.min(item.attempts, 100) }, (_, at) => item.attempts - at);
+    if (this.attempt.options.length !== numbers.length) {
+      fill(this.attempt, numbers.map((number) => h("option", { value: String(number) }, `Attempt ${number}`)));
+    }
+  }
+
+  // Follow the transcript of an attempt; a session has none, which is 0.
+  async listen(attempt, latest = false) {
+    this.following?.abort();
+    const following = new AbortController();
+    this.following = following;
+    this.heard = attempt;
+    this.chosen = latest ? null : attempt;
+    if (attempt) this.attempt.value = String(attempt);
+    this.transcript.clear();
+    this.problem.textContent = "";
+    try {
+      await follow(`${this.path}/transcript${attempt ? `?attempt=${attempt}` : ""}`, {
+        signal: following.signal,
+        isLast: (event) => event.type === "verdict" && event.attempt > 0,
+        onEvent: (event) => following.signal.aborted || this.transcript.add(event),
+        onState: (state) => {
+          if (state === "reconnecting" && this.item && (this.item.over || attempt < this.item.attempts)) following.abort();
+        },
+      });
+    } catch (error) {
+      if (!following.signal.aborted) this.problem.textContent = error.message;
+    }
+  }
+}
+
+function facts(item) {
+  const told = [[item.agent, item.model].filter(Boolean).join(" ")];
+  if (item.attempts > 1) told.push(`${item.attempts} attempts`);
+  if (item.disruptions) told.push(`${item.disruptions} disruptions`);
+  if (item.started_at) told.push(`began ${when(item.started_at)}`);
+  if (item.ended_at) told.push(`ended ${when(item.ended_at)}`);
+  if (item.cost_usd !== null) told.push(`${item.cost_usd.toFixed(4)} USD`);
+  if (item.input_tokens || item.output_tokens) told.push(`${item.input_tokens.toLocaleString()} + ${item.output_tokens.toLocaleString()} tokens`);
+  if (item.commit) told.push(`commit ${item.commit.slice(0, 12)}`);
+  return told.filter(Boolean);
+}
