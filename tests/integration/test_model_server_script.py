@@ -113,6 +113,19 @@ def test_a_prompt_without_directives_follows_the_servers_own_script() -> None:
     assert decide(ask(Turn("[[say: mine]]", ())), Journal(), script).text == "mine"
 
 
+def test_a_persistent_script_makes_a_call_again_that_was_cut_off() -> None:
+    """Its outcome is unknown, and the model is told to look: to take it for done is wrong."""
+    words = "[[bash: a]] [[bash: b]] [[say: {output}]]"
+    cut = "[Tool call interrupted: the session ended before this call's result was recorded, so …]"
+    script, on = Turn(f"[[persist]] {words}", ("one", cut)), Turn("You were interrupted: go on.")
+    (call,) = decide(ask(script, on), Journal()).parts
+    assert isinstance(call, ToolCall)
+    assert "b" in str(call.arguments)
+    (said,) = decide(ask(script, Turn(on.words, ("two",))), Journal()).parts
+    assert said == Text("two")
+    assert decide(ask(Turn(words, ("one", cut))), Journal()).text == cut
+
+
 def test_a_persistent_script_goes_on_behind_an_interruption() -> None:
     script = Turn("[[persist]] [[bash: a]] [[bash: b]] [[say: {output}]]", ("one",))
     journal, told = Journal(), "Your work was interrupted"

@@ -69,6 +69,8 @@ class ToolCall:
 
 
 Part = Text | Pause | ToolCall
+_CUT_OFF = ("[Tool call interrupted", "[Tool result missing")
+"""How Claude Code begins what it tells of a call whose result it has not, when it goes on."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,8 @@ def decide(conversation: Conversation, journal: Journal, otherwise: str = "") ->
 def gone_on(conversation: Conversation) -> Conversation:
     """Return the conversation with what interrupted a persistent script taken out of it.
 
-    The tools' answers so far are then those of the script's own turn, whichever they came in.
+    The tools' answers so far are then those of the script's own turn, whichever they came in. A
+    call of which the agent's program says that it was interrupted has none, and is made again.
     """
     turns: list[Turn] = []
     for turn in conversation.turns:
@@ -130,7 +133,13 @@ def gone_on(conversation: Conversation) -> Conversation:
             turns[-1] = replace(turns[-1], outputs=(*turns[-1].outputs, *turn.outputs))
         else:
             turns.append(turn)
-    return replace(conversation, turns=tuple(turns))
+    known = [
+        replace(turn, outputs=tuple(o for o in turn.outputs if not o.startswith(_CUT_OFF)))
+        if persists(turn.words)
+        else turn
+        for turn in turns
+    ]
+    return replace(conversation, turns=tuple(known))
 
 
 def persists(words: str) -> bool:
