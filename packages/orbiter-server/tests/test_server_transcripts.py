@@ -98,6 +98,17 @@ async def launch(start, api, reviews, redis_server, tmp_path):
     return begin
 
 
+def following(server):
+    """Follow in the background; what was told so far is in the list."""
+    found = []
+
+    async def read():
+        async for event in server.events(PATH):
+            found.append(event)  # noqa: PERF401 - seen one by one
+
+    return found, asyncio.create_task(read())
+
+
 async def taken(server, count, path=PATH, **options):
     found = []
     async with aclosing(server.events(path, **options)) as events:
@@ -115,13 +126,7 @@ def texts(events):
 async def test_what_is_there_and_what_comes_is_told_once_and_in_order(launch, writer):
     await writer.say("one", "two")
     ada, _ = await launch()
-    found = []
-
-    async def read():
-        async for event in ada.events(PATH):
-            found.append(event)  # noqa: PERF401 - seen one by one
-
-    reading = asyncio.create_task(read())
+    found, reading = following(ada)
     await eventually(lambda: len(found) == 2)
     await writer.say("three")
     await eventually(lambda: len(found) == 3)
@@ -244,13 +249,7 @@ async def _is(count, wanted):
 async def test_a_redis_that_was_away_costs_no_event(launch, writer, redis_server):
     await writer.say("one")
     ada, _ = await launch()
-    found = []
-
-    async def read():
-        async for event in ada.events(PATH):
-            found.append(event)  # noqa: PERF401 - seen one by one
-
-    reading = asyncio.create_task(read())
+    found, reading = following(ada)
     await eventually(lambda: len(found) == 1)
     await writer.redis.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
     await writer.say("two", verdict=True)

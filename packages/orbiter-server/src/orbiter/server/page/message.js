@@ -1,7 +1,7 @@
 // One exchange: what the user said and showed, and what the agent said and did.
 
 import { image } from "./api.js";
-import { h, seconds } from "./dom.js";
+import { h, pretty, seconds } from "./dom.js";
 import { show } from "./markdown.js";
 
 export class Message {
@@ -115,14 +115,6 @@ function files(parts) {
     const bytes = Uint8Array.from(atob(part.data), (letter) => letter.charCodeAt(0));
     return h("img", { src: URL.createObjectURL(new Blob([bytes], { type: part.media_type })), alt: `Image ${at + 1}` });
   }));
-}
-
-function pretty(text) {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
-  }
 }
 
 function brief(text) {

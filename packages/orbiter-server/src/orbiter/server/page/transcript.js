@@ -1,6 +1,6 @@
 // What an agent of the cluster says and does, event by event, as it is told.
 
-import { h, seconds } from "./dom.js";
+import { h, pretty, seconds } from "./dom.js";
 import { show } from "./markdown.js";
 
 const MOST = 3000;
@@ -101,14 +101,6 @@ export class Transcript {
 
 function verdict({ status, reason, text }) {
   return [status === "success" ? "Done" : status.replace("_", " "), reason, text].filter(Boolean).join(": ");
-}
-
-function pretty(text) {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
-  }
 }
 
 // What a tool works on, in a few words: the first text of its arguments.
