@@ -123,8 +123,8 @@ async def begun(batches: AsyncGenerator[Batch, None]) -> AsyncGenerator[Batch, N
         first = []
 
     async def rest() -> AsyncGenerator[Batch, None]:
-        yield first
         async with aclosing(batches):
+            yield first
             async for batch in batches:
                 yield batch
 

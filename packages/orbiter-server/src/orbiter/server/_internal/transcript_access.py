@@ -1,6 +1,8 @@
 """The way to Redis for who reads the transcripts of a namespace."""
 
 import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orbiter.server._internal.errors import RequestError
@@ -18,30 +20,40 @@ class Access(NamedTuple):
     ca: str | None = None
 
 
-def connection_of(access: Access, blocks: float) -> "AbstractConnection":
-    """Make a connection to the server that a URL leads to, by Sentinels too; it is not open yet.
+@asynccontextmanager
+async def connected(access: Access, blocks: float) -> AsyncIterator["AbstractConnection"]:
+    """Open a connection to the server that a URL leads to, by Sentinels too.
 
-    One of its own and no client's: whoever is cancelled while it opens can close it.
+    One of its own and no client's: whoever is cancelled while it opens closes it.
 
     Args:
         access: Where to.
         blocks: Seconds that a read may wait.
     """
+    from orbiter.server._internal.transcript_replies import BriefParser
     from orbiter_contracts.redis_connection import connection_to
-    from orbiter_contracts.redis_replies import BoundedParser
     from orbiter_contracts.redis_url import read_redis_url
 
     kind, options = connection_to(read_redis_url(access.url))
     if access.ca and access.url.startswith("rediss") and "ssl_ca_certs" not in options:
         options["ssl_ca_data"] = access.ca
-    return kind(
-        **options, protocol=2, driver_info=None, parser_class=BoundedParser,
-        socket_connect_timeout=5.0, socket_timeout=blocks + 10.0,
-    )  # fmt: skip
+    ours = {
+        "protocol": 2,
+        "driver_info": None,
+        "parser_class": BriefParser,
+        "socket_connect_timeout": 5.0,
+        "socket_timeout": blocks + 10.0,
+    }
+    connection = kind(**options | ours)
+    try:
+        await connection.connect()  # type: ignore[no-untyped-call]
+        yield connection
+    finally:
+        await connection.disconnect(nowait=True)
 
 
 def access_of(data: dict[str, Any], namespace: str) -> Access:
-    """Read the Secret of a namespace's readers.
+    """Read the Secret of a namespace's readers, which whoever may write Secrets there may change.
 
     Raises:
         RequestError: It does not hold what it should.
@@ -50,8 +62,10 @@ def access_of(data: dict[str, Any], namespace: str) -> Access:
         url, ca = (base64.b64decode(str(data.get(key, ""))).decode() for key in (KEY, "ca.crt"))
     except ValueError:
         url = ca = ""
-    if not url:
+    # a socket of this machine is nobody's Redis
+    if not url.strip().lower().startswith(("redis://", "rediss://", "redis+", "rediss+")):
         raise RequestError(
-            502, f"the Secret {SECRET} of namespace {namespace} has no {KEY}", code="no_transcripts"
-        )
+            502, f"the Secret {SECRET} of namespace {namespace} has no {KEY} that leads to a Redis",
+            code="no_transcripts",
+        )  # fmt: skip
     return Access(url.strip(), ca or None)

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from orbiter.server._internal.errors import RequestError
-from orbiter.server._internal.transcript_access import Access, connection_of
+from orbiter.server._internal.transcript_access import Access, connected
 
 if TYPE_CHECKING:
     from redis.asyncio.connection import AbstractConnection
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("orbiter.server")
 MOST_BYTES = 1024 * 1024
 """Of one transcript, as JSON, while somebody looks: four times what Redis has of it."""
-MOST_FEEDS = 500
-AT_ONCE = 8
+MOST_FEEDS = 200
+AT_ONCE = 4
 """Entries, each of which may be as large as the largest message: a stranger may write one."""
 BLOCK_MS = 2000
 AGAIN_SECONDS = 1.0
@@ -162,20 +162,17 @@ class _Feed:
 
         reader, position = TranscriptReader(), b"0-0"
         while not (self.ended or self._leaving):
-            connection = connection_of(self._access, BLOCK_MS / 1000)
             try:
-                await connection.connect()  # type: ignore[no-untyped-call]
-                while not (self.ended or self._leaving):
-                    position = await self._next(connection, reader, position)
+                async with connected(self._access, BLOCK_MS / 1000) as connection:
+                    while not (self.ended or self._leaving):
+                        position = await self._next(connection, reader, position)
             except (RedisError, OSError) as error:
                 logger.warning("transcript %s: %s", self._place.stream, error)
                 if isinstance(error, AuthenticationError):
                     await self._ask_anew()
             except Exception:
-                # whatever somebody has written there ends nothing
+                # whatever somebody has written there, or into the Secret, ends nothing
                 logger.exception("transcript %s", self._place.stream)
-            finally:
-                await connection.disconnect(nowait=True)
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def _ask_anew(self) -> None:
