@@ -50,6 +50,26 @@ async def test_the_clusters_tasks_and_sessions_are_listed(start, browser, api, t
     assert page.complaints == []
 
 
+async def test_the_lists_show_those_that_are_asked_for(start, browser, api, tmp_path):
+    put(api, "one", message="mends the login")
+    put(api, "two", phase="Failed", minute=1)
+    server = await start(kubeconfig=api.kubeconfig(tmp_path))
+    page = await browser.page(f"{server.url}/#/cluster")
+    await page.until(f"{MAIN}.includes('default/one') && {MAIN}.includes('default/two')")
+    choose = "document.querySelector('[aria-label=\"phase of AgentTasks\"]')"
+    await page.do(f"{choose}.value = 'Failed'; {choose}.dispatchEvent(new Event('change'))")
+    await page.until(f"!{MAIN}.includes('default/one')")
+    assert "default/two" in await page.do(MAIN)
+    await page.do(f"{choose}.value = ''; {choose}.dispatchEvent(new Event('change'))")
+    await page.click("input[type=search]")
+    await page.type("LOGIN")
+    await page.until(f"{MAIN}.includes('default/one') && !{MAIN}.includes('default/two')")
+    put(api, "three", message="another login", minute=2)
+    await page.until(f"{MAIN}.includes('default/three')")
+    assert "default/two" not in await page.do(MAIN), "what is renewed is of those, too"
+    assert page.complaints == []
+
+
 async def test_the_cluster_is_shown_as_it_is_now_without_a_reload(start, browser, api, tmp_path):
     put(api, "one")
     put(api, "two", minute=1)

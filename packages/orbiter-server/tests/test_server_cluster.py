@@ -51,6 +51,20 @@ async def test_the_newest_come_first_in_pages(start, api, tmp_path):
     assert (await server.http.get(TASKS, params={"limit": 9})).json()["next"] is None
 
 
+async def test_a_list_is_of_those_that_are_asked_for(start, api, tmp_path):
+    for number, phase in enumerate(("Running", "Failed", "Running")):
+        put(api, f"task-{number}", phase=phase, minute=number)
+    server = await start(kubeconfig=api.kubeconfig(tmp_path))
+    assert await names(server, phase="Running") == ["task-2", "task-0"]
+    assert await names(server, agent="codex") == []
+    assert await names(server, text="DO TASK-1") == ["task-1"]
+    assert await names(server, text="default/task-2", phase="Running") == ["task-2"]
+    first = (await server.http.get(TASKS, params={"phase": "Running", "limit": 1})).json()
+    assert (first["total"], [item["name"] for item in first["items"]]) == (2, ["task-2"])
+    assert await names(server, phase="Running", after=first["next"]) == ["task-0"]
+    assert (await server.http.get(TASKS, params={"text": "x" * 201})).status_code == 422
+
+
 async def test_a_cursor_of_no_page_is_refused(start, api, tmp_path):
     server = await start(kubeconfig=api.kubeconfig(tmp_path))
     answer = await server.http.get(TASKS, params={"after": "nonsense"})

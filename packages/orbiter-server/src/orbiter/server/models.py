@@ -162,11 +162,17 @@ class PageQuery(_Request):
 
 
 class ClusterQuery(_Request):
-    """Which page of the cluster's objects, the newest first, of one namespace or of all."""
+    """Which page of the cluster's objects, the newest first, and of those which.
+
+    `text` is a part of namespace, name or message, whatever its case.
+    """
 
     limit: int = Field(default=100, ge=1, le=1000)
     after: str | None = Field(default=None, max_length=4000)
     namespace: str | None = Field(default=None, pattern=f"^{NAMESPACE}$")
+    phase: str | None = Field(default=None, max_length=40)
+    agent: str | None = Field(default=None, max_length=40)
+    text: str | None = Field(default=None, max_length=200)
 
 
 class TaskPageQuery(PageQuery):

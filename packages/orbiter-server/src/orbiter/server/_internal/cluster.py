@@ -57,8 +57,8 @@ class Cluster:
         Args:
             kind: Which objects.
             viewer: Who asks.
-            query: How many at most, of which namespace, and behind which page. Objects that came
-                or went since that page do not matter.
+            query: How many at most, which, and behind which page. Objects that came or went since
+                that page do not matter.
 
         Raises:
             RequestError: The cursor is none, the namespace is not theirs to list, or the API
@@ -66,7 +66,7 @@ class Cluster:
         """
         cursor = None if query.after is None else _key(query.after)
         known = await self._visible(kind, viewer, query.namespace)
-        keys = sorted(known)
+        keys = sorted(key for key, found in known.items() if _wanted(found, query))
         end = len(keys) if cursor is None else bisect_left(keys, cursor)
         chosen = keys[max(end - query.limit, 0) : end][::-1]
         return ClusterPage(
@@ -218,6 +218,16 @@ class Cluster:
                 names = (self._namespace or self._own).split(",")
                 self._followed[kind] = [Followed(self._api, kind, name) for name in names]
             return self._followed[kind]
+
+
+def _wanted(found: ClusterObject, query: ClusterQuery) -> bool:
+    """Say whether an object is one of those that are asked for."""
+    if query.phase is not None and found.phase != query.phase:
+        return False
+    if query.agent is not None and found.agent != query.agent:
+        return False
+    text = f"{found.namespace}/{found.name} {found.message}".lower()
+    return query.text is None or query.text.lower() in text
 
 
 def _key(after: str) -> Key:

@@ -7,6 +7,11 @@ import { Work } from "./work.js";
 
 const REFRESH = 2000;
 const NEWEST = 200;
+const PHASES = {
+  tasks: ["Pending", "Running", "InputRequired", "Completed", "Failed", "Cancelled"],
+  sessions: ["Asleep", "Waking", "Ready", "Busy", "Suspended", "Failed"],
+};
+const AGENTS = ["claude", "codex", "factory", "gemini", "opencode", "orbiter"];
 
 export class Cluster {
   constructor() {
@@ -17,18 +22,20 @@ export class Cluster {
     this.work = new Work();
     this.element = h("div", { class: "split" }, h(
       "div", { class: "stack" },
-      this.kinds.map(({ title, list, problem }) => h(
+      this.kinds.map(({ title, list, problem, filter }) => h(
         "section", { class: "listing", "aria-label": title },
-        h("h2", {}, title, " ", problem), list.element,
+        h("div", { class: "tools" }, h("h2", {}, title, " ", problem), filter), list.element,
       )),
     ), this.work.element);
   }
 
   kind(title, path, said) {
+    const chosen = {};
     const page = (limit, cursor) => {
       const query = new URLSearchParams({ limit });
       if (cursor) query.set("after", cursor);
       if (this.namespace) query.set("namespace", this.namespace);
+      for (const [name, value] of Object.entries(chosen)) if (value) query.set(name, value);
       return request("GET", `/v1/cluster/${path}?${query}`);
     };
     const list = new LongList({
@@ -47,7 +54,26 @@ export class Cluster {
       },
     });
     list.element.classList.add("wide");
-    return { title, page, list, problem: h("span", { class: "problem", role: "status" }) };
+    const filter = this.filter(title, PHASES[path], (name, value) => {
+      chosen[name] = value;
+      list.reload();
+    });
+    return { title, page, list, filter, chosen, problem: h("span", { class: "problem", role: "status" }) };
+  }
+
+  filter(title, phases, choose) {
+    const select = (name, values) => h(
+      "select", { "aria-label": `${name} of ${title}`, onchange: ({ target }) => choose(name, target.value) },
+      h("option", { value: "" }, `any ${name}`),
+      values.map((value) => h("option", { value }, value)),
+    );
+    return h(
+      "search", {}, select("phase", phases), select("agent", AGENTS),
+      h("input", {
+        type: "search", "aria-label": `Text in ${title}`, placeholder: "Name or text …",
+        oninput: ({ target }) => choose("text", target.value.trim()),
+      }),
+    );
   }
 
   // Of one namespace, as #/cluster/NAME has it; otherwise of all that are theirs to see. Behind it
@@ -77,9 +103,12 @@ export class Cluster {
 
   async renew() {
     this.work.refresh();
-    await Promise.all(this.kinds.map(async ({ page, list, problem }) => {
+    await Promise.all(this.kinds.map(async ({ page, list, problem, chosen }) => {
+      const asked = JSON.stringify(chosen);
       try {
-        list.renew(await page(NEWEST));
+        const found = await page(NEWEST);
+        // of others by now: the list has been asked for those
+        if (asked === JSON.stringify(chosen)) list.renew(found);
         problem.textContent = "";
       } catch (error) {
         // what may not be seen any more is not left on the screen
