@@ -43,6 +43,7 @@ SETTINGS = (
     f"server.env.ANTHROPIC_BASE_URL={MODEL_URL}",
     "server.persistence.size=64Mi",
     "server.transcripts=true",
+    "crds.install=false",
 )
 LOCAL = ("-f", str(CHART / "ci/local-values.yaml"))
 FLAGS = (*LOCAL, *(word for setting in SETTINGS for word in ("--set", setting)))

@@ -5,6 +5,7 @@ A release of its own, with tasks that no operator looks after.
 
 import asyncio
 import contextlib
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
@@ -37,6 +38,7 @@ SETTINGS = (
     f"server.env.ANTHROPIC_BASE_URL={MODEL_URL}",
     "server.persistence.size=64Mi",
     "server.transcripts=true",
+    "crds.install=false",
 )
 FLAGS = (*LOCAL, *(word for setting in SETTINGS for word in ("--set", setting)))
 # what the reading of one's token and of one's rights may take beside the seconds they are kept
@@ -234,6 +236,56 @@ async def test_agents_need_a_right_and_a_stream_ends_with_it(world: World, enter
                     began = time.monotonic()
     assert time.monotonic() - began < YES_SECONDS + 5
     assert (await person.get("/v1/agents")).status_code == 403
+
+
+def good_at_both(world: World) -> tuple[str, ...]:
+    """What a token is made with that acts too: the API server's own audience is its issuer."""
+    told = json.loads(world.kubectl("get", "--raw", "/.well-known/openid-configuration"))
+    return "--audience=orbiter-server", f"--audience={told['issuer']}"
+
+
+async def test_who_presents_a_token_of_the_api_server_too_acts_as_themselves(
+    world: World, enter: Enter
+) -> None:
+    team = TEAMS[0]
+    path, both = f"{TASKS}/{team}/of-{team}", good_at_both(world)
+    looks = enter(token(world, team, "person", *both))
+    assert (await looks.get(path)).json()["actions"] == []
+    refused = await looks.post(f"{path}/cancel")
+    assert refused.status_code == 403
+    assert "cannot patch resource" in refused.text, "these are the API server's words"
+    works = ("--verb=patch,create", "--resource=agenttasks.orbiter.dev")
+    world.kubectl("-n", team, "create", "role", "works", *works)
+    bind(world, team, "works", "works")
+    for_the_page = enter(token(world, team))
+    assert (await for_the_page.get(path)).json()["actions"] == []
+    refused = await for_the_page.post(f"{path}/cancel")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "reads_only")
+    secret = token(world, team, "person", *both)
+    person = enter(secret)
+    assert (await person.get(path)).json()["actions"] == ["cancel"]
+    assert (await person.post(f"{path}/cancel")).status_code == 202
+    spec = world.cluster.get("agenttask", f"of-{team}", team)["spec"]
+    who = f"system:serviceaccount:{team}:person"
+    assert (spec["desiredState"], spec["cancelledBy"]) == ("Cancelled", who)
+    other = await person.post(f"{TASKS}/{TEAMS[1]}/of-{TEAMS[1]}/cancel")
+    assert other.status_code == 403
+    # no operator is there to say that it is over
+    over = json.dumps({"status": {"phase": "Cancelled"}})
+    world.kubectl(
+        *("-n", team, "patch", "agenttask", f"of-{team}", "--subresource=status"),
+        *("--type=merge", "-p", over),
+    )
+    for wanted, status in (({"name": "again"}, 201), ({"name": "again"}, 409), ({}, 201)):
+        answer = await person.post(f"{path}/retry", json=wanted)
+        assert answer.status_code == status, answer.text
+        if status == 201:
+            made = answer.json()["name"]
+            assert made == wanted.get("name", made)
+            assert world.cluster.get("agenttask", made, team)["spec"]["desiredState"] == "Running"
+    for name in ("again", made):
+        world.kubectl("-n", team, "delete", "agenttask", name)
+    assert secret not in world.kubectl("-n", HOME, "logs", f"deployment/{NAME}")
 
 
 def test_the_page_on_the_server_says_what_is_so_of_a_person(reader: Reader) -> None:

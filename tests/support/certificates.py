@@ -15,8 +15,8 @@ class Certificates(NamedTuple):
     key: Path
 
 
-def make_certificates(directory: Path, *names: str) -> Certificates:
-    """Make a CA and a server's certificate, for 127.0.0.1 unless other names are given."""
+def make_certificates(directory: Path, *names: str, address: str = "127.0.0.1") -> Certificates:
+    """Make a CA and a server's certificate, for an address unless names are given."""
     directory.mkdir(parents=True, exist_ok=True)
     made = Certificates(directory / "ca.crt", directory / "tls.crt", directory / "tls.key")
     ca_key, request = directory / "ca.key", directory / "tls.csr"
@@ -27,7 +27,7 @@ def make_certificates(directory: Path, *names: str) -> Certificates:
     )
     _openssl("req", *kind, "-subj", "/CN=server", "-keyout", made.key, "-out", request)
     extensions = directory / "extensions"
-    where = ",".join(f"DNS:{name}" for name in names) or "IP:127.0.0.1,DNS:localhost"
+    where = ",".join(f"DNS:{name}" for name in names) or f"IP:{address},DNS:localhost"
     extensions.write_text(f"subjectAltName={where}\n")
     _openssl(
         *("x509", "-req", "-in", request, "-CA", made.ca, "-CAkey", ca_key, "-CAcreateserial"),

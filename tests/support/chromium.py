@@ -73,6 +73,18 @@ class Page:
     async def screenshot(self, file: Path) -> None:
         await self._page.screenshot(path=file)
 
+    async def violations(self) -> list[str]:
+        """Return what breaks a rule of WCAG 2.2 A or AA, as axe-core finds it: rule and where."""
+        from axe_playwright_python.async_playwright import Axe
+
+        rules = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+        found = await Axe().run(self._page, options={"runOnly": rules})
+        return [
+            f"{broken['id']}: {node['target']} {node['failureSummary']}"
+            for broken in found.response["violations"]
+            for node in broken["nodes"]
+        ]
+
     async def roles(self) -> list[tuple[str, str]]:
         """Return role and name of everything a screen reader meets."""
         tree = await self._tools.send("Accessibility.getFullAXTree")

@@ -63,21 +63,23 @@ class FakeReviews:
     """What the cluster knows of tokens and rights; change it as a test goes on.
 
     Attributes:
-        tokens: User and audience by token.
+        tokens: User and audiences by token.
         rights: User or group, verb, resource, namespace and name; an empty namespace is all of
             them, an empty name every object. Of a path: user, verb and path.
         asked: Each question that was answered: `spec` of a review.
     """
 
-    tokens: dict[str, tuple[Object, str]] = field(default_factory=dict)
+    tokens: dict[str, tuple[Object, tuple[str, ...]]] = field(default_factory=dict)
     rights: set[tuple[str, ...]] = field(default_factory=set)
     asked: list[Object] = field(default_factory=list)
 
-    def token(self, token: str, user: str, *, audience: str = "orbiter-server") -> str:
+    def token(
+        self, token: str, user: str, *, audience: str | tuple[str, ...] = "orbiter-server"
+    ) -> str:
         """Make a token known, as that of a user of the group "people"."""
         person = {"username": user, "uid": f"uid-{user}", "groups": ["people"],
                   "extra": {"from": ["test"]}}  # fmt: skip
-        self.tokens[token] = person, audience
+        self.tokens[token] = person, (audience,) if isinstance(audience, str) else audience
         return token
 
     def give(self, who: str, verb: str, resource: str, namespace: str = "", name: str = "") -> None:
@@ -92,12 +94,13 @@ class FakeReviews:
         """Answer a TokenReview."""
         spec = _checked(_TokenReview, body).spec
         self.asked.append(body["spec"])
-        person, audience = self.tokens.get(spec.token, (None, ""))
+        person, audiences = self.tokens.get(spec.token, (None, ()))
         wanted = spec.audiences or [API_AUDIENCE]
-        if person is None or audience not in wanted:
+        common = [audience for audience in audiences if audience in wanted]
+        if person is None or not common:
             # the user is there and empty, as Kubernetes 1.35 says it
             return {**body, "status": {"user": {}, "error": f"[{spec.token} is invalid]"}}
-        found = {"authenticated": True, "user": person, "audiences": [audience]}
+        found = {"authenticated": True, "user": person, "audiences": common}
         return {**body, "status": found}
 
     def access_review(self, body: Object) -> Object:

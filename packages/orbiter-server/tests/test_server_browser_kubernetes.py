@@ -47,14 +47,14 @@ async def test_a_stranger_is_told_how_to_make_a_token_and_sees_nothing_else(page
 async def test_who_signs_in_sees_their_namespaces_and_may_use_no_agents(page):
     await sign_in(page, ADA)
     await page.until(f"{ROWS} === 'team-a/of-team-a'")
-    assert await page.do(LINKS) == "Cluster"
+    assert await page.do(LINKS) == "Cluster,Inbox,Costs"
     assert ADA not in await page.do("location.href")
 
 
 async def test_who_may_use_agents_has_a_chat_too(page, reviews):
     reviews.give("ada", "use", "agents", "default")
     await sign_in(page, ADA)
-    await page.until(f"{LINKS} === 'Chat,Tasks,Cluster'")
+    await page.until(f"{LINKS} === 'Chat,Tasks,Cluster,Inbox,Costs'")
 
 
 async def test_one_namespace_has_an_address(page):

@@ -61,7 +61,7 @@ async def test_the_lists_show_those_that_are_asked_for(start, browser, api, tmp_
     await page.until(f"!{MAIN}.includes('default/one')")
     assert "default/two" in await page.do(MAIN)
     await page.do(f"{choose}.value = ''; {choose}.dispatchEvent(new Event('change'))")
-    await page.click("input[type=search]")
+    await page.click("[aria-label='Text in AgentTasks']")
     await page.type("LOGIN")
     await page.until(f"{MAIN}.includes('default/one') && !{MAIN}.includes('default/two')")
     put(api, "three", message="another login", minute=2)

@@ -1,19 +1,23 @@
 """A task of the cluster in a real Chromium: how it stands, and what its agent says and does."""
 
 import pytest
+from redis.asyncio import Redis
 from support.redis_server import redis_server
 
+from orbiter_contracts.queues import Keys
 from orbiter_contracts.transcript import (
     ErrorEvent,
+    MessageEvent,
     TextEvent,
     ThinkingEvent,
     ToolCallEvent,
     ToolResultEvent,
+    VerdictEvent,
 )
 from orbiter_contracts.transcript_reading import entry_data
 from orbiter_contracts.transcript_scripts import END_FIELD, NEXT_FIELD
 
-from .test_server_transcripts import put_secret, put_task, stream, writer
+from .test_server_transcripts import Writer, put_secret, put_task, stream, writer
 
 __all__ = ["redis_server", "writer"]
 pytestmark = pytest.mark.integration
@@ -103,7 +107,7 @@ async def test_a_later_attempt_is_shown_by_itself_and_the_earlier_can_be_chosen(
 
 
 async def test_a_question_says_how_it_is_answered(page, api):
-    put_task(api, phase="InputRequired", inputRequest={"question": "main or trunk?"})
+    put_task(api, phase="InputRequired", inputRequest={"id": "q", "question": "main or trunk?"})
     await page.click(".spacer .row")
     await page.until(f"{FACTS}.includes('main or trunk?')")
     assert "kubectl orbiter answer fix -n team-a TEXT" in await page.do(FACTS)
@@ -116,6 +120,36 @@ async def test_a_task_that_is_gone_says_so(page, api, writer):
     api.remove("agenttasks", "team-a", "fix")
     await page.until(f"{FACTS}.includes('there is no agenttask')")
     assert "one" not in await page.do(LOG)
+
+
+async def test_a_session_is_shown_as_a_conversation(start, browser, api, redis_server, tmp_path):
+    redis = Redis.from_url(redis_server.url)
+    await redis.flushall()
+    writer = Writer(redis)
+    asks, says = "<b>What</b> is new?", "Two **new** issues."
+    events = [
+        writer.event(MessageEvent, text=asks), writer.event(TextEvent, text=says),
+        writer.event(VerdictEvent, status="success"), writer.event(MessageEvent, text="Thanks!"),
+    ]  # fmt: skip
+    data = entry_data([event.model_copy(update={"attempt": 0}) for event in events])
+    key = Keys.of_namespace("team-a").po_transcript("team-a.chat")
+    await redis.xadd(key, {"data": data, END_FIELD: len(data), NEXT_FIELD: writer.sequence})
+    await redis.aclose()
+    stream = "{team-a}:worker:po:team-a.chat:input"
+    api.put("posessions", {
+        "metadata": {"name": "chat", "namespace": "team-a"},
+        "spec": {"userId": 7, "agent": {"type": "claude"}},
+        "status": {"phase": "Busy", "turns": 2, "inputStream": stream},
+    })  # fmt: skip
+    put_secret(api, redis_server.url)
+    server = await start(kubeconfig=api.kubeconfig(tmp_path), namespace="*", transcripts=True)
+    page = await browser.page(f"{server.url}/#/cluster//sessions/team-a/chat")
+    await page.until(f"{LOG}.includes('Thanks!')")
+    said = "[...document.querySelectorAll('.said.user')].map(e => e.lastChild.innerText).join('|')"
+    assert await page.do(said) == f"{asks}|Thanks!"
+    assert "Two new issues." in await page.do(LOG)
+    assert await page.violations() == []
+    assert page.complaints == []
 
 
 async def test_without_transcripts_the_rest_is_shown(start, browser, api, tmp_path):

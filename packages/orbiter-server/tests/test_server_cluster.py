@@ -58,6 +58,18 @@ async def test_a_list_is_of_those_that_are_asked_for(start, api, tmp_path):
     assert await names(server, phase="Running") == ["task-2", "task-0"]
     assert await names(server, agent="codex") == []
     assert await names(server, text="DO TASK-1") == ["task-1"]
+    for number, team in enumerate(("red", "blue")):
+        api.patch(
+            "agenttasks", "default", f"task-{number}", {"metadata": {"labels": {"team": team}}}
+        )
+
+    async def labelled():
+        return await names(server, label="team") == ["task-1", "task-0"]
+
+    await eventually(labelled)
+    assert await names(server, label="team=red") == ["task-0"]
+    assert await names(server, label="team=") == []
+    assert await names(server, label="red") == []
     assert await names(server, text="default/task-2", phase="Running") == ["task-2"]
     first = (await server.http.get(TASKS, params={"phase": "Running", "limit": 1})).json()
     assert (first["total"], [item["name"] for item in first["items"]]) == (2, ["task-2"])

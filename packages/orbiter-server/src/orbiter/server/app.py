@@ -21,6 +21,7 @@ from orbiter.server._internal.agent_routes import agent_endpoints
 from orbiter.server._internal.auth import Auth
 from orbiter.server._internal.chat_routes import chat_endpoints
 from orbiter.server._internal.cluster import Cluster
+from orbiter.server._internal.cluster_routes import cluster_endpoints
 from orbiter.server._internal.database import Database
 from orbiter.server._internal.directory import owned
 from orbiter.server._internal.endpoint import PATTERN, on_request_error, openapi
@@ -72,6 +73,7 @@ def create_app(
         *task_endpoints(services),
         *chat_endpoints(services),
         *system_endpoints(services),
+        *cluster_endpoints(services),
     ]
     document = openapi(
         endpoints, version=_version(), secured=token is not None or reviews is not None,

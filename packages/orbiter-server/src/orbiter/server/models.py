@@ -161,20 +161,6 @@ class PageQuery(_Request):
     after: str | None = Field(default=None, pattern=CURSOR)
 
 
-class ClusterQuery(_Request):
-    """Which page of the cluster's objects, the newest first, and of those which.
-
-    `text` is a part of namespace, name or message, whatever its case.
-    """
-
-    limit: int = Field(default=100, ge=1, le=1000)
-    after: str | None = Field(default=None, max_length=4000)
-    namespace: str | None = Field(default=None, pattern=f"^{NAMESPACE}$")
-    phase: str | None = Field(default=None, max_length=40)
-    agent: str | None = Field(default=None, max_length=40)
-    text: str | None = Field(default=None, max_length=200)
-
-
 class TaskPageQuery(PageQuery):
     """Which page of the tasks, and of those in which state."""
 
@@ -228,18 +214,6 @@ class TaskPage(_Answer):
     tasks: list[TaskInfo]
     total: int
     next: str | None = None
-
-
-class ClusterObject(_Answer):
-    """An AgentTask or a POSession of the cluster, in the few words of a list."""
-
-    name: str
-    namespace: str
-    phase: str = ""
-    agent: str = ""
-    message: str = ""
-    attempts: int = 0
-    created_at: datetime | None = None
 
 
 class Health(_Answer):

@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Any
 from orbiter.server._internal.cluster_api import Kind, connected, in_reach
 from orbiter.server._internal.cluster_detail import (
     attempts_of,
-    detail_of,
     is_over,
     transcript_of,
 )
-from orbiter.server._internal.cluster_view import EVERYWHERE, LIST_SECONDS, Followed, Key
+from orbiter.server._internal.cluster_view import (
+    EVERYWHERE,
+    LIST_SECONDS,
+    Followed,
+    Key,
+    wanted,
+)
 from orbiter.server._internal.errors import RequestError, unknown
 from orbiter.server._internal.transcript_access import SECRET, Access, access_of
 from orbiter.server._internal.transcripts import Over, Place
 from orbiter.server._internal.viewer import Right, Viewer
-from orbiter.server.cluster_models import ClusterDetail, ClusterPage
-from orbiter.server.models import (
-    NAMESPACE,
-    ClusterObject,
-    ClusterQuery,
-)
+from orbiter.server.cluster_models import ClusterObject, ClusterPage, ClusterQuery
+from orbiter.server.models import NAMESPACE
 
 if TYPE_CHECKING:
     from orbiter.tasks.api_server import ApiServer
@@ -65,8 +66,8 @@ class Cluster:
                 server did not answer as it should.
         """
         cursor = None if query.after is None else _key(query.after)
-        known = await self._visible(kind, viewer, query.namespace)
-        keys = sorted(key for key, found in known.items() if _wanted(found, query))
+        known = await self.visible(kind, viewer, query.namespace)
+        keys = sorted(key for key, found in known.items() if wanted(found, query))
         end = len(keys) if cursor is None else bisect_left(keys, cursor)
         chosen = keys[max(end - query.limit, 0) : end][::-1]
         return ClusterPage(
@@ -75,15 +76,16 @@ class Cluster:
             next="/".join(chosen[-1]) if end > query.limit else None,
         )
 
-    async def one(self, kind: Kind, viewer: Viewer, namespace: str, name: str) -> ClusterDetail:
-        """Return one object.
+    async def got(
+        self, kind: Kind, viewer: Viewer, namespace: str, name: str
+    ) -> tuple[ClusterObject, dict[str, Any]]:
+        """Return an object in few words, and as the API server has it.
 
         Raises:
             RequestError: It is not theirs to get, or there is none.
         """
         await self._require(Right("get", kind, namespace, name), viewer)
-        brief, item = await self._found(kind, namespace, name)
-        return detail_of(brief, item)
+        return await self._found(kind, namespace, name)
 
     async def transcript(
         self, kind: Kind, viewer: Viewer, namespace: str, name: str, attempt: int | None
@@ -162,9 +164,15 @@ class Cluster:
                     return brief, item
         raise unknown(kind.removesuffix("s"), f"{namespace}/{name}")
 
-    async def _visible(
+    async def visible(
         self, kind: Kind, viewer: Viewer, namespace: str | None
     ) -> Mapping[Key, ClusterObject]:
+        """Return the objects that somebody may list, of one namespace or of all.
+
+        Raises:
+            RequestError: They may not list this namespace's, there are too many namespaces to ask
+                about, or the API server did not answer as it should.
+        """
         if namespace is not None:
             await viewer.require(Right("list", kind, namespace))
             return await self._objects(kind, {namespace})
@@ -218,16 +226,6 @@ class Cluster:
                 names = (self._namespace or self._own).split(",")
                 self._followed[kind] = [Followed(self._api, kind, name) for name in names]
             return self._followed[kind]
-
-
-def _wanted(found: ClusterObject, query: ClusterQuery) -> bool:
-    """Say whether an object is one of those that are asked for."""
-    if query.phase is not None and found.phase != query.phase:
-        return False
-    if query.agent is not None and found.agent != query.agent:
-        return False
-    text = f"{found.namespace}/{found.name} {found.message}".lower()
-    return query.text is None or query.text.lower() in text
 
 
 def _key(after: str) -> Key:

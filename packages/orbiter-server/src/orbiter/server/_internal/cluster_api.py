@@ -74,3 +74,51 @@ async def connect(kubeconfig: Path | None) -> tuple["ApiServer", str]:
         return settings
 
     return ApiServer(known), own or "default"
+
+
+async def acting(kubeconfig: Path | None, token: str) -> "ApiServer":
+    """Return a connection to the same API server for somebody else: with their token alone.
+
+    Args:
+        kubeconfig: Where the server is; nothing of who we are there is used.
+        token: Theirs.
+
+    Raises:
+        RequestError: The configuration cannot be read.
+    """
+    from kubernetes.aio import client
+
+    from orbiter.tasks.api_server import ApiServer, configuration
+
+    try:
+        ours = await configuration(
+            None if kubeconfig is None else str(kubeconfig), in_cluster=kubeconfig is None
+        )
+    except Exception as error:
+        raise said_by(error) from error
+    # made anew, so that neither certificate nor password nor the refreshing of our token is in it
+    theirs = client.Configuration(
+        host=ours.host, ssl_ca_cert=ours.ssl_ca_cert, ca_cert_data=ours.ca_cert_data,
+        verify_ssl=ours.verify_ssl, tls_server_name=ours.tls_server_name,
+        assert_hostname=ours.assert_hostname, proxy=ours.proxy, proxy_headers=ours.proxy_headers,
+        api_key={"BearerToken": f"Bearer {token}"},
+    )  # fmt: skip
+
+    async def known() -> Any:
+        return theirs
+
+    return ApiServer(known)
+
+
+def said_by(error: Exception) -> RequestError:
+    """Return what the API server has refused, in its words, or that it did not answer."""
+    words = str(getattr(error, "words", None) or error or type(error).__name__)[:1000]
+    status = getattr(error, "status", None)
+    name = type(error).__name__
+    if status == 401:
+        return RequestError(403, f"the API server takes this token no more: {words}")
+    if status in (400, 403, 422):
+        return RequestError(status, words, code="refused")
+    if name in ("ConflictError", "GoneError"):
+        return RequestError(409, words, code="conflict")
+    return RequestError(502, f"the cluster did not do it: {words}", code="cluster_unreachable")

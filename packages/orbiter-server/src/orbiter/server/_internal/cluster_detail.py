@@ -1,30 +1,63 @@
 """What the server tells of one object of the cluster, and where its transcript is: total."""
 
+import json
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from orbiter.server._internal.transcripts import Place
-from orbiter.server.cluster_models import ClusterDetail
-from orbiter.server.models import ClusterObject
+from orbiter.server.cluster_models import Action, ClusterDetail, ClusterObject, WaitingCall
 
 PROMPT_CHARS = 8_000
 TEXT_CHARS = 4_000
+ARGUMENT_CHARS = 2_000
+MOST_CALLS = 20
 MOST_ATTEMPTS = 999_999
-_FINAL = ("Completed", "Failed", "Cancelled")
+FINAL = ("Completed", "Failed", "Cancelled")
+"""Phases of a task that are never left."""
 Object = dict[str, Any]
 
 
-def detail_of(brief: ClusterObject, item: Object) -> ClusterDetail:
+def brief_of(item: Object) -> ClusterObject:
+    """Return what a list tells of an object.
+
+    Args:
+        item: As the API server has it.
+    """
+    meta, spec, status = (_map(item, key) for key in ("metadata", "spec", "status"))
+    usage, created = _map(status, "usage"), _moment(meta.get("creationTimestamp"))
+    active = (status.get(key) for key in ("completionTime", "lastActivityTime", "startTime"))
+    return ClusterObject(
+        name=str(meta.get("name", "")),
+        namespace=str(meta.get("namespace", "")),
+        phase=_text(status.get("phase"), 40),
+        agent=_text(_map(spec, "agent").get("type"), 40),
+        message=_message(spec, status)[:200],
+        attempts=attempts_of(item),
+        created_at=created,
+        active_at=next((at for at in map(_moment, active) if at is not None), created),
+        labels={k: v for k, v in _map(meta, "labels").items() if isinstance(v, str)},
+        cost_usd=_money(usage.get("costUSD")),
+        input_tokens=_count(usage.get("inputTokens")),
+        output_tokens=_count(usage.get("outputTokens")),
+    )
+
+
+def detail_of(brief: ClusterObject, item: Object, actions: Iterable[Action]) -> ClusterDetail:
     """Return what is told of an object.
 
     Args:
         brief: The same in the words of a list.
         item: As the API server has it.
+        actions: What whoever asks may do with it.
     """
     spec, status = _map(item, "spec"), _map(item, "status")
-    usage, result, asks = (_map(status, key) for key in ("usage", "result", "inputRequest"))
+    usage, result = _map(status, "usage"), _map(status, "result")
+    asks = _map(status, "inputRequest") if open_question(item) else {}
+    calls = asks.get("calls")
     return ClusterDetail(
         **brief.model_dump(),
+        actions=tuple(actions),
         prompt=_text(spec.get("prompt"), PROMPT_CHARS),
         model=_text(_map(spec, "agent").get("model"), 200),
         reason=_text(status.get("reason"), 200),
@@ -33,15 +66,25 @@ def detail_of(brief: ClusterObject, item: Object) -> ClusterDetail:
         commit=_text(result.get("commitSHA"), 64),
         pull_request=_link(result.get("prURL")),
         question=_text(asks.get("question"), TEXT_CHARS),
+        question_id=_text(asks.get("id"), 512),
+        asked_at=_moment(asks.get("askedAt")),
+        calls=tuple(map(_call, (calls if isinstance(calls, list) else [])[:MOST_CALLS])),
         disruptions=_count(status.get("disruptions")),
         turns=_count(status.get("turns") or usage.get("turns")),
-        cost_usd=_money(usage.get("costUSD")),
-        input_tokens=_count(usage.get("inputTokens")),
-        output_tokens=_count(usage.get("outputTokens")),
         started_at=_moment(status.get("startTime")),
         ended_at=_moment(status.get("completionTime")),
-        over=status.get("phase") in _FINAL,
+        over=status.get("phase") in FINAL,
     )
+
+
+def open_question(item: Object) -> str | None:
+    """Return the id of the question that a task waits with; None when none waits."""
+    spec, status = _map(item, "spec"), _map(item, "status")
+    asked, given = _map(status, "inputRequest").get("id"), spec.get("input")
+    if status.get("phase") != "InputRequired" or not isinstance(asked, str):
+        return None
+    answers = given if isinstance(given, list) else []
+    return None if asked in [each.get("id") for each in answers] else asked
 
 
 def attempts_of(item: Object) -> int:
@@ -51,7 +94,7 @@ def attempts_of(item: Object) -> int:
 
 def is_over(task: ClusterObject, attempt: int) -> bool:
     """Say whether nothing more will come of an attempt of a task."""
-    return task.phase in _FINAL or task.attempts > attempt
+    return task.phase in FINAL or task.attempts > attempt
 
 
 def transcript_of(item: Object, attempt: int) -> Place | None:
@@ -73,6 +116,24 @@ def transcript_of(item: Object, attempt: int) -> Place | None:
     if keys.namespace not in ("", namespace):
         return None
     return Place(namespace, keys.task_transcript(str(meta.get("uid", "")), attempt))
+
+
+def _message(spec: Object, status: Object) -> str:
+    if "userId" not in spec:
+        return str(status.get("message") or spec.get("prompt") or "")
+    conditions = status.get("conditions")
+    for condition in conditions if isinstance(conditions, list) else ():
+        if condition.get("type") == "Available" and condition.get("status") == "False":
+            return str(condition.get("message"))
+    turns, pending = _count(status.get("turns")), _count(status.get("pendingMessages"))
+    words = [f"user {spec['userId']}", f"{turns} turn{'' if turns == 1 else 's'}"]
+    return ", ".join(words + ([f"{pending} pending"] if pending else []))
+
+
+def _call(call: object) -> WaitingCall:
+    said = call if isinstance(call, dict) else {}
+    arguments = json.dumps(said.get("arguments"), ensure_ascii=False)
+    return WaitingCall(tool=_text(said.get("tool"), 512), arguments=arguments[:ARGUMENT_CHARS])
 
 
 def _map(value: Object, key: str) -> Object:

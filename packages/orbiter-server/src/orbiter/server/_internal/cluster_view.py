@@ -7,9 +7,9 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from orbiter.server._internal.cluster_api import Kind
-from orbiter.server._internal.cluster_detail import attempts_of
+from orbiter.server._internal.cluster_detail import brief_of
 from orbiter.server._internal.errors import RequestError
-from orbiter.server.models import ClusterObject
+from orbiter.server.cluster_models import ClusterObject, ClusterQuery
 
 if TYPE_CHECKING:
     from orbiter.tasks.api_server import ApiServer
@@ -128,25 +128,19 @@ class Followed:
 
 
 def _entry(item: dict[str, Any]) -> tuple[Key, ClusterObject]:
-    meta, spec, status = item["metadata"], item.get("spec", {}), item.get("status", {})
-    created, namespace = meta.get("creationTimestamp") or "", meta.get("namespace", "")
-    return (created, namespace, meta["name"]), ClusterObject(
-        name=meta["name"],
-        namespace=namespace,
-        phase=status.get("phase", ""),
-        agent=spec.get("agent", {}).get("type", ""),
-        message=_message(spec, status)[:200],
-        attempts=attempts_of(item),
-        created_at=created or None,
-    )
+    meta, brief = item["metadata"], brief_of(item)
+    return (meta.get("creationTimestamp") or "", brief.namespace, brief.name), brief
 
 
-def _message(spec: dict[str, Any], status: dict[str, Any]) -> str:
-    if "userId" not in spec:
-        return str(status.get("message") or spec.get("prompt") or "")
-    for condition in status.get("conditions", []):
-        if condition["type"] == "Available" and condition["status"] == "False":
-            return str(condition["message"])
-    turns, pending = status.get("turns", 0), status.get("pendingMessages", 0)
-    words = [f"user {spec['userId']}", f"{turns} turn{'' if turns == 1 else 's'}"]
-    return ", ".join(words + ([f"{pending} pending"] if pending else []))
+def wanted(found: ClusterObject, query: ClusterQuery) -> bool:
+    """Say whether an object is one of those that are asked for."""
+    if query.phase is not None and found.phase != query.phase:
+        return False
+    if query.agent is not None and found.agent != query.agent:
+        return False
+    if query.label is not None:
+        key, valued, value = query.label.partition("=")
+        if key not in found.labels or (valued and found.labels[key] != value):
+            return False
+    text = f"{found.namespace}/{found.name} {found.message}".lower()
+    return query.text is None or query.text.lower() in text

@@ -28,15 +28,31 @@ class ClusterViewer(Viewer):
     ) -> None:
         self.user = person.username
         self._reviews = reviews
-        self._token = token
+        self.token: str = token
         self._audience = audience
         self._person = person
         self._until = until
         self._required: dict[Right, None] = {}
 
+    async def acts(self) -> bool:
+        """Say whether their token is theirs at the API server too, and not made for us alone.
+
+        Raises:
+            RequestError: 503, nobody can say now.
+        """
+        if not self._audience:
+            return True
+        try:
+            person, _ = await self._reviews.person(self.token, "")
+        except RequestError as error:
+            if error.status == 401:
+                return False
+            raise
+        return person.username == self.user
+
     async def may(self, right: Right) -> bool:
         """Say whether they have a right."""
-        return (await self._reviews.allowed(self._token, self._person, right))[0]
+        return (await self._reviews.allowed(self.token, self._person, right))[0]
 
     async def require(self, right: Right) -> None:
         """See that they have a right; a stream ends when it is gone.
@@ -44,7 +60,7 @@ class ClusterViewer(Viewer):
         Raises:
             RequestError: 403, they do not; 503, nobody can say now.
         """
-        allowed, until = await self._reviews.allowed(self._token, self._person, right)
+        allowed, until = await self._reviews.allowed(self.token, self._person, right)
         if not allowed:
             raise RequestError(403, self._refusal(right), code="forbidden")
         self._required[right] = None
@@ -55,7 +71,7 @@ class ClusterViewer(Viewer):
         try:
             while True:
                 await asyncio.sleep(max(0.0, self._until - self._reviews.clock()))
-                self._person, self._until = await self._reviews.person(self._token, self._audience)
+                self._person, self._until = await self._reviews.person(self.token, self._audience)
                 if self._person.username != self.user:
                     return
                 for right in list(self._required):

@@ -37,8 +37,14 @@ class Viewer:
 
     user: str | None = None
     """Whose conversations and tasks are shown; None is everybody's."""
+    token: str | None = None
+    """What they present to act in the cluster; None only reads."""
     lapses = False
     """Whether a stream has to be ended when `lapsed` returns."""
+
+    async def acts(self) -> bool:
+        """Say whether their token is theirs at the API server too; see `token`."""
+        return False
 
     async def may(self, right: Right) -> bool:
         """Say whether they have a right."""

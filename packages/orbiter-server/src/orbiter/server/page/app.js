@@ -3,7 +3,9 @@
 import { request, setToken } from "./api.js";
 import { Chat } from "./chat.js";
 import { Cluster } from "./cluster.js";
+import { Costs } from "./costs.js";
 import { h } from "./dom.js";
+import { Inbox } from "./inbox.js";
 import { Tasks } from "./tasks.js";
 
 const login = document.getElementById("login");
@@ -14,7 +16,7 @@ let app = null;
 class App {
   constructor(agents, cluster) {
     this.views = agents ? { chat: new Chat(agents), tasks: new Tasks(agents) } : {};
-    if (cluster) this.views.cluster = new Cluster();
+    if (cluster) Object.assign(this.views, { cluster: new Cluster(), inbox: new Inbox(), costs: new Costs() });
     this.links = Object.keys(this.views).map((name) => h(
       "a", { href: `#/${name}`, "data-view": name }, name[0].toUpperCase() + name.slice(1),
     ));

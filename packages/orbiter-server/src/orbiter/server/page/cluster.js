@@ -41,7 +41,7 @@ export class Cluster {
     const list = new LongList({
       label: title,
       columns: ["Phase", "Name", "Agent", said, "Created"],
-      empty: `There are no ${title} here.`,
+      empty: `There are no ${title} here. ${path === "tasks" ? "kubectl orbiter submit makes one." : "kubectl apply makes one."}`,
       key: (item) => `${item.namespace}/${item.name}`,
       fetchPage: page,
       cells: (item) => [
@@ -69,6 +69,10 @@ export class Cluster {
     );
     return h(
       "search", {}, select("phase", phases), select("agent", AGENTS),
+      h("input", {
+        type: "search", "aria-label": `Label of ${title}`, placeholder: "Label: team=red",
+        onchange: ({ target }) => choose("label", target.value.trim()),
+      }),
       h("input", {
         type: "search", "aria-label": `Text in ${title}`, placeholder: "Name or text …",
         oninput: ({ target }) => choose("text", target.value.trim()),

@@ -14,14 +14,15 @@ export class LongList {
     this.spacer = h("div", { class: "spacer" });
     this.body = h("div", { class: "rows", tabIndex: 0, role: "rowgroup" }, this.spacer);
     this.message = h("p", { class: "empty", role: "status" });
-    this.element = h(
-      "div", { role: "table", "aria-label": label, class: "long-list" },
+    this.table = h(
+      "div", { role: "table", "aria-label": label, class: "table" },
       h("div", { role: "rowgroup" }, h(
         "div", { role: "row", class: "head", "aria-rowindex": "1" },
         columns.map((column) => h("span", { role: "columnheader" }, column)),
       )),
-      this.body, this.message,
+      this.body,
     );
+    this.element = h("div", { class: "long-list" }, this.table, this.message);
     this.body.addEventListener("scroll", () => this.schedule(), { passive: true });
     this.body.addEventListener("keydown", (event) => this.pressed(event));
     new ResizeObserver(() => this.schedule()).observe(this.body);
@@ -137,7 +138,7 @@ export class LongList {
     const first = Math.max(Math.floor(scrollTop / ROW) - MARGIN, 0);
     const last = Math.min(Math.ceil((scrollTop + clientHeight) / ROW) + MARGIN, this.total);
     this.spacer.style.height = `${this.total * ROW}px`;
-    this.element.setAttribute("aria-rowcount", String(this.total + 1));
+    this.table.setAttribute("aria-rowcount", String(this.total + 1));
     let focused = -1;
     for (const [index, row] of this.rows) {
       const gone = index < first || index >= last;

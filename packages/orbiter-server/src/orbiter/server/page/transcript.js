@@ -41,6 +41,7 @@ export class Transcript {
     }
     this.piece = null;
     switch (event.type) {
+      case "message": return this.asked(event.text);
       case "tool_call": return this.call(event);
       case "tool_result": return this.result(event);
       case "input_request": return this.note("asks", `Asks: ${event.question}`);
@@ -92,6 +93,10 @@ export class Transcript {
     if (took !== undefined && took !== null) element.querySelector(".time").textContent = seconds(took);
     const said = failed ? error : content;
     if (said) element.append(h("h4", {}, failed ? "Error" : "Result"), h("pre", { tabIndex: 0 }, said));
+  }
+
+  asked(text) {
+    this.log.append(h("div", { class: "said user" }, h("p", { class: "who" }, "User"), h("p", {}, text)));
   }
 
   note(kind, text) {

@@ -1,8 +1,10 @@
 // One task or session of the cluster: how it stands, and its transcript.
 
+import { actionsOf } from "./actions.js";
 import { follow, request } from "./api.js";
 import { badge, fill, h, when } from "./dom.js";
 import { show } from "./markdown.js";
+import { questionOf } from "./question.js";
 import { Transcript } from "./transcript.js";
 
 export class Work {
@@ -38,7 +40,7 @@ export class Work {
   close() {
     this.following?.abort();
     this.shown = this.item = this.drawn = this.heard = null;
-    this.chosen = null;
+    this.chosen = this.question = null;
     this.transcript.clear();
     this.problem.textContent = "";
     this.element.hidden = true;
@@ -84,17 +86,24 @@ export class Work {
     const result = h("div", { class: "prose" });
     if (item.summary) show(result, item.summary);
     const open = this.facts.querySelector("details")?.open;
+    // kept as it is while the question is: somebody may be typing
+    if (!item.question_id) this.question = null;
+    else if (this.question?.of !== `${item.question_id} ${item.actions}`) {
+      this.question = { of: `${item.question_id} ${item.actions}`, element: questionOf(item, () => this.refresh()) };
+    }
+    const acted = ({ namespace, name }) => {
+      if (name === item.name) this.refresh();
+      else location.hash = `#/cluster/${location.hash.split("/")[2] ?? ""}/tasks/${namespace}/${name}`;
+    };
     fill(
       this.facts, this.head(item),
       h("p", { class: "fine" }, facts(item).join(" · ")),
-      item.over || item.question ? null : h("p", {}, item.progress || item.message),
-      item.question ? h(
-        "div", { class: "question" }, h("p", {}, item.question),
-        h("p", { class: "fine" }, "Answered by ", h("code", {}, `kubectl orbiter answer ${item.name} -n ${item.namespace} TEXT`)),
-      ) : null,
+      item.over || item.question_id ? null : h("p", {}, item.progress || item.message),
+      this.question?.element,
       item.over && item.phase !== "Completed" ? h("p", { class: "problem" }, item.message) : null,
       item.summary ? result : null,
       item.pull_request ? h("p", {}, h("a", { href: item.pull_request, rel: "noopener noreferrer", target: "_blank" }, "Pull request")) : null,
+      actionsOf(item, acted),
       item.prompt ? h("details", { open }, h("summary", {}, "Prompt"), h("p", { class: "input" }, item.prompt)) : null,
     );
     this.attempt.hidden = item.attempts < 2;

@@ -1,0 +1,144 @@
+"""Endpoints about the cluster that the server runs in, or has a kubeconfig for."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from orbiter.server._internal.cluster import Cluster
+from orbiter.server._internal.cluster_actions import ClusterActions, actions_of
+from orbiter.server._internal.cluster_api import Kind
+from orbiter.server._internal.cluster_costs import costs_of
+from orbiter.server._internal.cluster_detail import detail_of
+from orbiter.server._internal.endpoint import Endpoint
+from orbiter.server._internal.errors import RequestError
+from orbiter.server._internal.services import Services
+from orbiter.server._internal.sse import begun, last_event_id
+from orbiter.server._internal.viewer import viewer_of
+from orbiter.server.cluster_models import (
+    ClusterDetail,
+    ClusterPage,
+    ClusterQuery,
+    Costs,
+    CostsQuery,
+    NewAnswer,
+    NewAttempt,
+    TaskReference,
+    TranscriptQuery,
+)
+
+_TROUBLE = (404, 501, 502)
+_REFUSED = (*_TROUBLE, 403, 409)
+
+
+def cluster_endpoints(services: Services) -> list[Endpoint]:
+    """Return the endpoints."""
+
+    async def tasks(request: Request, query: ClusterQuery) -> ClusterPage:
+        return await cluster().page("agenttasks", viewer_of(request), query)
+
+    async def sessions(request: Request, query: ClusterQuery) -> ClusterPage:
+        return await cluster().page("posessions", viewer_of(request), query)
+
+    async def task(request: Request, namespace: str, name: str) -> ClusterDetail:
+        viewer = viewer_of(request)
+        brief, item = await cluster().got("agenttasks", viewer, namespace, name)
+        return detail_of(brief, item, await actions_of(item, viewer))
+
+    async def session(request: Request, namespace: str, name: str) -> ClusterDetail:
+        brief, item = await cluster().got("posessions", viewer_of(request), namespace, name)
+        return detail_of(brief, item, ())
+
+    async def task_transcript(
+        request: Request, namespace: str, name: str, query: TranscriptQuery
+    ) -> Response:
+        return await transcript("agenttasks", request, namespace, name, query)
+
+    async def session_transcript(
+        request: Request, namespace: str, name: str, query: TranscriptQuery
+    ) -> Response:
+        return await transcript("posessions", request, namespace, name, query)
+
+    async def transcript(
+        kind: Kind, request: Request, namespace: str, name: str, query: TranscriptQuery
+    ) -> Response:
+        viewer = viewer_of(request)
+        if services.transcripts is None:
+            cluster()
+            raise RequestError(
+                404, "the server shows no transcripts: start it with --transcripts, or set the "
+                "chart's server.transcripts", code="no_transcripts",
+            )  # fmt: skip
+        place, over = await cluster().transcript(kind, viewer, namespace, name, query.attempt)
+        batches = services.transcripts.follow(
+            place, last_event_id(request.headers, query.after),
+            idle=services.config.heartbeat_seconds, over=over,
+        )  # fmt: skip
+        return services.streams.events(await begun(batches), viewer)
+
+    def cluster() -> Cluster:
+        if services.cluster is None:
+            raise RequestError(
+                404, "the server knows no cluster: run it in one or give it a kubeconfig",
+                code="no_cluster",
+            )  # fmt: skip
+        return services.cluster
+
+    async def costs(request: Request, query: CostsQuery) -> Costs:
+        return await costs_of(cluster(), viewer_of(request), query)
+
+    async def cancel(request: Request, namespace: str, name: str) -> TaskReference:
+        return await acting().cancel(viewer_of(request), namespace, name)
+
+    async def answer(request: Request, namespace: str, name: str, body: NewAnswer) -> TaskReference:
+        return await acting().answer(viewer_of(request), namespace, name, body)
+
+    async def retry(request: Request, namespace: str, name: str, body: NewAttempt) -> TaskReference:
+        return await acting().retry(viewer_of(request), namespace, name, body)
+
+    def acting() -> ClusterActions:
+        return ClusterActions(cluster(), services.config.kubeconfig)
+
+    one = "/v1/cluster/tasks/{namespace}/{name}"
+    return [
+        Endpoint(
+            "GET", "/v1/cluster/costs", "Sum up what agents cost", costs, Costs,
+            query=CostsQuery, errors=_TROUBLE, needs=None,
+        ),
+        Endpoint(
+            "POST", f"{one}/cancel", "Have an AgentTask cancelled", cancel, TaskReference,
+            status=202, errors=_REFUSED, needs=None,
+        ),
+        Endpoint(
+            "POST", f"{one}/answer", "Answer the question of an AgentTask", answer, TaskReference,
+            body=NewAnswer, status=202, errors=_REFUSED, needs=None,
+        ),
+        Endpoint(
+            "POST", f"{one}/retry", "Do an AgentTask that is over once more", retry, TaskReference,
+            body=NewAttempt, status=201, errors=_REFUSED, needs=None,
+        ),
+        Endpoint(
+            "GET", "/v1/cluster/tasks", "List the cluster's AgentTasks", tasks, ClusterPage,
+            query=ClusterQuery, errors=_TROUBLE, needs=None,
+        ),
+        Endpoint(
+            "GET", "/v1/cluster/sessions", "List the cluster's POSessions", sessions, ClusterPage,
+            query=ClusterQuery, errors=_TROUBLE, needs=None,
+        ),
+        Endpoint(
+            "GET", "/v1/cluster/tasks/{namespace}/{name}", "Show an AgentTask", task,
+            ClusterDetail, errors=_TROUBLE, needs=None,
+        ),
+        Endpoint(
+            "GET", "/v1/cluster/tasks/{namespace}/{name}/transcript",
+            "Follow what an AgentTask's agent says and does", task_transcript,
+            query=TranscriptQuery, media="text/event-stream", errors=(*_TROUBLE, 503), needs=None,
+        ),
+        Endpoint(
+            "GET", "/v1/cluster/sessions/{namespace}/{name}/transcript",
+            "Follow what a POSession's agent says and does", session_transcript,
+            query=TranscriptQuery, media="text/event-stream", errors=(*_TROUBLE, 503), needs=None,
+        ),
+        Endpoint(
+            "GET", "/v1/cluster/sessions/{namespace}/{name}", "Show a POSession", session,
+            ClusterDetail, errors=_TROUBLE, needs=None,
+        ),
+    ]  # fmt: skip
