@@ -14,4 +14,4 @@ sys.path[:0] = [str(HERE / "src"), str(HERE / "lib")]
 
 from worker_wrapper.__main__ import main  # noqa: E402 - found only now
 
-sys.exit(main())
+main()

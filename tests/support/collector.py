@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,18 +101,26 @@ def _value(value: dict[str, Any]) -> Any:
 
 
 @contextmanager
-def running_collector(directory: Path, port: int = 0) -> Iterator[Collector]:
-    """Run a Collector on the loopback interface that keeps all spans for `Collector.spans`.
+def running_collector(
+    directory: Path,
+    port: int = 0,
+    *,
+    address: str = "127.0.0.1",
+    wrapped: Sequence[str] = (),
+) -> Iterator[Collector]:
+    """Run a Collector that keeps all spans for `Collector.spans`.
 
     Args:
         directory: For its files; spans that are in there already stay.
         port: Where it listens, by default where nobody else does.
+        address: Where it listens.
+        wrapped: A command before its own, for instance one that enters another network.
     """
     file, log = directory / "spans.json", directory / "collector.log"
     file.touch()
     settings = directory / "collector.yaml"
-    settings.write_text(_config(file, port))
-    command = [str(collector_program()), "--config", str(settings)]
+    settings.write_text(_config(file, address, port))
+    command = [*wrapped, str(collector_program()), "--config", str(settings)]
     with log.open("w") as output, subprocess.Popen(command, stderr=output) as process:
         try:
             yield Collector(f"http://{_endpoint(process, log)}", file, log)
@@ -120,11 +128,11 @@ def running_collector(directory: Path, port: int = 0) -> Iterator[Collector]:
             process.terminate()
 
 
-def _config(file: Path, port: int) -> str:
+def _config(file: Path, host: str, port: int) -> str:
     kept = {"path": str(file), "append": True, "flush_interval": "20ms"}
     return json.dumps(
         {
-            "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}},
+            "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"{host}:{port}"}}}},
             "exporters": {"file": kept},
             "service": {"pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["file"]}}},
         }

@@ -112,6 +112,22 @@ def test_a_conversation_of_codex_says_what_it_has_cost_after_each_answer() -> No
     )
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"x":"total_token_usage"}',
+        b'["total_token_usage"]',
+        b'{"payload":null,"total_token_usage":1}',
+        b'{"payload":{"info":null},"total_token_usage":1}',
+        b'{"payload":{"info":{"total_token_usage":7}}}',
+        b'{"payload":{"info":{"total_token_usage":null}}}',
+    ],
+)
+def test_a_conversation_that_says_something_else_tells_no_cost(line: bytes) -> None:
+    """An agent may write into its conversation's file: that costs the figure, not the worker."""
+    assert load_agent("codex").recorded(line) is None
+
+
 @given(st.sampled_from(known_agents()), st.binary())
 def test_whatever_is_in_a_conversation_it_says_a_cost_or_none(agent: str, data: bytes) -> None:
     for text in (data, b'"cost-state"' + data, b'{"total_token_usage":' + data):

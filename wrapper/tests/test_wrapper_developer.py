@@ -1,6 +1,7 @@
 """A developer worker as a whole process: what it answers, to whom, and how it leaves."""
 
 import json
+from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
@@ -258,3 +259,13 @@ async def test_no_secret_reaches_output_log_argv_or_agent(
     assert "my key is [redacted]" in fields["data"]
     assert "REDIS_URL" not in turn.env
     assert turn.env["ANTHROPIC_API_KEY"] == API_KEY
+
+
+async def test_it_leaves_without_the_interpreters_end_in_which_threads_of_clients_abort(
+    wrappers: Wrappers, queues: Queues, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import atexit, os\natexit.register(os.abort)\n")
+    await queues.task()
+    wrapper = wrappers.start(PYTHONPATH=str(tmp_path))
+    assert await wrapper.exit_code() == 0
+    assert await queues.story() == "started ready busy completed stopped"

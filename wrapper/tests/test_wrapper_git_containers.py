@@ -122,6 +122,20 @@ async def worked(
     return await queues.output()
 
 
+async def test_objects_that_cannot_be_copied_are_said_with_the_reason(
+    pod: Pod, origin: Path
+) -> None:
+    head = git(origin, "rev-parse", "main")
+    (pod.private / "objects").mkdir()
+    (pod.private / "objects" / head[:2]).touch()  # where a directory has to be
+
+    assert await pod.clone() == 0
+
+    error = read_report(pod.handover).error
+    assert error is not None
+    assert "File exists" in error
+
+
 async def test_a_worker_without_the_credential_has_its_work_pushed(
     pod: Pod, wrappers: Wrappers, queues: Queues, fake_claude: FakeClaude, origin: Path
 ) -> None:

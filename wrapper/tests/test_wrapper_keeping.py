@@ -11,7 +11,7 @@ from support.eventually import eventually
 from support.git_repositories import bare_copy, commit, git, give_password, make_template, serving
 
 from orbiter_contracts import GitWorkspace, Workspace, WorkspaceReport
-from worker_wrapper.process.beside import run_beside
+from worker_wrapper.process.beside import OUTPUT_BYTES, run_beside
 from worker_wrapper.shutdown import StopTurn
 from worker_wrapper.workspace import contents, packing
 from worker_wrapper.workspace.contents import Repository
@@ -40,6 +40,16 @@ def beside(tmp_path: Path) -> Git:
 @pytest.fixture
 def before(tmp_path: Path) -> Git:
     return Git(os.environ, tmp_path, 60, StopTurn())
+
+
+async def test_a_command_beside_the_agent_is_named_when_it_fails(
+    tmp_path: Path, beside: Git
+) -> None:
+    with pytest.raises(GitError, match="^git status: not a git repository"):
+        await beside("status", "--porcelain", "-uall", workdir=tmp_path)
+    much = b"x" * (OUTPUT_BYTES + 1)
+    with pytest.raises(GitError, match="^git stripspace: took too long, or printed more"):
+        await beside("stripspace", "--strip-comments", workdir=tmp_path, stdin=much)
 
 
 async def clone(source: Path, directory: Path, ref: str | None = None) -> WorkspaceReport:

@@ -1,5 +1,7 @@
 """A session whose keys are damaged: its messages are answered once all the same."""
 
+import json
+
 import pytest
 from redis.asyncio import Redis
 from support.eventually import eventually
@@ -63,3 +65,37 @@ async def test_an_attempt_is_published_although_the_lifecycle_is_damaged(
     await wrapper.exit_code()
     assert await redis.xlen(BARE.developer_output) == 1
     assert await queues.is_settled()
+
+
+async def test_an_output_that_redis_refuses_for_good_is_in_the_log(
+    wrappers: Wrappers, redis: Redis, fake_claude: FakeClaude
+) -> None:
+    queues = Queues(redis)
+    fake_claude.hold()
+    wrapper = wrappers.start("w-1", **await queues.bound_task(request_id="r-1"))
+    await eventually(lambda: fake_claude.turns)
+    await redis.delete(BARE.developer_output)
+    await redis.set(BARE.developer_output, "not a stream")
+    fake_claude.release()
+    assert await wrapper.exit_code() == 3
+    kept = json.loads((await wrapper.logged("outcome_not_published"))["output"])
+    assert (kept["request_id"], kept["status"]) == ("r-1", "success")
+
+
+async def test_an_answer_that_redis_refuses_is_published_when_it_takes_it(
+    wrappers: Wrappers, redis: Redis, fake_claude: FakeClaude
+) -> None:
+    queues = Queues(redis)
+    fake_claude.hold()
+    first = wrappers.start("po-1", WORKER_TYPE="po", USER_ID="7")
+    await queues.message("one", request_id="r-1")
+    await eventually(lambda: fake_claude.turns)
+    await redis.set(BARE.po_output("po-1"), "not a stream")
+    fake_claude.release()
+    assert await first.exit_code() == 3
+    await redis.delete(BARE.po_output("po-1"))
+    second = wrappers.start("po-1", WORKER_TYPE="po", USER_ID="7")
+    (answer,) = await queues.answers(1)
+    assert (answer.request_id, answer.status) == ("r-1", "success")
+    await second.logged("answered_later")
+    assert len(fake_claude.turns) == 1

@@ -1,6 +1,7 @@
 """However much a command prints, little of it is in memory and its last word is found."""
 
 import json
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -60,6 +61,21 @@ def test_without_a_usable_disk_the_end_is_kept(tmp_path: Path) -> None:
 
     assert spill.read(0, 100) == b"89abcdef"
     assert spill.dropped == 8
+
+
+def test_a_disk_that_fills_up_within_a_write_costs_the_oldest_bytes_alone(
+    spill: OutputBuffer,
+) -> None:
+    spill.write(b"0123456789")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (12, hard))
+    try:
+        spill.write(b"abcdefghi")  # two bytes of it find room in the file
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert spill.read(0, 100) == b"cdefghi"
+    assert spill.dropped == 12
 
 
 def test_files_are_unnamed_and_gone_after_closing(spill: OutputBuffer, tmp_path: Path) -> None:

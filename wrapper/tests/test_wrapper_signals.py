@@ -58,6 +58,19 @@ async def test_a_turn_is_left_alone_until_somebody_asks() -> None:
     assert stop.reason == "terminated"
 
 
+@pytest.mark.parametrize("asked", [False, True], ids=["not asked to leave", "asked to leave"])
+async def test_a_turn_of_a_name_in_other_hands_is_stopped_and_not_answered(asked: bool) -> None:
+    """Also when that is found out within the grace period: the answer is the other process's."""
+    stop, shutdown = StopTurn(), Shutdown()
+    if asked:
+        shutdown.request()
+    task = asyncio.create_task(obey_shutdown(stop, shutdown, grace_seconds=3600))
+    await asyncio.sleep(0)
+    shutdown.supersede()
+    await asyncio.wait_for(task, 10)
+    assert stop.reason == "cancelled"
+
+
 async def test_a_turn_is_stopped_when_the_grace_period_nears_its_end() -> None:
     stop, shutdown = StopTurn(), Shutdown()
     shutdown.request()

@@ -112,6 +112,15 @@ def test_a_secret_is_taken_out_wherever_it_is_and_however_it_comes() -> None:
     assert text.count("[redacted]") == 5
 
 
+def test_a_long_message_is_shortened_and_a_secret_in_it_taken_out() -> None:
+    heard = scribe()
+    heard.ask(f"my key is {SECRET}\x00 " + "x" * 50_000)
+    [event] = heard.take()
+    assert event.type == "message"
+    assert event.text.startswith("my key is [redacted]")
+    assert len(event.model_dump_json()) <= MAX_EVENT_BYTES
+
+
 def test_the_verdicts_block_is_no_part_of_the_text() -> None:
     one = scribe()
     one.hear(says('Done. <result>{"status": "success"}</result>'))
@@ -135,6 +144,13 @@ def test_a_question_stands_before_the_verdict() -> None:
     one = scribe()
     asks = AgentVerdict(status="input_required", question="Which one?")
     one.end(report(status="input_required", verdict=asks), None)
+    assert told(one.take()) == [("input_request", "Which one?"), ("verdict", "")]
+
+
+def test_a_question_that_is_not_in_its_own_field_is_told_all_the_same() -> None:
+    one = scribe()
+    asks = AgentVerdict(status="input_required")
+    one.end(report(status="input_required", verdict=asks, text="Which one?"), None)
     assert told(one.take()) == [("input_request", "Which one?"), ("verdict", "")]
 
 

@@ -13,7 +13,7 @@ from support.queues import UID, Queues
 from support.wrapper import API_KEY, FakeClaude, Wrappers, connected
 
 from orbiter_contracts.queues import BARE, Keys
-from orbiter_contracts.transcript import TRANSCRIPT_SECONDS, AnyEvent, TextEvent
+from orbiter_contracts.transcript import TRANSCRIPT_SECONDS, AnyEvent, MessageEvent, TextEvent
 from orbiter_contracts.transcript_reading import TranscriptReader, read_entry
 from worker_wrapper.queue.connection import RedisConnection, RedisUnavailableError
 from worker_wrapper.queue.transcript import TranscriptStream
@@ -134,7 +134,7 @@ async def test_a_sessions_worker_writes_it_message_by_message(
     stream_of(fake_claude, *LINES)
     wrappers.start("po-1", WORKER_TYPE="po")
     for request in ("r-1", "r-2"):
-        await queues.message("hello", request_id=request)
+        await queues.message(f"hello, my key is {API_KEY}", request_id=request)
     await queues.answers(2)
     events = await seen(redis, SESSION)
     assert [event.sequence for event in events] == [*range(len(events))]
@@ -142,6 +142,11 @@ async def test_a_sessions_worker_writes_it_message_by_message(
     assert requests == sorted(requests)
     assert {*requests} == {"r-1", "r-2"}
     assert [event.type for event in events].count("verdict") == 2
+    asked = [event for event in events if event.type == "message"]
+    assert [(event.request_id, event.text) for event in asked] == [
+        ("r-1", "hello, my key is [redacted]"), ("r-2", "hello, my key is [redacted]"),
+    ]  # fmt: skip
+    assert events[0].type == "message"
 
 
 async def test_a_worker_without_a_tasks_record_has_no_transcript(
@@ -194,3 +199,15 @@ async def test_the_operators_user_of_a_session_may_append_and_sets_no_expiry(
     key = Keys.of_namespace("team-a").po_transcript("po-1")
     assert [event.type for event in await seen(redis, key)][-1] == "verdict"
     assert await redis.ttl(key) == -1
+
+
+async def test_a_message_that_only_begins_a_session_is_in_it_too(
+    wrappers: Wrappers, fake_claude: FakeClaude, queues: Queues, redis: Redis
+) -> None:
+    wrappers.start("po-1", WORKER_TYPE="po")
+    await queues.message("/new")
+    await queues.answers(1)
+    said, verdict = await seen(redis, SESSION)
+    assert (said.type, verdict.type) == ("message", "verdict")
+    assert isinstance(said, MessageEvent)
+    assert (said.text, said.request_id) == ("/new", verdict.request_id)

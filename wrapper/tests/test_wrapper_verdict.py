@@ -26,6 +26,17 @@ def test_the_block_is_read_across_lines() -> None:
     assert finding.rest == "Well.\n\nBye."
 
 
+@pytest.mark.parametrize("inside", [" " * 100_000, "w" * 100_000 + " " * 100_000, "\n \t" * 50_000])
+@pytest.mark.parametrize("end", ["x", "```", "``` x", "```\n```"])
+def test_a_fence_of_any_length_is_read_at_once(inside: str, end: str) -> None:
+    """Who reads it is the event loop: meanwhile no claim is renewed and no signal heard."""
+    finding = find_verdict(f"<result>```{inside}{end}</result>")
+
+    assert finding.verdict is None
+    assert finding.problem
+    assert finding.problem.startswith("the agent's <result> block is not valid JSON")
+
+
 def test_what_is_to_be_approved_is_kept_and_what_is_no_request_left_out() -> None:
     call = {"tool": "refund", "arguments": {"order": 7}, "digest": digest("refund", {"order": 7})}
     said = {"status": "input_required", "question": "May I?"}
@@ -191,6 +202,13 @@ def test_an_unusable_block_of_a_po_is_only_a_warning(judged: Judged) -> None:
         ('Noon. <result>{"text":"It is noon."}</result>', "It is noon."),
         ('Noon. <result>{"status":"success"}</result>', "Noon."),
         ('<result>{"status":"input_required","question":"Where?"}</result>', "Where?"),
+        ('Far. <result>{"status":"input_required","question":"Where?"}</result>', "Far.\n\nWhere?"),
+        ('So where? <result>{"status":"input_required","question":"where?"}</result>', "So where?"),
+        (
+            '<result>{"status":"input_required","text":"Far.","question":"Where?"}</result>',
+            "Far.\n\nWhere?",
+        ),
+        ('Where? <result>{"status":"input_required"}</result>', "Where?"),
         ('<result>{"status":"failure","summary":"No clock."}</result>', "No clock."),
     ],
 )

@@ -6,6 +6,7 @@ message that exists can be sent (`bounds`). tests/test_contract_messages.py free
 """
 
 from datetime import UTC, datetime
+from operator import not_
 from typing import Annotated, Literal
 from uuid import uuid4
 
@@ -27,6 +28,7 @@ from orbiter_contracts.bounds import (
 )
 from orbiter_contracts.input_requests import InputRequest
 from orbiter_contracts.message_base import Message as Message
+from orbiter_contracts.tracing import Steps
 
 OutputStatus = Literal["success", "failed", "error", "timeout", "input_required", "cancelled"]
 VerdictStatus = Literal["success", "failure", "in_progress", "input_required"]
@@ -162,7 +164,11 @@ class POWorkerOutput(WorkerOutput):
 
 
 class DeveloperWorkerOutput(WorkerOutput):
-    """The outcome of one developer task."""
+    """The outcome of one developer task.
+
+    Attributes:
+        steps: What took the worker's time, where its task is traced (`tracing`).
+    """
 
     task_id: Id
     worker_id: Id | None = None
@@ -172,6 +178,7 @@ class DeveloperWorkerOutput(WorkerOutput):
     workspace: WorkspaceReport | None = None
     project_id: Name | None = None
     artifacts: ArtifactsReport | None = None
+    steps: Steps = Field(default_factory=list, exclude_if=not_)
 
 
 class WorkerLifecycleEvent(Message):

@@ -57,6 +57,13 @@ class Event(Message):
     agent_name: ToolName = Field(default="", exclude_if=not_)
 
 
+class MessageEvent(Event):
+    """In a session, what the user has written: the turn that follows answers it."""
+
+    type: Literal["message"] = "message"
+    text: Text
+
+
 class TextEvent(Event):
     """A piece of the agent's text; the next one goes on where it ends, unless something is between.
 
@@ -167,7 +174,8 @@ class CutEvent(Event):
 
 
 AnyEvent = (
-    TextEvent
+    MessageEvent
+    | TextEvent
     | ThinkingEvent
     | ToolCallEvent
     | ToolResultEvent

@@ -25,6 +25,7 @@ from worker_wrapper.variables import (
     ArtifactSettings,
     AtLeastOne,
     NotNegative,
+    Parent,
     RedisUrl,
     Scripts,
     Words,
@@ -114,6 +115,7 @@ class Settings(ArtifactSettings):
     )
     disruption_policy: DisruptionPolicy = Field("Resume", description="Resume, Restart or Fail")
     disruption_note: str | None = Field(None, max_length=200, description="at most 200 characters")
+    traceparent: Parent = None
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="debug, info, warning or error"
     )

@@ -22,7 +22,7 @@ class Shutdown:
     Attributes:
         requested: Set by the first signal: take no further message.
         requested_at: When that was, in monotonic seconds, which are those of the event loop.
-        urgent: Set by the second: do not finish the current one either.
+        urgent: Set by the second, or when superseded: do not finish the current one either.
         superseded: Set when another process works under our name: leave, and publish nothing.
     """
 
@@ -48,6 +48,7 @@ class Shutdown:
     def supersede(self) -> None:
         """Be told that whatever we hold is somebody else's by now."""
         self.superseded.set()
+        self.urgent.set()
         self.requested.set()
 
     async def unless(self, idle: Awaitable[T]) -> T | None:

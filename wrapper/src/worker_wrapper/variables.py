@@ -21,6 +21,7 @@ from orbiter_contracts.object_store import (
     StoreAddress,
 )
 from orbiter_contracts.redis_url import read_redis_url
+from orbiter_contracts.tracing import read_traceparent
 from worker_wrapper.agents import known_agents
 
 _DEFAULT_WORKSPACE: Final = Path("/workspace")
@@ -84,6 +85,11 @@ def _agent_type(name: str) -> str:
     return name
 
 
+def _parent(text: object) -> object:
+    """What is no `traceparent` is as good as none: whoever reads one has to go on (W3C)."""
+    return text if read_traceparent(text) else None
+
+
 def default_workspace() -> Path:
     """The image's, else, by hand, where the wrapper was started."""
     return _DEFAULT_WORKSPACE if _DEFAULT_WORKSPACE.is_dir() else Path.cwd()
@@ -95,6 +101,7 @@ AboveZero = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, le=604_800, allow_inf_nan=False)]
 RedisUrl = Annotated[str, AfterValidator(_redis_url)]
 AgentType = Annotated[str, AfterValidator(_agent_type)]
+Parent = Annotated[str | None, BeforeValidator(_parent)]
 Scripts = Literal["Functions", "Eval"]
 
 

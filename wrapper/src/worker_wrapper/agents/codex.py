@@ -113,7 +113,8 @@ class Codex:
         """What it wrote down after the last answer that it had read."""
         for line in reversed(conversation.splitlines()):
             if _TOKEN_COUNT in line:
-                with suppress(ValueError, AttributeError):
+                # The agent may write there, too, whatever it likes.
+                with suppress(ValueError, AttributeError, LookupError, TypeError):
                     return _totals(loads(line)["payload"]["info"]["total_token_usage"])
         return None
 

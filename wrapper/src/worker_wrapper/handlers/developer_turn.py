@@ -24,6 +24,7 @@ from worker_wrapper.session.copies import SessionCopies
 from worker_wrapper.session.snapshot import AttemptMemory
 from worker_wrapper.shutdown import StopTurn
 from worker_wrapper.turn.outputs import developer_output, without_turn
+from worker_wrapper.turn.steps import StepLog
 from worker_wrapper.turn.turn import TurnReport, take_turn
 from worker_wrapper.turn.usage import priced, together
 from worker_wrapper.workspace import workspace
@@ -73,6 +74,7 @@ class _Work:
         self._checkpoints = _checkpoints(worker)
         self._copies = SessionCopies(worker.settings.agent, worker.environ, worker.home)
         self._earlier = Earlier()
+        self._steps = StepLog(worker.clock, kept=worker.settings.traceparent is not None)
 
     async def done(self) -> Answer:
         """See `work_on`."""
@@ -86,7 +88,8 @@ class _Work:
             return self._answer(self._used_up(limits))
         memory = await AttemptMemory.of(self._worker.snapshots(), self._session_id)
         try:
-            prepared, connection = await self._prepared()
+            with self._steps.phase("prepare workspace"):
+                prepared, connection = await self._prepared()
         except workspace.WorkspaceError as error:
             self._leave_it_to_another_pod()
             reason = "Terminated" if self._stop.is_set() else "WorkspaceError"
@@ -94,13 +97,15 @@ class _Work:
             return self._answer(without_turn(now, reason=reason, error=str(error)))
         session = memory.session
         if self._earlier.resumed is not None:
-            session = await put_back(self._earlier.resumed, self._copies, self._session_id)
+            with self._steps.phase("restore session"):
+                session = await put_back(self._earlier.resumed, self._copies, self._session_id)
         report = await self._turn(session, prepared, limits)
         snapshot = None
         if report.status == "input_required":
             snapshot, warnings = await memory.keep(report.session)
             report = replace(report, warnings=[*report.warnings, *warnings])
-        finished = await self._finished(report, prepared, connection)
+        with self._steps.phase("finish workspace"):
+            finished = await self._finished(report, prepared, connection)
         report = replace(report, warnings=[*report.warnings, *finished.warnings])
         kept = await self._artifacts()
         return replace(self._answer(report, finished.report, kept), snapshot=snapshot)
@@ -145,7 +150,7 @@ class _Work:
         before = self._earlier.spent.usage if self._earlier.spent else None
         async with (
             self._saved(session, prepared) as saver,
-            transcribed(self._worker, before=before) as transcript,
+            transcribed(self._worker, before=before, steps=self._steps) as transcript,
         ):
             report = await take_turn(
                 settings.agent,
@@ -243,7 +248,8 @@ class _Work:
         """Keep what the task names of the workspace, however the agent has ended."""
         if not self._task.artifacts or self._stop.reason == "cancelled":
             return None
-        return await keep_artifacts(self._worker, self._task.artifacts)
+        with self._steps.phase("keep artifacts"):
+            return await keep_artifacts(self._worker, self._task.artifacts)
 
     def _answer(
         self,
@@ -259,6 +265,7 @@ class _Work:
                 worker_id=self._settings.worker_id,
                 workspace=place if has_git else None,
                 artifacts=artifacts,
+                steps=self._steps.steps,
             )
         )
 

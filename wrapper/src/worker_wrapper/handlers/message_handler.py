@@ -11,6 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from redis.exceptions import ResponseError
+
 from orbiter_contracts import WorkerOutput
 from worker_wrapper.handlers.insisting import insist
 from worker_wrapper.logging import Log
@@ -131,6 +133,7 @@ async def handle(
     Raises:
         DisruptedError: The work goes on elsewhere, and there is nothing to publish.
         RedisUnavailableError: The outcome could not be published; it is in the log instead.
+        ResponseError: Nor will it be later.
     """
     stop = StopTurn()
     if worker.shutdown.requested.is_set():
@@ -169,7 +172,7 @@ async def handle(
             if patient
             else settle()
         )
-    except RedisUnavailableError:
+    except (RedisUnavailableError, ResponseError):
         entry, kept = claim.entry.id, False
         if spool is not None:
             kept = spool.keep(entry, published, answer.bookkeeping, answer.snapshot)

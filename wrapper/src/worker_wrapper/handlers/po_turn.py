@@ -13,7 +13,7 @@ from worker_wrapper.checkpoint.limits import UsedUp, left
 from worker_wrapper.checkpoint.meter import Meter
 from worker_wrapper.handlers.message_handler import Answer, DisruptedError, Worker
 from worker_wrapper.handlers.po_cut import FIELD, Begun, CutTurn, CutTurns
-from worker_wrapper.handlers.transcript import all_of, transcribed
+from worker_wrapper.handlers.transcript import all_of, noted, transcribed
 from worker_wrapper.queue import session_state
 from worker_wrapper.queue.session_state import Bookkeeping
 from worker_wrapper.session.conversations import Conversations
@@ -88,6 +88,7 @@ class POTurns:
             report = without_turn(worker.clock(), text=NEW_SESSION_TEXT)
         else:
             return await self._asked(message, stop)
+        await noted(worker, message.input, report, again=message.again)
         output = outputs.po_output(message.input, report, session_id=message.session_id)
         changes = session_state.answered(
             output, turn=False, context_tokens=None, snapshot=None, now=worker.clock()
@@ -199,6 +200,8 @@ class POTurns:
             transcribed(worker, request_id=message.input.request_id, before=before) as transcript,
             self._cuts.kept_meanwhile(under_way, meter, self.conversations, self._snapshots),
         ):
+            if transcript is not None and not turn.again:
+                transcript.ask(message.prompt)
             report = await take_turn(
                 settings.agent,
                 turn,

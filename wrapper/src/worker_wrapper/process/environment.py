@@ -9,11 +9,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from orbiter_contracts.object_store import VARIABLES
+from orbiter_contracts.tracing import TRACEPARENT
 
 _COMMON = (
     *("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ", "USER"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
 )
+_ALWAYS = (TRACEPARENT,)
+"""What an agent gets unasked: where its own spans belong, which is no secret."""
 _NEVER = frozenset({"REDIS_URL", "GIT_CREDENTIALS_DIR", *VARIABLES})
 _NEVER_PREFIXES = ("WORKER_", "TASK_")
 
@@ -35,7 +38,7 @@ def agent_environment(
     """
     listed = [name.strip() for name in environ.get("AGENT_ENV", "").split(",")]
     asked = [name for name in listed if not name.startswith(_NEVER_PREFIXES)]
-    names = [name for name in (*needed, *asked) if name in environ and name not in _NEVER]
+    names = [name for name in (*needed, *asked, *_ALWAYS) if name in environ and name not in _NEVER]
     return (
         common_environment(environ)
         | _git_for_agents(workdir)

@@ -102,7 +102,8 @@ class OutputBuffer:
     def _without_disk(self) -> None:
         if self._files:
             self._forget_oldest()
-        excess = len(self._memory) - self._memory_bytes
+        # A part of it may have been written before the disk was full.
+        excess = max(len(self._memory) - self._memory_bytes, 0)
         del self._memory[:excess]
         self.dropped += excess
 

@@ -4,6 +4,7 @@ Both functions run beside a turn (message_handler.py). They set its StopTurn and
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 from redis.exceptions import ResponseError
@@ -61,13 +62,8 @@ async def obey_shutdown(
 ) -> None:
     """Once asked to leave, give the turn the grace period but for a reserve, then stop it."""
     await shutdown.requested.wait()
-    if shutdown.superseded.is_set():
-        stop.set("cancelled")
-        return
     patience = max(grace_seconds - reserve_seconds, grace_seconds / 2)
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(patience):
             await shutdown.urgent.wait()
-    except TimeoutError:
-        pass
-    stop.set("terminated")
+    stop.set("cancelled" if shutdown.superseded.is_set() else "terminated")

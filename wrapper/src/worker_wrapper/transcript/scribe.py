@@ -20,6 +20,7 @@ from orbiter_contracts.transcript import (
     CutEvent,
     ErrorEvent,
     InputRequestEvent,
+    MessageEvent,
     TextEvent,
     ThinkingEvent,
     ToolCallEvent,
@@ -32,6 +33,7 @@ from worker_wrapper.agents.base import Agent, Heard
 from worker_wrapper.agents.decoding import loads
 from worker_wrapper.checkpoint.meter import Meter
 from worker_wrapper.redact import Redactor
+from worker_wrapper.turn.steps import StepLog
 from worker_wrapper.turn.streaming import PartialText
 from worker_wrapper.turn.turn import TurnReport
 from worker_wrapper.turn.usage import together
@@ -68,6 +70,7 @@ class Scribe:
         clock: Tells the time of day.
         request_id: In a session, of the message.
         before: What the attempt had used in its earlier pods.
+        steps: Told of each tool that has answered.
     """
 
     def __init__(
@@ -79,8 +82,10 @@ class Scribe:
         clock: Callable[[], datetime],
         request_id: str = "",
         before: Usage | None = None,
+        steps: StepLog | None = None,
     ) -> None:
         self._agent = agent
+        self._steps = steps
         self._scrub: Callable[[Any], Any] = redactor.scrub
         self._redactor = redactor
         self._head: dict[str, Any] = {"attempt": attempt, "request_id": request_id}
@@ -107,6 +112,10 @@ class Scribe:
         """How many events are there that nobody has taken."""
         return len(self._waiting) + self._lost_events
 
+    def ask(self, text: str) -> None:
+        """The agent is asked this by a user."""
+        self._say(MessageEvent(**self._now(), text=self._scrub(text)))
+
     def hear(self, line: Mapping[str, Any]) -> None:
         """Take a line of the agent's output. Whatever goes wrong with it is that line's."""
         try:
@@ -128,8 +137,10 @@ class Scribe:
         if usage is not None:
             self._say(UsageEvent(**self._now(usage.cost_usd), usage=usage))
         verdict = report.verdict
-        if report.status == "input_required" and verdict and verdict.question:
-            self._say(InputRequestEvent(**self._now(), question=self._scrub(verdict.question)))
+        if report.status == "input_required" and verdict:
+            # whoever looks for what waits finds it here, wherever the agent has put it
+            question = verdict.question or verdict.summary or report.text
+            self._say(InputRequestEvent(**self._now(), question=self._scrub(question)))
         summary = report.error or (verdict.summary if verdict else "")
         self._say(
             VerdictEvent(
@@ -188,6 +199,8 @@ class Scribe:
         if began is not None:
             tool = tool or began[0]
             seconds = time.monotonic() - began[1] if seconds is None else seconds
+        if self._steps:
+            self._steps.tool(tool, seconds, failed=heard.failed)
         answer = {"error": text or "failed"} if heard.failed else {"content": text}
         result = ToolResultEvent(
             **head,

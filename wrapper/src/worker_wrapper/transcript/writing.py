@@ -62,6 +62,11 @@ class Transcript:
         """How many events could not be written, as far as is known."""
         return len(self._stuck) + self._scribe.left
 
+    def ask(self, text: str) -> None:
+        """The agent is asked this by a user."""
+        self._scribe.ask(text)
+        self._pending.set()
+
     def hear(self, line: Mapping[str, Any]) -> None:
         """Take a line of the agent's output; called by whoever reads it."""
         self._scribe.hear(line)

@@ -118,12 +118,21 @@ def _po(finding: Finding, text: str) -> Classification:
     if verdict is None:
         problems = [finding.problem] if finding.present and finding.problem else []
         return Classification("success", text=text, warnings=problems)
-    answer = _end(verdict.text or finding.rest or verdict.question or verdict.summary)
     status = _STATUS[verdict.status]
+    said = verdict.text or finding.rest
+    if status == "input_required":
+        said = _with_question(said, verdict.question or "")
+    answer = _end(said or verdict.question or verdict.summary)
     if status != "failed":
         return Classification(status, None, None, answer, verdict)
     error = verdict.summary or f"the agent's verdict is {verdict.status}"
     return Classification(status, "AgentError", error, answer, verdict)
+
+
+def _with_question(said: str, question: str) -> str:
+    """What was said with the question behind it: it is all that a user gets to read."""
+    question = question.strip()
+    return said if question in said else f"{said}\n\n{question}".strip()
 
 
 def _explicit_success(finding: Finding) -> bool:

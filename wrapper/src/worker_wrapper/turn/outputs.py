@@ -3,6 +3,7 @@
 Pure: the handlers call these with everything in hand; message_handler.py publishes the result.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 from uuid import NAMESPACE_URL, uuid5
@@ -15,6 +16,7 @@ from orbiter_contracts import (
     POWorkerOutput,
     WorkspaceReport,
 )
+from orbiter_contracts.tracing import Step
 from worker_wrapper.queue import unreadable
 from worker_wrapper.queue.streams import Entry
 from worker_wrapper.settings import BoundTask
@@ -50,6 +52,7 @@ def developer_output(
     worker_id: str,
     workspace: WorkspaceReport | None = None,
     artifacts: ArtifactsReport | None = None,
+    steps: Sequence[Step] = (),
 ) -> DeveloperWorkerOutput:
     """Say how a task ended.
 
@@ -86,6 +89,7 @@ def developer_output(
         finished_at=report.finished_at,
         duration_ms=report.duration_ms,
         timestamp=report.finished_at,
+        steps=list(steps),
     )
 
 

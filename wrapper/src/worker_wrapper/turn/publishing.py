@@ -14,6 +14,7 @@ from orbiter_contracts.bounds import (
 )
 from orbiter_contracts.messages import Message
 from orbiter_contracts.object_store import StoreAddress
+from orbiter_contracts.tracing import Step
 from worker_wrapper.redact import Redactor
 
 Output = TypeVar("Output", bound=WorkerOutput)
@@ -56,6 +57,8 @@ def _scrubbed(message: Message, redactor: Redactor) -> dict[str, Any]:
             pass  # From our settings: without a word of it, it would be none.
         elif isinstance(value, Message):
             value = _scrubbed(value, redactor)
+        elif name == "steps":
+            value = [Step(**dict(one) | {"name": redactor.scrub(one.name)}) for one in value]
         elif name not in _OURS:
             value = redactor.scrub(value)
             if isinstance(value, dict):

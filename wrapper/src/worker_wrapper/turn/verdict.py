@@ -17,7 +17,8 @@ from worker_wrapper.agents.decoding import loads
 _OPEN, _CLOSE = "<result>", "</result>"
 _TRIED = 32
 _SHOWN_FIELD = 80
-_FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
+_FENCE = "```"
+_LANGUAGE = re.compile(r"\w*")
 
 DEVELOPER_INSTRUCTION = """\
 Nobody reads your messages while you work and nobody can answer a question before you end. End
@@ -92,12 +93,20 @@ def _openings(text: str, start: int, end: int) -> list[int]:
 
 def _loads(content: str) -> Any:
     """The JSON value, or None when it is none. A code fence around it is forgiven."""
-    content = content.strip()
-    fenced = _FENCE.fullmatch(content)
     try:
-        return loads(fenced[1] if fenced else content)
+        return loads(_unfenced(content.strip()))
     except ValueError:
         return None
+
+
+def _unfenced(content: str) -> str:
+    """What is within a fence. Not by one pattern: that takes the cube of a run of spaces."""
+    if len(content) < 2 * len(_FENCE) or not (
+        content.startswith(_FENCE) and content.endswith(_FENCE)
+    ):
+        return content
+    inner = content[len(_FENCE) : -len(_FENCE)]
+    return _LANGUAGE.sub("", inner, count=1).strip()
 
 
 def _read(content: str) -> tuple[AgentVerdict | None, str | None, tuple[str, ...]]:

@@ -93,6 +93,9 @@ async def clone(given: Given, environ: Mapping[str, str], redactor: Redactor, lo
             shutil.copytree(objects, given.tmpdir / CLONED, dirs_exist_ok=True)
     except WorkspaceError as error:
         report = WorkspaceReport(error=redactor.scrub(str(error)))
+    except shutil.Error as error:
+        _, where, why = error.args[0][0]  # of each file that could not be copied
+        report = WorkspaceReport(error=redactor.scrub(f"{where}: {why}"))
     except OSError as error:
         report = WorkspaceReport(error=f"{error.filename or given.tmpdir}: {error.strerror}")
     write_report(given.worker_handover_dir, report)

@@ -108,7 +108,7 @@ class Git:
         """
         options = [word for item in _SAFE.items() for word in ("-c", "=".join(item))]
         if self.beside:
-            return await self._beside(("git", *options, *at, verb, *args), stdin, workdir)
+            return await self._beside(verb, (*options, *at, verb, *args), stdin, workdir)
         try:
             outcome = await run(
                 Command(("git", *options, *at, verb, *args), stdin),
@@ -127,11 +127,11 @@ class Git:
         finally:
             outcome.stdout.close()
 
-    async def _beside(self, argv: tuple[str, ...], stdin: bytes, workdir: Path) -> str:
+    async def _beside(self, verb: str, words: tuple[str, ...], stdin: bytes, workdir: Path) -> str:
         """The same while an agent runs; for commands that need only what is on this disk."""
         try:
             done = await run_beside(
-                argv,
+                ("git", *words),
                 stdin=stdin,
                 env=self._environment(),
                 workdir=workdir,
@@ -140,10 +140,11 @@ class Git:
         except OSError as error:
             raise GitError(f"cannot start git: {error.strerror}") from None
         if done.exit_code is None:
-            raise GitError(f"{argv[-1]}: took too long, or printed more than is read")
+            raise GitError(f"git {verb}: took too long, or printed more than is read")
         if done.exit_code:
             said = reason(done.stderr.decode("utf-8", "replace"))
-            raise GitError(said or f"failed without a word (exit code {done.exit_code})")
+            why = said or f"failed without a word (exit code {done.exit_code})"
+            raise GitError(f"git {verb}: {why}")
         return done.stdout.decode("utf-8", "surrogateescape")
 
     @contextmanager
