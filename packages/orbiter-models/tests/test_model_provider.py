@@ -130,6 +130,12 @@ async def test_a_registered_provider_is_found_by_its_name():
     assert result.output == "You said: hi"
 
 
+async def test_the_scripted_one_says_its_name_to_everything():
+    result = await run(Agent(name="a", model="scripted:it-works"), "hi")
+    again = await run(Agent(name="a", model="scripted:it-works"), "and now?")
+    assert (result.output, again.output) == ("it-works", "it-works")
+
+
 async def test_a_provider_that_cannot_stream_streams_one_chunk():
     [chunk] = [chunk async for chunk in Echo().stream([UserMessage(content="hi")])]
     assert (chunk.delta, chunk.finish_reason, chunk.usage.total_tokens) == ("hi", "tool_calls", 3)

@@ -226,6 +226,8 @@ async def test_a_link_that_changes_while_it_is_used_leads_nowhere_either(sandbox
         except SandboxError:
             continue
     swapping.cancel()
+    # not left to the end of the loop, which may be before that of the process
+    await asyncio.wait([swapping])
 
 
 async def test_files_that_never_end_or_never_answer_do_not_hold_the_reader():

@@ -116,6 +116,29 @@ async def test_a_cancelled_run_leaves_nothing_running(sandbox):
     assert "sleep\x003456" not in _command_lines()
 
 
+@pytest.mark.parametrize("times", [2, 5])
+async def test_whoever_cancels_again_while_it_ends_leaves_nothing_either(
+    sandbox, times, monkeypatch
+):
+    begun, begin = [], asyncio.create_subprocess_exec
+
+    async def noted(*words, **options):
+        begun.append(await begin(*words, **options))
+        return begun[-1]
+
+    await sandbox.run("mkfifo pipe")
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
+    running = asyncio.create_task(sandbox.run("setsid sleep 3457 & echo > pipe; sleep 3457"))
+    await sandbox.run("cat pipe")
+    for _ in range(times):
+        running.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert [process._transport.is_closing() for process in begun] == [True, True]
+    await eventually(lambda: "sleep\x003457" not in _command_lines())
+
+
 def _command_lines():
     lines = ""
     for path in Path("/proc").glob("[0-9]*/cmdline"):

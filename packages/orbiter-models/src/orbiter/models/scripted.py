@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orbiter.config import ModelSettings
-from orbiter.models.provider import ModelProvider
+from orbiter.config import ModelConfig, ModelSettings
+from orbiter.models.provider import ModelProvider, model_registry
 from orbiter.models.types import ModelError, ModelResponse, StreamChunk, ToolCallDelta
 from orbiter.parts import ThinkingPart
 from orbiter.types import Message, ToolCall, Usage
@@ -149,3 +149,11 @@ class ScriptedModel(ModelProvider):
         if tool_call.id:
             return tool_call
         return tool_call.model_copy(update={"id": f"call_{self._tool_calls}"})
+
+
+def _of_one_answer(config: ModelConfig) -> ModelProvider:
+    # "scripted:it-works" says it-works to everything, which is enough to try an installation
+    return ScriptedModel(config.model_name, repeat=True)
+
+
+model_registry.register("scripted", _of_one_answer)

@@ -145,22 +145,39 @@ async def _end(
     ended: asyncio.Task[None],
     streams: Sequence[asyncio.Task[None]],
 ) -> None:
-    if inside is not None:
-        # with the first process inside, the kernel ends all others; bubblewrap then ends by itself
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(inside, signal.SIGKILL)
-        await asyncio.wait([ended], timeout=_LAST_WORDS_SECONDS)
+    try:
+        await _killed(process, inside, ended, streams)
+    finally:
+        # also where whoever waits is cancelled again, as at the end of a loop
+        for task in streams:
+            task.cancel()
+        # asyncio closes it only when the outputs end, and without isolation a stray may hold them
+        process._transport.close()  # type: ignore[attr-defined]
+
+
+async def _killed(
+    process: asyncio.subprocess.Process,
+    inside: int | None,
+    ended: asyncio.Task[None],
+    streams: Sequence[asyncio.Task[None]],
+) -> None:
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+        if inside is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            # with the first process inside, the kernel ends all others; bubblewrap ends by itself
+            signal.pidfd_send_signal(inside, signal.SIGKILL)
+    try:
+        if inside is not None:
+            await asyncio.wait([ended], timeout=_LAST_WORDS_SECONDS)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     await _exited(inside)
     # asyncio learns of the end a moment later, and process.wait() is no help, see above
     while process.returncode is None:  # noqa: ASYNC110
         await asyncio.sleep(_REAP_PAUSE)
     await asyncio.wait(streams, timeout=_LAST_WORDS_SECONDS)
-    for task in streams:
-        task.cancel()
-    # asyncio closes it only when the outputs end, and without isolation a stray may hold them
-    process._transport.close()  # type: ignore[attr-defined]
 
 
 async def _exited(descriptor: int | None) -> None:
