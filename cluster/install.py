@@ -78,13 +78,9 @@ def install(
     values: Sequence[str],
     json_values: Sequence[str] = (),
 ) -> None:
-    """Install or upgrade the CRDs and the chart, and wait until the operator answers."""
-    with report.step("installing the resource definitions"):
-        kubectl(
-            layout, "apply", "--server-side", "--force-conflicts", "-f", str(REPOSITORY / "crds")
-        )
-        for name in namespaces:
-            ensure_namespace(layout, name)
+    """Install or upgrade the chart, and wait until the operator answers."""
+    for name in namespaces:
+        ensure_namespace(layout, name)
     with report.step("installing the operator with Helm", "10 s"):
         listed = ",".join(namespaces)
         settings = [
@@ -95,7 +91,7 @@ def install(
         helm(
             layout,
             *("upgrade", "--install", RELEASE, str(CHART), "--namespace", NAMESPACE),
-            *("--create-namespace", "--skip-crds", "-f", str(CHART / "ci" / "local-values.yaml")),
+            *("--create-namespace", "--take-ownership", "-f", str(CHART / "ci" / "local-values.yaml")),
             *(word for setting in settings for word in ("--set", setting)),
             *(word for setting in json_values for word in ("--set-json", setting)),
             *("--wait", "--timeout", f"{ROLLOUT_SECONDS}s"),

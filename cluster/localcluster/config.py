@@ -22,6 +22,14 @@ CLIENTS = {
 }
 
 
+# No issuer of identities; the API server reads the file again when a test puts one there.
+_AUTHENTICATION = {
+    "apiVersion": "apiserver.config.k8s.io/v1",
+    "kind": "AuthenticationConfiguration",
+    "jwt": [],
+}
+
+
 def render(node: Node) -> Mapping[str, str]:
     """File name -> content for everything below the node's config directory."""
     files = {
@@ -30,6 +38,7 @@ def render(node: Node) -> Mapping[str, str]:
         "kubelet.yaml": _dump(_kubelet(node)),
         "proxy.yaml": _dump(_proxy(node)),
         "Corefile": dns.corefile(node),
+        "authentication.yaml": _dump(_AUTHENTICATION),
     }
     for name in CLIENTS:
         files[f"{name}.kubeconfig"] = _dump(_client_kubeconfig(node, name))

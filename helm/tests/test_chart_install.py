@@ -22,6 +22,8 @@ POD = f"{NAME}-redis-0"
 VALUES = (
     *("-n", HOME, "-f", str(CHART / "ci/local-values.yaml")),
     *("--set", f"watchNamespaces={{{WORK}}}", "--set", f"workers.namespaces={{{WORK}}}"),
+    # The cluster has Orbiter's own already.
+    *("--set", "crds.install=false"),
     *("--set", "operator.replicas=0", "--set", "redis.persistence.size=64Mi"),
 )
 WITH_SERVER = (

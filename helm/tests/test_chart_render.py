@@ -134,6 +134,7 @@ def test_with_named_namespaces_the_operator_has_no_rights_elsewhere(cluster: Clu
     items = render(cluster, f"watchNamespaces={names}", f"workers.namespaces={names}")
     assert named(items, "ClusterRoleBinding") == set()
     assert named(items, "Role") == {
+        ("team-a", "orbiter-smoke-test"),
         ("orbiter-system", MAKER),
         ("orbiter-system", "orbiter-operator-lease"),
         ("orbiter-system", "orbiter-operator-passwords"),
@@ -347,7 +348,7 @@ def test_tokens_go_to_the_operator_alone(cluster: Cluster) -> None:
     accounts = [item for item in items if item["kind"] == "ServiceAccount"]
     assert {account["automountServiceAccountToken"] for account in accounts} == {False}
     assert {account["metadata"]["name"] for account in accounts} == {
-        *("orbiter-operator", "orbiter-worker", MAKER)
+        *("orbiter-operator", "orbiter-worker", "orbiter-smoke-test", MAKER)
     }
     mounts = {
         item["kind"]: item["spec"]["template"]["spec"]["automountServiceAccountToken"]

@@ -266,3 +266,40 @@ def test_objects_of_yours_as_they_are_and_as_templates(render: Any) -> None:
     items = render(extraObjects=[whole, text])
     assert ("ConfigMap", "whole") in items
     assert ("ConfigMap", "orbiter-text") in items
+
+
+def test_a_collector_gets_the_traces_and_the_operator_a_way_to_it(render: Any) -> None:
+    variables = ("ORBITER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS")
+
+    def told(items: dict[tuple[str, str], Object]) -> tuple[list[Object], list[Object]]:
+        (operator,) = template_of(items, "operator")["spec"]["containers"]
+        egress = items["NetworkPolicy", "orbiter-operator"]["spec"]["egress"]
+        rules = [rule for rule in egress if {"port": 4319, "protocol": "TCP"} in rule["ports"]]
+        return [one for one in operator["env"] if one["name"] in variables], rules
+
+    peers = [{"podSelector": {"matchLabels": {"app": "collector"}}}]
+    collector = {"endpoint": "http://collector:4319", "port": 4319, "peers": peers}
+    env, rules = told(render(tracing={**collector, "headersSecretName": "collector-token"}))
+    assert env == [
+        {"name": variables[0], "value": "http://collector:4319"},
+        {
+            "name": variables[1],
+            "valueFrom": {"secretKeyRef": {"name": "collector-token", "key": "headers"}},
+        },
+    ]
+    assert rules == [{"ports": [{"port": 4319, "protocol": "TCP"}], "to": peers}]
+    assert told(render(tracing={"port": 4319})) == ([], [])
+
+
+def test_how_long_finished_tasks_are_kept(render: Any) -> None:
+    def told(items: dict[tuple[str, str], Object]) -> dict[str, str]:
+        (operator,) = template_of(items, "operator")["spec"]["containers"]
+        found = {one["name"]: one.get("value") for one in operator["env"]}
+        return {name: value for name, value in found.items() if name.endswith("K_TTL_SECONDS")
+                or name.endswith("T_TTL_SECONDS")}  # fmt: skip
+
+    assert told(render()) == {}
+    kept = render(workers={"taskTTLSeconds": 0}, adoption={"ttlSecondsAfterFinished": 2592000})
+    assert told(kept) == {
+        "ORBITER_TASK_TTL_SECONDS": "0", "ORBITER_ADOPT_TTL_SECONDS": "2592000",
+    }  # fmt: skip

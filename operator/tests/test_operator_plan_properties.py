@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.kstatus import kstatus
 from support.observed import NOW, PATIENCE, job, observed, output, pod, spec
 
 from orbiter_contracts import DeveloperWorkerOutput
@@ -164,12 +165,14 @@ class Model:
         assert len(status.message) <= 120
         assert self.status.disruptions <= status.disruptions <= DISRUPTIONS
         assert status.disruptions <= self.status.disruptions + 1
-        assert {item.type for item in status.conditions} - {"Disrupted"} == {
-            "Admitted",
-            "Started",
-            "Finished",
-            "Succeeded",
-        }
+        always = {"Admitted", "Started", "Finished", "Succeeded", "Ready"}
+        kinds = {item.type for item in status.conditions} - {"Disrupted"}
+        assert kinds - always <= {"Reconciling", "Stalled"}
+        assert kinds >= always
+        ends = {"Completed": "Current", "Failed": "Failed", "Cancelled": "Failed"}
+        assert kstatus(status, status.observed_generation or 0) == ends.get(
+            status.phase, "InProgress"
+        )
         self.written.append(status)
 
     def check_quiet(self) -> None:

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from support.kstatus import kstatus
 
 from orbiter_contracts import POState
 from orbiter_contracts.exit_codes import name_in_use
@@ -249,6 +250,27 @@ def test_the_newer_session_of_a_user_stays_asleep_and_says_whose_it_is():
     assert available(plan) == ("False", "DuplicateUser")
     assert "team/older" in plan.status.condition("Available").message
     assert [event.reason for event in plan.events] == ["DuplicateUser"]
+
+
+SHARED = Rival(name="team/older", reason="DuplicateUser", shared="user 7")
+PULLING = pod(waiting_reason="ImagePullBackOff", waiting_message="no such image")
+
+
+@pytest.mark.parametrize(
+    ("observed", "verdict"),
+    [
+        (session(0, queue=queue()), "Current"),
+        (session(0, queue=queue(undelivered=1)), "Current"),
+        (session(0, spec=SUSPENDED, queue=queue()), "Current"),
+        (session(0, queue=None, queue_error="Redis is away"), "InProgress"),
+        (session(1, PULLING, queue=queue(undelivered=1)), "InProgress"),
+        (session(queue=queue(), rival=SHARED), "Failed"),
+        (session(deployment=None, spec_error="no worker image for 'x'"), "Failed"),
+    ],
+)
+def test_what_judges_objects_of_any_kind_judges_a_session_rightly(observed, verdict):
+    status = decide(observed).status
+    assert kstatus(status, observed.generation) == verdict
 
 
 def test_without_redis_nothing_is_changed():

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from support.kstatus import kstatus
 from support.observed import NOW, observed
 from support.strange_values import VALUES
 
@@ -38,6 +39,8 @@ def test_every_condition_is_there_and_has_a_reason():
         "Started": "False",
         "Finished": "False",
         "Succeeded": "Unknown",
+        "Ready": "False",
+        "Reconciling": "True",
     }
     assert all(item.reason for item in status.conditions)
 
@@ -49,6 +52,24 @@ def test_a_final_phase_is_finished_and_says_whether_it_succeeded(phase, succeede
     status = written(observed(), phase, "Because")
     assert status.condition("Finished").status == "True"
     assert status.condition("Succeeded").status == succeeded
+
+
+@pytest.mark.parametrize(
+    ("phase", "verdict"),
+    [
+        ("Pending", "InProgress"),
+        ("Running", "InProgress"),
+        ("InputRequired", "InProgress"),
+        ("Completed", "Current"),
+        ("Failed", "Failed"),
+        ("Cancelled", "Failed"),
+    ],
+)
+def test_what_judges_objects_of_any_kind_judges_a_task_rightly(phase, verdict):
+    before = written(observed(), "Pending", "Starting")
+    state = observed(status=before, generation=4)
+    assert kstatus(written(state, phase, "Because"), 4) == verdict
+    assert kstatus(written(state, phase, "Because"), 5) == "InProgress"
 
 
 def test_the_status_says_which_generation_it_speaks_of():

@@ -90,7 +90,7 @@ async def test_in_a_burst_jobs_come_before_the_line_that_says_that_one_starts(wo
             await everybody.wait()
 
     for name in names:
-        world.apply(name, "ok")
+        world.apply(name, "seen ok")
     world.api.before = hold
     world.node.turn_delay = 1.0
     operator = await world.start_operator(max_concurrent_jobs=len(names))

@@ -9,11 +9,11 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from support.cluster import STATE
+from support.installation import on_the_node
 from support.s3_server import S3Server, running_s3
 from support.world import NAMESPACE, SYSTEM, World, task
 
@@ -57,23 +57,10 @@ def without_its_pod(world: World, name: str) -> None:
     world.until("the pod is gone", lambda: not world.pods(name))
 
 
-def kubelet_pid() -> int:
-    """The process that is the local cluster's kubelet."""
-    program = str(STATE / "build" / "programs" / "kubelet")
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if path.joinpath("cmdline").read_text().split("\0")[0] == program:
-                return int(path.name)
-    raise AssertionError(f"no process is {program}")
-
-
 @pytest.fixture(scope="module")
 def store(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """A store that workers are told of, with its credentials in the namespace."""
-    (node,) = world.cluster.list_all("nodes")
-    address = next(a["address"] for a in node["status"]["addresses"] if a["type"] == "InternalIP")
-    # The local node's network is its own: whoever works for the node is in it.
-    within = ("nsenter", f"--net=/proc/{kubelet_pid()}/ns/net", "--")
+    address, within = on_the_node(world.cluster)
     with running_s3(tmp_path_factory.mktemp("s3"), address=address, wrapped=within) as server:
         server.bucket("agents")
         keys = {
@@ -93,7 +80,7 @@ def store(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3
             "port": server.port,
             "peers": [{"ipBlock": {"cidr": f"{address}/32"}}],
         }
-        words = ("upgrade", "orbiter", chart, "-n", SYSTEM, "--reuse-values", "--skip-crds")
+        words = ("upgrade", "orbiter", chart, "-n", SYSTEM, "--reuse-values")
         world.cluster.helm(*words, "--set-json", f"artifacts={json.dumps(values)}", *TIMEOUT)
         try:
             yield server

@@ -29,7 +29,7 @@ def selecting(world: World) -> Iterator[str]:
         for word in ("--set-json", f"{name}={json.dumps(value)}")
     )
     timeout = ("--wait", "--timeout", "120s")
-    words = ("upgrade", "orbiter", str(CHART), "-n", SYSTEM, "--reuse-values", "--skip-crds")
+    words = ("upgrade", "orbiter", str(CHART), "-n", SYSTEM, "--reuse-values")
     world.cluster.helm(*words, *flags, *timeout)
     try:
         with world.cluster.namespace(NAME):

@@ -27,7 +27,7 @@ def allowing(world: World) -> Iterator[None]:
     """An administrator who lets podTemplates bring any volume."""
     allow = json.dumps(["spec.volumes"])
     timeout = ("--wait", "--timeout", "120s")
-    words = ("upgrade", "orbiter", str(CHART), "-n", SYSTEM, "--reuse-values", "--skip-crds")
+    words = ("upgrade", "orbiter", str(CHART), "-n", SYSTEM, "--reuse-values")
     flags = ("--set-json", f"workers.podTemplate.allow={allow}")
     world.cluster.helm(*words, *flags, *timeout)
     try:

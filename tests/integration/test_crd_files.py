@@ -117,5 +117,5 @@ def test_the_operator_reads_and_writes_fields_of_sessions_that_exist() -> None:
 
 
 def test_the_chart_has_the_same_definitions() -> None:
-    copies = {path.name: path.read_text() for path in (ROOT / "helm/orbiter/crds").iterdir()}
+    copies = {path.name: path.read_text() for path in (ROOT / "helm/orbiter/files/crds").iterdir()}
     assert copies == {path.name: path.read_text() for path in FILES}, "run `make crds`"

@@ -31,6 +31,7 @@ PLANTED = ("worker_wrapper/__main__", "worker_wrapper/__init__", "orbiter_contra
 PLANTED_ANYWHERE = ("sitecustomize", "usercustomize", "json", "asyncio", "redis", "pydantic")
 LOADED = """
 import json, os, runpy, sys
+os._exit = sys.exit  # the worker leaves by it, and would leave here too
 try:
     runpy.run_path(sys.argv[1], run_name="__main__")
 except SystemExit:

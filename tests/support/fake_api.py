@@ -12,7 +12,7 @@ import asyncio
 import json
 from base64 import b64encode
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,8 @@ class FakeApi:
     def __init__(self) -> None:
         self.objects: dict[str, dict[Place, Object]] = defaultdict(dict)
         self.requests: Counter[tuple[str, str]] = Counter()
+        self.bearers: list[tuple[str, str, str]] = []
+        self.asked: list[tuple[str, dict[str, str], str]] = []
         self.history: list[tuple[int, str, str, Object]] = []
         self.before: Hook = _nothing
         self.after: Hook = _nothing
@@ -191,6 +193,8 @@ class FakeApi:
         if plural not in _KINDS or (plural in ("agenttasks", "posessions") and not self.crds):
             return _status(404, "NotFound", "the server could not find the requested resource")
         body = await request.json() if request.can_read_body else None
+        if isinstance(body, list):
+            body = _as_merge_patch(self.get(plural, namespace, name) or {}, body)
         if body is not None and request.method == "PATCH":
             body.setdefault("metadata", {})["name"] = name  # for the hooks; it changes nothing
         if request.method == "GET" and "watch" in request.query:
@@ -201,6 +205,8 @@ class FakeApi:
             return await self._watch(request, plural, namespace)
         verb = _verb(request.method, name)
         self.requests[verb, plural] += 1
+        self.bearers.append((verb, plural, request.headers.get("Authorization", "")))
+        self.asked.append((verb, dict(request.query), request.headers.get("User-Agent", "")))
         try:
             await self.before(verb, plural, body)
             response = self._carry_out(request, plural, namespace, name, sub, body)
@@ -230,9 +236,11 @@ class FakeApi:
         old = self.get(plural, namespace, name) if name else None
         match request.method:
             case "GET" if not name:
-                return self._list(plural, namespace, request.query.get("labelSelector", ""))
+                return self._list(plural, namespace, request.query)
             case "POST":
                 assert body is not None
+                if prefix := body["metadata"].pop("generateName", None):
+                    body["metadata"]["name"] = f"{prefix}{self._version:05}"
                 if (namespace, body["metadata"]["name"]) in self.objects[plural]:
                     return _status(409, "AlreadyExists", f"{plural} already exists")
                 body["metadata"]["namespace"] = namespace
@@ -281,19 +289,28 @@ class FakeApi:
             self.patch(plural, namespace, name, body)
         return self._answer(self.get(plural, namespace, name))
 
-    def _list(self, plural: str, namespace: str, selector: str) -> web.Response:
+    def _list(self, plural: str, namespace: str, query: Mapping[str, str]) -> web.Response:
+        """A page of what is there now; its version is that of the first page, as it should be."""
+        selector, limit = query.get("labelSelector", ""), int(query.get("limit") or 0)
+        begun, _, offset = query.get("continue", f"{self._version}:0").partition(":")
+        if int(begun) < self._oldest:
+            return _status(410, "Expired", "the provided continue parameter is too old")
         items = [
             obj
             for (place, _), obj in self.objects[plural].items()
             if namespace in ("", place) and _selected(obj, selector)
         ]
         api_version, kind = _KINDS[plural]
+        end = int(offset) + limit if limit else len(items)
+        meta = {"resourceVersion": begun}
+        if end < len(items):
+            meta["continue"] = f"{begun}:{end}"
         return self._answer(
             {
                 "apiVersion": api_version,
                 "kind": f"{kind}List",
-                "metadata": {"resourceVersion": str(self._version)},
-                "items": items,
+                "metadata": meta,
+                "items": items[int(offset) : end],
             }
         )
 
@@ -384,6 +401,22 @@ def merge_patch(old: Any, changes: Any) -> Any:
         else:
             merged[key] = merge_patch(merged.get(key), value)
     return merged
+
+
+def _as_merge_patch(old: Object, operations: list[Object]) -> Object:
+    """A JSON patch (RFC 6902) that adds to objects or at the end of lists, in the other form."""
+    new = json.loads(json.dumps(old))
+    for operation in operations:
+        assert operation["op"] == "add", operation
+        *parents, last = operation["path"].strip("/").split("/")
+        place = new
+        for part in parents:
+            place = place[part]
+        if last == "-":
+            place.append(operation["value"])
+        else:
+            place[last] = operation["value"]
+    return {key: value for key, value in new.items() if key not in ("metadata", "status")}
 
 
 def _resources(group_version: str) -> Object:

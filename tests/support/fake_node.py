@@ -30,6 +30,7 @@ from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, Keys
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
 from orbiter_operator.runtime.supervisor import end
 
+_TOOL = {"name": "Bash", "kind": "tool", "duration_ms": 1}
 _WAITING = {
     "noimage": ("ImagePullBackOff", "Back-off pulling image"),
     "badimage": ("InvalidImageName", "couldn't parse image name"),
@@ -261,6 +262,7 @@ class FakeNode:
                 "started_at": began,
                 "finished_at": datetime.now(UTC),
                 "duration_ms": 1,
+                "steps": [_TOOL | {"started_at": began}] if env.get("TRACEPARENT") else [],
                 "usage": Usage(input_tokens=10, output_tokens=5, cost_usd=0.01, turns=1),
                 **outcome,
             }

@@ -4,10 +4,10 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from support.cluster import Cluster
+from support.cluster import STATE, Cluster
 from support.world import CROWDED, NAMESPACE, STRANGERS, World
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,6 +69,26 @@ def installed(cluster: Cluster, *settings: str) -> Iterator[World]:
         delete(world, namespace, "--wait=false")
     for namespace in OURS:
         clear(world, namespace)
+
+
+def on_the_node(cluster: Cluster) -> tuple[str, tuple[str, ...]]:
+    """The local node's address, and the command before a server's own that has it listen there.
+
+    Its network is its own: whoever works for the node is in it.
+    """
+    (node,) = cluster.list_all("nodes")
+    address = next(a["address"] for a in node["status"]["addresses"] if a["type"] == "InternalIP")
+    return address, ("nsenter", f"--net=/proc/{_kubelet_pid()}/ns/net", "--")
+
+
+def _kubelet_pid() -> int:
+    """The process that is the local cluster's kubelet."""
+    program = str(STATE / "build" / "programs" / "kubelet")
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if path.joinpath("cmdline").read_text().split("\0")[0] == program:
+                return int(path.name)
+    raise AssertionError(f"no process is {program}")
 
 
 def install_servers(*names: str) -> None:

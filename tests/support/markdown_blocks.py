@@ -19,6 +19,7 @@ import inspect
 import io
 import json
 import re
+import tempfile
 from codeop import CommandCompiler
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -166,7 +167,7 @@ async def run_blocks(page: Path, namespace: dict[str, Any] | None = None) -> int
     """
     names: dict[str, Any] = {"__name__": "page", **(namespace or {})}
     blocks = blocks_of(page)
-    with staged("openai", "anthropic") as stage:
+    with _of_its_own(), staged("openai", "anthropic") as stage:
         for block in blocks:
             stage.script = ScriptedModel(*map(_reply, block.replies))
             printed = await _run(block, names)
@@ -176,6 +177,19 @@ async def run_blocks(page: Path, namespace: dict[str, Any] | None = None) -> int
             if block.prints is not None:
                 assert lines_of(printed) == lines_of(block.prints), f"{where} prints:\n{printed}"
     return len(blocks)
+
+
+@contextmanager
+def _of_its_own() -> Iterator[None]:
+    """What a page puts among the temporary files goes with it."""
+    before = tempfile.tempdir
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)  # a sandbox's user has to come through
+        tempfile.tempdir = directory
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
 
 
 def lines_of(text: str) -> list[str]:

@@ -23,11 +23,16 @@ class Plugin:
             "KUBECONFIG": str(world.cluster.kubeconfig),
         }
 
+    def command(self, *words: str) -> tuple[list[str], dict[str, str]]:
+        """How it is run, and in which environment."""
+        return ["kubectl", "orbiter", *words, "-n", NAMESPACE], self._environ
+
     def start(self, *words: str) -> "subprocess.Popen[str]":
         """Begin to run it."""
+        command, environ = self.command(*words)
         return subprocess.Popen(
-            ["kubectl", "orbiter", *words, "-n", NAMESPACE],
-            env=self._environ,
+            command,
+            env=environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

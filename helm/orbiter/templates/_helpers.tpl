@@ -171,3 +171,10 @@ imagePullSecrets:
 {{- end -}}
 {{- end -}}
 {{- end }}
+
+{{/* What is there while `helm test` runs; of a failed one, the pod with its log stays. Argument: weight. */}}
+{{- define "orbiter.smokeTest.hook" -}}
+helm.sh/hook: test
+helm.sh/hook-weight: {{ .weight | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}

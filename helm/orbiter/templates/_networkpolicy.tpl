@@ -33,6 +33,18 @@
 {{- end -}}
 {{- end }}
 
+{{/* The collector of traces. */}}
+{{- define "orbiter.egress.collector" -}}
+{{- with .Values.tracing -}}
+{{- if .endpoint -}}
+- ports: [{port: {{ .port }}, protocol: TCP}]
+  {{- with .peers }}
+  to: {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{/* The API server, whose address the chart cannot know. */}}
 {{- define "orbiter.egress.apiServer" -}}
 - ports:

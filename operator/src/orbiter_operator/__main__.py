@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from orbiter_operator.kube.client import Kube
     from orbiter_operator.kube.leader_election import Leader
     from orbiter_operator.runtime.health import Health
+    from orbiter_operator.runtime.tracing import Tracing
 
 _EXIT_USAGE = 2
 _EXIT_FAILED = 1
@@ -193,6 +194,7 @@ async def _lead(
     from orbiter_operator.streams.client import blocking_client, redis_client
 
     await leader.acquire()
+    tracing = _tracing(settings.otlp_endpoint)
     redis = redis_client(settings.redis_url)
     reader = blocking_client(settings.redis_url)
     try:
@@ -204,11 +206,22 @@ async def _lead(
             leader=leader,
             metrics=metrics,
             health=health,
+            trace=tracing.write if tracing else None,
         )
         await operator.run(take_signals)
     finally:
+        if tracing:
+            await asyncio.to_thread(tracing.close)
         await redis.aclose()
         await reader.aclose()
+
+
+def _tracing(endpoint: str) -> "Tracing | None":
+    if not endpoint:
+        return None
+    from orbiter_operator.runtime.tracing import Tracing
+
+    return Tracing(endpoint)
 
 
 def _settings_help() -> str:

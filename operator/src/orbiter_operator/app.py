@@ -47,12 +47,13 @@ from orbiter_operator.tasks.cache import KIND as TASK
 from orbiter_operator.tasks.cache import TaskCache
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.executor import Executor
-from orbiter_operator.tasks.job import build_task
+from orbiter_operator.tasks.job import task_builder
 from orbiter_operator.tasks.observe import Observer
 from orbiter_operator.tasks.reconcile import TaskMetrics, TaskReconciler
 from orbiter_operator.tasks.resync import TaskResync
+from orbiter_operator.tasks.trace import Write, traced
 
-_STUCK_SECONDS = 120.0
+_STUCK_SECONDS, _FATAL = 120.0, (LeaseLostError, kopf.LoginError)
 GAUGES = OPERATOR_GAUGES | SESSION_GAUGES
 _now = partial(datetime.now, UTC)
 
@@ -77,6 +78,7 @@ class Operator:
         leader: This replica's hold on the Lease.
         metrics: Where everything is counted.
         health: Where the parts say how they are.
+        trace: Takes the spans of tasks; None when nobody wants them.
     """
 
     def __init__(
@@ -89,15 +91,15 @@ class Operator:
         leader: Leader,
         metrics: OperatorMetrics,
         health: Health,
+        trace: Write | None = None,
     ) -> None:
         self._settings, self._leader, self._metrics = settings, leader, metrics
         self.queue: WorkQueue[Key] = WorkQueue(time.monotonic, attrgetter("namespace"))
         where = settings.watch_namespaces
         tenants = Tenants(keys_of(settings), where, lambda route: self.store.began_bare(route))
         self.store = TaskCache(tenants.seeing(self.queue.add))
-        self.capacity = Capacity(settings.job_limit)
+        self.capacity, defaults = Capacity(settings.job_limit), WorkerDefaults.of(settings)
         pending, attempts = PendingOutputs(), Attempts(redis)
-        defaults = WorkerDefaults.of(settings)
         self.users = RedisUsers.of(redis, settings)
         self._quotas = Quotas(redis, self.users, settings, metrics.redis_bytes)
         self._quotas.subscribe(self.store.touch)
@@ -139,6 +141,7 @@ class Operator:
             keys=tenants.keys,
             over_quota=partial(self._quotas.why, least=HARD_LIMIT),
             not_served=lambda namespace: self._namespaces.why_not_served(namespace),
+            traced=trace is not None,
         )
         executor = Executor(
             kube=kube,
@@ -149,7 +152,7 @@ class Operator:
             defaults=defaults,
             allowed=leader.check,
             started=throttle.expect,
-            changed=metrics.tasks.changed,
+            changed=traced(metrics.tasks.changed, trace, _now),
             wrote=observer.wrote,
             clock=_now,
         )
@@ -176,7 +179,7 @@ class Operator:
             kube=kube,
             tenants=tenants,
             namespace=settings.adopt_namespace,
-            build=partial(build_task, agent=settings.adopt_agent),
+            build=task_builder(settings.adopt_agent, settings.adopt_ttl_seconds),
             free_slots=self.capacity.free_slots,
             allowed=leader.check,
             dead=metrics.dead_letter,
@@ -210,8 +213,7 @@ class Operator:
             dead=metrics.dead_letter,
         )
         self._watches = WatchState(AGENT_TASKS.plural, PO_SESSIONS.plural)
-        self._supervisor = Supervisor(fatal=(LeaseLostError, kopf.LoginError))
-        self._last_pass = time.monotonic()
+        self._supervisor, self._last_pass = Supervisor(fatal=_FATAL), time.monotonic()
         health.alive_if("work queue", self._stuck)
         health.ready_if("lists", lambda: self._resync.missing)
         health.ready_if("watches", self._watches_interrupted)
@@ -283,8 +285,8 @@ class Operator:
         return f"the watch of {', '.join(kinds)} is interrupted" if kinds else None
 
     def _redis_away(self) -> str | None:
-        said = f"{self._settings.redis_address} does not answer"
-        return None if self.consumer.reachable else said
+        address = self._settings.redis_address
+        return None if self.consumer.reachable else f"{address} does not answer"
 
     def _gauges(self) -> dict[str, float]:
         running, waiting = self.capacity.totals()

@@ -190,16 +190,23 @@ class Settings(BaseSettings):
     image_pull_timeout_seconds: int = Field(
         300, ge=1, description="Seconds an image may fail to be pulled before the attempt fails"
     )
-    job_ttl_seconds: int = Field(
-        3600, ge=0, description="Seconds after which Kubernetes deletes a finished Job"
+    job_ttl_seconds: int = Field(3600, ge=0, description="Seconds that a finished Job is kept")
+    task_ttl_seconds: int | None = Field(
+        None, ge=0, description="Seconds that a finished task is kept that does not say it itself"
     )
+    adopt_ttl_seconds: int | None = Field(None, ge=0, description="The same of adopted AgentTasks")
     termination_grace_seconds: int = Field(
         60, ge=10, description="Seconds between SIGTERM and SIGKILL of a worker"
     )
     resync_seconds: int = Field(
-        600,
-        ge=10,
-        description="Seconds between two full comparisons with the cluster and the queues",
+        600, ge=10, description="Seconds between two full comparisons with cluster and queues"
+    )
+    otlp_endpoint: str = Field(
+        "",
+        pattern=r"^(https?://[^\s?#]+)?$",
+        description="OpenTelemetry collector that each task's trace is sent to, OTLP over HTTP, "
+        "for instance http://collector.monitoring:4318; OTEL_EXPORTER_OTLP_HEADERS and its like "
+        "count. Empty: no traces",
     )
     lease_name: str = Field("orbiter-operator", description="Lease that makes one replica active")
     lease_namespace: str = Field(

@@ -21,7 +21,14 @@ from orbiter_operator.runtime.supervisor import Throttle
 Object = dict[str, Any]
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
-_APPLY = {"fieldManager": "orbiter", "force": "true"}
+_MANAGER = {"fieldManager": "orbiter"}
+"""Of every write, so that `managedFields` tell ours from other people's."""
+_CREATE = {**_MANAGER, "fieldValidation": "Strict"}
+"""A field that the API server does not know is a refusal, and not dropped without a word."""
+_APPLY = {**_CREATE, "force": "true"}
+USER_AGENT = "orbiter-operator"
+PAGE = 500
+"""Objects of one answer to a list, as kubectl asks for them: no answer grows with the cluster."""
 _POOL: Object = {"limit": 64, "keepalive_timeout": 75.0}
 """A server closes what is idle for 90 s; a connection anew costs ten requests' CPU."""
 
@@ -95,7 +102,9 @@ class Kube:
 
     async def __aenter__(self) -> "Kube":
         connector = aiohttp.TCPConnector(ssl=self._credentials.tls(), **_POOL)
-        self._session = aiohttp.ClientSession(connector=connector, timeout=self._timeout)
+        self._session = aiohttp.ClientSession(
+            connector=connector, timeout=self._timeout, headers={"User-Agent": USER_AGENT}
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -113,24 +122,42 @@ class Kube:
     async def list(
         self, resource: Resource, namespace: str | None = None, *, selector: str = ""
     ) -> tuple[list[Object], str]:
-        """List a collection as it is now. Returns the objects and the list's resourceVersion."""
-        params = {"labelSelector": selector} if selector else {}
-        body = await self._call("GET", "list", resource, resource.path(namespace), params=params)
-        return body.get("items") or [], body["metadata"].get("resourceVersion", "")
+        """List a collection as it is now, page by page.
+
+        Returns:
+            The objects and the list's resourceVersion, which is that of all pages.
+        """
+        first = {"limit": str(PAGE)} | ({"labelSelector": selector} if selector else {})
+        path, found, params = resource.path(namespace), list[Object](), first
+        while True:
+            try:
+                body = await self._call("GET", "list", resource, path, params=params)
+            except ApiError as error:
+                if error.status != 410 or params is first:
+                    raise
+                # The pages took so long that their version is forgotten: all at once, then.
+                found, params = [], {**first, "limit": "0"}
+                continue
+            found += body.get("items") or []
+            following = body["metadata"].get("continue")
+            if not following:
+                return found, body["metadata"].get("resourceVersion", "")
+            params = {**first, "continue": following}
 
     async def create(self, resource: Resource, namespace: str, body: Object) -> Object:
         """Create an object and return it as stored."""
-        return await self._call("POST", "create", resource, resource.path(namespace), body=body)
+        path = resource.path(namespace)
+        return await self._call("POST", "create", resource, path, params=_CREATE, body=body)
 
     async def replace(self, resource: Resource, namespace: str, name: str, body: Object) -> Object:
         """Replace an object; 409 when its resourceVersion is no longer the one in `body`."""
         path = resource.path(namespace, name)
-        return await self._call("PUT", "update", resource, path, body=body)
+        return await self._call("PUT", "update", resource, path, params=_MANAGER, body=body)
 
     async def patch(self, resource: Resource, namespace: str, name: str, body: Object) -> Object:
         """Merge-patch an object and return it as stored."""
         path = resource.path(namespace, name)
-        return await self._call("PATCH", "patch", resource, path, body=body)
+        return await self._call("PATCH", "patch", resource, path, params=_MANAGER, body=body)
 
     async def apply(self, resource: Resource, namespace: str, body: Object) -> Object:
         """Server-side apply: make the object, or give its fields these values; returns it."""
@@ -142,7 +169,7 @@ class Kube:
     ) -> Object:
         """Merge-patch the status subresource and return the object as stored."""
         path = resource.path(namespace, name, "status")
-        return await self._call("PATCH", "patch", resource, path, body=body)
+        return await self._call("PATCH", "patch", resource, path, params=_MANAGER, body=body)
 
     async def delete(
         self, resource: Resource, namespace: str, name: str, *, uid: str | None = None

@@ -47,6 +47,8 @@ ENTRY: Final = "orbiter.dev/entry"
 """Annotation of an adopted AgentTask: the id of the queue entry it was made of."""
 REQUEST: Final = "orbiter.dev/request-id"
 """Annotation of an adopted AgentTask: the request_id of that entry."""
+TRACE: Final = "orbiter.dev/traceparent"
+"""Annotation of an AgentTask that is part of a trace already: a W3C `traceparent`."""
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 _LONGEST_NAME = 63

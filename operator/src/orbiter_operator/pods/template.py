@@ -67,6 +67,7 @@ class WorkerDefaults(NamedTuple):
     store: StoreAddress | None = None
     store_secret: str = object_store.SECRET
     artifact_seconds: int = RETENTION_SECONDS
+    task_ttl_seconds: int | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> "WorkerDefaults":
@@ -92,6 +93,7 @@ class WorkerDefaults(NamedTuple):
             store=settings.artifacts_store,
             store_secret=settings.artifacts_secret_name,
             artifact_seconds=settings.artifacts_retention_seconds,
+            task_ttl_seconds=settings.task_ttl_seconds,
         )
 
     @property

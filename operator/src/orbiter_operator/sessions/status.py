@@ -1,11 +1,15 @@
-"""How a session's state of affairs is written down: phase, four conditions and what it has cost.
+"""How a session's state of affairs is written down: phase, conditions and what it has cost.
 
-Pure. Conditions, always present, each with a reason:
+Pure. Conditions, each with a reason; the last two are there only while they are True:
 
 - Available: a message sent now is answered; a sleeping session is available.
 - Awake: its worker runs.
 - Persisted: the agent's memory of the conversation outlives its pod.
-- DeadLetters: some messages were given up; the only condition that is good when it is False.
+- DeadLetters: some messages were given up; good when it is False.
+- Ready: it is as its spec wants it, available or suspended, as kstatus reads objects of any kind
+  (sigs.k8s.io/cli-utils, pkg/kstatus).
+- Reconciling: it is not, and will be by itself.
+- Stalled: it is not, until somebody changes something.
 """
 
 from datetime import datetime, timedelta
@@ -19,6 +23,7 @@ from orbiter_operator.kube.models import Condition, ConditionStatus, Event
 from orbiter_operator.sessions.models import ObservedSession, SessionPhase, SessionStatus
 
 _QUIET = ("Suspended", "QueueUnavailable")
+_PASSES = ("QueueUnavailable", "RedisQuotaExceeded")
 _WHY = {
     "Idle": "nothing was said for longer than spec.rotation.afterIdleSeconds",
     "Tokens": "the conversation has used more than spec.rotation.maxTokens",
@@ -62,6 +67,7 @@ def write(observed: ObservedSession, now: datetime, view: View, replicas: int) -
         _awake(view),
         _persisted(observed),
         _dead_letters(observed),
+        *_readiness(view),
     )
     changes: dict[str, object] = {
         "phase": view.phase,
@@ -131,6 +137,17 @@ def _available(view: View) -> ConditionState:
     if view.reason:
         return ConditionState("Available", "False", view.reason, view.message)
     return ConditionState("Available", "True", AS_EXPECTED)
+
+
+def _readiness(view: View) -> tuple[ConditionState, ...]:
+    if view.reason in ("", "Suspended"):
+        return (ConditionState("Ready", "True", view.reason or AS_EXPECTED),)
+    passes = view.phase == "Waking" or view.reason in _PASSES
+    why = "Reconciling" if passes else "Stalled"
+    return (
+        ConditionState("Ready", "False", view.reason, view.message),
+        ConditionState(why, "True", view.reason, view.message),
+    )
 
 
 def _awake(view: View) -> ConditionState:

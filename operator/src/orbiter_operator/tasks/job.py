@@ -4,11 +4,14 @@ Pure: the same task always gives the same Job, and the same entry the same task.
 """
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from orbiter_contracts import DeveloperWorkerInput, GitWorkspace
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.queues import BARE, Keys
+from orbiter_contracts.tracing import TRACEPARENT, TraceParent, agent_span, trace_of
 from orbiter_operator.kube.client import CONFIG_MAPS, ApiError, Kube
 from orbiter_operator.kube.names import (
     API_VERSION,
@@ -24,6 +27,7 @@ from orbiter_operator.kube.names import (
     SAFE_TO_EVICT,
     TASK,
     TASK_UID,
+    TRACE,
     WORKER_APP,
     job_name,
     owner_reference,
@@ -86,6 +90,9 @@ def build_job(
         "CHECKPOINT_SECONDS": str(disruption.checkpoint_seconds),
         "DISRUPTION_POLICY": disruption.policy,
     }
+    if observed.trace:
+        parent = observed.trace._replace(span_id=agent_span(observed.uid, attempt))
+        environment[TRACEPARENT] = str(parent)
     if note := _note(observed, attempt, resume):
         environment["DISRUPTION_NOTE"] = note
     template = worker_template(
@@ -186,6 +193,7 @@ def build_task(
     keys: Keys = BARE,
     *,
     agent: Object,
+    kept_seconds: int | None = None,
 ) -> Object:
     """The AgentTask made of an entry from outside, with that very entry as its first attempt.
 
@@ -195,6 +203,7 @@ def build_task(
         namespace: Where the task is made.
         keys: Whose stream the entry is in.
         agent: `spec.agent`: nobody outside chooses one.
+        kept_seconds: How long it is kept when it has finished; None as any other.
 
     Returns:
         The object to create.
@@ -205,6 +214,8 @@ def build_task(
         "timeoutSeconds": message.timeout,
         "taskId": message.task_id,
     }
+    if kept_seconds is not None:
+        spec["ttlSecondsAfterFinished"] = kept_seconds
     if message.project_id:
         spec["projectId"] = message.project_id
     if message.workspace and message.workspace.git:
@@ -222,6 +233,11 @@ def build_task(
         },
         "spec": spec,
     }
+
+
+def task_builder(agent: Object, kept_seconds: int | None) -> Callable[..., Object]:
+    """`build_task` for an installation's adopted tasks."""
+    return partial(build_task, agent=agent, kept_seconds=kept_seconds)
 
 
 def read_adoption(
@@ -249,6 +265,11 @@ def read_adoption(
         f"annotation {ENTRY}: {one_line(entry, _SHOWN)!r} is ignored, the task runs its own "
         "prompt: the operator alone makes tasks of queue entries; leave the annotation out"
     )
+
+
+def read_trace(meta: dict[str, Any]) -> TraceParent:
+    """The trace of a task: that of its annotation, which who makes tasks may write, or its own."""
+    return trace_of(meta["uid"], (meta.get("annotations") or {}).get(TRACE))
 
 
 def _is_entry_id(text: str) -> bool:

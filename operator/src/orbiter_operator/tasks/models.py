@@ -85,6 +85,12 @@ class TaskSpec(KubeModel):
     cancelled_by: str | None = None
     input: tuple[Answer, ...] = ()
 
+    def kept_for(self, seconds: int | None) -> Self:
+        """It, kept so long when it has finished, unless it says that itself."""
+        if seconds is None or self.ttl_seconds_after_finished is not None:
+            return self
+        return self.model_copy(update={"ttl_seconds_after_finished": seconds})
+
 
 class InputCall(KubeModel):
     """A call of a tool that waits for a person; the digest is that of tool and arguments."""
@@ -194,6 +200,7 @@ class TaskStatus(Status):
     worker_id: str | None = None
     input_stream: str | None = None
     output_stream: str | None = None
+    trace_id: str | None = None
     start_time: Time | None = None
     completion_time: Time | None = None
     duration_ms: int | None = None

@@ -20,7 +20,7 @@ from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
 from orbiter_operator.tasks.cache import TaskCache, cannot_start, phase_of
 from orbiter_operator.tasks.capacity import Capacity, Kueue
-from orbiter_operator.tasks.job import read_adoption, read_prompt
+from orbiter_operator.tasks.job import read_adoption, read_prompt, read_trace
 from orbiter_operator.tasks.models import FINAL, Source, TaskSpec, TaskStatus, size_error
 from orbiter_operator.tasks.observed import (
     Dependencies,
@@ -50,6 +50,7 @@ class Observer:
         keys: Which keys a namespace has.
         over_quota: Why the workers of a namespace may not publish, if so.
         not_served: Why no worker may run in a namespace, if so.
+        traced: Whether spans of tasks are written.
         clock: Monotonic seconds.
     """
 
@@ -65,6 +66,7 @@ class Observer:
         keys: KeysOf = lambda namespace: BARE,
         over_quota: Callable[[str], str | None] = lambda namespace: None,
         not_served: Callable[[str], str | None] = lambda namespace: None,
+        traced: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -74,8 +76,8 @@ class Observer:
         self._kube = kube
         self._defaults = defaults
         self._keys = keys
-        self._over_quota = over_quota
-        self._not_served = not_served
+        self._over_quota, self._not_served = over_quota, not_served
+        self._traced = traced
         self._clock = clock
         self._kueue = Kueue(kube, clock)
         self._position_shown: dict[Key, float] = {}
@@ -167,6 +169,7 @@ class Observer:
             keys=keys,
             over_quota=self._over_quota(key.namespace),
             not_served=self._not_served(key.namespace),
+            trace=read_trace(meta) if self._traced else None,
         )
         return base.model_copy(update=self._known_record(key, base))
 
@@ -195,6 +198,7 @@ class Observer:
             # Whether a pod may be made of it is asked before an attempt alone.
             over = phase_of(obj) in FINAL
             spec, error = read_model(TaskSpec, raw) if over else read_spec(raw, self._defaults)
+            spec = spec.kept_for(self._defaults.task_ttl_seconds)
             status = read_status(TaskStatus, obj.get("status"))
             known = self._parsed[key] = (version, (spec, error, status))
         return known[1]

@@ -1,9 +1,11 @@
-"""The conditions of a task, always present but for the last three, each with a reason. Pure.
+"""The conditions of a task, each with a reason; the first five are always present. Pure.
 
 - Admitted: the task may run and its attempt is on the queue. False says what it waits for.
 - Started: the current attempt's worker has begun.
 - Finished: the task has reached its final phase, whichever.
 - Succeeded: Unknown until finished.
+- Ready: the task has succeeded; with Reconciling until it has ended and Stalled when it ended
+  otherwise, as kstatus reads objects of any kind (sigs.k8s.io/cli-utils, pkg/kstatus).
 - Disrupted, once the attempt was: Unknown while its pod has to leave and still works, True until
   the next one works; then how it went on.
 - Checkpointed, once the attempt has one: False when it is of no use, its workspace being too large.
@@ -47,7 +49,7 @@ class Conditions:
         started: bool,
         succeeded: bool | None,
     ) -> tuple[Condition, ...]:
-        """The four that are always there.
+        """Those that follow from how far the task is.
 
         Args:
             reason: The phase's, in one word.
@@ -64,6 +66,9 @@ class Conditions:
             self._next("Started", _flag(started), *_why(started, reason, message)),
             self._next("Finished", _flag(finished), reason, message),
             self._next("Succeeded", ended, reason, detail),
+            self._next("Ready", _flag(bool(succeeded)), *_why(bool(succeeded), reason, message)),
+            *(() if finished else (self._next("Reconciling", "True", reason, ""),)),
+            *((self._next("Stalled", "True", reason, message),) if succeeded is False else ()),
         )
 
     def of_the_disruption(

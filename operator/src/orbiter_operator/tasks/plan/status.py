@@ -94,6 +94,7 @@ def write(
             "message": line,
             "headline": headline(line),
             "observed_generation": observed.generation,
+            "trace_id": observed.trace.trace_id if observed.trace else observed.status.trace_id,
             "conditions": conditions,
             "checkpoint": shown(saved) if saved else observed.status.checkpoint if same else None,
             **changes,

@@ -62,6 +62,7 @@ def _task(task: Object, now: datetime) -> dict[str, Any]:
         "duration": status.get("duration") or runs,
         "attempts": status.get("attempts"),
         "job, pod": ", ".join(filter(None, (status.get("jobName"), status.get("podName")))),
+        "trace": status.get("traceId"),
         "spent": spent(status.get("usage", {})),
         "answers": "\n".join(_answer(each) for each in spec.get("input", [])),
         "cancelled by": spec.get("cancelledBy"),

@@ -124,7 +124,7 @@ def _crds(kubectl: Kubectl) -> Finding:
     printed = kubectl.run("get", "crd", *CRDS, "--ignore-not-found", "-o", "json")
     found = decode(printed, root=3).get("items", []) if printed.strip() else []
     names = {each["metadata"]["name"]: each for each in found}
-    apply = "kubectl apply --server-side --force-conflicts -f helm/orbiter/crds"
+    apply = "kubectl apply --server-side --force-conflicts -f crds"
     if missing := [name for name in CRDS if name not in names]:
         return Finding("crds", "FAIL", f"{' and '.join(missing)} not installed", apply)
     if why := differs(names[CRDS[0]]):

@@ -82,6 +82,8 @@ def _shown(event: AnyEvent) -> str:
             head = f"{one_line(event.tool_name) or 'tool'}{took}"
             ended = "answered" if event.error is None else "failed"
             return f"{head} {ended}:\n{_fenced(event.error or event.content)}"
+        case "message":
+            return f"**User:** {event.text}"
         case "input_request":
             return f"**Asks:** {event.question}"
         case "error":

@@ -66,6 +66,8 @@ class Renderer:
         match event.type:
             case "text" | "thinking":
                 return self._speech(("\n" if event.opens else "") + event.text)
+            case "message":
+                return _each(event.text, "ask", "> ")
             case "tool_call":
                 return self._call(event)
             case "tool_result":
