@@ -91,7 +91,8 @@ def install(
         helm(
             layout,
             *("upgrade", "--install", RELEASE, str(CHART), "--namespace", NAMESPACE),
-            *("--create-namespace", "--take-ownership", "-f", str(CHART / "ci" / "local-values.yaml")),
+            *("--create-namespace", "--take-ownership"),
+            *("-f", str(CHART / "ci" / "local-values.yaml")),
             *(word for setting in settings for word in ("--set", setting)),
             *(word for setting in json_values for word in ("--set-json", setting)),
             *("--wait", "--timeout", f"{ROLLOUT_SECONDS}s"),

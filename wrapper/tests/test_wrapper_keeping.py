@@ -45,10 +45,10 @@ def before(tmp_path: Path) -> Git:
 async def test_a_command_beside_the_agent_is_named_when_it_fails(
     tmp_path: Path, beside: Git
 ) -> None:
-    with pytest.raises(GitError, match="^git status: not a git repository"):
+    with pytest.raises(GitError, match=r"^git status: not a git repository"):
         await beside("status", "--porcelain", "-uall", workdir=tmp_path)
     much = b"x" * (OUTPUT_BYTES + 1)
-    with pytest.raises(GitError, match="^git stripspace: took too long, or printed more"):
+    with pytest.raises(GitError, match=r"^git stripspace: took too long, or printed more"):
         await beside("stripspace", "--strip-comments", workdir=tmp_path, stdin=much)
 
 
