@@ -385,6 +385,13 @@ def test_the_classes_of_kueue_that_a_task_may_choose_are_told_to_both(cluster: C
     assert any('queuePriorityClass in ["high","low"]' in rule["expression"] for rule in rules)
 
 
+def test_the_pod_template_under_every_workers_is_told_to_the_operator(cluster: Cluster) -> None:
+    assert "ORBITER_WORKER_POD_TEMPLATE" not in environment(render(cluster))
+    given = "workers.podTemplate.default.spec.nodeSelector.pool=agents"
+    told = environment(render(cluster, given))["ORBITER_WORKER_POD_TEMPLATE"]
+    assert json.loads(told) == {"spec": {"nodeSelector": {"pool": "agents"}}}
+
+
 def test_what_a_pod_template_may_say_is_told_to_the_operator_and_to_the_api_server(
     cluster: Cluster,
 ) -> None:

@@ -6,7 +6,7 @@ from support.observed import NOW, UID, observed, spec
 from orbiter_contracts.attempts import request_id
 from orbiter_operator.kube.models import Condition
 from orbiter_operator.kube.names import job_name
-from orbiter_operator.pods.rules import image_error
+from orbiter_operator.pods.rules import image_error, installation_error, pod_error
 from orbiter_operator.pods.template import CREDENTIALS, WorkerDefaults
 from orbiter_operator.tasks.job import build_job
 from orbiter_operator.tasks.models import TaskStatus
@@ -206,6 +206,82 @@ def test_the_users_template_is_laid_over_ours():
     assert helper["name"] == "helper"
     assert made["metadata"]["labels"]["cost-center"] == "7"
     assert made["spec"]["nodeSelector"] == {"disk": "ssd"}
+
+
+EVERYBODYS = {
+    "metadata": {"labels": {"cost-center": "0"}},
+    "spec": {
+        "nodeSelector": {"pool": "agents"},
+        "runtimeClassName": "gvisor",
+        "volumes": [{"name": "ca", "configMap": {"name": "company-ca"}}],
+        "containers": [
+            {
+                "name": "worker",
+                "env": [
+                    {"name": "HTTPS_PROXY", "value": "http://proxy:3128"},
+                    {"name": "NO_PROXY", "value": ".svc"},
+                    {"name": "HOME", "value": "/"},
+                ],
+                "volumeMounts": [{"name": "ca", "mountPath": "/etc/company", "readOnly": True}],
+            }
+        ],
+    },
+}
+
+
+def test_the_installations_template_lies_under_every_task_and_says_more_than_a_task_may():
+    defaults = DEFAULTS._replace(pod_template=EVERYBODYS)
+    own = {
+        "metadata": {"labels": {"cost-center": "7"}},
+        "spec": {"nodeSelector": {"disk": "ssd"}},
+    }
+    seen = observed(
+        spec=spec(
+            agent={"type": "claude", "env": [{"name": "NO_PROXY", "value": "*"}]}, podTemplate=own
+        )
+    )
+    assert installation_error(defaults) is None
+    assert pod_error(seen.spec.agent, seen.spec.workspace, own, defaults) is None
+    made = build_job(seen, 1, "7-0", defaults)["spec"]["template"]
+    (worker,) = made["spec"]["containers"]
+    told = {item["name"]: item.get("value") for item in worker["env"]}
+    assert (told["HTTPS_PROXY"], told["NO_PROXY"]) == ("http://proxy:3128", "*")
+    assert (told["HOME"], told["WORKSPACE_DIR"]) == ("/home/agent", "/workspace")
+    assert {"/etc/company", "/workspace"} <= {item["mountPath"] for item in worker["volumeMounts"]}
+    assert {"ca", "workspace"} <= {item["name"] for item in made["spec"]["volumes"]}
+    assert made["spec"]["nodeSelector"] == {"pool": "agents", "disk": "ssd"}
+    assert made["spec"]["runtimeClassName"] == "gvisor"
+    assert made["metadata"]["labels"]["cost-center"] == "7"
+    assert made["spec"]["securityContext"]["runAsNonRoot"] is True
+
+
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [
+        ({"containers": []}, "podTemplate.default.containers is"),
+        ({"spec": []}, "podTemplate.default.spec is"),
+        ({"spec": {"containers": None}}, "not a list of items with a name each"),
+        ({"spec": {"shareProcessNamespace": True}}, "see the worker's processes"),
+        ({"spec": {"containers": [{"name": "worker", "args": ["-c"]}]}}, "what the worker's"),
+        (
+            {"spec": {"containers": [{"name": "worker", "env": [{"name": "REDIS_URL"}]}]}},
+            "set by Orbiter",
+        ),
+        (
+            {"spec": {"volumes": [{"name": "x", "secret": {"secretName": "orbiter-redis"}}]}},
+            "a Secret of Orbiter itself",
+        ),
+        (
+            {"spec": {"volumes": [{"name": "git-handover", "hostPath": {"path": "/"}}]}},
+            "where other pods can write",
+        ),
+        ({"metadata": {"labels": {"orbiter.dev/agenttask": "x"}}}, "labels[orbiter.dev/agenttask]"),
+    ],
+)
+def test_an_installations_template_by_which_no_worker_is_safe_is_refused(template, reason):
+    problem = installation_error(DEFAULTS._replace(pod_template=template))
+    assert reason in (problem or "")
+    assert "spec.podTemplate" not in (problem or "")
 
 
 def test_the_users_template_cannot_make_the_worker_somebody_else():

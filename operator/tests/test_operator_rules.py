@@ -9,8 +9,7 @@ from support.observed import observed, spec
 from support.running_sessions import DEFAULTS as PLAIN
 
 from orbiter_operator.kube.names import Key
-from orbiter_operator.pods.overlay import merge
-from orbiter_operator.pods.rules import DEEPEST
+from orbiter_operator.pods.overlay import DEEPEST, merge
 from orbiter_operator.streams.pending_outputs import PendingOutputs
 from orbiter_operator.tasks.cache import TaskCache
 from orbiter_operator.tasks.capacity import Capacity

@@ -43,6 +43,12 @@ def test_a_field_that_no_pod_template_can_have_is_refused_with_an_example(monkey
         Settings()
 
 
+def test_a_pod_template_by_which_no_worker_is_safe_ends_the_start_with_a_sentence():
+    done = program(ORBITER_WORKER_POD_TEMPLATE='{"spec": {"hostPID": true}}')
+    assert done.returncode == 2
+    assert "workers.podTemplate.default.spec.hostPID is True" in done.stderr
+
+
 def test_no_namespaces_means_all(monkeypatch):
     monkeypatch.setenv("ORBITER_WATCH_NAMESPACES", "")
     assert Settings().watch_namespaces == ()

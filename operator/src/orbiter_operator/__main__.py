@@ -51,6 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for line in _explain(error):
             print(f"orbiter-operator: {line}", file=sys.stderr)  # noqa: T201 - for a person
         sys.exit(_EXIT_USAGE)
+    from orbiter_operator.pods.rules import installation_error
+    from orbiter_operator.pods.template import WorkerDefaults
+
+    if problem := installation_error(WorkerDefaults.of(settings)):
+        print(f"orbiter-operator: {problem}", file=sys.stderr)  # noqa: T201 - for a person
+        sys.exit(_EXIT_USAGE)
     import uvloop
 
     # Its TLS and streams are compiled: a third less CPU for each request to the API server.

@@ -167,6 +167,9 @@ class Settings(BaseSettings):
         },
         description="Resources of the worker's container, as JSON",
     )
+    worker_pod_template: dict[str, Any] = Field(
+        default_factory=dict, description="Partial pod template under every worker's, as JSON"
+    )
     artifacts_store: StoreAddress | None = Field(
         None,
         description='S3-compatible store of artifacts, as JSON: {"endpoint": "https://s3.host", '

@@ -5,6 +5,7 @@ removes. Pure; used by `template`. The merge keys are those the Kubernetes API m
 `patchMergeKey` in PodSpec.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from orbiter_operator.kube.names import WORKER
@@ -15,6 +16,8 @@ _REDIS_CA = "redis-ca"
 _REDIS_CA_DIR = "/etc/orbiter/redis"
 """Where the URLs of the chart look for `ca.crt`."""
 _SECRET_MODE = 0o440
+DEEPEST = 64
+"""Levels of an overlay; the API has none that needs so many."""
 MERGE_KEYS = {
     "containers": "name",
     "initContainers": "name",
@@ -91,6 +94,21 @@ def _is_object(value: Any) -> bool:
     return value is None or isinstance(value, dict)
 
 
+def with_installations(base: dict[str, Any], template: dict[str, Any] | None) -> dict[str, Any]:
+    """The installation's template over ours; a variable of the agent's own counts more than its."""
+    if not template:
+        return base
+    merged: dict[str, Any] = merge(base, template)
+    own = base["spec"]["containers"][0]["env"]
+    merged["spec"]["containers"] = [
+        {**container, "env": merge(container["env"], own, "env")}
+        if container["name"] == WORKER
+        else container
+        for container in merged["spec"]["containers"]
+    ]
+    return merged
+
+
 def with_tolerations(own: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Those of the user, and that a node which does not answer is given up after half a minute."""
     keys = {item.get("key") for item in own}
@@ -117,3 +135,24 @@ def mount_redis_ca(spec: dict[str, Any], secret_name: str, key: str) -> None:
         if container["name"] == WORKER:
             mounts = [m for m in container["volumeMounts"] if m["mountPath"] != _REDIS_CA_DIR]
             container["volumeMounts"] = [*mounts, mount]
+
+
+def every_field(root: dict[str, Any], path: str) -> Iterator[tuple[str, str, Any, int, bool]]:
+    """Every field of a tree: path, name, value, depth, and whether it is inside of a secret's.
+
+    Without recursion: how deep the tree is was somebody else's choice.
+    """
+    left: list[tuple[str, Any, int, bool]] = [(path, root, 0, False)]
+    while left:
+        here, node, depth, secret = left.pop()
+        if isinstance(node, dict):
+            for key, value in node.items():
+                inner = secret or "secret" in str(key).lower()
+                yield f"{here}.{key}", str(key), value, depth, secret
+                if isinstance(value, dict | list) and depth <= DEEPEST:
+                    left.append((f"{here}.{key}", value, depth + 1, inner))
+        else:
+            for index, item in enumerate(node):
+                label = item.get("name", index) if isinstance(item, dict) else index
+                if isinstance(item, dict | list) and depth <= DEEPEST:
+                    left.append((f"{here}[{label}]", item, depth + 1, secret))

@@ -9,7 +9,6 @@ Used where specs are read (`tasks/observe`, `sessions/observe`).
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any
 
 import orjson
 
@@ -18,11 +17,9 @@ from orbiter_operator.kube.models import NO_NAME, Agent, Workspace, is_object_na
 from orbiter_operator.kube.names import RESERVED_LABELS, RESERVED_WHY, WORKER
 from orbiter_operator.pods.allowlist import is_one_of, template_error
 from orbiter_operator.pods.git_containers import USED_WITH_CREDENTIAL
-from orbiter_operator.pods.overlay import MERGE_KEYS
+from orbiter_operator.pods.overlay import DEEPEST, MERGE_KEYS, every_field
 from orbiter_operator.pods.template import IDENTITY, Object, WorkerDefaults, lay_over
 
-DEEPEST = 64
-"""Levels of an overlay; the API has none that needs so many."""
 _SHOWN = 200
 _OVERLAY = "spec.podTemplate"
 _HOST = ("hostPID", "shareProcessNamespace")
@@ -82,6 +79,33 @@ def pod_error(
     return judged[1]
 
 
+def installation_error(defaults: WorkerDefaults) -> str | None:
+    """Why no worker can have the installation's own pod template; None when they can.
+
+    It may say more than a spec's, but neither read nor replace what makes a worker safe from its
+    agent.
+    """
+    found = next(_installation_errors(defaults.pod_template or {}, defaults), None)
+    return found.replace(_OVERLAY, "workers.podTemplate.default") if found else None
+
+
+def _installation_errors(template: Object, defaults: WorkerDefaults) -> Iterator[str]:
+    for field in template.keys() - {"metadata", "spec"}:
+        yield _sentence(
+            f"{_OVERLAY}.{field}", template[field], "beside metadata and spec; no field"
+        )
+    yield from _shape(template)
+    yield from _secrets_in(template.get("spec") or {}, defaults)
+    agent = Agent(type=next(iter(defaults.images)))
+    secret = {"name": "any"}
+    workspace = Workspace.model_validate(
+        {"git": {"url": "https://example.com/r.git", "credentialsSecretRef": secret}}
+    )
+    pod: Object = lay_over(agent, workspace, {}, defaults)["spec"]
+    yield from _worker(agent, pod)
+    yield from _shared_with_git(workspace, pod)
+
+
 def _digest(agent: Agent, workspace: Workspace, overlay: Object) -> bytes:
     """What a verdict is known again by; empty for what cannot be written as JSON."""
     try:
@@ -100,7 +124,9 @@ def _pod_error(
     problem = problem or next(_secrets_in(overlay.get("spec") or {}, defaults), None)
     if problem := problem or template_error(overlay, defaults):
         return problem
-    pod: Object = lay_over(agent, workspace, overlay, defaults)["spec"]
+    # What the installation's own template has is not the spec's doing.
+    plain = defaults._replace(pod_template=None)
+    pod: Object = lay_over(agent, workspace, overlay, plain)["spec"]
     trusted = pod.get("serviceAccountName") in defaults.allowed_service_accounts
     found = next(_account(pod, defaults, trusted=trusted), None)
     found = found or next(_worker(agent, pod), None)
@@ -153,7 +179,7 @@ def _shape(overlay: Object) -> Iterator[str]:
     for name in ("metadata", "spec"):
         if not isinstance(overlay.get(name, {}), dict):
             yield _sentence(f"{_OVERLAY}.{name}", overlay[name], "not an object; write fields")
-    if any(depth > DEEPEST for _, _, _, depth, _ in _walk(overlay, _OVERLAY)):
+    if any(depth > DEEPEST for _, _, _, depth, _ in every_field(overlay, _OVERLAY)):
         yield f"{_OVERLAY} is nested deeper than {DEEPEST} levels; write it flatter"
     if not isinstance((overlay.get("metadata") or {}).get("labels") or {}, dict):
         yield f"{_OVERLAY}.metadata.labels is not an object; write fields"
@@ -252,7 +278,7 @@ def _shared_with_git(workspace: Workspace, pod: Object) -> Iterator[str]:
 
 def _secrets_in(pod: Object, defaults: WorkerDefaults) -> Iterator[str]:
     """References to our Secrets, in whatever part of a pod."""
-    for path, key, value, _, secret in _walk(pod, f"{_OVERLAY}.spec"):
+    for path, key, value, _, secret in every_field(pod, f"{_OVERLAY}.spec"):
         names_a_secret = "secret" in key.lower() or (secret and key == "name")
         if names_a_secret and is_ours(value, defaults):
             yield _secret(path, str(value))
@@ -261,7 +287,7 @@ def _secrets_in(pod: Object, defaults: WorkerDefaults) -> Iterator[str]:
 def _everywhere(pod: Object, defaults: WorkerDefaults, *, trusted: bool) -> Iterator[str]:
     """References to our Secrets, tokens and the node's files, in whatever part of the pod."""
     yield from _secrets_in(pod, defaults)
-    for path, key, value, _, _ in _walk(pod, f"{_OVERLAY}.spec"):
+    for path, key, value, _, _ in every_field(pod, f"{_OVERLAY}.spec"):
         if key in _TOKENS and value is not None and not trusted:
             why = (
                 "a token, which a worker does not get; leave it out, or use a service account of "
@@ -270,24 +296,3 @@ def _everywhere(pod: Object, defaults: WorkerDefaults, *, trusted: bool) -> Iter
             yield _sentence(path, value, why)
         if key == "hostPath" and value is not None:
             yield _sentence(path, value, "files of the node; use another kind of volume")
-
-
-def _walk(root: Object, path: str) -> Iterator[tuple[str, str, Any, int, bool]]:
-    """Every field of a tree: path, name, value, depth, and whether it is inside of a secret's.
-
-    Without recursion: how deep the tree is was somebody else's choice.
-    """
-    left: list[tuple[str, Any, int, bool]] = [(path, root, 0, False)]
-    while left:
-        here, node, depth, secret = left.pop()
-        if isinstance(node, dict):
-            for key, value in node.items():
-                inner = secret or "secret" in str(key).lower()
-                yield f"{here}.{key}", str(key), value, depth, secret
-                if isinstance(value, dict | list) and depth <= DEEPEST:
-                    left.append((f"{here}.{key}", value, depth + 1, inner))
-        else:
-            for index, item in enumerate(node):
-                label = item.get("name", index) if isinstance(item, dict) else index
-                if isinstance(item, dict | list) and depth <= DEEPEST:
-                    left.append((f"{here}[{label}]", item, depth + 1, secret))

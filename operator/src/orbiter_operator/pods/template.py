@@ -21,7 +21,12 @@ from orbiter_operator.pods.git_containers import (
     git_environment,
     git_volumes,
 )
-from orbiter_operator.pods.overlay import merge, with_defaults, with_tolerations
+from orbiter_operator.pods.overlay import (
+    merge,
+    with_defaults,
+    with_installations,
+    with_tolerations,
+)
 from orbiter_operator.settings import Settings
 
 Object = dict[str, Any]
@@ -68,6 +73,7 @@ class WorkerDefaults(NamedTuple):
     store_secret: str = object_store.SECRET
     artifact_seconds: int = RETENTION_SECONDS
     task_ttl_seconds: int | None = None
+    pod_template: Object | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> "WorkerDefaults":
@@ -94,6 +100,7 @@ class WorkerDefaults(NamedTuple):
             store_secret=settings.artifacts_secret_name,
             artifact_seconds=settings.artifacts_retention_seconds,
             task_ttl_seconds=settings.task_ttl_seconds,
+            pod_template=settings.worker_pod_template,
         )
 
     @property
@@ -162,7 +169,7 @@ def worker_template(
 def lay_over(
     agent: Agent, workspace: Workspace, overlay: Object, defaults: WorkerDefaults
 ) -> Object:
-    """The pod template with the user's laid over it, before the operator says who the worker is."""
+    """The installation's pod template over ours, and the user's over both; nobody's worker yet."""
     base: Object = {
         "metadata": {"labels": {}},
         "spec": {
@@ -181,7 +188,7 @@ def lay_over(
             "volumes": _volumes(agent, workspace),
         },
     }
-    merged: Object = merge(base, overlay)
+    merged: Object = merge(with_installations(base, defaults.pod_template), overlay)
     for container in merged["spec"].get("containers") or ():
         if container["name"] == WORKER:
             container["resources"] = with_defaults(container.get("resources"), defaults.resources)
