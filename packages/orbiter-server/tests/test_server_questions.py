@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 from support.eventually import eventually
 from support.fake_api import RefusedRequestError
 from support.fake_reviews import API_AUDIENCE
+from support.queues import Queues
 from support.redis_server import RedisServer, redis_server
 
 from orbiter.server._internal import session_questions
@@ -470,3 +471,28 @@ def test_whatever_an_object_holds_it_ends_no_watch(spec, status):
     meta = {"name": "one", "namespace": "team-a"}
     waits = waiting_of({"metadata": meta, "spec": spec, "status": status})
     assert waits is None or waits.answerable in (True, False)
+
+
+@pytest.mark.integration
+async def test_a_workers_own_question_is_shown_answered_and_gone(
+    launch, api, redis, redis_server, wrappers, fake_claude
+):
+    queues = Queues(redis)
+    fake_claude.says('Two. <result>{"status": "input_required", "question": "Which?"}</result>')
+    wrappers.start("team-a.alice", WORKER_TYPE="po", USER_ID="7")
+    await queues.message("Mend one", worker="team-a.alice")
+    [asked] = await queues.answers(1, worker="team-a.alice")
+    stream = Keys().po_input("team-a.alice")
+    put_session(api, inputStream=stream)
+    ada, *_ = await launch()
+    [shown] = (await waiting(ada))["items"]
+    assert (shown["question"], shown["question_id"]) == ("Which?", asked.request_id)
+    fake_claude.says("Done.")
+    given = await answer(ada, "the first", asked.request_id)
+    assert given.status_code == 202, given.text
+    done = (await queues.answers(2, worker="team-a.alice"))[1]
+    assert (done.text, done.request_id) == ("Done.", given.json()["request_id"])
+    assert [turn.prompt for turn in fake_claude.turns] == ["Mend one", "the first"]
+    put_session(api, inputStream=stream, turns=2)
+    await eventually(lambda: _is(lambda: names(ada), []))
+    assert (await answer(ada, "again", asked.request_id)).status_code == 409
