@@ -166,6 +166,8 @@ def session_rules(keys: Keys, worker_id: str, record: str) -> Rules:
 def chat_rules(keys: Keys, namespace: str, records: str) -> Rules:
     """What a namespace's chat front ends may: send, read answers and state, keep records.
 
+    They may also see that nothing waits, within a transaction (`session_questions`).
+
     Args:
         keys: The namespace's keys.
         namespace: Its name.
@@ -175,8 +177,8 @@ def chat_rules(keys: Keys, namespace: str, records: str) -> Rules:
     told = (keys.po_output(own), keys.po_state(own))
     return (
         *(*_NOTHING, *_CONNECTION, "+@transaction"),
-        _selector(("+xadd",), (keys.po_input(own),)),
-        _selector((*_READ, "+hgetall", "+hget", "+hmget"), told, reads=True),
+        _selector(("+xadd", "+xlen", "+watch"), (keys.po_input(own),)),
+        _selector((*_READ, "+watch", "+hgetall", "+hget", "+hmget"), told, reads=True),
         _selector((*_RECORD, "+exists", "+hgetall"), _records(records)),
     )
 

@@ -77,7 +77,7 @@ user chat on PASSWORD resetchannels ~session:user:* -@all {{ $connection }} +exi
 {{- $user := printf "chat-%s" $namespace }}
 {{- $po := printf "worker:po:%s.*" $namespace }}
 {{- $record := eq $namespace (include "orbiter.adoption.namespace" $) | ternary "[0-9-]*" (printf "%s:*" $namespace) }}
-user {{ $user }} on PASSWORD resetchannels ~session:user:{{ $record }} -@all {{ $connection }} +exists +expire +get +set +hgetall (+xadd ~{{ $po }}:input) (+xread +xrange +xrevrange +xlen +hgetall +hget +hmget %R~{{ $po }}:output %R~{{ $po }}:state)
+user {{ $user }} on PASSWORD resetchannels ~session:user:{{ $record }} -@all {{ $connection }} +exists +expire +get +set +hgetall (+xadd +xlen +watch ~{{ $po }}:input) (+xread +xrange +xrevrange +xlen +watch +hgetall +hget +hmget %R~{{ $po }}:output %R~{{ $po }}:state)
 {{- end }}
 {{- end }}
 

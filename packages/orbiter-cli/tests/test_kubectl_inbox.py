@@ -82,7 +82,7 @@ def test_a_question_is_text_whatever_is_in_it(kubectl: FakeKubectl) -> None:
     kubectl.has(task)
     shown = run("inbox")
     assert (shown.exit_code, "\x1b" in shown.stdout) == (0, False)
-    told = whole(Waiting("approval", f"{TITLE}Really?", None, (call,), task))
+    told = whole(Waiting("q", "approval", f"{TITLE}Really?", None, (call,), task))
     assert "Really?" in told
     assert told.splitlines()[-1] == "Type approve, or deny and a reason. An empty line leaves it."
 
@@ -99,10 +99,16 @@ def test_a_session_whose_last_answer_asks_is_in_the_inbox(
     asks = POWorkerOutput(request_id="r", user_id=7, text="Which?", status="input_required")
     says = POWorkerOutput(request_id="r", user_id=7, text="Done.", status="success")
     worker.redis.xadd("worker:po:po-1:output", encode(asks))
+    none = POWorkerOutput(
+        request_id="x", user_id=7, text="", status="error", reason="InvalidMessage"
+    )
+    worker.redis.xadd("worker:po:po-1:output", encode(none))
     worker.redis.xadd("worker:po:po-2:output", encode(says))
     _, only = run("inbox", "--redis-url", server.url).stdout.splitlines()
     assert only.split()[:3] == ["1", "default", "pos/alice"]
     assert only.endswith("question  Which?")
+    [told] = json.loads(run("inbox", "--json", "--redis-url", server.url).stdout)
+    assert (told["id"], told["askedAt"]) == ("r", asks.timestamp.isoformat())
 
 
 def test_sessions_that_cannot_be_read_are_left_out_with_a_word(kubectl: FakeKubectl) -> None:

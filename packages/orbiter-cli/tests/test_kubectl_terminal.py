@@ -16,16 +16,17 @@ from redis import Redis as SyncRedis
 from redis.asyncio import Redis
 from support.eventually import eventually
 from support.fake_kubectl import FakeKubectl, a_session, a_task, kubectl
+from support.front_end import StubWorker, server, worker
 from support.queues import Queues
 from support.redis_server import RedisServer
 from support.wrapper import FakeClaude, Wrappers
 
-from orbiter_contracts import POWorkerInput, POWorkerOutput, decode, encode
+from orbiter_contracts import OutputStatus, POWorkerInput, POWorkerOutput, decode, encode
 from orbiter_contracts.input_requests import digest
 from orbiter_contracts.queues import Keys
 
 pytestmark = pytest.mark.integration
-__all__ = ["kubectl"]
+__all__ = ["kubectl", "server", "worker"]
 PROGRAM = "from orbiter.cli.kubectl.main import main; main()"
 ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[a-zA-Z]|[=>])")
 AGAIN_SECONDS = 2.0
@@ -268,6 +269,47 @@ def test_questions_are_answered_in_the_inbox_by_number(kubectl: FakeKubectl) -> 
     assert painted == {"id": "q-1", "text": "blue", "by": "alice@example.com"}
     [paid] = kubectl.get("AgentTask", "pay")["spec"]["input"]
     assert call["digest"] in paid["text"]
+
+
+def test_a_session_is_answered_only_while_it_still_asks_that(
+    kubectl: FakeKubectl, server: RedisServer, worker: StubWorker
+) -> None:
+    def says(name: str, request: str, status: OutputStatus, text: str) -> None:
+        output = POWorkerOutput(request_id=request, user_id=7, text=text, status=status)
+        worker.redis.xadd(f"worker:po:{name}:output", encode(output))
+
+    def messages(name: str) -> list[POWorkerInput]:
+        entries = worker.redis.xrange(f"worker:po:{name}:input")
+        return [decode(POWorkerInput, fields) for _, fields in entries]
+
+    for name in ("anna", "bert", "carl"):
+        told = {"turns": 1, "workerId": name}
+        streams = {f"{way}Stream": f"worker:po:{name}:{way}" for way in ("input", "output")}
+        kubectl.has(a_session(name, **told, **streams))
+        says(name, f"asked-{name}", "input_required", f"What now, {name}?")
+    terminal = started(kubectl, "inbox", "--redis-url", server.url)
+    try:
+        terminal.shows("answer which? 1-3, Enter leaves: ")
+        # the second asks something else by now, and the third has an answer that waits for it
+        says("bert", "another", "input_required", "Really?")
+        waits = POWorkerInput(request_id="first", user_id=7, prompt="the first answer")
+        worker.redis.xadd("worker:po:carl:input", encode(waits))
+        for left, refused in ((3, ""), (2, "it asks something else by now"),
+                              (1, "it has a message already")):  # fmt: skip
+            terminal.types("1\r")
+            terminal.shows("asks:")
+            terminal.shows("> ")
+            terminal.types("blue\r")
+            terminal.shows(refused or "pos/anna answered")
+            if left > 1:
+                terminal.shows(f"answer which? 1-{left - 1}, Enter leaves: ")
+        terminal.shows("nothing waits for a person")
+        assert terminal.ends() == 0
+    finally:
+        terminal.close()
+    assert [(each.prompt, each.user_id) for each in messages("anna")] == [("blue", 7)]
+    assert messages("bert") == []
+    assert [each.request_id for each in messages("carl")] == ["first"]
 
 
 def test_top_looks_again_until_ctrl_c(kubectl: FakeKubectl) -> None:

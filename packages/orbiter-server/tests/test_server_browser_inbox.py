@@ -2,12 +2,16 @@
 
 import pytest
 from support.fake_reviews import API_AUDIENCE
+from support.redis_server import redis_server
 
 from orbiter.approval import digest
 
 from .test_server_browser_kubernetes import sign_in
 from .test_server_costs import put, stamp
+from .test_server_questions import put_chat, put_session, worker
+from .test_server_transcripts import put_secret
 
+__all__ = ["redis_server", "worker"]
 pytestmark = pytest.mark.integration
 ADA, BOB = "ada.token", "bob.token"
 CARDS = "document.querySelectorAll('.waiting').length"
@@ -43,9 +47,11 @@ async def open_page(start, browser, api, reviews, tmp_path):
         for verb in ("get", "list", "patch", "create"):
             reviews.give(user, verb, "agenttasks", "team-a")
             reviews.give(user, verb, "posessions", "team-a")
-    server = await start(auth="kubernetes", kubeconfig=api.kubeconfig(tmp_path), namespace="*")
 
-    async def opened(token, address):
+    async def opened(token, address, **config):
+        server = await start(
+            auth="kubernetes", kubeconfig=api.kubeconfig(tmp_path), namespace="*", **config
+        )
         page = await browser.page(f"{server.url}/#/{address}")
         await sign_in(page, token)
         return page
@@ -94,6 +100,45 @@ async def test_an_approval_is_given_or_denied_with_a_reason(open_page, api):
     text = api.get("agenttasks", "team-a", "two")["spec"]["input"][0]["text"]
     assert "not on a Friday" in text
     await page.until(f"{INBOX}.includes('Nothing waits for you')")
+
+
+async def test_a_session_is_answered_from_the_inbox_and_from_its_own_view(
+    open_page, api, reviews, redis_server, worker
+):
+    put_secret(api, redis_server.url)
+    put_chat(api, redis_server.url)
+    for user in ("ada", "bob"):
+        reviews.give(user, "get", "posessions/transcript", "team-a")
+    reviews.give("ada", "get", "secrets", "team-a", "orbiter-chat")
+    for name in ("alice", "bert"):
+        put_session(api, name)
+        await worker.asks(f"<i>Which</i>, {name}?", name=name)
+    page = await open_page(ADA, "inbox", transcripts=True)
+    await page.until(f"{CARDS} === 2")
+    assert "<i>Which</i>, alice?" in await page.do(INBOX)
+    assert await page.violations() == []
+    await page.click("[aria-label='Answer for alice']")
+    await page.type("the red one")
+    await page.click(".waiting .primary")
+    await page.until(f"{CARDS} === 1")
+    [heard] = await worker.heard("alice")
+    assert (heard.prompt, heard.user_id) == ("the red one", 7)
+    # somebody else has answered meanwhile
+    await worker.says("success", "r-2", name="bert")
+    await page.click("[aria-label='Answer for bert']")
+    await page.type("the blue one")
+    await page.click(".waiting .primary")
+    await page.until(f"{INBOX}.includes('asks nothing any more')")
+    assert await worker.heard("bert") == []
+    put_session(api, "bert", turns=2)
+    await worker.asks("And now?", "r-3", name="bert")
+    await page.do("location.hash = '#/cluster//sessions/team-a/bert'")
+    await page.until(f"({FACTS}).includes('And now?')")
+    await page.click("[aria-label='Answer for bert']")
+    await page.type("go on")
+    await page.click(".facts .primary")
+    await page.until(f"!({FACTS}).includes('And now?')")
+    assert [each.prompt for each in await worker.heard("bert")] == ["go on"]
 
 
 async def test_who_only_reads_is_shown_the_command(open_page, api):

@@ -84,12 +84,12 @@ def put_team(api):
         "usage": {"costUSD": 0.21, "inputTokens": 20_800, "outputTokens": 913},
     })  # fmt: skip
     call = {"tool": "deploy", "arguments": {"service": "shop", "to": "production"}}
-    for name, asked in (
-        ("choose-branch", {"question": "Both `main` and `trunk` exist. Which one is meant?"}),
-        ("deploy-shop", {"question": "", "kind": "approval",
-                         "calls": [{**call, "digest": digest(**call)}]}),
+    for second, name, asked in (
+        (1, "choose-branch", {"question": "Both `main` and `trunk` exist. Which one is meant?"}),
+        (0, "deploy-shop", {"question": "", "kind": "approval",
+                            "calls": [{**call, "digest": digest(**call)}]}),
     ):  # fmt: skip
-        request = {"id": f"q-{name}", "askedAt": "2026-01-05T09:05:00Z", **asked}
+        request = {"id": f"q-{name}", "askedAt": f"2026-01-05T09:05:0{second}Z", **asked}
         put_task(api, name, "InputRequired", agent="codex",
                  status={"message": "asks something", "inputRequest": request})  # fmt: skip
     for number, (name, agent, cost) in enumerate((

@@ -1,6 +1,8 @@
 """What the API server refuses comes as an error that says so, from a watch too."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from aiohttp import web
@@ -61,3 +63,39 @@ async def test_a_watch_from_too_long_ago_says_so(refusing):
     api = await refusing(410, "too old resource version: 1 (7)")
     with pytest.raises(GoneError, match="too old"):
         await anext(api.watch("1"))
+
+
+SECRET_READ = """
+import asyncio, sys, threading
+from orbiter.tasks.api_server import ApiServer, client
+
+LARGE = "kubernetes.aio.client.api.core_v1_api"
+threads = []
+
+class Seen:
+    def find_spec(self, name, path=None, target=None):
+        if name == LARGE:
+            threads.append(threading.current_thread() is threading.main_thread())
+
+sys.meta_path.insert(0, Seen())
+
+async def settings():
+    return client.Configuration(host="http://127.0.0.1:1")
+
+async def read():
+    api = ApiServer(settings)
+    try:
+        await api.secret("team-a", "one", timeout=1)
+    except Exception as error:
+        print(type(error).__name__)
+    await api.close()
+
+asyncio.run(read())
+print(threads)
+"""
+
+
+def test_the_large_client_of_secrets_is_not_loaded_on_the_event_loop():
+    # a second and more, in which no request of the server's would be answered
+    done = subprocess.run([sys.executable, "-c", SECRET_READ], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["TaskError", "[False]"], done.stderr

@@ -80,8 +80,43 @@ class ClusterDetail(ClusterObject):
     actions: tuple[Action, ...] = ()
 
 
+class ClusterQuestion(BaseModel):
+    """What a task or a session waits for; `actions` has `answer` where whoever asks may give it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Literal["task", "session"]
+    namespace: str
+    name: str
+    agent: str = ""
+    question: str = ""
+    question_id: str
+    asked_at: datetime | None = None
+    calls: tuple[WaitingCall, ...] = ()
+    actions: tuple[Action, ...] = ()
+
+
+class QuestionsQuery(BaseModel):
+    """How many questions at most, and of which namespace."""
+
+    model_config = {"extra": "forbid", "frozen": True}
+
+    limit: int = Field(default=100, ge=1, le=200)
+    namespace: str | None = Field(default=None, pattern=f"^{NAMESPACE}$")
+
+
+class ClusterQuestions(BaseModel):
+    """What waits for a person, the longest first; of `left_out` sessions cannot be read now."""
+
+    model_config = ConfigDict(frozen=True)
+
+    items: list[ClusterQuestion]
+    total: int
+    left_out: list[str] = []
+
+
 class NewAnswer(BaseModel):
-    """The answer to a task's question: to an approval `approve`, or `deny` and a reason.
+    """The answer to a question: to an approval `approve`, or `deny` and a reason.
 
     `id` is the `question_id` that was shown, so that it is the answer to nothing else.
     """
@@ -112,6 +147,16 @@ class TaskReference(BaseModel):
 
     namespace: str
     name: str
+
+
+class MessageReference(BaseModel):
+    """Which session was sent a message, and what that is called in its answer."""
+
+    model_config = ConfigDict(frozen=True)
+
+    namespace: str
+    name: str
+    request_id: str
 
 
 class CostsQuery(BaseModel):

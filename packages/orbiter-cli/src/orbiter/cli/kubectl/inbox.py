@@ -11,6 +11,7 @@ from orbiter.cli.kubectl.answer import give
 from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.questions import Waiting, inside, waiting
 from orbiter.cli.kubectl.references import Found
+from orbiter.cli.kubectl.session_answer import QuestionGoneError, give_session
 from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.progress import say
 from orbiter.cli.ui.text import ago, aligned, one_line
@@ -75,7 +76,7 @@ def _choose(found: list[Waiting]) -> Waiting | None:
 
 
 def _answer(kubectl: Kubectl, each: Waiting, redis_url: str | None) -> bool:
-    """Ask the person and pass the answer on; False when it was left, or refused."""
+    """Ask the person and pass the answer on; False when it was left or refused, and still asks."""
     say(f"\n{whole(each)}")
     text = _line("> ")
     if not text:
@@ -83,22 +84,17 @@ def _answer(kubectl: Kubectl, each: Waiting, redis_url: str | None) -> bool:
     there = inside(kubectl, each.namespace)
     try:
         if each.of_session:
-            _send(there, each, text, redis_url)
+            give_session(there, each.name, each.id, text, redis_url)
         else:
             give(there, Found("AgentTask", each.object), text)
+    except QuestionGoneError as error:
+        say(f"error: {error}\n", err=True)
+        return True
     except CommandError as error:
         say(f"error: {error}", err=True)
         return False
     say(f"{each.reference} answered\n")
     return True
-
-
-def _send(kubectl: Kubectl, each: Waiting, text: str, redis_url: str | None) -> None:
-    """Send a session its next message, and leave: it is answered in the conversation."""
-    from orbiter.cli.kubectl.turns import open_turns
-
-    with open_turns(kubectl, f"pos/{each.name}", redis_url) as turns:
-        turns.conversation.send(text)
 
 
 def _line(prompt: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from orbiter.cli.kubectl.client import Kubectl, Object
 from orbiter.cli.kubectl.references import RESOURCES
@@ -10,6 +10,9 @@ from orbiter.cli.kubectl.watch import question_of
 from orbiter.cli.ui.outcome import CommandError
 from orbiter.cli.ui.progress import say
 from orbiter.cli.ui.text import one_line
+
+if TYPE_CHECKING:
+    from orbiter_contracts import POWorkerOutput
 
 BOTH: Final = ",".join(RESOURCES.values())
 """Both kinds in one call of kubectl."""
@@ -20,12 +23,14 @@ class Waiting:
     """A question that nobody has answered.
 
     Attributes:
+        id: What an answer names: of a session, the request it has answered with the question.
         kind: `question`, or `approval` where a tool waits.
         asked_at: When, as the object has it.
         calls: What is to be approved.
         object: The task or the session that asks.
     """
 
+    id: str
     kind: str
     question: str
     asked_at: str | None
@@ -44,7 +49,7 @@ class Waiting:
 
     @property
     def of_session(self) -> bool:
-        """Whether a session asks: any message answers it."""
+        """Whether a session asks: its next message is the answer."""
         return bool(self.object["kind"] == "POSession")
 
     @property
@@ -54,10 +59,9 @@ class Waiting:
 
     def as_json(self) -> Object:
         """What a program wants to know of it."""
-        asked = self.object.get("status", {}).get("inputRequest") or {}
         told: Object = {"kind": self.object["kind"], "namespace": self.namespace, "name": self.name}
         told |= {"asks": self.kind, "question": self.question, "askedAt": self.asked_at}
-        return told | ({} if self.of_session else {"id": asked.get("id"), "calls": self.calls})
+        return told | {"id": self.id} | ({} if self.of_session else {"calls": self.calls})
 
 
 def inside(kubectl: Kubectl, namespace: str) -> Kubectl:
@@ -82,7 +86,7 @@ def _of_task(task: Object) -> Waiting | None:
     asked = task["status"]["inputRequest"]
     calls = tuple(call for call in asked.get("calls") or () if isinstance(call, dict))
     kind = "approval" if asked.get("kind") == "approval" else "question"
-    return Waiting(kind, question[1], asked.get("askedAt"), calls, task)
+    return Waiting(question[0], kind, question[1], asked.get("askedAt"), calls, task)
 
 
 def _may_ask(session: Object) -> bool:
@@ -99,32 +103,37 @@ def _of_sessions(
         by_namespace.setdefault(session["metadata"]["namespace"], []).append(session)
     for namespace, mine in by_namespace.items():
         try:
-            answers = _last_answers(inside(kubectl, namespace), mine, redis_url)
+            answers = _asked(inside(kubectl, namespace), mine, redis_url)
         except CommandError as error:
             say(f"the sessions of {namespace} are left out: {one_line(str(error), 200)}", err=True)
             continue
         for session, output in zip(mine, answers, strict=True):
-            if output is not None and output.is_final and output.status == "input_required":
-                asked_at = session["status"].get("lastActivityTime")
-                yield Waiting("question", output.text, asked_at, (), session)
+            if output is not None:
+                asked_at = output.timestamp.isoformat()
+                yield Waiting(output.request_id, "question", output.text, asked_at, (), session)
 
 
-def _last_answers(kubectl: Kubectl, sessions: list[Object], redis_url: str | None) -> list[Any]:
+def _asked(
+    kubectl: Kubectl, sessions: list[Object], redis_url: str | None
+) -> list["POWorkerOutput | None"]:
+    """The answers by which these sessions ask, None of those that do not.
+
+    Raises:
+        CommandError: Redis cannot be used from here.
+    """
     from redis.exceptions import RedisError
 
     from orbiter.cli.kubectl.redis_forward import RedisForward
-    from orbiter_contracts import InvalidMessageError, POWorkerOutput, decode
+    from orbiter_contracts.session_questions import LOOKED_AT, asked_in
 
-    def read(entries: Any) -> POWorkerOutput | None:
-        try:
-            return decode(POWorkerOutput, entries[0][1])
-        except (InvalidMessageError, LookupError, TypeError):
-            return None
+    def read(entries: Any) -> "POWorkerOutput | None":
+        # of a stream that cannot be read the reply is an error
+        return asked_in(f for _, f in entries if f) if isinstance(entries, list) else None
 
     with RedisForward(kubectl, redis_url) as forward:
         pipeline = forward.redis.pipeline(transaction=False)
         for session in sessions:
-            pipeline.xrevrange(session["status"].get("outputStream", ""), count=1)
+            pipeline.xrevrange(session["status"].get("outputStream", ""), count=LOOKED_AT)
         try:
             return [read(entries) for entries in pipeline.execute(raise_on_error=False)]
         except RedisError as error:

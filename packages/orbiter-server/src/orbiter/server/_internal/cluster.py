@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orbiter.server._internal.cluster_api import Kind, connected, in_reach
-from orbiter.server._internal.cluster_detail import (
-    attempts_of,
-    is_over,
-    transcript_of,
-)
+from orbiter.server._internal.cluster_detail import attempts_of, is_over, transcript_of
 from orbiter.server._internal.cluster_view import (
     EVERYWHERE,
     LIST_SECONDS,
@@ -24,6 +20,7 @@ from orbiter.server._internal.errors import RequestError, unknown
 from orbiter.server._internal.transcript_access import SECRET, Access, access_of
 from orbiter.server._internal.transcripts import Over, Place
 from orbiter.server._internal.viewer import Right, Viewer
+from orbiter.server._internal.waiting import MayAsk, TaskAsks
 from orbiter.server.cluster_models import ClusterObject, ClusterPage, ClusterQuery
 from orbiter.server.models import NAMESPACE
 
@@ -190,6 +187,15 @@ class Cluster:
         answers = await asyncio.gather(*(viewer.may(Right("list", kind, name)) for name in names))
         theirs = {name for name, allowed in zip(names, answers, strict=True) if allowed}
         return await self._objects(kind, theirs)
+
+    async def waiting(
+        self, kind: Kind, viewer: Viewer, namespace: str | None
+    ) -> list[TaskAsks | MayAsk]:
+        """Return those that may wait for a person; see `visible`."""
+        names = {key[1:] for key in await self.visible(kind, viewer, namespace)}
+        places = await self._places(kind)
+        known = {name: waits for place in places for name, waits in place.waiting.items()}
+        return [waits for name, waits in known.items() if name in names]
 
     async def _objects(
         self, kind: Kind, namespaces: set[str] | None

@@ -138,24 +138,36 @@ class ClusterActions:
     async def _as(
         self, viewer: Viewer, write: Callable[["ApiServer"], Awaitable[Object | None]]
     ) -> Object:
-        """Write with the token of whoever asks."""
-        if viewer.token is None:
-            raise RequestError(
-                403, "whoever has the server's shared token only reads: act with kubectl orbiter, "
-                "or have the server ask the cluster who may (--auth kubernetes)", code="reads_only",
-            )  # fmt: skip
-        if not await viewer.acts():
-            raise RequestError(403, _READS_ONLY, code="reads_only")
-        api = await acting(self._kubeconfig, viewer.token)
-        try:
-            done = await write(api)
-        except Exception as error:
-            raise said_by(error) from error
-        finally:
-            await api.close()
+        done = await acted(self._kubeconfig, viewer, write)
         if done is None:
             raise RequestError(404, "there is no such task, or no such namespace, any more")
         return done
+
+
+async def acted(
+    kubeconfig: Path | None,
+    viewer: Viewer,
+    act: Callable[["ApiServer"], Awaitable[Object | None]],
+) -> Object | None:
+    """Do something at the API server with the token of whoever asks, and nothing of ours.
+
+    Raises:
+        RequestError: Theirs only reads, or the API server has refused it.
+    """
+    if viewer.token is None:
+        raise RequestError(
+            403, "whoever has the server's shared token only reads: act with kubectl orbiter, "
+            "or have the server ask the cluster who may (--auth kubernetes)", code="reads_only",
+        )  # fmt: skip
+    if not await viewer.acts():
+        raise RequestError(403, _READS_ONLY, code="reads_only")
+    api = await acting(kubeconfig, viewer.token)
+    try:
+        return await act(api)
+    except Exception as error:
+        raise said_by(error) from error
+    finally:
+        await api.close()
 
 
 def cancel_patch(by: str | None) -> Object:

@@ -84,7 +84,9 @@ def open_question(item: Object) -> str | None:
     if status.get("phase") != "InputRequired" or not isinstance(asked, str):
         return None
     answers = given if isinstance(given, list) else []
-    return None if asked in [each.get("id") for each in answers] else asked
+    return (
+        None if asked in [each.get("id") for each in answers if isinstance(each, dict)] else asked
+    )
 
 
 def attempts_of(item: Object) -> int:

@@ -8,19 +8,25 @@ from orbiter.server._internal.cluster_actions import ClusterActions, actions_of
 from orbiter.server._internal.cluster_api import Kind
 from orbiter.server._internal.cluster_costs import costs_of
 from orbiter.server._internal.cluster_detail import detail_of
+from orbiter.server._internal.cluster_questions import questions_of, with_question
 from orbiter.server._internal.endpoint import Endpoint
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.services import Services
+from orbiter.server._internal.session_answers import SessionAnswers
+from orbiter.server._internal.session_questions import SessionQuestions
 from orbiter.server._internal.sse import begun, last_event_id
 from orbiter.server._internal.viewer import viewer_of
 from orbiter.server.cluster_models import (
     ClusterDetail,
     ClusterPage,
     ClusterQuery,
+    ClusterQuestions,
     Costs,
     CostsQuery,
+    MessageReference,
     NewAnswer,
     NewAttempt,
+    QuestionsQuery,
     TaskReference,
     TranscriptQuery,
 )
@@ -31,6 +37,8 @@ _REFUSED = (*_TROUBLE, 403, 409)
 
 def cluster_endpoints(services: Services) -> list[Endpoint]:
     """Return the endpoints."""
+    shown = services.cluster if services.transcripts else None
+    asked = SessionQuestions(shown.readers) if shown else None
 
     async def tasks(request: Request, query: ClusterQuery) -> ClusterPage:
         return await cluster().page("agenttasks", viewer_of(request), query)
@@ -44,8 +52,9 @@ def cluster_endpoints(services: Services) -> list[Endpoint]:
         return detail_of(brief, item, await actions_of(item, viewer))
 
     async def session(request: Request, namespace: str, name: str) -> ClusterDetail:
-        brief, item = await cluster().got("posessions", viewer_of(request), namespace, name)
-        return detail_of(brief, item, ())
+        viewer = viewer_of(request)
+        brief, item = await cluster().got("posessions", viewer, namespace, name)
+        return await with_question(detail_of(brief, item, ()), item, asked, viewer)
 
     async def task_transcript(
         request: Request, namespace: str, name: str, query: TranscriptQuery
@@ -62,11 +71,7 @@ def cluster_endpoints(services: Services) -> list[Endpoint]:
     ) -> Response:
         viewer = viewer_of(request)
         if services.transcripts is None:
-            cluster()
-            raise RequestError(
-                404, "the server shows no transcripts: start it with --transcripts, or set the "
-                "chart's server.transcripts", code="no_transcripts",
-            )  # fmt: skip
+            raise no_transcripts()
         place, over = await cluster().transcript(kind, viewer, namespace, name, query.attempt)
         batches = services.transcripts.follow(
             place, last_event_id(request.headers, query.after),
@@ -81,6 +86,24 @@ def cluster_endpoints(services: Services) -> list[Endpoint]:
                 code="no_cluster",
             )  # fmt: skip
         return services.cluster
+
+    def no_transcripts() -> RequestError:
+        cluster()
+        return RequestError(
+            404, "the server shows no transcripts, nor what sessions ask: start it with "
+            "--transcripts, or set the chart's server.transcripts", code="no_transcripts",
+        )  # fmt: skip
+
+    async def questions(request: Request, query: QuestionsQuery) -> ClusterQuestions:
+        return await questions_of(cluster(), asked, viewer_of(request), query)
+
+    async def answer_session(
+        request: Request, namespace: str, name: str, body: NewAnswer
+    ) -> MessageReference:
+        if asked is None:
+            raise no_transcripts()
+        answers = SessionAnswers(cluster(), asked, services.config.kubeconfig)
+        return await answers.answer(viewer_of(request), namespace, name, body)
 
     async def costs(request: Request, query: CostsQuery) -> Costs:
         return await costs_of(cluster(), viewer_of(request), query)
@@ -102,6 +125,15 @@ def cluster_endpoints(services: Services) -> list[Endpoint]:
         Endpoint(
             "GET", "/v1/cluster/costs", "Sum up what agents cost", costs, Costs,
             query=CostsQuery, errors=_TROUBLE, needs=None,
+        ),
+        Endpoint(
+            "GET", "/v1/cluster/questions", "List what waits for a person, the longest first",
+            questions, ClusterQuestions, query=QuestionsQuery, errors=_TROUBLE, needs=None,
+        ),
+        Endpoint(
+            "POST", "/v1/cluster/sessions/{namespace}/{name}/answer",
+            "Answer the question of a POSession", answer_session, MessageReference,
+            body=NewAnswer, status=202, errors=_REFUSED, needs=None,
         ),
         Endpoint(
             "POST", f"{one}/cancel", "Have an AgentTask cancelled", cancel, TaskReference,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from orbiter.server._internal.cluster_api import Kind
 from orbiter.server._internal.cluster_detail import brief_of
 from orbiter.server._internal.errors import RequestError
+from orbiter.server._internal.waiting import MayAsk, TaskAsks, waiting_of
 from orbiter.server.cluster_models import ClusterObject, ClusterQuery
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Followed:
         self.namespace = namespace
         self._objects: dict[Key, ClusterObject] = {}
         self.by_name: dict[tuple[str, str], ClusterObject] = {}
+        self.waiting: dict[tuple[str, str], TaskAsks | MayAsk] = {}
         self._asked = False
         self._run: asyncio.Task[None] | None = None
         self._listed: asyncio.Future[None] | None = None
@@ -77,6 +79,8 @@ class Followed:
                     items, version = await self._list()
                     self._objects = dict(map(_entry, items))
                     self.by_name = {key[1:]: found for key, found in self._objects.items()}
+                    asking = ((_entry(item)[0][1:], waiting_of(item)) for item in items)
+                    self.waiting = {name: found for name, found in asking if found is not None}
                     if not listed.done():
                         listed.set_result(None)
                 self._asked = False
@@ -120,11 +124,14 @@ class Followed:
         if kind == "BOOKMARK":
             return
         key, entry = _entry(item)
+        self.waiting.pop(key[1:], None)
         if kind == "DELETED":
             self._objects.pop(key, None)
             self.by_name.pop(key[1:], None)
         else:
             self._objects[key] = self.by_name[key[1:]] = entry
+            if waits := waiting_of(item):
+                self.waiting[key[1:]] = waits
 
 
 def _entry(item: dict[str, Any]) -> tuple[Key, ClusterObject]:

@@ -3,7 +3,7 @@
 import asyncio
 
 from orbiter.server._internal.errors import RequestError
-from orbiter.server._internal.review_models import GROUP, Person
+from orbiter.server._internal.review_models import Person
 from orbiter.server._internal.reviews import Reviews
 from orbiter.server._internal.viewer import Right, Viewer
 
@@ -82,7 +82,7 @@ class ClusterViewer(Viewer):
     def _refusal(self, right: Right) -> str:
         if right.path:
             return f"{self.user} may not {right.verb} {right.path}: it needs a ClusterRole for it"
-        what = f"{right.resource}.{GROUP}"
+        what = f"{right.resource}.{right.group}".removesuffix(".")
         space = self._reviews.space(right)
         name = f" {right.name}" if right.name else ""
         return (

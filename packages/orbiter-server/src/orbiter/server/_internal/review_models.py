@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from orbiter.server._internal.viewer import Right
 
-GROUP = "orbiter.dev"
 AUTHENTICATION = "authentication.k8s.io"
 AUTHORIZATION = "authorization.k8s.io"
 
@@ -89,7 +88,7 @@ def access_review(person: Person, right: Right, own: str) -> dict[str, Any]:
     else:
         resource, _, part = right.resource.partition("/")
         spec["resourceAttributes"] = {
-            "group": GROUP,
+            "group": right.group,
             "resource": resource,
             "verb": right.verb,
             "namespace": own if right.namespace is None else right.namespace,

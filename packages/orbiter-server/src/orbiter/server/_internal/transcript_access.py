@@ -52,20 +52,28 @@ async def connected(access: Access, blocks: float) -> AsyncIterator["AbstractCon
         await connection.disconnect(nowait=True)
 
 
-def access_of(data: dict[str, Any], namespace: str) -> Access:
-    """Read the Secret of a namespace's readers, which whoever may write Secrets there may change.
+def access_of(
+    data: dict[str, Any], namespace: str, *, secret: str = SECRET, key: str = KEY
+) -> Access:
+    """Read a Secret of a namespace's readers, which whoever may write Secrets there may change.
+
+    Args:
+        data: Of the Secret, as it is encoded.
+        namespace: Where it is.
+        secret: Its name.
+        key: Where the URL is.
 
     Raises:
         RequestError: It does not hold what it should.
     """
     try:
-        url, ca = (base64.b64decode(str(data.get(key, ""))).decode() for key in (KEY, "ca.crt"))
+        url, ca = (base64.b64decode(str(data.get(name, ""))).decode() for name in (key, "ca.crt"))
     except ValueError:
         url = ca = ""
     # a socket of this machine is nobody's Redis
     if not url.strip().lower().startswith(("redis://", "rediss://", "redis+", "rediss+")):
         raise RequestError(
-            502, f"the Secret {SECRET} of namespace {namespace} has no {KEY} that leads to a Redis",
-            code="no_transcripts",
+            502, f"the Secret {secret} of namespace {namespace} has no {key} that leads to a Redis",
+            code="no_transcripts" if secret == SECRET else "no_chat",
         )  # fmt: skip
     return Access(url.strip(), ca or None)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from starlette.requests import HTTPConnection
 
 _SCOPE = "orbiter.server.viewer"
+GROUP = "orbiter.dev"
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,11 +14,12 @@ class Right:
 
     Attributes:
         verb: Such as "list".
-        resource: Plural of a kind of the group orbiter.dev, with a part of it behind a slash, if
-            that is meant; empty for a right to a path.
+        resource: Plural of a kind, with a part of it behind a slash, if that is meant; empty for a
+            right to a path.
         namespace: Empty is all of them, None the one in which the server is.
         name: Of one object; empty for all.
         path: Of a right that is about no resource, such as "/metrics".
+        group: Of the kind; empty is Kubernetes' own.
     """
 
     verb: str
@@ -25,6 +27,7 @@ class Right:
     namespace: str | None = ""
     name: str = ""
     path: str = ""
+    group: str = GROUP
 
 
 USE_AGENTS = Right("use", "agents", namespace=None)

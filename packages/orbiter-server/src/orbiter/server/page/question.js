@@ -1,9 +1,10 @@
-// What a task asks, and the way to answer it: here, where the viewer may, else by a command.
+// What a task or a session asks, and the way to answer it: here, where the viewer may, else by a command.
 
 import { request } from "./api.js";
 import { h } from "./dom.js";
 
-export const pathOf = ({ namespace, name }) => `/v1/cluster/tasks/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+export const kindOf = ({ kind }) => (kind === "session" ? "sessions" : "tasks");
+export const pathOf = (item) => `/v1/cluster/${kindOf(item)}/${encodeURIComponent(item.namespace)}/${encodeURIComponent(item.name)}`;
 
 // `onDone` is told when the answer is on its way.
 export function questionOf(item, onDone) {
@@ -15,9 +16,13 @@ export function questionOf(item, onDone) {
       "div", {}, h("p", { class: "fine" }, "Wants to call ", h("code", {}, tool)), h("pre", { tabIndex: 0 }, given),
     )),
     item.actions.includes("answer") ? form(item, approval, onDone) : h(
-      "p", { class: "fine" }, "Answered by ", h("code", {}, `kubectl orbiter answer ${item.name} -n ${item.namespace} TEXT`),
+      "p", { class: "fine" }, "Answered by ", h("code", {}, commandOf(item)),
     ),
   );
+}
+
+function commandOf({ kind, namespace, name }) {
+  return kind === "session" ? `kubectl orbiter inbox -n ${namespace}` : `kubectl orbiter answer ${name} -n ${namespace} TEXT`;
 }
 
 function form(item, approval, onDone) {

@@ -89,7 +89,8 @@ export class Work {
     // kept as it is while the question is: somebody may be typing
     if (!item.question_id) this.question = null;
     else if (this.question?.of !== `${item.question_id} ${item.actions}`) {
-      this.question = { of: `${item.question_id} ${item.actions}`, element: questionOf(item, () => this.refresh()) };
+      const kind = this.shown[0] === "sessions" ? "session" : "task";
+      this.question = { of: `${item.question_id} ${item.actions}`, element: questionOf({ ...item, kind }, () => this.refresh()) };
     }
     const acted = ({ namespace, name }) => {
       if (name === item.name) this.refresh();
