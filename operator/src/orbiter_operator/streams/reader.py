@@ -96,8 +96,8 @@ for _ = 1, tonumber(ARGV[2]) do
 end
 return routes
 """
-"""The ids and routing fields of entries, each field once however often an entry has it: the last, as
-who reads the whole entry has it too. KEYS: stream. ARGV: where to begin, how many at most."""
+"""The ids and routing fields of entries, each field once however often an entry has it: the last,
+as who reads the whole entry has it too. KEYS: stream. ARGV: where to begin, how many at most."""
 
 
 _New = list[tuple[str, dict[str, str]]]
