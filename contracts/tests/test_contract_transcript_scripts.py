@@ -8,7 +8,7 @@ from support.redis_server import PATIENT, RedisServer
 from orbiter_contracts.functions import library
 from orbiter_contracts.queues import BARE
 from orbiter_contracts.transcript import TRANSCRIPT_BYTES, TRANSCRIPT_SECONDS
-from orbiter_contracts.transcript_scripts import APPEND
+from orbiter_contracts.transcript_scripts import APPEND, MOST_DROPPED
 
 pytestmark = pytest.mark.integration
 KEY = BARE.task_transcript("9f1c", 1)
@@ -78,6 +78,24 @@ def test_what_no_worker_of_ours_has_written_is_dropped_first(server: "Redis[str]
     assert [fields["data"] for _, fields in server.xrange(KEY)] == ["[a]"]
     server.xadd(KEY, {"data": "z", "end": "99999999999999999999", "next": "1e300"})
     assert append(server, "[b]", 1, 1)[0] == "added"
+
+
+def test_what_others_have_added_is_dropped_in_steps_that_hold_nobody_up(
+    server: "Redis[str]",
+) -> None:
+    with server.pipeline(transaction=False) as pipe:
+        for _ in range(2 * MOST_DROPPED + 500):
+            pipe.xadd(KEY, {"x": ""})
+        pipe.execute()
+    server.config_resetstat()
+    with pytest.raises(ResponseError, match="nil value"):
+        server.fcall(APPEND.function, 1, KEY, "[a]", 0, "no number", 0, "")
+    looked = server.info("commandstats")["cmdstat_xrange"]["calls"]
+    assert looked <= MOST_DROPPED + 1
+    for number, left in enumerate((MOST_DROPPED + 501, 502, 3)):
+        append(server, "[a]", number)
+        assert server.xlen(KEY) == left
+    assert [fields["data"] for _, fields in server.xrange(KEY)] == ["[a]"] * 3
 
 
 def test_a_key_of_another_kind_is_left_alone(server: "Redis[str]") -> None:

@@ -11,6 +11,7 @@ from support.observed import NOW
 from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, OPERATOR_GROUP, PO_GROUP, dead_letter
 from orbiter_operator.sessions.models import entry_time
 from orbiter_operator.sessions.streams import Record, SessionQueues, registry_key
+from orbiter_operator.streams import retention
 from orbiter_operator.streams.client import redis_client
 from orbiter_operator.streams.reader import LAST_ID, Inbox, read_routes
 from orbiter_operator.streams.retention import StreamRepair, shared
@@ -152,6 +153,41 @@ async def test_thousands_of_entries_with_ids_out_of_range_are_repaired_at_once(c
     assert await redis.xlen(BARE.developer_input) == 0
     assert (await redis.xpending(BARE.developer_input, DEVELOPER_GROUP))["pending"] == 0
     assert sane(await redis.xadd(BARE.developer_input, {"data": "later"}))
+
+
+async def test_of_a_stream_too_long_for_one_step_the_newest_stay(client, redis, monkeypatch):
+    monkeypatch.setattr(retention, "MOST_ENTRIES", 100, raising=False)
+    stream, dead = BARE.developer_output, []
+    await redis.xgroup_create(stream, OPERATOR_GROUP, id="0", mkstream=True)
+    async with redis.pipeline(transaction=False) as pipe:
+        for _ in range(1000):
+            pipe.xadd(stream, {"data": "x"})
+        added = await pipe.execute()
+    await redis.xreadgroup(OPERATOR_GROUP, "c", {stream: ">"}, count=950)
+    await redis.xack(stream, OPERATOR_GROUP, *added[:700])
+    await redis.xadd(stream, {"data": "x"}, id=LAST_ID)
+    await StreamRepair(client, dead.append).repair_shared()
+    assert [entry for entry, _ in await redis.xrange(stream)] == added[900:]
+    assert dead == [stream]
+    held = await redis.xpending_range(stream, OPERATOR_GROUP, added[900], "+", 1000)
+    assert [item["message_id"] for item in held] == added[900:950]
+    [[_, read]] = await redis.xreadgroup(OPERATOR_GROUP, "c", {stream: ">"})
+    assert [entry for entry, _ in read] == added[950:]
+
+
+async def test_what_is_held_beyond_that_and_gone_is_no_load(client, redis, monkeypatch):
+    monkeypatch.setattr(retention, "MOST_ENTRIES", 100, raising=False)
+    stream = BARE.developer_output
+    await redis.xgroup_create(stream, OPERATOR_GROUP, id="0", mkstream=True)
+    added = [await redis.xadd(stream, {"data": "x"}) for _ in range(700)]
+    await redis.xreadgroup(OPERATOR_GROUP, "c", {stream: ">"})
+    await redis.xdel(stream, *added[:-1])
+    await redis.xadd(stream, {"data": "x"}, id=LAST_ID)
+    await redis.config_resetstat()
+    await StreamRepair(client).repair_shared()
+    assert (await redis.xpending(stream, OPERATOR_GROUP))["pending"] <= 100
+    assert (await redis.info("commandstats"))["cmdstat_xclaim"]["calls"] <= 100
+    assert [entry for entry, _ in await redis.xrange(stream)] == added[-1:]
 
 
 async def test_a_stream_of_the_present_is_left_alone(client, redis):

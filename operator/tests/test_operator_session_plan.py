@@ -3,12 +3,15 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from prometheus_client import CollectorRegistry
 from support.kstatus import kstatus
 
 from orbiter_contracts import POState
 from orbiter_contracts.exit_codes import name_in_use
 from orbiter_operator.kube.models import Refusal
+from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.state import PodState
+from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.models import (
     DeploymentState,
     ObservedSession,
@@ -21,6 +24,7 @@ from orbiter_operator.sessions.plan import Apply, Dismiss, SetReplicas, plan_ses
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 UID = "9f1c"
+KEY = Key("team", "alice")
 PATIENCE = timedelta(minutes=5)
 IDLE = 900
 IN_USE = f"worker-wrapper: {name_in_use('at.alice', 'node-1')}"
@@ -404,6 +408,24 @@ def test_a_rotation_is_an_event_once_with_its_reason():
     assert plan.status.session_id == "two"
     known = plan.status.model_dump(by_alias=True)
     assert decide(session(1, running(), status=known, queue=queue(state=state))).events == ()
+
+
+def test_reasons_that_a_worker_makes_up_make_no_more_series():
+    registry = CollectorRegistry()
+    metrics = SessionMetrics(registry)
+    reasons = ["Idle", *(f"made-up-{number}" for number in range(500))]
+    for number, reason in enumerate(reasons):
+        rotation = {"reason": reason, "to": "two", "at": NOW}
+        state = said(session_id="two", rotations=number + 1, rotation=rotation)
+        observed = session(1, status={"rotations": number}, queue=queue(state=state))
+        metrics.changed(KEY, observed, SessionStatus(rotations=number + 1))
+    shown = {
+        labels["reason"]: sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name.endswith("_total") and "reason" in (labels := sample.labels)
+    }
+    assert shown == {"Idle": 1, "Other": 500}
 
 
 def test_a_message_that_was_given_up_is_an_event():

@@ -1,12 +1,14 @@
 """What the operator takes from a stream, and what is too large for it."""
 
+import tracemalloc
+
 import pytest
 from redis.exceptions import ResponseError
 from support.malformed import entry_of
 
 from orbiter_contracts.bounds import MAX_ENTRY_BYTES
 from orbiter_operator.streams.client import LARGEST_REPLY, blocking_client, redis_client
-from orbiter_operator.streams.reader import read_entry
+from orbiter_operator.streams.reader import read_entry, read_routes
 from orbiter_operator.streams.tenants import Inboxes
 
 pytestmark = pytest.mark.integration
@@ -101,6 +103,21 @@ async def test_many_fields_in_few_bytes_are_as_large_as_what_they_become(redis, 
     [entry] = await _read(inbox, 1, 1)
     assert not entry.whole
     assert entry.size > MAX_ENTRY_BYTES
+
+
+async def test_a_routing_field_that_an_entry_repeats_is_brought_once(redis, redis_server):
+    times = 50_000
+    words = ["agenttask", "a/first"] * times + ["attempt", "7"] * times + ["agenttask", "a/last"]
+    added = await redis.execute_command("XADD", "in", "*", *words)
+    client = redis_client(redis_server.url)
+    await read_routes(client, "in", "-", 1)  # the connection's own buffers
+    tracemalloc.start()
+    routes = await read_routes(client, "in", "-", 500)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    await client.aclose()
+    assert routes == [(added, {"agenttask": "a/last", "attempt": "7"})]
+    assert most < 1024 * 1024
 
 
 async def test_what_is_no_text_comes_back_as_it_was(redis, redis_server, inbox):

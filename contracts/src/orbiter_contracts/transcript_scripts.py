@@ -14,6 +14,9 @@ from orbiter_contracts.transcript import TRANSCRIPT_BYTES
 
 NEXT_FIELD: Final = "next"
 END_FIELD: Final = "end"
+MOST_DROPPED: Final = 1000
+"""Entries that one append looks at and drops. Whoever may append may add a million without figures,
+and Redis serves nobody while a script goes through them."""
 
 APPEND_TRANSCRIPT: Final = f"""
 local function figure(text)
@@ -33,12 +36,15 @@ if last then
   total = math.max(total, stop)
 end
 total = total + #ARGV[1]
-local kept, position = false, '-'
+local kept, position, looked = false, '-', 0
 repeat
   local oldest = redis.call('XRANGE', KEYS[1], position, '+', 'COUNT', 1)[1]
   if oldest then
     local _, stop, size = read(oldest)
-    if stop > 0 and total - stop + size <= {TRANSCRIPT_BYTES} then kept = oldest[1] end
+    looked = looked + 1
+    if stop > 0 and total - stop + size <= {TRANSCRIPT_BYTES} or looked > {MOST_DROPPED} then
+      kept = oldest[1]
+    end
     position = '(' .. oldest[1]
   end
 until kept or not oldest
@@ -57,7 +63,8 @@ or `stale` and the sequence behind the last event, when that is beyond the first
 process has written it, or this one, and its answer was lost.
 
 No command in it deletes: what is too much goes with the XADD. An entry without figures, which no
-worker of ours has written, is dropped like the oldest.
+worker of ours has written, is dropped like the oldest: `MOST_DROPPED` at once, the rest with the
+next that is appended.
 """
 
 APPEND: Final = Script("append_transcript", APPEND_TRANSCRIPT)

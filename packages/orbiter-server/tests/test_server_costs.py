@@ -70,6 +70,19 @@ async def test_costs_by_day_namespace_agent_and_label(start, api, tmp_path):
 
 @pytest.mark.integration
 @pytest.mark.usefixtures("some")
+@pytest.mark.parametrize("moment", ["9999-12-31T23:59:59-23:59", "2999-12-31T23:59:59"])
+async def test_a_moment_that_no_clock_tells_costs_nobody_the_sums(start, api, tmp_path, moment):
+    """The schema takes the first; whoever may write a status of one namespace writes it."""
+    server = await start(kubeconfig=api.kubeconfig(tmp_path), namespace="*")
+    put(api, "odd", 0.25)
+    odd = api.get("agenttasks", "team-a", "odd")
+    odd["status"]["completionTime"] = moment
+    api.put("agenttasks", odd)
+    assert {(stamp(2)[:10], 0.5, 1, 0), (stamp()[:10], 5.0, 2, 0)} <= {*await rows(server)}
+
+
+@pytest.mark.integration
+@pytest.mark.usefixtures("some")
 @pytest.mark.parametrize(
     "query", [{"by": "week"}, {"days": 0}, {"days": 367}, {"by": "label"}, {"label": "x" * 318},
               {"namespace": "*"}, {"of": "all"}],

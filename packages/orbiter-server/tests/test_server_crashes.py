@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -50,6 +51,26 @@ class Process:
     def let(self, first: int, last: int) -> None:
         for number in range(first, last):
             (self.directory / f"go-{number}").touch()
+
+
+async def test_silent_connections_keep_nobody_out(tmp_path):
+    """In a container that gives a process 700 descriptors; more than in some."""
+    server = Process(tmp_path)
+    await server.start()
+    resource.prlimit(server.child.pid, resource.RLIMIT_NOFILE, (700, 700))
+    silent = []
+    try:
+        for number in range(1000):
+            _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(b"GET / HTTP/1.1\r\nX: " if number % 2 else b"")
+            silent.append(writer)
+        async with httpx.AsyncClient(base_url=server.http.base_url, timeout=10) as stranger:
+            assert (await stranger.get("/readyz")).status_code == 200
+    finally:
+        for writer in silent:
+            writer.transport.abort()
+        await server.http.aclose()
+        await server.send(signal.SIGKILL)
 
 
 class Client:

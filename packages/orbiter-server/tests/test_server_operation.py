@@ -26,6 +26,18 @@ async def test_the_metrics_count_requests_by_route_runs_and_tokens(start):
         assert line in text
 
 
+async def test_methods_that_strangers_make_up_make_no_series(start):
+    server = await start(token="secret-of-the-server")
+    for number in range(50):
+        refused = await server.http.request(f"MADE-UP-{number}", "/healthz")
+        assert refused.status_code == 405
+    found = await server.http.get(
+        "/metrics", headers={"Authorization": "Bearer secret-of-the-server"}
+    )
+    made = [line for line in found.text.splitlines() if "server_requests_total{" in line]
+    assert made == ['orbiter_server_requests_total{method="other",route="other",status="405"} 50.0']
+
+
 async def test_a_silent_stream_says_that_it_is_alive(start):
     server = await start(model=Paced("never"), heartbeat_seconds=0.02)
     run = await server.ask("helper", "Hi")

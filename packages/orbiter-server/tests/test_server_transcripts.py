@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import tracemalloc
 from contextlib import aclosing
 from datetime import UTC, datetime
 
@@ -12,6 +13,8 @@ from support.eventually import eventually
 from support.redis_server import RedisServer, redis_server
 
 from orbiter.server._internal import cluster_detail, transcripts
+from orbiter.server._internal.errors import RequestError
+from orbiter.server._internal.transcript_access import Access
 from orbiter_contracts.queues import Keys
 from orbiter_contracts.transcript import TextEvent, VerdictEvent
 from orbiter_contracts.transcript_reading import entry_data
@@ -70,6 +73,23 @@ class Writer:
     def event(self, kind, **fields):
         self.sequence += 1
         return kind(sequence=self.sequence - 1, at=AT, attempt=1, **fields)
+
+
+async def test_what_is_kept_for_viewers_is_counted_as_it_lies_in_memory():
+    """One character beyond U+FFFF makes four bytes of each in a text, and a text of 60 has 109."""
+
+    async def nowhere(namespace):
+        raise RequestError(502, "no Redis")
+
+    for words in ("\U0001f600" + "a" * 7000, ""):
+        feed = transcripts._Feed(("team-a", stream()), Access("redis://127.0.0.1:1"), nowhere)
+        tracemalloc.start()
+        for number in range(30_000 if not words else 1000):
+            feed._keep(TextEvent(sequence=number, at=AT, attempt=1, text=words))
+        held, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        await feed.close()
+        assert transcripts.MOST_BYTES / 2 < held < 1.5 * transcripts.MOST_BYTES
 
 
 @pytest.fixture

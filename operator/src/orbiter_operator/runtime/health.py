@@ -21,7 +21,9 @@ from http import HTTPStatus
 from typing import Final
 
 import structlog
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
+
+from orbiter_operator.runtime.metrics import MetricsPage
 
 log = structlog.get_logger(__name__)
 
@@ -253,7 +255,7 @@ class HealthServer:
     def __init__(
         self, health: Health, registry: CollectorRegistry, health_port: int, metrics_port: int
     ) -> None:
-        self._registry = registry
+        self._page = MetricsPage(registry)
         probes = {
             "/healthz": lambda: _answer(health.alive()),
             "/readyz": lambda: _answer(health.ready()),
@@ -283,7 +285,7 @@ class HealthServer:
         await self._open.aclose()
 
     def _shown(self) -> Answer:
-        return Answer(generate_latest(self._registry), content_type=CONTENT_TYPE_LATEST)
+        return Answer(self._page.text(), content_type=CONTENT_TYPE_LATEST)
 
 
 def _answer(wrong: list[str]) -> Answer:

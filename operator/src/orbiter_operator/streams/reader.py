@@ -81,13 +81,14 @@ local position, routes = ARGV[1], {{}}
 for _ = 1, tonumber(ARGV[2]) do
   local entry = redis.call('XRANGE', KEYS[1], position, '+', 'COUNT', 1)[1]
   if not entry then break end
-  local route = {{entry[1]}}
+  local route, found = {{entry[1]}}, {{}}
   for i = 1, #entry[2], 2 do
     local name = entry[2][i]
-    if name == '{TASK_FIELD}' or name == '{ATTEMPT_FIELD}' then
-      route[#route + 1] = name
-      route[#route + 1] = string.sub(entry[2][i + 1], 1, {_SHOWN_BYTES})
-    end
+    if name == '{TASK_FIELD}' or name == '{ATTEMPT_FIELD}' then found[name] = entry[2][i + 1] end
+  end
+  for name, value in pairs(found) do
+    route[#route + 1] = name
+    route[#route + 1] = string.sub(value, 1, {_SHOWN_BYTES})
   end
   routes[#routes + 1] = route
   if entry[1] == '{LAST_ID}' then break end
@@ -95,7 +96,8 @@ for _ = 1, tonumber(ARGV[2]) do
 end
 return routes
 """
-"""The ids and routing fields of entries. KEYS: stream. ARGV: where to begin, how many at most."""
+"""The ids and routing fields of entries, each field once however often an entry has it: the last,
+as who reads the whole entry has it too. KEYS: stream. ARGV: where to begin, how many at most."""
 
 
 _New = list[tuple[str, dict[str, str]]]

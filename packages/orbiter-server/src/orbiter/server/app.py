@@ -44,6 +44,8 @@ from orbiter.server.config import ServerConfig
 from orbiter.tasks import TaskBroker, TaskStoreSqlite
 
 logger = logging.getLogger("orbiter.server")
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+"""Those that are counted by name: anybody may send a word of their own, and another each time."""
 
 
 def create_app(
@@ -183,8 +185,9 @@ class _Counted:
             if message["type"] == "http.response.start":
                 # the pattern, not the path: an id of each session would be a series of its own
                 path = scope.get(PATTERN, "other")
-                status = str(message["status"])
-                self._metrics.requests.labels(path, scope["method"], status).inc()
+                status, method = str(message["status"]), scope["method"]
+                method = method if method in _METHODS else "other"
+                self._metrics.requests.labels(path, method, status).inc()
             await send(message)
 
         await self._app(scope, receive, counted)

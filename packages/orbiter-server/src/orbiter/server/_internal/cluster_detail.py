@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from orbiter.server._internal.transcripts import Place
@@ -153,9 +153,13 @@ def _link(value: object) -> str:
 
 
 def _moment(value: object) -> datetime | None:
+    if not isinstance(value, str):
+        return None
     try:
-        return datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
+        at = datetime.fromisoformat(value)
+        # the last day of the year 9999 is none of UTC everywhere
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
 
 

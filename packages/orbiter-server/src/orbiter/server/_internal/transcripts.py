@@ -7,6 +7,7 @@ by a `cut` event: a viewer that comes back goes on behind the last event that it
 
 import asyncio
 import logging
+import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("orbiter.server")
 MOST_BYTES = 1024 * 1024
-"""Of one transcript, as JSON, while somebody looks: four times what Redis has of it."""
+"""Of one transcript, as it lies in memory, while somebody looks: all that Redis has of it."""
+_BESIDE_TEXT = 100
+"""Bytes of an event's number, and of the pair that the two are."""
 MOST_FEEDS = 200
 AT_ONCE = 4
 """Entries, each of which may be as large as the largest message: a stranger may write one."""
@@ -209,11 +212,16 @@ class _Feed:
         body = event.model_dump_json(exclude_none=True)
         text = f'{{"seq":{seq},{body[1:]}'
         self._events.append((seq, text))
-        self._bytes += len(text)
+        self._bytes += _size(text)
         while self._bytes > MOST_BYTES:
-            self._bytes -= len(self._events.popleft()[1])
+            self._bytes -= _size(self._events.popleft()[1])
         # a session's turns each have one: only a task's is the last
         self.ended = event.type == "verdict" and event.attempt > 0
+
+
+def _size(text: str) -> int:
+    """What an event takes: of a text one odd character makes four bytes of each."""
+    return sys.getsizeof(text) + _BESIDE_TEXT
 
 
 def _cut(after: int, first: int) -> str:
