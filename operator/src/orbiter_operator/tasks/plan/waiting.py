@@ -65,6 +65,8 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
     if observed.taken_by:
         return give_up(observed, now, "Cancelled", "TakenElsewhere", observed.taken_by)
     spoken = continuation(observed, attempt)
+    if observed.data_error and spoken is None:
+        return give_up(observed, now, "Failed", "InvalidSpec", observed.data_error)
     if observed.prompt is None and spoken is None:
         text = observed.prompt_error or "the prompt is not known yet"
         return wait(observed, now, "PromptMissing", text, requeue_after=REQUEUE_SECONDS)
@@ -148,9 +150,15 @@ def _previous_holds(observed: Observed, now: datetime, previous: int) -> Plan | 
     return None
 
 
+def waits_for_others(observed: Observed) -> bool:
+    """Whether tasks it depends on keep it from its first attempt; later ones need them no more."""
+    met = dependencies_met(observed.status) or observed.status.attempts > 0
+    return not met and observed.dependencies != Dependencies()
+
+
 def _dependencies_hold(observed: Observed, now: datetime) -> Plan | None:
     found = observed.dependencies
-    if dependencies_met(observed.status) or observed.status.attempts:
+    if not waits_for_others(observed):
         return None
     if found.cycle:
         text = f"dependsOn goes in a circle: {' → '.join(found.cycle)}"
