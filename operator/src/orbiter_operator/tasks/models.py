@@ -78,6 +78,7 @@ class TaskSpec(KubeModel):
     project_id: str | None = None
     task_id: str | None = None
     depends_on: tuple[str, ...] = ()
+    concurrency_key: str | None = None
     queue_name: str | None = None
     queue_priority_class: str | None = None
     managed_by: str | None = None

@@ -145,6 +145,7 @@ class Observer:
                 *(key.namespace, key.name, base.created.timestamp(), base.spec.priority),
                 lambda name: cannot_start(self._store.get(Key(key.namespace, name))),
             )
+            update["behind"] = self._capacity.turns.behind(base)
             since = self._position_shown.get(key)
             shown = since is not None and self._clock() - since < slots.refresh
             update["slots"] = slots.model_copy(update={"shown": shown})

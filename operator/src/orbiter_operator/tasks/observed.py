@@ -56,7 +56,7 @@ class Observed(Frozen):
     those of its namespace: of an attempt that begins now. `over_quota` says why its workers may not
     publish, `not_served` why none may run there. `kueue` is what Kueue says of a Job that it has
     not let in. `trace` is where its spans belong; None when none are written. `data_error` says why
-    the prompt names a result that cannot be had.
+    the prompt names a result that cannot be had, `behind` who has its concurrencyKey before it.
     """
 
     namespace: str
@@ -77,6 +77,7 @@ class Observed(Frozen):
     dependencies: Dependencies = Dependencies()
     dependents_waiting: bool = False
     slots: Slots = Slots()
+    behind: str = ""
     prompt: str | None = None
     prompt_error: str | None = None
     data_error: str | None = None

@@ -1,4 +1,4 @@
-"""Before an attempt: what it waits for (dependencies, a slot), or that it may begin. Pure."""
+"""Before an attempt: what it waits for (others, its key, a slot), or that it may begin. Pure."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -73,6 +73,10 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
     inherits = bool(observed.spec.resume_from) and attempt == 1
     if inherits and (why := _nothing_to_resume(observed)):
         return give_up(observed, now, "Failed", NOTHING_TO_RESUME, why)
+    if observed.behind and attempt == 1:
+        text = f"waits for {observed.behind}, which is before it under the same concurrencyKey"
+        held = wait(observed, now, "WaitingForConcurrencyKey", text)
+        return held.model_copy(update={"in_line": True})
     if not observed.slots.free and not observed.queue:
         return _in_line(observed, now)
     if observed.queue_error:
