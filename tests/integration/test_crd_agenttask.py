@@ -54,6 +54,7 @@ UNCHANGEABLE: dict[str, Any] = {
     "projectId": "p",
     "taskId": "t",
     "dependsOn": ["another"],
+    "concurrencyKey": "main",
     "queueName": "q",
     "managedBy": "example.com/runner",
     "podTemplate": {"spec": {"nodeSelector": {"disk": "ssd"}}},

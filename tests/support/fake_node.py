@@ -56,6 +56,7 @@ class FakeNode:
 
     `pod_delay` is how long a pod takes to run, `turn_delay` how long an agent takes at least (real
     ones need longer to start), `report_delay` how long after its worker has ended the Job says so.
+    With `keep_pods` the pods of what was deleted take their time to end.
     """
 
     api: FakeApi
@@ -66,6 +67,7 @@ class FakeNode:
     runs: list[Run] = field(default_factory=list)
     prompts: dict[tuple[str, int], str] = field(default_factory=dict)
     most_at_once: int = 0
+    keep_pods: bool = False
     _made: int = 0
     _pods: dict[tuple[str, str], asyncio.Task[None]] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -126,6 +128,8 @@ class FakeNode:
         child = "jobs" if plural == "agenttasks" else "pods"
         for (place, name), obj in list(self.api.objects[child].items()):
             owners = obj["metadata"].get("ownerReferences") or ()
+            if self.keep_pods and child == "pods":
+                continue
             if place == namespace and any(owner["uid"] == uid for owner in owners):
                 if child == "jobs":
                     self.api.remove("jobs", namespace, name)

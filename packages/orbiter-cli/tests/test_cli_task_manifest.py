@@ -1,5 +1,6 @@
 """Manifests for `orbiter task run`: held against the CRD, mistakes told with their line."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,26 @@ def test_of_several_tasks_one_is_chosen_by_name(file):
     with pytest.raises(UsageError, match="there are: fix, other; choose with --name"):
         read_manifest(both)
     assert read_manifest(both, "other").name == "other"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "words"),
+    [
+        ("${{deps.plan.result.data.steps}}", "the results of other tasks are on a cluster only"),
+        ("${{deps.build.result.data.x}}", "build is not in dependsOn"),
+    ],
+)
+def test_a_prompt_that_needs_other_tasks_is_refused(file, prompt, words):
+    spec = f"  dependsOn: [plan]\n  prompt: {json.dumps(prompt)}\n"
+    manifest = read_manifest(file(TASK.replace("  prompt: do it\n", spec)))
+    with pytest.raises(UsageError, match=words):
+        prompt_of(manifest)
+
+
+def test_a_prompt_says_with_two_dollars_what_is_no_reference(file):
+    spec = '  prompt: "Explain $${{deps.NAME}}."\n'
+    manifest = read_manifest(file(TASK.replace("  prompt: do it\n", spec)))
+    assert prompt_of(manifest) == "Explain ${{deps.NAME}}."
 
 
 def test_what_a_pod_would_mount_comes_from_the_same_file(file, tmp_path):

@@ -71,6 +71,7 @@ def test_every_option_has_its_place_in_the_spec(kubectl: FakeKubectl) -> None:
         *("--git-branch", "fix", "--git-credentials", "git", "--push"),
         *("--task-timeout", "1h30m", "--retries", "2", "--ttl", "1d"),
         *("--depends-on", "first", "--depends-on", "at/second", "--project", "shop"),
+        *("--concurrency-key", "agents/fix"),
     ]
     assert run("submit", "go", *options).exit_code == 0
     assert spec_of(kubectl, "full") == {
@@ -96,6 +97,7 @@ def test_every_option_has_its_place_in_the_spec(kubectl: FakeKubectl) -> None:
         "retry": {"limit": 2},
         "ttlSecondsAfterFinished": 86400,
         "dependsOn": ["first", "second"],
+        "concurrencyKey": "agents/fix",
         "projectId": "shop",
     }
 

@@ -4,6 +4,7 @@ import pytest
 
 from orbiter.tasks import KubernetesTaskStore, Task, TaskError, TaskState
 from orbiter.tasks._internal.agent_tasks import managed_status, manifest, open_question, read
+from orbiter_contracts.references import references
 
 CREATED = "2026-01-02T03:04:05Z"
 
@@ -24,6 +25,15 @@ def test_what_a_task_has_no_field_for_is_kept_beside_it():
     found = read(stored(manifest(task, {}, managed=False)))
     assert (found.id, found.input, found.metadata) == (task.id, "do it", task.metadata)
     assert (found.created_at, found.state, found.version) == (task.created_at, "pending", 7)
+
+
+def test_what_a_caller_says_refers_to_no_other_task():
+    task = Task(input="${{deps.build.result.data.x}} and $${{deps.")
+    body = manifest(task, {"dependsOn": ["build"]}, managed=False)
+    assert references(body["spec"]["prompt"]) == ()
+    assert read(stored(body)).input == task.input
+    # one that kubectl made is shown as it was written
+    assert read(plain(prompt=task.input.partition(" ")[0])).input == task.input.partition(" ")[0]
 
 
 def test_the_spec_comes_from_the_store_and_the_system_prompt_from_the_task():

@@ -11,6 +11,7 @@ from typing import Any
 
 from orbiter_contracts import Route
 from orbiter_contracts.queues import BARE
+from orbiter_contracts.references import references
 from orbiter_operator.kube.cache import Children, ObjectCache
 from orbiter_operator.kube.names import (
     ATTEMPT,
@@ -71,6 +72,11 @@ class TaskCache(ObjectCache):
         """Tasks that name this one in their dependsOn."""
         return list(self._dependents.get(key, ()))
 
+    def dependents_wait(self, key: Key) -> bool:
+        """Whether a task has yet to see that this one was completed, or may read its result."""
+        found = (self.get(dependent) for dependent in self.dependents(key))
+        return any(obj is not None and _waits_or_reads(obj) for obj in found)
+
     def _added(self, key: Key, old: Object | None, obj: Object) -> None:
         if phase_of(obj) in FINAL:
             # No decision needs these any more.
@@ -113,6 +119,15 @@ def _only_runs_now(old: Object, obj: Object) -> bool:
     before, meta = old["metadata"], obj["metadata"]
     fields = ("generation", "annotations", "labels", "deletionTimestamp", "uid")
     return phase_of(obj) == "Running" and all(before.get(name) == meta.get(name) for name in fields)
+
+
+def _waits_or_reads(obj: Object) -> bool:
+    """Whether a task waits for others; or may begin again with what these have reported."""
+    phase, spec = phase_of(obj), obj.get("spec") or {}
+    if phase in ("", "Pending"):
+        return True
+    reads = "promptFrom" in spec or bool(references(spec.get("prompt") or ""))
+    return phase not in FINAL and reads
 
 
 def _dependencies(obj: Object) -> list[str]:

@@ -11,8 +11,8 @@ from typing import Any
 from orbiter_contracts import DeveloperWorkerInput, GitWorkspace
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.queues import BARE, Keys
+from orbiter_contracts.references import escaped
 from orbiter_contracts.tracing import TRACEPARENT, TraceParent, agent_span, trace_of
-from orbiter_operator.kube.client import CONFIG_MAPS, ApiError, Kube
 from orbiter_operator.kube.names import (
     API_VERSION,
     APP_NAME,
@@ -35,10 +35,8 @@ from orbiter_operator.kube.names import (
     worker_id,
 )
 from orbiter_operator.pods.template import WorkerDefaults, worker_template
-from orbiter_operator.tasks.models import TaskSpec
 from orbiter_operator.tasks.observed import Adopted, Observed, attempt_of, message_id, session_of
 
-_REFUSED = (403, 404)
 _ENTRY_ID = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,19})")
 _SHOWN = 60
 
@@ -155,37 +153,6 @@ def build_message(observed: Observed, attempt: int, prompt: str) -> DeveloperWor
     )
 
 
-async def read_prompt(kube: Kube, namespace: str, spec: TaskSpec) -> tuple[str | None, str | None]:
-    """The prompt of a task.
-
-    Args:
-        kube: The API client.
-        namespace: The task's namespace.
-        spec: What it says about its prompt.
-
-    Returns:
-        The prompt and None, or None and why there is none.
-
-    Raises:
-        ApiError: The API server could not answer.
-    """
-    if spec.prompt_from is None:
-        return spec.prompt, None
-    reference = spec.prompt_from.config_map_key_ref
-    where = f"ConfigMap {reference.name}"
-    try:
-        found = await kube.get(CONFIG_MAPS, namespace, reference.name)
-    except ApiError as error:
-        if error.status not in _REFUSED:
-            raise
-        why = "does not exist" if error.status == 404 else "may not be read by the operator"
-        return None, f"{where} with the prompt {why}"
-    prompt = (found.get("data") or {}).get(reference.key, "")
-    if not prompt.strip():
-        return None, f"{where} has no prompt under key {reference.key!r}"
-    return prompt, None
-
-
 def build_task(
     entry: str,
     message: DeveloperWorkerInput,
@@ -209,7 +176,7 @@ def build_task(
         The object to create.
     """
     spec: Object = {
-        "prompt": message.prompt,
+        "prompt": escaped(message.prompt),
         "agent": agent,
         "timeoutSeconds": message.timeout,
         "taskId": message.task_id,

@@ -77,6 +77,8 @@ class TaskSpec(KubeModel):
     ttl_seconds_after_finished: int | None = None
     project_id: str | None = None
     task_id: str | None = None
+    depends_on: tuple[str, ...] = ()
+    concurrency_key: str | None = None
     queue_name: str | None = None
     queue_priority_class: str | None = None
     managed_by: str | None = None

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from orbiter_contracts.queues import BARE, KeysOf
+from orbiter_contracts.references import reference_problem
 from orbiter_operator.kube.client import JOBS, PODS, ApiError, Kube
 from orbiter_operator.kube.models import Refusal, read_model, read_status
 from orbiter_operator.kube.names import ATTEMPT, TASK_UID, Key, job_name
@@ -20,7 +21,7 @@ from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
 from orbiter_operator.tasks.cache import TaskCache, cannot_start, phase_of
 from orbiter_operator.tasks.capacity import Capacity, Kueue
-from orbiter_operator.tasks.job import read_adoption, read_prompt, read_trace
+from orbiter_operator.tasks.job import read_adoption, read_trace
 from orbiter_operator.tasks.models import FINAL, Source, TaskSpec, TaskStatus, size_error
 from orbiter_operator.tasks.observed import (
     Dependencies,
@@ -32,7 +33,8 @@ from orbiter_operator.tasks.observed import (
     stage,
 )
 from orbiter_operator.tasks.plan.disruption import may_be_taken
-from orbiter_operator.tasks.plan.waiting import resolve
+from orbiter_operator.tasks.plan.waiting import resolve, waits_for_others
+from orbiter_operator.tasks.prompt import Prompts
 
 Object = dict[str, Any]
 
@@ -79,7 +81,7 @@ class Observer:
         self._over_quota, self._not_served = over_quota, not_served
         self._traced = traced
         self._clock = clock
-        self._kueue = Kueue(kube, clock)
+        self._kueue, self._prompts = Kueue(kube, clock), Prompts(kube)
         self._position_shown: dict[Key, float] = {}
         self._parsed: dict[Key, tuple[str, tuple[TaskSpec, str | None, TaskStatus]]] = {}
 
@@ -98,6 +100,7 @@ class Observer:
         """The task is gone or at its end."""
         self._position_shown.pop(key, None)
         self._kueue.forget(key)
+        self._prompts.forget(key)
         self._parsed.pop(key, None)
 
     async def observe(
@@ -133,15 +136,16 @@ class Observer:
         update["doing"] = self._pending.doing(key, attempt)
         update["busy_since"] = self._pending.busy_since(key, attempt, base.created)
         if stage(base) == "between attempts":
-            prompt, error = await read_prompt(self._kube, base.namespace, base.spec)
-            update |= {"prompt": prompt, "prompt_error": error}
+            base = base.model_copy(update={"dependencies": self._dependencies(key)})
+            if not waits_for_others(base):
+                update |= await self._prompts.read(base)
             if base.spec.resume_from and attempt == 0 and queue_error is None:
                 update["source"] = await self._source(key, base.spec.resume_from)
-            update["dependencies"] = self._dependencies(key)
             slots = self._capacity.slots(
                 *(key.namespace, key.name, base.created.timestamp(), base.spec.priority),
                 lambda name: cannot_start(self._store.get(Key(key.namespace, name))),
             )
+            update["behind"] = self._capacity.turns.behind(base)
             since = self._position_shown.get(key)
             shown = since is not None and self._clock() - since < slots.refresh
             update["slots"] = slots.model_copy(update={"shown": shown})
@@ -163,7 +167,7 @@ class Observer:
             spec_error=error,
             status=status,
             **self._children(key, meta["uid"]),
-            dependents_waiting=self._dependents_wait(key),
+            dependents_waiting=self._store.dependents_wait(key),
             adopted=adopted,
             entry_ignored=ignored,
             keys=keys,
@@ -244,8 +248,7 @@ class Observer:
             self._pending.learn(base.uid, attempt, record)
             base = base.model_copy(update={"record": record, "record_attempt": attempt})
             if record.entry is None and record.output is None:
-                prompt, error = await read_prompt(self._kube, base.namespace, base.spec)
-                base = base.model_copy(update={"prompt": prompt, "prompt_error": error})
+                base = base.model_copy(update=await self._prompts.read(base))
         return base
 
     async def _source(self, key: Key, name: str) -> Source:
@@ -287,14 +290,11 @@ class Observer:
 
         return resolve(key.name, phase, edges)
 
-    def _dependents_wait(self, key: Key) -> bool:
-        dependents = (self._store.get(dependent) for dependent in self._store.dependents(key))
-        return any(obj is not None and phase_of(obj) in ("", "Pending") for obj in dependents)
-
 
 def read_spec(raw: dict[str, Any], defaults: WorkerDefaults) -> tuple[TaskSpec, str | None]:
     """Read an AgentTask's spec; an empty one and why, when it cannot be read or run."""
     spec, why = read_model(TaskSpec, raw)
-    why = why or size_error(raw) or image_error(spec.agent, defaults.images)
+    why = why or size_error(raw) or reference_problem(spec.prompt or "", spec.depends_on)
+    why = why or image_error(spec.agent, defaults.images)
     why = why or class_error(spec.queue_priority_class, defaults)
     return spec, why or pod_error(spec.agent, spec.workspace, spec.pod_template or {}, defaults)

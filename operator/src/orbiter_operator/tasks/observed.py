@@ -55,7 +55,8 @@ class Observed(Frozen):
     says why the task counts as nobody's queue entry although its annotations name one. `keys` are
     those of its namespace: of an attempt that begins now. `over_quota` says why its workers may not
     publish, `not_served` why none may run there. `kueue` is what Kueue says of a Job that it has
-    not let in. `trace` is where its spans belong; None when none are written.
+    not let in. `trace` is where its spans belong; None when none are written. `data_error` says why
+    the prompt names a result that cannot be had, `behind` who has its concurrencyKey before it.
     """
 
     namespace: str
@@ -76,8 +77,10 @@ class Observed(Frozen):
     dependencies: Dependencies = Dependencies()
     dependents_waiting: bool = False
     slots: Slots = Slots()
+    behind: str = ""
     prompt: str | None = None
     prompt_error: str | None = None
+    data_error: str | None = None
     refusal: Refusal | None = None
     queue_error: str | None = None
     adopted: Adopted | None = None

@@ -4,6 +4,7 @@ The loop is in `runtime/reconciler`; what to do about a task, `plan` decides. Wh
 is counted here too: ends, attempts, cost. The metrics are named in operator/README.md.
 """
 
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from redis.exceptions import RedisError
 
 from orbiter_contracts.attempts import Attempt
 from orbiter_contracts.queues import BARE, KeysOf
+from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.kube.client import AGENT_TASKS, ApiError, Kube, RefusedError
 from orbiter_operator.kube.informer import refresh
 from orbiter_operator.kube.models import read_status
@@ -30,7 +32,7 @@ from orbiter_operator.tasks.models import FINAL, TaskStatus
 from orbiter_operator.tasks.observe import Observer
 from orbiter_operator.tasks.observed import Observed
 from orbiter_operator.tasks.plan import plan
-from orbiter_operator.tasks.plan.actions import Plan
+from orbiter_operator.tasks.plan.actions import REQUEUE_SECONDS, Plan
 
 Object = dict[str, Any]
 
@@ -75,11 +77,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
         queue_address: str,
         clock: Callable[[], datetime],
     ) -> None:
-        super().__init__(
-            queue=queue,
-            retried=RETRIED,
-            measure=measure,
-        )
+        super().__init__(queue=queue, retried=RETRIED, measure=measure)
         self._store = store
         self._pending = pending
         self._capacity = capacity
@@ -115,6 +113,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
         obj = self._store.get(key)
         if obj is None:
             self._leave(key)
+            self._leave_turn(key)
             self._pending.nobody(key)
             return None
         return obj, await self._observer.observe(key, obj, **learned)
@@ -126,6 +125,8 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
     async def execute(self, key: Key, obj: Object, observed: Observed, decision: Plan) -> bool:
         """Take or leave the slot, then act."""
         self._apply_slot(key, decision, observed)
+        if behind := self._capacity.turns.follow(observed, decision):
+            self._queue.add(Key(key.namespace, behind))
         if decision.starts and len(self._queue):
             # Others wait to begin: their Jobs come before the line that says that this one has.
             decision = decision.model_copy(update={"status": None})
@@ -166,6 +167,14 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
         self._capacity.leave(key.namespace, key.name)
         for name in self._capacity.next_up(key.namespace):
             self._queue.add(Key(key.namespace, name))
+
+    def _leave_turn(self, key: Key) -> None:
+        """A deleted task has its concurrencyKey until no pod of it can work any more."""
+        turns, pods = self._capacity.turns, self._store.pods.left_of(key)
+        if turns.has(*key[:2]) and any(pod.alive(self._clock()) for pod in pods):
+            self._queue.requeue_at(key, time.monotonic() + REQUEUE_SECONDS)
+        elif behind := turns.leave(*key[:2]):
+            self._queue.add(Key(key.namespace, behind))
 
     def _after(self, key: Key, decision: Plan) -> None:
         status = decision.status
@@ -281,13 +290,9 @@ class TaskMetrics:
         return reason if reason in self._reasons else "Other"
 
     def _spent(self, before: TaskStatus, status: TaskStatus) -> None:
-        old, new = before.usage, status.usage
+        old, new = before.usage or TaskUsage(), status.usage
         if new is None:
             return
-        self._cost.inc(max((new.cost_usd or 0.0) - ((old and old.cost_usd) or 0.0), 0.0))
-        self._tokens.labels("input").inc(
-            max(new.input_tokens - (old.input_tokens if old else 0), 0)
-        )
-        self._tokens.labels("output").inc(
-            max(new.output_tokens - (old.output_tokens if old else 0), 0)
-        )
+        self._cost.inc(max((new.cost_usd or 0.0) - (old.cost_usd or 0.0), 0.0))
+        self._tokens.labels("input").inc(max(new.input_tokens - old.input_tokens, 0))
+        self._tokens.labels("output").inc(max(new.output_tokens - old.output_tokens, 0))

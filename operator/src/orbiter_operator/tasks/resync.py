@@ -121,8 +121,10 @@ class TaskResync:
         for key in self._store:
             obj = self._store.get(key) or {}
             jobs = self._store.jobs.of(key, obj["metadata"]["uid"])
-            if phase_of(obj) not in FINAL and any(not job.over for job in jobs):
+            works = any(not job.over for job in jobs)
+            if phase_of(obj) not in FINAL and works:
                 self._capacity.take(key.namespace, key.name)
+            self._capacity.turns.seed(key, obj, works=works)
 
     async def run(self) -> None:
         """Compare for ever."""

@@ -65,6 +65,7 @@ class Plan(Frozen):
         status: The whole status the task should have; None leaves it alone.
         events: What a person would want to know.
         slot: Whether the task runs a Job, waits for one, or neither.
+        in_line: Whether it waits for its concurrencyKey, as one that waits for a slot does too.
         reobserve: Observe again at once, because an action changed what is known.
         requeue_after: Reconcile again after so many seconds even if nothing happens.
     """
@@ -73,6 +74,7 @@ class Plan(Frozen):
     status: TaskStatus | None = None
     events: tuple[Event, ...] = ()
     slot: Literal["take", "wait", "leave"] = "leave"
+    in_line: bool = False
     reobserve: bool = False
     requeue_after: float | None = None
 

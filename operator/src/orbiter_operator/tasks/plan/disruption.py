@@ -160,6 +160,8 @@ def _go_on(observed: Observed, now: datetime, attempt: int, why: Explanation) ->
     if record is not None and record.entry is None:
         if observed.adopted and attempt == 1:
             return None  # somebody else's entry, which nobody here can put on the queue again
+        if prompt is None and observed.data_error:
+            return None  # what it was told is lost, and can be said no more
         if prompt is None:
             return Plan(slot="take", requeue_after=REQUEUE_SECONDS)
     name = job_name(observed.name, attempt, count)

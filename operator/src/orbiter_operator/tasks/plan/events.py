@@ -16,7 +16,10 @@ COLUMNS: Final = 35
 """With a name of 46 characters, the longest that `kubectl orbiter submit` makes, and the widest
 phase, a line has less than 120."""
 _LONGEST_NAME = 128
-_ORDINARY = ("ConcurrencyLimit", "WaitingForDependencies", "Suspended", "Starting")
+_ORDINARY = (
+    *("ConcurrencyLimit", "WaitingForConcurrencyKey", "WaitingForDependencies"),
+    *("Suspended", "Starting"),
+)
 
 
 def waiting_events(

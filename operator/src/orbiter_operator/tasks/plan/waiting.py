@@ -1,4 +1,4 @@
-"""Before an attempt: what it waits for (dependencies, a slot), or that it may begin. Pure."""
+"""Before an attempt: what it waits for (others, its key, a slot), or that it may begin. Pure."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -65,12 +65,18 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
     if observed.taken_by:
         return give_up(observed, now, "Cancelled", "TakenElsewhere", observed.taken_by)
     spoken = continuation(observed, attempt)
+    if observed.data_error and spoken is None:
+        return give_up(observed, now, "Failed", "InvalidSpec", observed.data_error)
     if observed.prompt is None and spoken is None:
         text = observed.prompt_error or "the prompt is not known yet"
         return wait(observed, now, "PromptMissing", text, requeue_after=REQUEUE_SECONDS)
     inherits = bool(observed.spec.resume_from) and attempt == 1
     if inherits and (why := _nothing_to_resume(observed)):
         return give_up(observed, now, "Failed", NOTHING_TO_RESUME, why)
+    if observed.behind and attempt == 1:
+        text = f"waits for {observed.behind}, which is before it under the same concurrencyKey"
+        held = wait(observed, now, "WaitingForConcurrencyKey", text)
+        return held.model_copy(update={"in_line": True})
     if not observed.slots.free and not observed.queue:
         return _in_line(observed, now)
     if observed.queue_error:
@@ -148,9 +154,15 @@ def _previous_holds(observed: Observed, now: datetime, previous: int) -> Plan | 
     return None
 
 
+def waits_for_others(observed: Observed) -> bool:
+    """Whether tasks it depends on keep it from its first attempt; later ones need them no more."""
+    met = dependencies_met(observed.status) or observed.status.attempts > 0
+    return not met and observed.dependencies != Dependencies()
+
+
 def _dependencies_hold(observed: Observed, now: datetime) -> Plan | None:
     found = observed.dependencies
-    if dependencies_met(observed.status) or observed.status.attempts:
+    if not waits_for_others(observed):
         return None
     if found.cycle:
         text = f"dependsOn goes in a circle: {' → '.join(found.cycle)}"

@@ -56,6 +56,7 @@ def _task(task: Object, now: datetime) -> dict[str, Any]:
         "agent": _agent(spec.get("agent", {})),
         "workspace": _workspace(spec.get("workspace", {})),
         "depends on": ", ".join(spec.get("dependsOn", [])),
+        "one at a time": spec.get("concurrencyKey"),
         "limits": f"{seconds(spec.get('timeoutSeconds', 1800))} an attempt,"
         f" {spec.get('retry', {}).get('limit', 0)} further attempts",
         "created": ago(task["metadata"].get("creationTimestamp"), now),

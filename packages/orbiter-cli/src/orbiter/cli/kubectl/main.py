@@ -9,6 +9,7 @@ from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.options import (
     AnyName,
     AsJson,
+    ConcurrencyKey,
     Credentials,
     DependsOn,
     DryRun,
@@ -112,6 +113,7 @@ def submit(
     retries: Annotated[int | None, typer.Option("--retries", help="Further attempts.")] = None,
     ttl: Ttl = None,
     depends_on: DependsOn = None,
+    concurrency_key: ConcurrencyKey = None,
     project: Annotated[str | None, typer.Option("--project", help="Your project's id.")] = None,
     wait: Wait = False,
     timeout: Timeout = None,
@@ -138,6 +140,7 @@ def submit(
         retries=retries,
         ttl=ttl,
         depends_on=tuple(depends_on or ()),
+        concurrency_key=concurrency_key,
         project=project,
     )
     return run_submit(

@@ -44,6 +44,10 @@ TaskTimeout = Annotated[
     str | None,
     typer.Option("--task-timeout", help="Time for one attempt, e.g. 30m; 30 min by default."),
 ]
+ConcurrencyKey = Annotated[
+    str | None,
+    typer.Option("--concurrency-key", help="Tasks with the same key run one at a time."),
+]
 DependsOn = Annotated[
     list[str] | None,
     typer.Option("--depends-on", help="A task to be Completed first; may be repeated."),

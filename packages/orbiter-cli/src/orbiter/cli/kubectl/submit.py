@@ -43,6 +43,7 @@ class TaskOptions:
     retries: int | None = None
     ttl: str | None = None
     depends_on: tuple[str, ...] = ()
+    concurrency_key: str | None = None
     project: str | None = None
 
 
@@ -88,6 +89,7 @@ def build_task(prompt: str, options: TaskOptions) -> Object:
         "retry": None if options.retries is None else {"limit": options.retries},
         "ttlSecondsAfterFinished": parse_seconds(options.ttl),
         "dependsOn": [parse(each)[1] for each in options.depends_on],
+        "concurrencyKey": options.concurrency_key,
         "projectId": options.project,
     }
     return {

@@ -4,17 +4,25 @@ from pathlib import Path
 
 from orbiter.cli.task.manifest import Manifest, Object
 from orbiter.cli.ui.outcome import UsageError
+from orbiter_contracts.references import reference_problem, references, unescaped
 
 
 def prompt_of(manifest: Manifest) -> str:
     """The task's prompt, also when a ConfigMap of the file holds it.
 
     Raises:
-        UsageError: That ConfigMap is not in the file.
+        UsageError: That ConfigMap is not in the file, or the prompt names what other tasks found.
     """
     if "prompt" in manifest.spec:
-        return str(manifest.spec["prompt"])
-    return _config(manifest, manifest.spec["promptFrom"]["configMapKeyRef"], "promptFrom")
+        prompt = str(manifest.spec["prompt"])
+    else:
+        prompt = _config(manifest, manifest.spec["promptFrom"]["configMapKeyRef"], "promptFrom")
+    problem = reference_problem(prompt, manifest.spec.get("dependsOn", ()))
+    if problem is None and (named := references(prompt)):
+        problem = f"prompt: {named[0]}: the results of other tasks are on a cluster only"
+    if problem:
+        raise UsageError(f"spec.{problem}")
+    return unescaped(prompt)
 
 
 def environment(manifest: Manifest, own: dict[str, str], private: Path) -> dict[str, str]:

@@ -18,6 +18,7 @@ from orbiter.tasks._internal.changes import numbered, state_change
 from orbiter.tasks._internal.raised import reason, why
 from orbiter.tasks.models import EventType, Task, TaskEvent
 from orbiter.tasks.state import TERMINAL_STATES, TaskState
+from orbiter_contracts.references import escaped, unescaped
 
 logger = logging.getLogger("orbiter.tasks")
 Object = dict[str, Any]
@@ -54,7 +55,7 @@ def manifest(task: Task, spec: Mapping[str, Any], *, managed: bool) -> Object:
     """
     prompt = task.metadata.get("system_prompt")
     agent = {**spec.get("agent", {})} | ({} if prompt is None else {"systemPrompt": str(prompt)})
-    given = {**spec, "prompt": task.input} | ({"agent": agent} if agent else {})
+    given = {**spec, "prompt": escaped(task.input)} | ({"agent": agent} if agent else {})
     record = {"metadata": task.metadata, "created_at": task.created_at.isoformat()}
     return {
         "apiVersion": API_VERSION,
@@ -122,7 +123,7 @@ def _read(obj: Object) -> Task:
     created = record.get("created_at") or meta["creationTimestamp"]
     facts: Object = {
         "id": meta["name"],
-        "input": obj["spec"].get("prompt", ""),
+        "input": unescaped(obj["spec"].get("prompt", "")),
         "metadata": record.get("metadata", {}),
         "created_at": created,
         "updated_at": created,

@@ -1,0 +1,146 @@
+"""Whose turn it is among the tasks of a namespace that have the same `spec.concurrencyKey`.
+
+A task has its key from its first attempt to its end: while it waits for an answer or its next
+attempt nobody else has it, because what it works on is not finished. The others stand in line, the
+oldest first, but only who could begin: one that waits for its dependencies stands in nobody's way,
+so a line and `dependsOn` never wait for each other. Who has a key waits for no key, and a place in
+line takes no slot.
+
+Changed only between two awaits, as slots are. Nothing of it is stored: who has begun has its key.
+"""
+
+from bisect import bisect_left, insort
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from orbiter_operator.kube.names import Key
+from orbiter_operator.tasks.cache import phase_of
+from orbiter_operator.tasks.models import FINAL
+from orbiter_operator.tasks.observed import Observed, current_attempt, stage
+from orbiter_operator.tasks.plan.actions import Plan
+
+
+class _Place(NamedTuple):
+    """A task in line: its creation time in seconds, then its name."""
+
+    created: float
+    name: str
+
+
+class _Line(NamedTuple):
+    """The tasks of one key of one namespace."""
+
+    having: set[str]
+    waiting: list[_Place]
+
+
+class Turns:
+    """The lines of all namespaces."""
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[str, str], _Line] = {}
+        self._places: dict[tuple[str, str], tuple[str, _Place]] = {}
+
+    def seed(self, key: Key, obj: dict[str, Any], *, works: bool) -> None:
+        """Take a task in before anything is decided: in the order of their ages, whoever is first.
+
+        Args:
+            key: The task's key.
+            obj: The task.
+            works: Whether it has a Job that is not over.
+        """
+        named = (obj.get("spec") or {}).get("concurrencyKey")
+        over = phase_of(obj) in FINAL and not works
+        if not isinstance(named, str) or over:
+            return
+        created = datetime.fromisoformat(obj["metadata"]["creationTimestamp"]).timestamp()
+        begun = works or (obj.get("status") or {}).get("attempts")
+        enter = self.take if begun else self.wait
+        enter(key.namespace, named, key.name, created)
+
+    def behind(self, observed: Observed) -> str:
+        """Whom a task that has not begun waits for; empty when its key is free for it."""
+        if not observed.spec.concurrency_key:
+            return ""
+        created = observed.created.timestamp()
+        return self.before(
+            observed.namespace, observed.spec.concurrency_key, observed.name, created
+        )
+
+    def before(self, namespace: str, key: str, name: str, created: float) -> str:
+        """Whoever is next before a task, in line or with the key; empty when nobody is."""
+        line = self._lines.get((namespace, key))
+        if line is None:
+            return ""
+        ahead = bisect_left(line.waiting, _Place(created, name))
+        if ahead:
+            return line.waiting[ahead - 1].name
+        return min(line.having - {name}, default="")
+
+    def has(self, namespace: str, name: str) -> bool:
+        """Whether the task has a key."""
+        key, _ = self._places.get((namespace, name), ("", None))
+        line = self._lines.get((namespace, key))
+        return line is not None and name in line.having
+
+    def take(self, namespace: str, key: str, name: str, created: float) -> str:
+        """Give the task its key. Returns who waits for another one now, as all these do."""
+        return self._move(namespace, key, _Place(created, name), has=True)
+
+    def wait(self, namespace: str, key: str, name: str, created: float) -> str:
+        """Put the task in line."""
+        return self._move(namespace, key, _Place(created, name), has=False)
+
+    def leave(self, namespace: str, name: str) -> str:
+        """The task has no key and wants none."""
+        key, place = self._places.pop((namespace, name), ("", _Place(0.0, "")))
+        line = self._lines.get((namespace, key))
+        if line is None:
+            return ""
+        if name in line.having:
+            line.having.discard(name)
+            behind = line.waiting[0].name if line.waiting else ""
+        else:
+            at = bisect_left(line.waiting, place)
+            del line.waiting[at]
+            behind = line.waiting[at].name if at < len(line.waiting) else ""
+        if not line.having and not line.waiting:
+            del self._lines[namespace, key]
+        return behind
+
+    def follow(self, observed: Observed, decision: Plan) -> str:
+        """Do what follows from a decision. Returns who waits for another one now."""
+        key, where = observed.spec.concurrency_key, (observed.namespace, observed.name)
+        place = (observed.name, observed.created.timestamp())
+        if key and _has_begun(observed, decision):
+            return self.take(observed.namespace, key, *place)
+        if key and (decision.in_line or decision.slot == "wait"):
+            return self.wait(observed.namespace, key, *place)
+        return self.leave(*where)
+
+    def _move(self, namespace: str, key: str, place: _Place, *, has: bool) -> str:
+        line = self._lines.get((namespace, key))
+        known = self._places.get((namespace, place.name)) == (key, place)
+        if line is not None and known and (place.name in line.having) == has:
+            return ""
+        self.leave(namespace, place.name)
+        line = self._lines.setdefault((namespace, key), _Line(set(), []))
+        self._places[namespace, place.name] = (key, place)
+        at = bisect_left(line.waiting, place)
+        if has:
+            line.having.add(place.name)
+            at = 0
+        else:
+            insort(line.waiting, place)
+            at += 1
+        return line.waiting[at].name if at < len(line.waiting) else ""
+
+
+def _has_begun(observed: Observed, decision: Plan) -> bool:
+    """Whether a task has its key after a decision: a pod of it may work, or it has to go on."""
+    if decision.slot == "take":
+        return True
+    if stage(observed) == "ignored":
+        return False
+    phase = (decision.status or observed.status).phase
+    return (current_attempt(observed) > 0 or decision.starts) and phase not in FINAL
