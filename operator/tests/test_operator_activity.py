@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from support.observed import decide, output, record, running, running_pod
 
 from orbiter_contracts.queues import Keys
-from orbiter_contracts.transcript import MAX_NAME_CHARACTERS, ToolCallEvent
+from orbiter_contracts.transcript import (
+    MAX_ENTRY_BYTES,
+    MAX_NAME_CHARACTERS,
+    TRANSCRIPT_BYTES,
+    ToolCallEvent,
+)
 from orbiter_operator.kube.names import Key
 from orbiter_operator.streams.pending_outputs import PendingOutputs
 from orbiter_operator.tasks.activity import Activity, activity
@@ -66,16 +71,11 @@ def test_while_it_runs_the_status_says_what_the_agent_does() -> None:
     assert (ended.phase, ended.progress) == ("Completed", None)
 
 
-@pytest.mark.integration
-async def test_the_words_are_those_of_the_last_call_and_told_once(redis) -> None:
-    tasks = {
-        FIX: {"metadata": {"uid": "u-1"}, "status": {"phase": "Running", "attempts": 2}},
-        Key("team", "new"): {"metadata": {"uid": "u-2"}, "status": {"phase": "Pending"}},
-    }
-    capacity, pending, enqueued = Capacity(lambda _: 5), PendingOutputs(), list[Key]()
+def looking(redis, tasks, pending: PendingOutputs, enqueued: list[Key]) -> Activity:
+    capacity = Capacity(lambda _: 5)
     for key in (*tasks, Key("team", "gone")):
         capacity.take(key.namespace, key.name)
-    looks = Activity(
+    return Activity(
         redis=redis,
         running=capacity.running,
         task=tasks.get,
@@ -83,6 +83,16 @@ async def test_the_words_are_those_of_the_last_call_and_told_once(redis) -> None
         pending=pending,
         enqueue=enqueued.append,
     )
+
+
+@pytest.mark.integration
+async def test_the_words_are_those_of_the_last_call_and_told_once(redis) -> None:
+    tasks = {
+        FIX: {"metadata": {"uid": "u-1"}, "status": {"phase": "Running", "attempts": 2}},
+        Key("team", "new"): {"metadata": {"uid": "u-2"}, "status": {"phase": "Pending"}},
+    }
+    pending, enqueued = PendingOutputs(), list[Key]()
+    looks = looking(redis, tasks, pending, enqueued)
     await looks.look()
     stream = KEYS.task_transcript("u-1", 2)
     await redis.xadd(stream, {"data": b"\xff no events"})
@@ -107,3 +117,35 @@ async def test_the_words_are_those_of_the_last_call_and_told_once(redis) -> None
     assert (len(enqueued), pending.doing(FIX, 2)) == (2, "reads a.py")
     pending.nobody(FIX)
     assert pending.doing(FIX, 2) is None
+
+
+@pytest.mark.integration
+async def test_an_entry_of_any_size_stays_in_redis_and_those_before_it_are_told(redis) -> None:
+    """A worker's user may append 512 MiB in one entry, and an operator may have as much in all."""
+    tasks = {FIX: {"metadata": {"uid": "u-1"}, "status": {"phase": "Running", "attempts": 1}}}
+    pending = PendingOutputs()
+    looks = looking(redis, tasks, pending, [])
+    stream = KEYS.task_transcript("u-1", 1)
+    said = call("Edit", json.dumps({"path": "a.py"})).model_dump(mode="json", exclude_none=True)
+    await redis.xadd(stream, {"data": json.dumps([said])})
+    large = 2 * 1024 * 1024
+    await redis.xadd(stream, {"data": "x" * large})
+    await redis.xadd(stream, {"x" * large: "y", "other": "x" * large, "data": b"[]"})
+    before = (await redis.info("stats"))["total_net_output_bytes"]
+    await looks.look()
+    sent = (await redis.info("stats"))["total_net_output_bytes"] - before
+    assert pending.doing(FIX, 1) == "edits a.py"
+    assert sent < MAX_ENTRY_BYTES, "what is too large is not sent"
+
+
+@pytest.mark.integration
+async def test_all_that_is_read_of_a_transcript_has_a_bound(redis) -> None:
+    tasks = {FIX: {"metadata": {"uid": "u-1"}, "status": {"phase": "Running", "attempts": 1}}}
+    looks = looking(redis, tasks, PendingOutputs(), [])
+    for _ in range(20):
+        junk = b"x" * MAX_ENTRY_BYTES
+        await redis.xadd(KEYS.task_transcript("u-1", 1), {"data": junk})
+    before = (await redis.info("stats"))["total_net_output_bytes"]
+    await looks.look()
+    sent = (await redis.info("stats"))["total_net_output_bytes"] - before
+    assert sent < TRANSCRIPT_BYTES + MAX_ENTRY_BYTES

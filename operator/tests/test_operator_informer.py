@@ -85,6 +85,26 @@ async def test_the_server_may_go_away_and_come_back(api, cache, informer):
     assert informer.synced
 
 
+async def test_a_watch_that_is_not_answered_is_asked_for_anew(api, cache):
+    unanswered, asked = asyncio.Event(), []
+
+    async def hangs_once(verb, plural, body):
+        if verb == "watch" and not asked:
+            asked.append(plural)
+            await unanswered.wait()
+
+    api.before = hangs_once
+    connection = kopf.ConnectionInfo(server=api.url)
+    async with Kube(Credentials(lambda: connection), timeout=0.3) as kube:
+        following = asyncio.create_task(Informer(kube, JOBS, cache, namespaces=()).follow())
+        await eventually(lambda: asked)
+        job(api, "meanwhile")
+        await eventually(lambda: "meanwhile" in cache.seen)
+        unanswered.set()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+
 async def test_what_vanished_without_an_event_is_found_by_comparing(api, cache, informer):
     job(api, "ghost")
     await eventually(lambda: "ghost" in cache.seen)

@@ -12,6 +12,7 @@ from orbiter_contracts import DeveloperWorkerInput, encode
 from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, Keys
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.streams import intake as dispatching
+from orbiter_operator.streams.attempts import CONSUMER
 from orbiter_operator.streams.client import blocking_client, redis_client
 from orbiter_operator.streams.intake import Intake
 from orbiter_operator.streams.reader import id_before
@@ -192,3 +193,28 @@ async def test_without_a_namespace_to_adopt_in_the_shared_entries_are_left_alone
     await put(redis, TEAM, "ours")
     await eventually(lambda: adopted(api) == {"ours"})
     assert not await redis.xinfo_groups(BARE.developer_input)
+
+
+async def test_all_that_is_held_is_told_from_a_dead_peers_however_much_it_is(
+    redis, dispatcher, monkeypatch
+):
+    """What is not renewed for a minute, a standalone worker takes, and the task waits for ever."""
+    monkeypatch.setattr(dispatching, "RENEW_SECONDS", 0.01)
+    queue, idle = BARE.developer_input, 60_000
+    async with redis.pipeline(transaction=False) as pipe:
+        for number in range(2_500):
+            pipe.xadd(queue, {"data": "{}"}, id=f"1-{number + 1}")
+        await pipe.execute()
+    await redis.xreadgroup(DEVELOPER_GROUP, CONSUMER, {queue: ">"}, count=2_500)
+    ids = [f"1-{number + 1}" for number in range(2_500)]
+    await redis.xclaim(queue, DEVELOPER_GROUP, CONSUMER, 0, ids, idle=idle, justid=True)
+    await redis.xclaim(queue, DEVELOPER_GROUP, "another", 0, ["1-7"], idle=idle, justid=True)
+    await dispatcher._open_sources()
+    renewing = asyncio.create_task(dispatcher._renew())
+
+    async def only_anothers_is_old():
+        found = await redis.xpending_range(queue, DEVELOPER_GROUP, "-", "+", 3_000, idle=idle)
+        return [(item["message_id"], item["consumer"]) for item in found] == [("1-7", "another")]
+
+    await eventually(only_anothers_is_old, seconds=20)
+    await end([renewing])

@@ -148,3 +148,23 @@ async def test_of_two_at_the_same_moment_one_wins(api, replica):
     api.before = overtake
     assert await second._try_once() is not None
     assert holder(api) == "c"
+
+
+@pytest.mark.parametrize("spec", [{}, {"spec": None}, {"spec": {}}])
+async def test_a_lease_that_somebody_has_made_by_hand_is_nobodys(api, replica, spec):
+    meta = {"name": "operator", "namespace": "orbiter-system"}
+    api.put("leases", {"metadata": meta, **spec})
+    first = replica("a")
+    await first.release()
+    assert await first._try_once() is None
+    assert holder(api) == "a"
+
+
+async def test_the_lease_of_the_active_replica_may_be_emptied(api, replica):
+    first = replica("a")
+    await first.acquire()
+    await first._try_once()
+    lease = api.get("leases", "orbiter-system", "operator")
+    api.put("leases", {"metadata": lease["metadata"]})
+    assert await first._try_once() is None
+    assert holder(api) == "a"

@@ -1,20 +1,28 @@
 """What the operator tells the outside world: metrics, probes and Events."""
 
+import re
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import aiohttp
 import pytest
 from prometheus_client import generate_latest
+from support.fake_api import RefusedRequestError
 from support.observed import NOW, UID, decide, observed, output, record, running, spec
 
+from orbiter_contracts.po_state import PORotation, POState
 from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.app import GAUGES, OperatorMetrics
-from orbiter_operator.kube.events import build_event
-from orbiter_operator.kube.models import Event
+from orbiter_operator.kube.client import ApiError
+from orbiter_operator.kube.events import EventPoster, build_event
+from orbiter_operator.kube.models import Event, is_object_name
+from orbiter_operator.kube.names import Key
 from orbiter_operator.namespaces.users import MAX_SHARED_CONNECTIONS, MAX_WORKERS_CONNECTIONS
 from orbiter_operator.pods.allowlist import MAX_ITEMS
 from orbiter_operator.runtime.health import Health, HealthServer
+from orbiter_operator.sessions.models import SessionStatus
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.quota import MAX_FIELDS
 from orbiter_operator.streams.users import MAX_CONNECTIONS
@@ -111,6 +119,48 @@ def test_an_event_says_whom_it_is_about_and_has_one_name():
     assert (first["type"], first["reason"]) == ("Warning", "Failed")
     other = build_event(task, event.model_copy(update={"attempt": 2}), NOW, "operator-0")
     assert other["metadata"]["name"] != first["metadata"]["name"]
+
+
+def test_an_events_name_is_one_that_the_api_server_takes():
+    """An object's name may have 253 characters, and an Event's no more."""
+    names = set()
+    for name in ("a" * 253, "a" * 252 + "b", "a" * 235 + ".-" + "b" * 16, "short"):
+        task = {"metadata": {"name": name, "namespace": "team", "uid": f"{UID}/{name}"}}
+        event = Event(kind="Warning", reason="Failed", message="because", attempt=1)
+        names.add(build_event(task, event, NOW, "operator-0")["metadata"]["name"])
+    assert len(names) == 4
+    assert all(is_object_name(name) for name in names)
+
+
+@pytest.mark.parametrize(("status", "ends"), [(422, False), (400, False), (500, True), (429, True)])
+async def test_an_event_that_is_refused_keeps_no_status_from_being_written(api, kube, status, ends):
+    """It tells people, and trying again would not mend it: the status behind it has to go on."""
+
+    async def refuse(verb, plural, body):
+        raise RefusedRequestError(status, "Invalid", "a webhook does not like it")
+
+    api.before = refuse
+    event = Event(kind="Warning", reason="Failed", message="because", attempt=1)
+    task = {"metadata": {"name": "fix", "namespace": "team", "uid": UID}}
+    with pytest.raises(ApiError) if ends else nullcontext():
+        await EventPoster(kube, "operator-0").post(task, event, NOW)
+
+
+def test_a_workers_words_are_no_time_series():
+    """Why a session was rotated its worker says, and an agent can say anything in its place."""
+    metrics = OperatorMetrics()
+    for number in range(200):
+        reason = ("Idle", "Tokens", f"word {number}")[number % 3]
+        rotation = PORotation(reason=reason, to="s", at=NOW)
+        queue = SimpleNamespace(state=POState(rotations=1, rotation=rotation))
+        agent = SimpleNamespace(type="claude", model=None)
+        session = SimpleNamespace(
+            namespace="team", spec=SimpleNamespace(agent=agent), status=SessionStatus(), queue=queue
+        )
+        metrics.sessions.changed(Key("team", "a"), session, SessionStatus(rotations=1))
+    found = r'orbiter_session_rotations_total\{reason="(.*)"\} (.*)'
+    series = re.findall(found, shown(metrics))
+    assert dict(series) == {"Idle": "67.0", "Tokens": "67.0", "Other": "66.0"}
 
 
 def test_the_page_on_security_has_the_figures_of_the_code():

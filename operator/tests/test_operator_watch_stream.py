@@ -10,12 +10,13 @@ from time import monotonic
 from unittest.mock import Mock
 
 import aiohttp
+import kopf
 import pytest
 import uvloop
 from support.eventually import eventually
 
-from orbiter_operator.kube.client import JOBS
-from orbiter_operator.kube.connection import chunks
+from orbiter_operator.kube.client import JOBS, Kube
+from orbiter_operator.kube.connection import Credentials, chunks
 from orbiter_operator.runtime.supervisor import Throttle, next_moment
 
 # What TLS 1.3 adds to each piece: header, type and tag.
@@ -112,6 +113,32 @@ async def test_a_silent_watch_ends(kube):
     events = kube.watch(JOBS, "team", since="1", silence=0.2)
     with pytest.raises(aiohttp.SocketTimeoutError, match=r"nothing was said for 0\.2 s"):
         await anext(events)
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"HTTP/1.1 200 OK\r\nServer:", b"HTTP/1.1 500 No\r\nContent-Length: 9\r\n\r\n{"]
+)
+async def test_a_watch_that_is_not_answered_ends(answer):
+    """Connected, and then not a word: a proxy whose server is gone, or one that hangs itself."""
+    left = asyncio.Event()
+
+    async def serve(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        left.set()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    connection = kopf.ConnectionInfo(server=f"http://{host}:{port}")
+    async with server, Kube(Credentials(lambda: connection), timeout=0.2) as kube:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(10) as hangs:
+                await anext(kube.watch(JOBS, "team", since="1"))
+        assert not hangs.expired()
+        await asyncio.wait_for(left.wait(), 10)
 
 
 async def test_all_who_wait_for_the_next_moment_wake_at_the_same(monkeypatch):

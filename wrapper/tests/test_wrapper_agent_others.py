@@ -129,6 +129,24 @@ def test_codex_is_told_of_another_server() -> None:
     assert any(r'base_url="http://models/\"v1\""' in word for word in argv)
 
 
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("https://me:hush@models:8443/v1", "https://models:8443/v1"),
+        ("https://me:hu%2Fsh@models/v1?key=hush#hush", "https://models/v1"),
+        ("https://hush@[::1]:80/v1/", "https://[::1]:80/v1/"),
+        ("https://me:hush/@models/v1", "http://openai-base-url-is-malformed.invalid"),
+        ("https://[hush", "http://openai-base-url-is-malformed.invalid"),
+    ],
+)
+def test_no_password_is_in_the_arguments_of_codex(url: str, told: str) -> None:
+    """Whoever may list processes reads them; codex sends none of it beside its key."""
+    argv = codex.AGENT.build(turn(environ={"OPENAI_BASE_URL": url})).argv
+
+    assert "hush" not in " ".join(argv)
+    assert any(f'base_url="{told}"' in word for word in argv)
+
+
 def test_the_last_message_of_codex_is_its_answer(outcome: Outcomes) -> None:
     result = codex.AGENT.parse(
         outcome("noise", THREAD, MESSAGE % "first", MESSAGE % "last", COMPLETED)

@@ -56,3 +56,11 @@ def test_a_long_block_is_not_kept_in_memory() -> None:
     for _ in range(100):
         assert text.feed("x" * 10_000) == ""
     assert len(text._held) < 20
+
+
+def test_blanks_without_end_are_not_kept_in_memory() -> None:
+    text = PartialText(Redactor([]))
+    text.feed("begun")
+    shown = [text.feed(" " * 1000) for _ in range(100)]
+    assert len(text._held) < 10_000
+    assert "".join(shown).isspace()

@@ -1,6 +1,7 @@
 """A command runs under supervision: to its end, or to the end we put to it."""
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -347,3 +348,23 @@ async def test_arguments_that_are_no_text_are_an_error_in_words(tmp_path: Path, 
 
 def _text(path: Path) -> str:
     return path.read_text().strip() if path.exists() else ""
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM, errno.EMFILE])
+async def test_a_kernel_without_pidfds_is_no_hindrance(
+    shell: Shell,
+    anyone_left: Callable[[], bool],
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+) -> None:
+    """Kernels before 5.3 have none, sandboxes and seccomp profiles forbid them."""
+
+    def refuse(pid: int, flags: int = 0) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    outcome = await shell("cat; (sleep 60 > lifeline) & exit 3")
+    assert (outcome.exit_code, printed(outcome), outcome.survivors) == (3, "the prompt", ())
+    ended = await shell("exec sleep 60 > lifeline", seconds=0.2)
+    assert (ended.timed_out, ended.signal) == (True, signal.SIGINT)
+    assert not anyone_left()

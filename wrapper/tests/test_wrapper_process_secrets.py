@@ -1,8 +1,11 @@
 """What is published or logged has no secrets in it."""
 
+import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from worker_wrapper.redact import Redactor
 
@@ -80,3 +83,31 @@ def test_a_malformed_url_is_masked_as_a_whole() -> None:
     assert (
         Redactor.of({"X_URL": "redis://[password"}).scrub("at redis://[password") == "at [redacted]"
     )
+
+
+def test_of_secrets_that_overlap_nothing_is_left() -> None:
+    assert Redactor(["abcdefg", "defghijk"]).scrub("1 abcdefghijk 2") == "1 [redacted] 2"
+
+
+def test_masking_takes_no_longer_when_the_text_nearly_is_a_secret() -> None:
+    redactor, text = Redactor(["a" * 50_000 + "b", "z" * 10]), "a" * 1_000_000
+    began = time.process_time()
+    assert redactor.scrub(text) == text
+    assert time.process_time() - began < 10.0
+
+
+@pytest.mark.parametrize("end", ["", "c"])
+def test_whether_a_secret_has_begun_is_told_at_once_however_long_it_is(end: str) -> None:
+    redactor, began = Redactor(["a" * 500_000 + "b"]), time.process_time()
+    assert redactor.begun("a" * 499_000 + end) == (0 if end else 499_000)
+    assert time.process_time() - began < 2.0
+
+
+@given(
+    st.lists(st.text("ab", min_size=6, max_size=20), min_size=1, max_size=4),
+    st.text("ab", max_size=40),
+)
+def test_what_has_begun_is_the_longest_beginning_at_the_end(secrets: list[str], text: str) -> None:
+    beginnings = (secret[:length] for secret in secrets for length in range(1, len(secret)))
+    longest = max((len(each) for each in beginnings if text.endswith(each)), default=0)
+    assert Redactor(secrets).begun(text) == longest

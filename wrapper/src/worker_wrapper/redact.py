@@ -1,7 +1,8 @@
 """Takes known secrets out of what is about to be published (publishing.py) or logged."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -22,14 +23,17 @@ _GIT_SECRETS = ("password", "token", "ssh-privatekey")
 
 
 class Redactor:
-    """Replaces the values it was given, longest first."""
+    """Replaces the values it was given.
+
+    Whoever writes the text may know the secrets, and both may be long: each of them is looked for
+    by itself, in a time that grows with the text. One pattern of all tries each at each place.
+    """
 
     def __init__(self, values: Iterable[str]) -> None:
         # A Secret made of a file often ends with a line break that nobody repeats.
         stripped = {value.strip() for value in values}
-        known = sorted({v for v in stripped if len(v) >= _SHORTEST}, key=len, reverse=True)
-        self._known = known
-        self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
+        known = {value for value in stripped if len(value) >= _SHORTEST}
+        self._known = sorted(known, key=len, reverse=True)
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> "Redactor":
@@ -52,25 +56,39 @@ class Redactor:
             values += _secrets_in_files(Path(directory))
         return cls(values)
 
+    @cached_property
+    def _borders(self) -> list[list[int]]:
+        return [_borders(secret) for secret in self._known]
+
     def begun(self, text: str) -> int:
         """How many characters at the end of a text may be the beginning of a secret."""
         longest = 0
-        for secret in self._known:
-            for length in range(min(len(secret) - 1, len(text)), longest, -1):
-                if text.endswith(secret[:length]):
-                    longest = length
-                    break
+        for secret, borders in zip(self._known, self._borders, strict=True):
+            if len(secret) <= longest:
+                break
+            longest = max(longest, _begun(secret, borders, text[1 - len(secret) :]))
         return longest
 
     def scrub(self, value: Any) -> Any:
         """The value without the secrets, in whatever text its dicts (keys too) and lists hold."""
         if isinstance(value, str):
-            return self._pattern.sub("[redacted]", value) if self._pattern else value
+            return self._scrub_text(value)
         if isinstance(value, Mapping):
             return self._scrub_items(value)
         if isinstance(value, list | tuple):
             return [self.scrub(item) for item in value]
         return value
+
+    def _scrub_text(self, text: str) -> str:
+        found = sorted(span for secret in self._known for span in _places(secret, text))
+        if not found:
+            return text
+        kept, end = list[str](), 0
+        for start, stop in found:
+            if start >= end:
+                kept += text[end:start], "[redacted]"
+            end = max(end, stop)
+        return "".join([*kept, text[end:]])
 
     def _scrub_items(self, items: Mapping[Any, Any]) -> dict[Any, Any]:
         scrubbed: dict[Any, Any] = {}
@@ -80,6 +98,39 @@ class Redactor:
                 name = f"{name} ({len(scrubbed)})"  # two secrets are two keys still
             scrubbed[name] = self.scrub(item)
         return scrubbed
+
+
+def _places(secret: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where a secret begins and ends in a text."""
+    at = text.find(secret)
+    while at >= 0:
+        yield at, at + len(secret)
+        at = text.find(secret, at + len(secret))
+
+
+def _borders(secret: str) -> list[int]:
+    """Of each beginning of a secret: how long the longest shorter one is with which it ends.
+
+    It is what Knuth, Morris and Pratt call the failure function.
+    """
+    borders, length = [0], 0
+    for character in secret[1:]:
+        while length and secret[length] != character:
+            length = borders[length - 1]
+        length += secret[length] == character
+        borders.append(length)
+    return borders
+
+
+def _begun(secret: str, borders: list[int], text: str) -> int:
+    """How long the longest beginning of a secret is with which a shorter text ends."""
+    length, at = 0, text.find(secret[0])
+    while 0 <= at < len(text):
+        while length and secret[length] != text[at]:
+            length = borders[length - 1]
+        length += secret[length] == text[at]
+        at = at + 1 if length else text.find(secret[0], at + 1)
+    return length
 
 
 def _secrets_in_headers(lines: str) -> list[str]:

@@ -85,7 +85,7 @@ class Kube:
     Args:
         credentials: Where it is and how to prove who we are.
         count: Called with (verb, plural) for every request but watches.
-        timeout: Seconds one request may take.
+        timeout: Seconds one request may take, and a watch until it is answered.
     """
 
     def __init__(
@@ -226,15 +226,18 @@ class Kube:
         if selector:
             params["labelSelector"] = selector
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0)
-        response = await self._send("GET", resource.path(namespace), params=params, timeout=timeout)
+        # Its end is the server's; that it begins is not: a proxy may connect and say nothing.
+        async with asyncio.timeout(self._timeout.total):
+            path = resource.path(namespace)
+            response = await self._send("GET", path, params=params, timeout=timeout)
+            await _check(response)
         async with (
             response,
             aclosing(chunks(response, silence=silence, throttle=throttle)) as parts,
+            aclosing(events(parts)) as found,
         ):
-            await _check(response)
-            async with aclosing(events(parts)) as found:
-                async for event in found:
-                    yield event
+            async for event in found:
+                yield event
 
     async def _call(
         self,
@@ -293,11 +296,12 @@ def _json(body: Object) -> bytes:
 async def _check(response: aiohttp.ClientResponse) -> None:
     if response.status < 400:
         return
-    try:
-        body = await _body(response, OBJECT)
-    except ApiError:
-        body = {}
-    said = body.get("message") or (await response.read())[:500].decode(errors="replace")
+    async with response:
+        try:
+            body = await _body(response, OBJECT)
+        except ApiError:
+            body = {}
+        said = body.get("message") or (await response.read())[:500].decode(errors="replace")
     reason = body.get("reason") or response.reason or "Error"
     raise ApiError(response.status, str(reason), str(said))
 

@@ -121,9 +121,9 @@ class Leader:
         """Give the Lease back, so that another replica need not wait for it to run out."""
         self._good_until = float("-inf")
         try:
-            lease = await self._kube.get(LEASES, self._namespace, self._name)
-            if lease["spec"].get("holderIdentity") == self._identity:
-                lease["spec"]["holderIdentity"] = ""
+            lease, spec = await self._read()
+            if spec.get("holderIdentity") == self._identity:
+                spec["holderIdentity"] = ""
                 await self._kube.replace(LEASES, self._namespace, self._name, lease)
         except (ApiError, *TRANSPORT_ERRORS) as error:
             log.info("the lease was not given back", error=str(error))
@@ -136,12 +136,11 @@ class Leader:
         if held is not None and await self._put(held, asked_at):
             return None
         try:
-            lease = await self._kube.get(LEASES, self._namespace, self._name)
+            lease, spec = await self._read()
         except ApiError as error:
             if error.status != 404:
                 raise
             return await self._create(asked_at)
-        spec = lease["spec"]
         holder = spec.get("holderIdentity") or ""
         if holder and holder != self._identity and not self._expired(holder, spec):
             return str(holder)
@@ -151,6 +150,12 @@ class Leader:
         spec["holderIdentity"] = self._identity
         spec["leaseDurationSeconds"] = round(self._duration)
         return None if await self._put(lease, asked_at) else "a replica that was faster"
+
+    async def _read(self) -> tuple[Object, Object]:
+        """The Lease, and its spec in it: one that was made by hand may have none."""
+        lease = await self._kube.get(LEASES, self._namespace, self._name)
+        lease["spec"] = lease.get("spec") or {}
+        return lease, lease["spec"]
 
     async def _put(self, lease: Object, asked_at: float) -> bool:
         """Renew the Lease as it was when it was read; False when it is not that any more."""

@@ -12,7 +12,8 @@ from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from orbiter_contracts import POState, RotationReason
+from orbiter_contracts import POState
+from orbiter_contracts.po_state import RotationReason
 from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.metrics import Spending
@@ -45,8 +46,8 @@ GAUGES = {
     "orbiter_sessions_failed": "POSessions whose worker cannot run",
 }
 _AWAKE = ("Waking", "Ready", "Busy")
-_ROTATIONS = get_args(RotationReason)
-"""Those with a series of their own: a session's worker may say any word, and another each time."""
+_ROTATION_REASONS = ("", *get_args(RotationReason))
+"""Those with a time series of their own: a worker may say any word."""
 
 
 @dataclass
@@ -151,7 +152,8 @@ class SessionMetrics:
         state = observed.queue.state if observed.queue else None
         if rotations := _more(old.rotations, status.rotations):
             reason = state.rotation.reason if state and state.rotation else ""
-            self._rotations.labels(reason if reason in _ROTATIONS else "Other").inc(rotations)
+            known = reason if reason in _ROTATION_REASONS else "Other"
+            self._rotations.labels(known).inc(rotations)
         if disruptions := _more(old.disruptions, status.disruptions):
             reason = status.last_disruption.reason if status.last_disruption else ""
             self._disruptions.labels(reason).inc(disruptions)

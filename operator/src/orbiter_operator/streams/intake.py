@@ -27,7 +27,7 @@ from orbiter_operator.runtime.supervisor import UNHURRIED_SECONDS, next_moment, 
 from orbiter_operator.streams.attempts import CONSUMER
 from orbiter_operator.streams.client import RETRIED, passes_by_itself
 from orbiter_operator.streams.dead_letters import DeadLetters, note_adopted
-from orbiter_operator.streams.reader import Entry, Inbox, id_before
+from orbiter_operator.streams.reader import Entry, Inbox, id_before, renew_held
 from orbiter_operator.streams.tenants import Inboxes, Tenants, create_groups
 
 log = structlog.get_logger(__name__)
@@ -287,14 +287,4 @@ class Intake:
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             for stream in tuple(self._sources):
-                held = await self._redis.xpending_range(
-                    *(stream, DEVELOPER_GROUP), min="-", max="+", count=1000, consumername=CONSUMER
-                )
-                if held:
-                    self._allowed()
-                    await self._redis.xclaim(
-                        *(stream, DEVELOPER_GROUP, CONSUMER),
-                        min_idle_time=0,
-                        message_ids=[item["message_id"] for item in held],
-                        justid=True,
-                    )
+                await renew_held(self._redis, stream, DEVELOPER_GROUP, CONSUMER, self._allowed)

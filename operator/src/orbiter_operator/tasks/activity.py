@@ -1,7 +1,8 @@
 """What agents do now, in a few words for `status.progress`: from the ends of their transcripts.
 
 It is the agent's word, so it is bounded, and decides nothing. Each running attempt is looked at
-every 10 seconds, and its task reconciled when the words are others: one write in that time.
+every 10 seconds, and its task reconciled when the words are others: one write in that time. Whoever
+may append to a transcript may append an entry of any size: what is too large stays in Redis.
 """
 
 import asyncio
@@ -14,9 +15,14 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from orbiter_contracts.bounds import one_line
-from orbiter_contracts.queues import KeysOf
+from orbiter_contracts.queues import DATA_FIELD, KeysOf
 from orbiter_contracts.tool_targets import tool_target
-from orbiter_contracts.transcript import AnyEvent, ToolCallEvent
+from orbiter_contracts.transcript import (
+    MAX_ENTRY_BYTES,
+    TRANSCRIPT_BYTES,
+    AnyEvent,
+    ToolCallEvent,
+)
 from orbiter_contracts.transcript_reading import read_entry
 from orbiter_operator.kube.names import Key
 from orbiter_operator.streams.pending_outputs import PendingOutputs
@@ -26,6 +32,29 @@ EVERY_SECONDS: Final = 10.0
 _AT_ONCE: Final = 20
 _ENTRIES: Final = 20
 """A worker writes two a second at most. A transcript has 256 KiB, so _AT_ONCE have 5 MiB."""
+_END: Final = f"""
+local position, left, found = '+', {TRANSCRIPT_BYTES}, {{}}
+for _ = 1, {_ENTRIES} do
+  local entry = redis.call('XREVRANGE', KEYS[1], position, '-', 'COUNT', 1)[1]
+  if not entry then break end
+  for i = 1, #entry[2] - 1, 2 do
+    if entry[2][i] == '{DATA_FIELD}' then
+      local data = entry[2][i + 1]
+      if #data <= {MAX_ENTRY_BYTES} then
+        left = left - #data
+        if left < 0 then return found end
+        found[#found + 1] = data
+      end
+      break
+    end
+  end
+  position = '(' .. entry[1]
+end
+return found
+"""
+"""What the latest entries have in `data`, the newest first, without those that are too large.
+
+KEYS: the transcript."""
 _LONGEST: Final = 100
 _VERBS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), verb)
@@ -105,8 +134,7 @@ class Activity:
             some = running[start : start + _AT_ONCE]
             async with self._redis.pipeline(transaction=False) as pipe:
                 for each in some:
-                    words = ("XREVRANGE", each.transcript, "+", "-", "COUNT", _ENTRIES)
-                    pipe.execute_command(*words, NEVER_DECODE=True)
+                    pipe.execute_command("EVAL", _END, 1, each.transcript, NEVER_DECODE=True)
                 answers = await pipe.execute(raise_on_error=False)
             for each, entries in zip(some, answers, strict=True):
                 does = _last(entries)
@@ -119,8 +147,8 @@ def _last(entries: Any) -> str | None:
     """The words about the latest call of a tool that some entries tell of, the newest first."""
     if isinstance(entries, Exception):
         return None
-    for _, fields in entries or ():
-        for event in reversed(read_entry(fields or {}).events):
+    for data in entries:
+        for event in reversed(read_entry({DATA_FIELD.encode(): data}).events):
             if told := activity(event):
                 return told
     return None

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from orbiter_contracts import Usage, clamped_count
 from worker_wrapper.agents.base import (
@@ -23,6 +24,8 @@ _FLAGS = ("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and
 _UNKNOWN = "no rollout found"
 _ASKED = ("command", "changes", "arguments", "query", "items")
 """What of an item says what it is to do."""
+_MALFORMED = "http://openai-base-url-is-malformed.invalid"
+"""Its own words about a server that cannot be reached name the address."""
 _TOKEN_COUNT = b'"total_token_usage"'
 
 
@@ -138,8 +141,23 @@ def _provider_flags(environ: Mapping[str, str]) -> tuple[str, ...]:
     url = environ.get("OPENAI_BASE_URL")
     if not url:
         return ()
-    provider = f'{{name="custom",base_url={json.dumps(url)},env_key="CODEX_API_KEY"}}'
+    address = json.dumps(_without_secrets(url))
+    provider = f'{{name="custom",base_url={address},env_key="CODEX_API_KEY"}}'
     return "-c", "model_provider=custom", "-c", f"model_providers.custom={provider}"
+
+
+def _without_secrets(url: str) -> str:
+    """What of a URL may be an argument, which anybody may read who lists processes.
+
+    The CLI sends its key in the place of a password, and what is behind a `?` before `/responses`,
+    which no server takes: nothing that works is left out.
+    """
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:  # For instance a `/` in a password: any part of it may be secret.
+        return _MALFORMED
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _message(event: Mapping[str, object]) -> str:

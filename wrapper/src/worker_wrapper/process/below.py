@@ -5,19 +5,24 @@ A path is therefore walked name by name from an open directory: otherwise a link
 would have us read our own environment, with the Redis password in it.
 """
 
+import errno
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import IO, Final, Protocol
+from uuid import uuid4
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _BELOW: Final = _DIRECTORY | os.O_NOFOLLOW
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK: Final = 256 * 1024
+_NAMES: Final = 1000
+"""Of how many entries of a directory the names are kept at a time."""
 
 
 class Source(Protocol):
@@ -128,6 +133,54 @@ def _make(name: str, at: int) -> None:
 
 def _clear(name: str, at: int) -> None:
     if stat.S_ISDIR(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode):
-        shutil.rmtree(name, dir_fd=at)
+        _remove_tree(name, at)
     else:
         os.unlink(name, dir_fd=at)
+
+
+def _remove_tree(name: str, at: int) -> None:
+    """Remove a directory, however deep it is nested and whatever the modes in it say.
+
+    What is a directory in one of its directories is moved up into it, and waits there for its turn:
+    so two are open at a time, and no path is long. `shutil.rmtree` calls itself for each level,
+    and leaves what a tool has made read-only, for instance Go's modules.
+    """
+
+    def remove(entry: str, is_directory: bool, root: int) -> None:
+        if is_directory:
+            _empty(entry, root, lambda *below: _move_up(*below, root))
+        else:
+            os.unlink(entry, dir_fd=root)
+
+    _empty(name, at, remove)
+
+
+def _empty(name: str, at: int, remove: Callable[[str, bool, int], None]) -> None:
+    """Have every entry of a directory removed, then the directory."""
+    os.chmod(name, 0o700, dir_fd=at)
+    opened = os.open(name, _BELOW, dir_fd=at)
+    try:
+        while entries := _some(opened):
+            for entry, is_directory in entries:
+                remove(entry, is_directory, opened)
+    finally:
+        os.close(opened)
+    os.rmdir(name, dir_fd=at)
+
+
+def _some(opened: int) -> list[tuple[str, bool]]:
+    with os.scandir(opened) as found:
+        return [(one.name, one.is_dir(follow_symlinks=False)) for one in islice(found, _NAMES)]
+
+
+def _move_up(entry: str, is_directory: bool, at: int, to: int) -> None:
+    if not is_directory:
+        os.unlink(entry, dir_fd=at)
+        return
+    os.chmod(entry, 0o700, dir_fd=at)
+    try:
+        os.rename(entry, f".orbiter-{uuid4().hex}", src_dir_fd=at, dst_dir_fd=to)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        shutil.rmtree(entry, dir_fd=at)  # It is part of the image, which no agent has nested.

@@ -29,6 +29,8 @@ from worker_wrapper.process.reaper import (
 from worker_wrapper.shutdown import StopReason, StopTurn
 
 STDERR_BYTES = 64 * 1024
+_LOOK_SECONDS = 0.05
+"""How often is looked whether a command has ended, where the kernel does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +140,20 @@ class _Child:
         self.survivors: tuple[int, ...] = ()
         self._loop = asyncio.get_running_loop()
         self.exited = self._loop.create_future()
-        self._pidfd = os.pidfd_open(process.pid)
-        self._loop.add_reader(self._pidfd, self._on_exit)
+        self._pidfd = -1
+        self._timer: asyncio.TimerHandle | None = None
+        try:
+            self._pidfd = os.pidfd_open(process.pid)
+        except OSError:  # An old kernel, a sandbox or a seccomp profile: the command runs already.
+            self._look()
+        else:
+            self._loop.add_reader(self._pidfd, self._on_exit)
+
+    def _look(self) -> None:
+        if self.process.poll() is None:
+            self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
+        else:
+            self._on_exit()
 
     def _on_exit(self) -> None:
         self.close()
@@ -161,6 +175,8 @@ class _Child:
                 return
 
     def close(self) -> None:
+        if self._timer:
+            self._timer.cancel()
         if self._pidfd >= 0:
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)

@@ -24,6 +24,8 @@ PIECE_CHARACTERS: Final = 64 * 1024
 an output may be."""
 STREAMED_CHARACTERS: Final = 256 * 1024
 """How much of an answer is streamed; the rest comes with the whole answer."""
+_BLANKS: Final = 4096
+"""So many at the end of a text wait for what follows; more are shown, whatever that is."""
 _OPEN: Final = "<result>"
 _CLOSE: Final = "</result>"
 _SEPARATOR: Final = "\n\n"
@@ -58,7 +60,9 @@ class PartialText:
             return self._scrubbed("".join(shown))
         text = "".join(shown) + text
         keep = max(_beginning_of(_OPEN, text), self._redactor.begun(text))
-        ready = text[: len(text) - keep].rstrip()
+        ready = text[: len(text) - keep]
+        if len(ready) - len(stripped := ready.rstrip()) <= _BLANKS:
+            ready = stripped
         self._held = text[len(ready) :]
         return self._scrubbed(ready)
 
