@@ -11,11 +11,12 @@ import grimp
 
 ROOM = "orbiter_operator"
 SOURCE = Path(__file__).resolve().parents[2] / "operator/src" / ROOM
-MOST_FILES = 75
+MOST_FILES = 79
 """55 when the rooms were made; tenancy added git_containers, allowlist, users twice, tenants,
 quota, migration, three of namespaces, and make_secrets, a program of its own that the chart
 runs; disruptions added disruption twice and conditions, and transcripts the file of their
-name, and activity, which reads their ends; a task's trace added what is in it and its way out."""
+name, and activity, which reads their ends; a task's trace added what is in it and its way out;
+profiles their models, their merge with a task, where they are kept, and what builds that room."""
 MOST_LINES = 300
 MOST_LEVELS = 9
 

@@ -66,6 +66,12 @@ class ConfigMapKey(KubeModel):
     key: str
 
 
+class ProfileRef(KubeModel):
+    """Name of an AgentProfile in the task's namespace."""
+
+    name: ObjectName
+
+
 class FileSource(KubeModel):
     """Where the agent file of an Orbiter agent is."""
 
@@ -118,6 +124,22 @@ class Frozen(BaseModel):
     """Base: frozen, so that it can be compared and never changes under a decision."""
 
     model_config = ConfigDict(frozen=True)
+
+
+class Profiled(Frozen):
+    """The AgentProfile of an object, as it is or was when its first attempt began.
+
+    `reason` and `message` say why no attempt may begin with it yet. `raw` is its spec as the API
+    has it: what is kept for the attempts that follow.
+    """
+
+    name: str
+    uid: str = ""
+    generation: int = 0
+    revision: str = ""
+    raw: dict[str, Any] = {}
+    reason: str | None = None
+    message: str = ""
 
 
 class Refusal(Frozen):

@@ -50,6 +50,11 @@ def image_error(agent: Agent, images: dict[str, str]) -> str | None:
     )
 
 
+def shape_error(overlay: Object) -> str | None:
+    """Why a podTemplate can be laid over nothing, not over another one either; None when it can."""
+    return next(_shape(overlay), None)
+
+
 def class_error(chosen: str | None, defaults: WorkerDefaults) -> str | None:
     """Why a task may not have this `queuePriorityClass`; None when it may: it preempts others."""
     if chosen is None or chosen in defaults.queue_priority_classes:

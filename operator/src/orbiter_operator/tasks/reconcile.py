@@ -130,6 +130,8 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
             # Others wait to begin: their Jobs come before the line that says that this one has.
             decision = decision.model_copy(update={"status": None})
             self._queue.add(key)
+        if decision.starts and await self._observer.fix(key, observed):
+            return True
         reobserve = await self._executor.run(key, obj, observed, decision)
         self._after(key, decision)
         return reobserve

@@ -23,7 +23,14 @@ _EXIT = {
 }
 _PASSED = ("projectId", "taskId")
 _UNUSED = (
-    *("dependsOn", "queueName", "podTemplate", "ttlSecondsAfterFinished", "managedBy"),
+    *(
+        "profileRef",
+        "dependsOn",
+        "queueName",
+        "podTemplate",
+        "ttlSecondsAfterFinished",
+        "managedBy",
+    ),
     *("resumeFrom", "artifacts", "queuePriorityClass"),
 )
 
