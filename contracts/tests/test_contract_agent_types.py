@@ -34,7 +34,8 @@ def test_the_resource_definitions_take_these_types_and_name_them(crd: str) -> No
     assert rule["rule"] == f"self in [{', '.join(repr(name) for name in AGENT_TYPES)}]"
     assert rule["message"] == UNKNOWN_TYPE
     assert f"{', '.join(AGENT_TYPES[:-1])} or {AGENT_TYPES[-1]}." in field["description"]
-    assert field["default"] in AGENT_TYPES
+    # A task's profile may say it: a default that the API server writes would count as the task's.
+    assert field.get("default") in AGENT_TYPES or "claude when neither" in field["description"]
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/sessions.md"])
