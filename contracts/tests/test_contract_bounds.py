@@ -24,10 +24,12 @@ from orbiter_contracts import (
     encode,
     fitted,
 )
+from orbiter_contracts.artifacts import Artifacts
 from orbiter_contracts.bounds import (
     MAX_COUNT,
     MAX_DATA_DEPTH,
     MAX_MESSAGE_BYTES,
+    MAX_MESSAGE_VALUES,
     MAX_NAME_CHARACTERS,
     MAX_OUTPUT_BYTES,
     MAX_TIMEOUT_SECONDS,
@@ -52,6 +54,45 @@ def refused(fields: dict[Any, Any], kind: Any = DeveloperWorkerInput) -> str:
 
 def test_data_that_is_not_utf8_is_refused_and_shown_byte_by_byte() -> None:
     assert refused({b"data": b"\xff\xfe"}) == (r"DeveloperWorkerInput.data: not UTF-8 in \xff\xfe")
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after"),
+    [
+        (
+            DeveloperWorkerOutput,
+            '{"request_id":"r","task_id":"t","verdict":{"request":{"calls":',
+            "}}}",
+        ),
+        (DeveloperWorkerOutput, '{"request_id":"r","task_id":"t","artifacts":{"names":', "}}"),
+        (DeveloperWorkerOutput, '{"request_id":"r","task_id":"t","steps":', "}"),
+        (DeveloperWorkerOutput, '{"request_id":"r","task_id":"t","warnings":', "}"),
+        (DeveloperWorkerInput, TASK + ',"artifacts":', "}"),
+        (Artifacts, '{"time":"2026-01-01T00:00:00Z","files":', "}"),
+    ],
+)
+def test_of_many_wrong_items_one_is_told(kind: Any, before: str, after: str) -> None:
+    """Each is an error of its own: a million, of 4 MiB, were 5 GB and 80 seconds."""
+    for item in ("{}", "1"):
+        with pytest.raises(ValidationError) as caught:
+            kind.model_validate_json(f"{before}[{','.join([item] * 5000)}]{after}")
+        assert caught.value.error_count() <= 100
+
+
+@pytest.mark.parametrize("kind", [DeveloperWorkerOutput, WorkerLifecycleEvent])
+@pytest.mark.parametrize("item", ["[]", "{}", "1", '"a":1'])
+def test_a_message_of_too_many_values_is_refused_before_they_are_made(kind: Any, item: str) -> None:
+    opening, closing = "{}" if ":" in item else "[]"
+    many = ",".join([item] * (MAX_MESSAGE_VALUES + 1))
+    text = '{"worker_id":"w","request_id":"r","task_id":"t","event":"busy","x":'
+    why = refused({"data": f"{text}{opening}{many}{closing}}}"}, kind)
+    assert f"more than {MAX_MESSAGE_VALUES} values" in why
+
+
+def test_brackets_and_commas_in_a_text_are_no_values() -> None:
+    prompt = '[{"a": "\\\\"}, 1]' * 50_000
+    said = DeveloperWorkerInput(prompt=prompt, task_id="t")
+    assert decode(DeveloperWorkerInput, encode(said)).prompt == prompt
 
 
 def test_data_of_a_client_that_escapes_wrong_bytes_is_refused_with_the_same_words() -> None:
@@ -116,8 +157,8 @@ def test_an_entry_larger_than_readers_take_is_neither_read_nor_written() -> None
         encode(DeveloperWorkerInput(task_id="t", prompt="\u20ac" * (MAX_MESSAGE_BYTES // 2)))
 
 
-def test_a_million_wrong_warnings_are_one_error() -> None:
-    text = '{"request_id":"r","task_id":"t","warnings":[' + "0," * 1_000_000 + "0]}"
+def test_ninety_thousand_wrong_warnings_are_one_error() -> None:
+    text = '{"request_id":"r","task_id":"t","warnings":[' + "0," * 90_000 + "0]}"
     assert "warnings.0" in refused({"data": text}, DeveloperWorkerOutput)
 
 

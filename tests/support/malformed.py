@@ -99,6 +99,7 @@ def _attempt(name: str, attempt: bytes, task: bytes = _NOBODY) -> Kind:
     return Kind(name, fields, ())
 
 
+CALLS = b', "verdict": {"request": {"calls": [' + b"{}," * 700_000 + b"{}]}}}"
 TIMED = (BARE.developer_input, SESSION)
 
 KINDS: tuple[Kind, ...] = (
@@ -138,6 +139,11 @@ KINDS: tuple[Kind, ...] = (
     _with("a timeout in words", '"timeout": "soon"', TIMED),
     _with("260 nested objects", '"data": ' + '{"a":' * 260 + "1" + "}" * 260),
     _with("details 260 deep", '"details": {"a": ' + "[" * 260 + "]" * 260 + "}"),
+    Kind(
+        "700,000 empty calls",
+        lambda message: {b"data": json.dumps(message)[:-1].encode() + CALLS},
+        once=True,
+    ),
     _with("numbers beyond 64 bits", f'"usage": {{"input_tokens": {"9" * 30}, "cost_usd": 1e309}}'),
     _with("a time that never was", '"timestamp": "yesterday"', STREAMS),
     _with("a time in the year 99999", '"timestamp": 9e15'),

@@ -19,6 +19,9 @@ MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 The largest input is a prompt from a ConfigMap (1 MiB, the API server's limit) with the answers of
 its AgentTask (1.5 MiB, etcd's limit of an object), and JSON writes some characters as two bytes.
 """
+MAX_MESSAGE_VALUES: Final = 100_000
+"""Values of a whole message, about: ten times `MAX_DATA_VALUES`. A million empty lists, of 4 MiB,
+take their reader seven seconds and 200 MB."""
 MAX_ENTRY_BYTES: Final = MAX_MESSAGE_BYTES + 64 * 1024
 """The largest entry that a reader takes from a stream: the largest message with its routing fields.
 A larger one is a dead letter, unread."""

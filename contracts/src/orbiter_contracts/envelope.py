@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from orbiter_contracts.bounds import MAX_MESSAGE_BYTES
+from orbiter_contracts.bounds import MAX_MESSAGE_BYTES, MAX_MESSAGE_VALUES
+from orbiter_contracts.json_text import too_many_values
 from orbiter_contracts.messages import Message
 from orbiter_contracts.queues import DATA_FIELD
 
@@ -38,7 +39,7 @@ def encode(message: Message, **routing: str) -> dict[str, str]:
         InvalidMessageError: It is larger than readers take.
     """
     data = message.model_dump_json()
-    _check_size(type(message).__name__, data)
+    _check_bounds(type(message).__name__, data)
     return {DATA_FIELD: data, **routing}
 
 
@@ -81,7 +82,7 @@ def decode_json(kind: type[M], data: bytes | str) -> M:
     Raises:
         InvalidMessageError: It is no such message; the text says why in one printable line.
     """
-    _check_size(kind.__name__, data)
+    _check_bounds(kind.__name__, data)
     try:
         text = data.decode() if isinstance(data, bytes) else data.encode().decode()
         return kind.model_validate_json(text)
@@ -118,15 +119,18 @@ def _shown(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-def _check_size(kind: str, data: bytes | str) -> None:
+def _check_bounds(kind: str, data: bytes | str) -> None:
     # The characters of a text are never more than its bytes.
     size = len(data)
-    if size <= MAX_MESSAGE_BYTES and isinstance(data, str) and not data.isascii():
-        size = len(data.encode("utf-8", "surrogatepass"))
+    if size <= MAX_MESSAGE_BYTES and isinstance(data, str):
+        data = data.encode("utf-8", "surrogatepass")
+        size = len(data)
     if size > MAX_MESSAGE_BYTES:
         raise InvalidMessageError(
             f"{kind}.{DATA_FIELD}: {size} bytes; a message has at most {MAX_MESSAGE_BYTES}"
         )
+    if isinstance(data, bytes) and too_many_values(data, MAX_MESSAGE_VALUES):
+        raise InvalidMessageError(f"{kind}.{DATA_FIELD}: more than {MAX_MESSAGE_VALUES} values")
 
 
 def _text(value: bytes | str) -> str:

@@ -11,7 +11,7 @@ import json
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import FailFast, Field, StringConstraints, model_validator
 
 from orbiter_contracts.bounds import INT64, Data, Id, Moment, Name
 from orbiter_contracts.message_base import Message
@@ -114,7 +114,8 @@ class InputRequest(Message):
     id: _Id
     kind: InputKind
     text: _Text = ""
-    calls: Annotated[tuple[InputCall, ...], Field(max_length=MAX_CALLS)] = ()
+    # Each wrong one is an error of some KiB, and nobody reads but the first.
+    calls: Annotated[tuple[InputCall, ...], Field(max_length=MAX_CALLS), FailFast()] = ()
     expires: Moment | None = None
 
     @model_validator(mode="after")

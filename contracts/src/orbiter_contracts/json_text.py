@@ -61,6 +61,26 @@ def is_heavy(text: bytes) -> bool:
     return max(accumulate(steps), default=0) > MAX_DEPTH
 
 
+def too_many_values(text: bytes, most: int) -> bool:
+    """Whether a document has more values, about: brackets and commas, but those within texts.
+
+    Costs next to nothing where there are few of these at all, and never a second.
+    """
+    if _separators(text) <= most:
+        return False
+    found = at = 0
+    for number, string in enumerate(_STRINGS.finditer(text)):
+        found += _separators(text[at : string.start()])
+        at = string.end()
+        if found > most or number > 2 * most:  # of which each pair is a name and a value
+            return True
+    return found + _separators(text[at:]) > most
+
+
+def _separators(text: bytes) -> int:
+    return sum(map(text.count, (b",", b"[", b"{")))
+
+
 def bounded(text: bytes, *, root: int = 1) -> bytes:
     """The same document, without what readers of JSON refuse or cannot hold.
 

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Annotated, Final, Literal, NamedTuple
 from uuid import UUID
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, FailFast, Field
 
 from orbiter_contracts.bounds import Count, Moment, Text, shortened
 from orbiter_contracts.message_base import Message
@@ -104,5 +104,5 @@ def _first(value: object) -> object:
     return value[:MAX_STEPS] if isinstance(value, list) else value
 
 
-Steps = Annotated[list[Step], BeforeValidator(_first), Field(max_length=MAX_STEPS)]
+Steps = Annotated[list[Step], FailFast(), BeforeValidator(_first), Field(max_length=MAX_STEPS)]
 """What is too much of them is cut and never refused: nothing depends on it."""
