@@ -133,7 +133,7 @@ class Kube:
             try:
                 body = await self._call("GET", "list", resource, path, params=params)
             except ApiError as error:
-                if error.status != 410 or params is first:
+                if error.status != 410 or "continue" not in params:
                     raise
                 # The pages took so long that their version is forgotten: all at once, then.
                 found, params = [], {**first, "limit": "0"}
