@@ -29,8 +29,10 @@ _APPLY = {**_CREATE, "force": "true"}
 USER_AGENT = "orbiter-operator"
 PAGE = 500
 """Objects of one answer to a list, as kubectl asks for them: no answer grows with the cluster."""
-_POOL: Object = {"limit": 64, "keepalive_timeout": 75.0}
+_KEPT_SECONDS = 75.0
 """A server closes what is idle for 90 s; a connection anew costs ten requests' CPU."""
+_REQUESTS, _WATCHES = 64, 0
+"""Connections of each: a watch keeps its own, and there is one for each kind and namespace."""
 
 
 class Resource(NamedTuple):
@@ -99,17 +101,24 @@ class Kube:
         self._count = count
         self._timeout = aiohttp.ClientTimeout(total=timeout)
         self._session: aiohttp.ClientSession | None = None
+        self._watches: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> "Kube":
-        connector = aiohttp.TCPConnector(ssl=self._credentials.tls(), **_POOL)
-        self._session = aiohttp.ClientSession(
-            connector=connector, timeout=self._timeout, headers={"User-Agent": USER_AGENT}
-        )
+        self._session, self._watches = map(self._connected, (_REQUESTS, _WATCHES))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._session is not None:
-            await self._session.close()
+        for session in (self._session, self._watches):
+            if session is not None:
+                await session.close()
+
+    def _connected(self, limit: int) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(
+            ssl=self._credentials.tls(), limit=limit, keepalive_timeout=_KEPT_SECONDS
+        )
+        return aiohttp.ClientSession(
+            connector=connector, timeout=self._timeout, headers={"User-Agent": USER_AGENT}
+        )
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object:
         """Read one object.
@@ -263,7 +272,8 @@ class Kube:
         body: Object | None = None,
         timeout: aiohttp.ClientTimeout | None = None,
     ) -> aiohttp.ClientResponse:
-        if self._session is None:
+        session = self._watches if timeout else self._session
+        if session is None:
             raise RuntimeError("Kube is used outside of its `async with` block")
         headers = self._credentials.headers()
         data = None
@@ -271,7 +281,7 @@ class Kube:
             data = _json(body)
             kind = APPLY_PATCH if params is _APPLY else MERGE_PATCH
             headers["Content-Type"] = kind if method == "PATCH" else "application/json"
-        return await self._session.request(
+        return await session.request(
             method,
             self._credentials.server + path,
             params=params,
