@@ -21,6 +21,8 @@ RIGHTS = {
     ("orbiter.dev", "agenttasks/status"): {"patch"},
     ("orbiter.dev", "posessions"): {"get", "list", "watch"},
     ("orbiter.dev", "posessions/status"): {"patch"},
+    ("orbiter.dev", "agentprofiles"): {"get", "list", "watch"},
+    ("apps", "controllerrevisions"): {"get", "create"},
     ("apps", "deployments"): {"get", "list", "watch", "create", "update", "patch", "delete"},
     ("batch", "jobs"): {"get", "list", "watch", "create", "delete"},
     ("", "pods"): {"list", "watch"},
@@ -557,3 +559,23 @@ def test_alerts_and_dashboard_are_there_when_they_are_asked_for(cluster: Cluster
     assert board["metadata"]["labels"]["grafana_dashboard"] == "1"
     assert board["metadata"]["annotations"] == {"grafana_folder": "Agents"}
     assert json.loads(board["data"]["orbiter.json"])["title"] == "Orbiter"
+
+
+def test_profiles_are_read_by_viewers_and_written_by_nobody_that_the_chart_knows(
+    cluster: Cluster,
+) -> None:
+    rights = {
+        item["metadata"]["name"]: set(rule["verbs"])
+        for item in render(cluster)
+        if item["kind"] in ("Role", "ClusterRole")
+        for rule in item["rules"]
+        if "agentprofiles" in rule["resources"]
+    }
+    assert len(rights) == 2, rights
+    assert set().union(*rights.values()) == {"get", "list", "watch"}
+
+
+def test_the_policy_of_pod_templates_holds_for_profiles_too(cluster: Cluster) -> None:
+    policy = only(render(cluster), "ValidatingAdmissionPolicy", POLICY)
+    [rule] = policy["spec"]["matchConstraints"]["resourceRules"]
+    assert rule["resources"] == ["agenttasks", "posessions", "agentprofiles"]

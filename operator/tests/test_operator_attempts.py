@@ -23,7 +23,7 @@ from orbiter_contracts.attempts import Attempt
 from orbiter_contracts.checkpoints import MAX_PARTS_BYTES
 from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, Keys, dead_letter
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
-from orbiter_operator.kube.client import RefusedError
+from orbiter_operator.kube.models import RefusedError
 from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.reconciler import WorkQueue
 from orbiter_operator.runtime.supervisor import end

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from support.fake_api import RefusedRequestError
 from support.strange_values import WRITTEN
 
-from orbiter_operator.kube.client import JOBS, ApiError
+from orbiter_operator.kube.client import ApiError
 from orbiter_operator.kube.connection import OBJECT, decode, decode_event, events
 from orbiter_operator.kube.models import patch
+from orbiter_operator.kube.resources import JOBS
 from orbiter_operator.tasks.models import TaskStatus
 
 FIELDS = [

@@ -8,8 +8,8 @@ import pytest
 from conftest import NAMESPACE
 from support.eventually import eventually
 
-from orbiter_operator.kube.client import AGENT_TASKS, JOBS, PO_SESSIONS
 from orbiter_operator.kube.informer import Informer
+from orbiter_operator.kube.resources import AGENT_TASKS, JOBS, PO_SESSIONS
 from orbiter_operator.tasks.cache import TaskCache
 
 MARK = "the-overlay"

@@ -8,7 +8,6 @@ from support.eventually import eventually
 from support.fake_api import RefusedRequestError
 
 from orbiter_operator.handlers import NotFollowedError, WatchState, run_kopf
-from orbiter_operator.kube.client import AGENT_TASKS, PO_SESSIONS
 from orbiter_operator.kube.kopf_codec import (
     BoundedLines,
     BoundedResponse,
@@ -16,6 +15,7 @@ from orbiter_operator.kube.kopf_codec import (
     Follower,
     responses,
 )
+from orbiter_operator.kube.resources import AGENT_TASKS, PO_SESSIONS
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.cache import SessionCache
 from orbiter_operator.tasks.cache import TaskCache

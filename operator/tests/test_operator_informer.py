@@ -6,9 +6,10 @@ import kopf
 import pytest
 from support.eventually import eventually
 
-from orbiter_operator.kube.client import JOBS, ApiError, Kube
+from orbiter_operator.kube.client import ApiError, Kube
 from orbiter_operator.kube.connection import Credentials
 from orbiter_operator.kube.informer import Informer
+from orbiter_operator.kube.resources import JOBS
 
 
 class Cache:

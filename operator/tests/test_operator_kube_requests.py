@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from support.fake_api import RefusedRequestError
 
-from orbiter_operator.kube.client import AGENT_TASKS, JOBS, PAGE, ApiError
+from orbiter_operator.kube.client import PAGE, ApiError
+from orbiter_operator.kube.resources import AGENT_TASKS, JOBS
 
 pytestmark = pytest.mark.integration
 MANY = 2 * PAGE + 3

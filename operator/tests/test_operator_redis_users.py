@@ -19,7 +19,7 @@ from orbiter_contracts.lease_scripts import TAKE
 from orbiter_contracts.queues import BARE, Keys
 from orbiter_contracts.redis_users import producer_rules, session_rules
 from orbiter_contracts.scripts import LIBRARY
-from orbiter_operator.kube.client import RefusedError
+from orbiter_operator.kube.models import RefusedError
 from orbiter_operator.namespaces.users import NamespaceUsers
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.streams.client import redis_client

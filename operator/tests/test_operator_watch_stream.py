@@ -15,8 +15,9 @@ import pytest
 import uvloop
 from support.eventually import eventually
 
-from orbiter_operator.kube.client import JOBS, Kube
+from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.connection import Credentials, chunks
+from orbiter_operator.kube.resources import JOBS
 from orbiter_operator.runtime.supervisor import Throttle, next_moment
 
 # What TLS 1.3 adds to each piece: header, type and tag.

@@ -32,8 +32,9 @@ from orbiter_contracts import (
 from orbiter_contracts.attempts import request_id
 from orbiter_contracts.queues import DEVELOPER_GROUP, Keys
 from orbiter_contracts.scripts import ATTEMPT_TTL_SECONDS, PUBLISH_ATTEMPT
-from orbiter_operator.kube.client import AGENT_TASKS, JOBS, PODS, Kube
+from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.connection import Credentials, load_connection
+from orbiter_operator.kube.resources import AGENT_TASKS, JOBS, PODS
 
 NAMESPACE = "e2e-bench"
 KEYS = Keys.of_namespace(NAMESPACE)

@@ -29,8 +29,9 @@ from support.cluster import STATE, Cluster
 from support.world import ECHO_IMAGE, World
 
 from orbiter_contracts import POWorkerInput, encode
-from orbiter_operator.kube.client import DEPLOYMENTS, PO_SESSIONS, Kube
+from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.connection import Credentials, load_connection
+from orbiter_operator.kube.resources import DEPLOYMENTS, PO_SESSIONS
 
 Object = dict[str, Any]
 

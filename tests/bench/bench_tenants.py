@@ -29,8 +29,9 @@ from support.world import SYSTEM, World
 
 from orbiter_contracts import POWorkerInput, encode
 from orbiter_contracts.queues import Keys
-from orbiter_operator.kube.client import DEPLOYMENTS, NAMESPACES, PO_SESSIONS, SECRETS, Kube
+from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.connection import Credentials, load_connection
+from orbiter_operator.kube.resources import DEPLOYMENTS, NAMESPACES, PO_SESSIONS, SECRETS
 
 Object = dict[str, Any]
 Session = tuple[str, str]

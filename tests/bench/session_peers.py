@@ -10,7 +10,8 @@ from typing import Any
 from bench_operator import NAMESPACE, Bench
 from goals import Goal
 
-from orbiter_operator.kube.client import DEPLOYMENTS, TRANSPORT_ERRORS, Kube
+from orbiter_operator.kube.client import TRANSPORT_ERRORS, Kube
+from orbiter_operator.kube.resources import DEPLOYMENTS
 
 Object = dict[str, Any]
 LONG = 600

@@ -27,8 +27,7 @@ def test_a_prompt_alone_is_a_task_and_the_defaults_are_filled_in(
     cluster.apply(agent_task("defaults"), namespace=namespace)
     assert cluster.get("agenttask", "defaults", namespace)["spec"] == {
         "prompt": "Say hello.",
-        "agent": {"type": "claude"},
-        "timeoutSeconds": 1800,
+        "agent": {},
         "inputTimeoutSeconds": 259200,
         "retry": {"limit": 0, "backoffSeconds": 10},
         "disruption": {"policy": "Resume", "limit": 10, "checkpointSeconds": 60},
@@ -46,6 +45,7 @@ UNCHANGEABLE: dict[str, Any] = {
     "prompt": "Say goodbye.",
     "agent": {"type": "codex"},
     "workspace": {"emptyDir": {}},
+    "profileRef": {"name": "house"},
     "timeoutSeconds": 5,
     "retry": {"limit": 3},
     "disruption": {"policy": "Fail"},
@@ -139,6 +139,7 @@ def test_kubectl_get_shows_what_one_wants_to_know(cluster: Cluster, namespace: s
         "duration": "1m3s",
         "attempts": 2,
         "jobName": "columns-2",
+        "agent": {"type": "codex", "model": "large"},
         "disruptions": 3,
         "usage": {"costUSD": 0.25},
     }
@@ -151,6 +152,7 @@ def test_kubectl_get_shows_what_one_wants_to_know(cluster: Cluster, namespace: s
     assert narrow[0].split() == ["NAME", "PHASE", "MESSAGE", "DURATION", "AGE"]
     assert narrow[1].split()[:-1] == ["columns", "Failed", "no", "such", "model", "1m3s"]
     assert wide[0].split()[-5:] == ["COST", "ATTEMPTS", "JOB", "REASON", "DISRUPTIONS"]
+    assert wide[1].split()[2] == "codex"
     assert wide[1].split()[-5:] == ["0.25", "2", "columns-2", "AgentError", "3"]
 
 
@@ -179,7 +181,7 @@ def test_tasks_are_in_the_categories_all_and_orbiter(cluster: Cluster, namespace
         assert "agenttask.orbiter.dev/listed" in listed
 
 
-@pytest.mark.parametrize("kind", ["agenttask", "posession"])
+@pytest.mark.parametrize("kind", ["agenttask", "posession", "agentprofile"])
 def test_kubectl_explain_has_a_text_for_every_field(cluster: Cluster, kind: str) -> None:
     listing = json.loads(cluster.kubectl("get", "--raw", "/openapi/v3/apis/orbiter.dev/v1alpha1"))
     schemas = listing["components"]["schemas"]

@@ -9,6 +9,7 @@ import yaml
 
 from orbiter_contracts.outcome import Result
 from orbiter_contracts.usage import TaskUsage
+from orbiter_operator.profiles.models import ProfileAgent, ProfileSpec
 from orbiter_operator.sessions.models import (
     Idle,
     Persistence,
@@ -20,6 +21,7 @@ from orbiter_operator.tasks.models import InputRequest, TaskSpec, TaskStatus
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "crds").glob("*.yaml"))
+WITH_STATUS = [file for file in FILES if file.stem != "agentprofile"]
 SHARED_SPEC = ("agent", "podTemplate")
 SHARED_STATUS = ("conditions", "usage")
 
@@ -76,7 +78,7 @@ def test_every_text_and_list_of_the_spec_is_bounded(file: Path) -> None:
     assert endless == []
 
 
-@crd_file
+@pytest.mark.parametrize("file", WITH_STATUS, ids=lambda file: file.stem)
 def test_the_status_is_a_subresource_with_conditions_by_type(file: Path) -> None:
     assert version(file)["subresources"] == {"status": {}}
     conditions = all_fields(file)["status.conditions"]
@@ -84,12 +86,60 @@ def test_the_status_is_a_subresource_with_conditions_by_type(file: Path) -> None
     assert conditions["x-kubernetes-list-map-keys"] == ["type"]
 
 
-def test_tasks_and_sessions_describe_agents_pods_conditions_and_usage_alike() -> None:
+def without_words(schema: Any) -> Any:
+    """A schema without its descriptions and defaults: a profile says for whom, and has none."""
+    if isinstance(schema, list):
+        return [without_words(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    texts = {"description": str, "default": object}
+    return {
+        key: without_words(value)
+        for key, value in schema.items()
+        if not (key in texts and isinstance(value, texts[key]))
+    }
+
+
+def test_tasks_sessions_and_profiles_describe_agents_and_pods_alike() -> None:
+    task, session, profile = (
+        all_fields(ROOT / "crds" / f"{name}.yaml")
+        for name in ("agenttask", "posession", "agentprofile")
+    )
+    for name in SHARED_SPEC:
+        expected = without_words(task[f"spec.{name}"])
+        assert without_words(session[f"spec.{name}"]) == expected
+        assert without_words(profile[f"spec.{name}"]) == expected
+    rules = "x-kubernetes-validations"
+    assert profile["spec.timeoutSeconds"][rules] == task["spec.timeoutSeconds"][rules]
+
+
+def test_what_a_profile_may_say_has_no_default_in_a_task() -> None:
+    """Else nobody could tell what a task says from what it leaves to its profile."""
+    task, profile = (
+        all_fields(ROOT / f"crds/{name}.yaml") for name in ("agenttask", "agentprofile")
+    )
+    both = {path for path in task.keys() & profile.keys() if path.startswith("spec.")}
+    assert {"spec.agent.type", "spec.timeoutSeconds"} <= both
+    assert {path for path in both if "default" in task[path]} == {"spec.agent"}
+    assert not any("default" in field for field in profile.values())
+
+
+def test_every_field_of_a_profile_can_be_left_to_tasks_and_the_operator_knows_it() -> None:
+    profile = all_fields(ROOT / "crds/agentprofile.yaml")
+    for model, part in ((ProfileSpec, "spec"), (ProfileAgent, "spec.agent")):
+        known = {path.removeprefix(f"{part}.") for path in profile if path.startswith(f"{part}.")}
+        known = {path for path in known if "." not in path and "[" not in path}
+        assert {field.alias for field in model.model_fields.values()} == known
+    overrides = version(ROOT / "crds/agentprofile.yaml")["schema"]["openAPIV3Schema"]["properties"]
+    names = overrides["spec"]["properties"]["allowOverrides"]["items"]["enum"]
+    agent = {field.alias for field in ProfileAgent.model_fields.values()}
+    assert set(names) == agent | {"timeoutSeconds", "podTemplate", "*"}
+
+
+def test_tasks_and_sessions_describe_conditions_and_usage_alike() -> None:
     task, session = (
         all_fields(ROOT / "crds" / f"{name}.yaml") for name in ("agenttask", "posession")
     )
-    for name in SHARED_SPEC:
-        assert task[f"spec.{name}"] == session[f"spec.{name}"]
     for name in SHARED_STATUS:
         assert task[f"status.{name}"] == session[f"status.{name}"]
 

@@ -29,6 +29,8 @@ Hook = Callable[[str, str, Object | None], Awaitable[None]]
 _KINDS = {
     "agenttasks": ("orbiter.dev/v1alpha1", "AgentTask"),
     "posessions": ("orbiter.dev/v1alpha1", "POSession"),
+    "agentprofiles": ("orbiter.dev/v1alpha1", "AgentProfile"),
+    "controllerrevisions": ("apps/v1", "ControllerRevision"),
     "jobs": ("batch/v1", "Job"),
     "deployments": ("apps/v1", "Deployment"),
     "pods": ("v1", "Pod"),

@@ -8,6 +8,14 @@
 - apiGroups: [orbiter.dev]
   resources: [agenttasks]
   verbs: [get, list, watch, create, delete]
+# Reads the profiles that tasks name. Who says what agents are is the namespace's affair.
+- apiGroups: [orbiter.dev]
+  resources: [agentprofiles]
+  verbs: [get, list, watch]
+# Keeps the profile with which a task has begun, where nobody can change it. It goes with its task.
+- apiGroups: [apps]
+  resources: [controllerrevisions]
+  verbs: [get, create]
 # Answers in the status, and nowhere else in the object.
 - apiGroups: [orbiter.dev]
   resources: [agenttasks/status, posessions/status]

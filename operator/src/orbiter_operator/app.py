@@ -1,7 +1,6 @@
 """The active operator: all parts put together and run side by side.
 
-Built by `replica` once this replica holds the Lease. The order matters only at the start:
-everything is listed before anything is decided, and kopf begins last (see `handlers`).
+Everything is listed before anything is decided, and kopf begins last (see `handlers`).
 """
 
 import asyncio
@@ -15,15 +14,17 @@ import kopf
 from redis.asyncio import Redis
 
 from orbiter_operator.handlers import WatchState, run_kopf
-from orbiter_operator.kube.client import AGENT_TASKS, JOBS, PO_SESSIONS, PODS, Kube
+from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.kopf_codec import Followed
 from orbiter_operator.kube.leader_election import Leader, LeaseLostError
 from orbiter_operator.kube.names import SELECTOR, Key
+from orbiter_operator.kube.resources import AGENT_TASKS, JOBS, PO_SESSIONS, PODS
 from orbiter_operator.namespaces.reconcile import Namespaces
 from orbiter_operator.namespaces.users import NamespaceUsers
 from orbiter_operator.pods.template import WorkerDefaults
+from orbiter_operator.profiles.room import profiles_of
 from orbiter_operator.runtime import supervisor
 from orbiter_operator.runtime.health import Health
 from orbiter_operator.runtime.metrics import OPERATOR_GAUGES, Metrics, Spending
@@ -54,8 +55,7 @@ from orbiter_operator.tasks.resync import TaskResync
 from orbiter_operator.tasks.trace import Write, traced
 
 _STUCK_SECONDS, _FATAL = 120.0, (LeaseLostError, kopf.LoginError)
-GAUGES = OPERATOR_GAUGES | SESSION_GAUGES
-_now = partial(datetime.now, UTC)
+GAUGES, _now = OPERATOR_GAUGES | SESSION_GAUGES, partial(datetime.now, UTC)
 
 
 class OperatorMetrics(Metrics):
@@ -95,11 +95,10 @@ class Operator:
     ) -> None:
         self._settings, self._leader, self._metrics = settings, leader, metrics
         self.queue: WorkQueue[Key] = WorkQueue(time.monotonic, attrgetter("namespace"))
-        where = settings.watch_namespaces
+        where, pending, attempts = settings.watch_namespaces, PendingOutputs(), Attempts(redis)
         tenants = Tenants(keys_of(settings), where, lambda route: self.store.began_bare(route))
         self.store = TaskCache(tenants.seeing(self.queue.add))
         self.capacity, defaults = Capacity(settings.job_limit), WorkerDefaults.of(settings)
-        pending, attempts = PendingOutputs(), Attempts(redis)
         self.users = RedisUsers.of(redis, settings)
         self._quotas = Quotas(redis, self.users, settings, metrics.redis_bytes)
         self._quotas.subscribe(self.store.touch)
@@ -131,12 +130,14 @@ class Operator:
             dead=metrics.dead_letter,
             heard=self.sessions.heard,
         )
+        profiles, following = profiles_of(kube, defaults, where, self.store.wake, leader.check)
         observer = Observer(
             store=self.store,
             pending=pending,
             attempts=attempts,
             capacity=self.capacity,
             kube=kube,
+            profiles=profiles,
             defaults=defaults,
             keys=tenants.keys,
             over_quota=partial(self._quotas.why, least=HARD_LIMIT),
@@ -184,9 +185,8 @@ class Operator:
             allowed=leader.check,
             dead=metrics.dead_letter,
         )
-        tasks = Informer(kube, AGENT_TASKS, self.store, namespaces=where)
         children = partial(Informer, kube, namespaces=where, selector=SELECTOR, throttle=throttle)
-        self._jobs, self._pods = children(JOBS, self.store.jobs), children(PODS, self.store.pods)
+        self._followed = following, children(JOBS, self.store.jobs), children(PODS, self.store.pods)
         self._namespaces = Namespaces(
             settings=settings,
             kube=kube,
@@ -200,9 +200,9 @@ class Operator:
             measure=metrics.reconciled,
             changed=self._served_or_not,
         )
-        kinds = (tasks, self._jobs, self._pods, *self.sessions.informers)
+        kinds = (Informer(kube, AGENT_TASKS, self.store, namespaces=where), *self._followed)
         self._resync = TaskResync(
-            informers=(*kinds, *self._namespaces.informers),
+            informers=(*kinds, *self.sessions.informers, *self._namespaces.informers),
             store=self.store,
             capacity=self.capacity,
             queue=self.queue,
@@ -237,8 +237,7 @@ class Operator:
             "lease": self._leader.keep,
             "consumer": self.consumer.run,
             "acknowledger": self.consumer.run_acknowledger,
-            "jobs": self._jobs.follow,
-            "pods": self._pods.follow,
+            **{one.plural: one.follow for one in self._followed},
             **self._resync.parts(),
             "transcripts": Transcripts(self.users.redis, self._settings).run,
             "kopf": partial(self._follow_own_kinds, take_signals),
@@ -255,11 +254,11 @@ class Operator:
     async def _follow_own_kinds(self, take_signals: Callable[[], None]) -> None:
         # Give the other parts a turn first, so that kopf does not take them for its own.
         await asyncio.sleep(0)
-        kinds = (
-            Followed(AGENT_TASKS, TASK, self.store),
-            Followed(PO_SESSIONS, SESSION, self.sessions.store),
+        tasks = Followed(AGENT_TASKS, TASK, self.store)
+        sessions = Followed(PO_SESSIONS, SESSION, self.sessions.store)
+        await run_kopf(
+            (tasks, sessions), self._settings.watch_namespaces, take_signals, self._watches
         )
-        await run_kopf(kinds, self._settings.watch_namespaces, take_signals, self._watches)
 
     def _served_or_not(self, namespace: str) -> None:
         self.store.touch(namespace)
@@ -280,13 +279,14 @@ class Operator:
         return f"no pass has ended for {silent:.0f} s" if silent > _STUCK_SECONDS else None
 
     def _watches_interrupted(self) -> str | None:
-        informers = (self._jobs, self._pods, *self.sessions.children)
+        informers = (*self._followed, *self.sessions.children)
         kinds = [one.plural for one in informers if not one.synced] + self._watches.interrupted
         return f"the watch of {', '.join(kinds)} is interrupted" if kinds else None
 
     def _redis_away(self) -> str | None:
-        address = self._settings.redis_address
-        return None if self.consumer.reachable else f"{address} does not answer"
+        return (
+            None if self.consumer.reachable else f"{self._settings.redis_address} does not answer"
+        )
 
     def _gauges(self) -> dict[str, float]:
         running, waiting = self.capacity.totals()

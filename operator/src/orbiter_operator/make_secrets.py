@@ -19,8 +19,9 @@ from typing import Any
 from kopf import LoginError
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from orbiter_operator.kube.client import SECRETS, TRANSPORT_ERRORS, ApiError, Kube
+from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.kube.connection import Credentials, load_connection
+from orbiter_operator.kube.resources import SECRETS
 
 Object = dict[str, Any]
 KEEP = "helm.sh/resource-policy"

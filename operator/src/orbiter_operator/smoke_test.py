@@ -16,8 +16,9 @@ from typing import Any
 from kopf import LoginError
 
 from orbiter_contracts.bounds import one_line
-from orbiter_operator.kube.client import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube
+from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.kube.connection import Credentials, load_connection
+from orbiter_operator.kube.resources import AGENT_TASKS
 from orbiter_operator.tasks.models import FINAL
 
 Object = dict[str, Any]

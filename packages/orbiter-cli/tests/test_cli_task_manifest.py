@@ -9,6 +9,8 @@ import yaml
 from orbiter.cli.task.manifest import CHECKS, read_manifest
 from orbiter.cli.task.settings import environment, prompt_of
 from orbiter.cli.ui.outcome import UsageError
+from orbiter_operator.kube.models import Agent
+from orbiter_operator.tasks.models import TaskSpec
 
 ROOT = Path(__file__).parents[3]
 TASK = """\
@@ -138,3 +140,10 @@ def test_what_is_named_and_nowhere_is_said(file, tmp_path):
     assert environment(manifest, {"T": "ours"}, tmp_path)["T"] == "ours"
     with pytest.raises(UsageError, match=r"agent\.env T: Secret k is not in the file"):
         environment(manifest, {}, tmp_path)
+
+
+def test_what_a_profile_could_have_said_has_the_operators_defaults_without_a_cluster(file):
+    text = "apiVersion: orbiter.dev/v1alpha1\nkind: AgentTask\nmetadata: {name: a}\n"
+    spec = read_manifest(file(text + "spec: {prompt: go, profileRef: {name: house}}")).spec
+    assert (spec["agent"], spec["timeoutSeconds"]) == ({"type": "claude"}, 1800)
+    assert (Agent().type, TaskSpec().timeout_seconds) == ("claude", 1800)

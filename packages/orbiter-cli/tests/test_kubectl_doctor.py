@@ -71,6 +71,7 @@ def well(kubectl: FakeKubectl, server: RedisServer) -> FakeKubectl:
     kubectl.has(
         own_crd(),
         crd("posessions.orbiter.dev"),
+        crd("agentprofiles.orbiter.dev"),
         program("Deployment", "operator", 2, 2),
         program("StatefulSet", "redis", 1),
         lease(),
@@ -166,7 +167,8 @@ def test_rights_and_an_old_cluster(well: FakeKubectl, server: RedisServer) -> No
 def test_a_redis_that_does_not_answer_is_a_fault(
     kubectl: FakeKubectl,
 ) -> None:
-    kubectl.has(own_crd(), crd("posessions.orbiter.dev"), lease())
+    others = (crd("posessions.orbiter.dev"), crd("agentprofiles.orbiter.dev"))
+    kubectl.has(own_crd(), *others, lease())
     words = ["doctor", "--json", "--redis-url", "redis://127.0.0.1:1/0"]
     found = {each["check"]: each for each in json.loads(CliRunner().invoke(app, words).stdout)}
     assert found["redis"]["verdict"] == "FAIL"

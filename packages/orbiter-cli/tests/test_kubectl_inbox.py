@@ -144,6 +144,14 @@ def test_top_shows_what_works_with_time_cost_and_tokens() -> None:
     ]
 
 
+def test_top_has_the_agent_of_a_tasks_profile(kubectl: FakeKubectl) -> None:
+    task = running()
+    task["spec"].pop("agent", None)
+    task["status"]["agent"] = {"type": "codex"}
+    kubectl.has(task)
+    assert " codex " in run("top").stdout
+
+
 def test_top_in_a_pipe_prints_once_and_nothing_that_a_terminal_obeys(kubectl: FakeKubectl) -> None:
     kubectl.has(running(message=TITLE), a_session("alice", phase="Ready"))
     shown = run("top")

@@ -102,6 +102,20 @@ def test_every_option_has_its_place_in_the_spec(kubectl: FakeKubectl) -> None:
     }
 
 
+def test_with_a_profile_only_what_is_given_is_said(kubectl: FakeKubectl) -> None:
+    run("submit", "go", "--name", "short", "--profile", "house")
+    short = {"prompt": "go", "profileRef": {"name": "house"}}
+    assert spec_of(kubectl, "short") == short
+    run("submit", "go", "--name", "own", "--profile", "house", "--agent", "codex", "--model", "m")
+    assert spec_of(kubectl, "own")["agent"] == {
+        "type": "codex",
+        "model": "m",
+        "credentialsSecretRef": {"name": "codex-credentials"},
+    }
+    run("submit", "go", "--name", "key", "--profile", "house", "--credentials", "mine")
+    assert spec_of(kubectl, "key")["agent"] == {"credentialsSecretRef": {"name": "mine"}}
+
+
 def test_no_credentials_and_no_retries_can_be_said(kubectl: FakeKubectl) -> None:
     run("submit", "go", "--name", "bare", "--credentials", "", "--retries", "0")
     assert spec_of(kubectl, "bare")["agent"] == {"type": "claude"}
@@ -189,6 +203,26 @@ def test_describe_tells_a_task_with_its_conditions_and_events(kubectl: FakeKubec
         assert text in shown
     assert "Succeeded  True (Succeeded)" in shown
     assert "Completed: Completed after 4 s" in shown
+
+
+def test_describe_tells_the_profile_of_a_task_and_who_works_by_it(kubectl: FakeKubectl) -> None:
+    task = a_task(phase="Pending", reason="ProfileMissing")
+    task["spec"] = {"prompt": "go", "agent": {}, "profileRef": {"name": "house"}}
+    kubectl.has(task)
+    shown = " ".join(run("describe", "hello").stdout.split())
+    assert "profile house, read when the first attempt begins" in shown
+    assert "limits the profile's time for an attempt" in shown
+
+
+def test_describe_tells_the_profile_that_a_task_has_begun_with(kubectl: FakeKubectl) -> None:
+    used = {"name": "house", "generation": 3, "revision": "hello-profile-1"}
+    task = a_task(phase="Running", profile=used, agent={"type": "codex", "model": "large"})
+    task["spec"] = {"prompt": "go", "agent": {}, "profileRef": {"name": "house"}}
+    kubectl.has(task)
+    shown = " ".join(run("describe", "hello").stdout.split())
+    assert "agent codex, large" in shown
+    kept = "as it was at generation 3 (ControllerRevision hello-profile-1)"
+    assert f"profile house, {kept}" in shown
 
 
 @pytest.mark.parametrize(

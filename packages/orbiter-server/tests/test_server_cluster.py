@@ -51,6 +51,18 @@ async def test_the_newest_come_first_in_pages(start, api, tmp_path):
     assert (await server.http.get(TASKS, params={"limit": 9})).json()["next"] is None
 
 
+async def test_who_works_is_what_the_status_says_of_a_task_with_a_profile(start, api, tmp_path):
+    put(api, "own")
+    put(api, "profiled")
+    said = {"spec": {"agent": None}, "status": {"agent": {"type": "codex", "model": "large"}}}
+    api.patch("agenttasks", "default", "profiled", said)
+    server = await start(kubeconfig=api.kubeconfig(tmp_path))
+    assert await names(server, agent="codex") == ["profiled"]
+    assert await names(server, agent="claude") == ["own"]
+    detail = (await server.http.get(f"{TASKS}/default/profiled")).json()
+    assert (detail["agent"], detail["model"]) == ("codex", "large")
+
+
 async def test_a_list_is_of_those_that_are_asked_for(start, api, tmp_path):
     for number, phase in enumerate(("Running", "Failed", "Running")):
         put(api, f"task-{number}", phase=phase, minute=number)

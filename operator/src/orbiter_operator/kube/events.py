@@ -11,9 +11,10 @@ from typing import Any
 
 import structlog
 
-from orbiter_operator.kube.client import EVENTS, ApiError, Kube
+from orbiter_operator.kube.client import ApiError, Kube
 from orbiter_operator.kube.models import Event, timestamp
 from orbiter_operator.kube.names import API_VERSION
+from orbiter_operator.kube.resources import EVENTS
 
 log = structlog.get_logger(__name__)
 _COMPONENT = "orbiter-operator"

@@ -12,8 +12,9 @@ import aiohttp
 import structlog
 
 from orbiter_operator.kube.cache import Cache, ObjectCache
-from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube, Resource
+from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.kube.names import Key
+from orbiter_operator.kube.resources import Resource
 from orbiter_operator.runtime.supervisor import Throttle, run_concurrently
 
 log = structlog.get_logger(__name__)

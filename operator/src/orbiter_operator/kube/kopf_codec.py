@@ -22,9 +22,9 @@ import kopf
 import orjson
 
 from orbiter_operator.kube.cache import Cache, Object, version_of
-from orbiter_operator.kube.client import Resource
 from orbiter_operator.kube.connection import LIST, events, read
 from orbiter_operator.kube.names import Key
+from orbiter_operator.kube.resources import Resource
 
 MISSING = "Missing"
 """The `kind` under which a list names an object that it does not have and the cache has."""

@@ -16,7 +16,8 @@ from typing import Any
 
 import structlog
 
-from orbiter_operator.kube.client import LEASES, TRANSPORT_ERRORS, ApiError, Kube
+from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube
+from orbiter_operator.kube.resources import LEASES
 
 log = structlog.get_logger(__name__)
 Object = dict[str, Any]

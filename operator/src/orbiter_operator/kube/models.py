@@ -66,6 +66,12 @@ class ConfigMapKey(KubeModel):
     key: str
 
 
+class ProfileRef(KubeModel):
+    """Name of an AgentProfile in the task's namespace."""
+
+    name: ObjectName
+
+
 class FileSource(KubeModel):
     """Where the agent file of an Orbiter agent is."""
 
@@ -120,6 +126,22 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
+class Profiled(Frozen):
+    """The AgentProfile of an object, as it is or was when its first attempt began.
+
+    `reason` and `message` say why no attempt may begin with it yet. `raw` is its spec as the API
+    has it: what is kept for the attempts that follow.
+    """
+
+    name: str
+    uid: str = ""
+    generation: int = 0
+    revision: str = ""
+    raw: dict[str, Any] = {}
+    reason: str | None = None
+    message: str = ""
+
+
 class Refusal(Frozen):
     """The API server would not create a Job or a Deployment.
 
@@ -138,6 +160,14 @@ NOTHING_TO_RESUME = "NothingToResume"
 """Reason of a refusal that is ours: what a task was to go on with cannot be copied."""
 REFUSED_RETRY_SECONDS = 15.0
 """After how long what was refused is tried again: a quota, a permission, a name in use may pass."""
+
+
+class RefusedError(Exception):
+    """The API server would not create a Job, for a reason that trying again does not mend."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
 
 
 class Event(Frozen):

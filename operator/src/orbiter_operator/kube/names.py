@@ -89,6 +89,13 @@ def task_name(entry: str, keys: Keys = BARE) -> str:
     return f"queued-{digest}"
 
 
+def revision_name(task: str, uid: str) -> str:
+    """Name of the ControllerRevision with this very task's profile; its status is not needed."""
+    digest = hashlib.sha256(uid.encode()).hexdigest()[:_DIGEST]
+    kept = task[: _LONGEST_NAME - len("-profile-") - _DIGEST].rstrip("-.")
+    return f"{kept}-profile-{digest}"
+
+
 def worker_id(namespace: str, job: str) -> str:
     """Id under which an attempt's worker speaks in the queues; unique in the cluster."""
     return f"{namespace}.{job}"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from orbiter_operator.kube.client import NETWORK_POLICIES, SERVICE_ACCOUNTS, Resource
+from orbiter_operator.kube.resources import NETWORK_POLICIES, SERVICE_ACCOUNTS, Resource
 
 Object = dict[str, Any]
 # In this order: there is no worker before its policies, which go when the last one has gone.

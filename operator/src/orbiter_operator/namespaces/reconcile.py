@@ -22,18 +22,17 @@ from typing import Any, Final
 import structlog
 
 from orbiter_contracts.queues import BARE, NAMESPACE_PATTERN
-from orbiter_operator.kube.client import (
+from orbiter_operator.kube.client import ApiError, Kube
+from orbiter_operator.kube.informer import Informer
+from orbiter_operator.kube.models import RefusedError
+from orbiter_operator.kube.names import APP_NAME, MANAGED_BY, MANAGER, OWN_LABELS, WORKER_APP
+from orbiter_operator.kube.resources import (
     NAMESPACES,
     NETWORK_POLICIES,
     PODS,
     SERVICE_ACCOUNTS,
-    ApiError,
-    Kube,
-    RefusedError,
     Resource,
 )
-from orbiter_operator.kube.informer import Informer
-from orbiter_operator.kube.names import APP_NAME, MANAGED_BY, MANAGER, OWN_LABELS, WORKER_APP
 from orbiter_operator.namespaces.applied import (
     KINDS,
     AppliedObjects,

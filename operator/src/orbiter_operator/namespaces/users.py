@@ -16,8 +16,9 @@ from redis.exceptions import NoPermissionError, RedisError
 
 from orbiter_contracts import redis_users
 from orbiter_contracts.queues import Keys, KeysOf
-from orbiter_operator.kube.client import SECRETS, TRANSPORT_ERRORS, ApiError, Kube, Resource
+from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.kube.names import APP_NAME, MANAGED_BY, MANAGER, WORKER_APP
+from orbiter_operator.kube.resources import SECRETS, Resource
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.pods.template import DEVELOPER_KEY
 from orbiter_operator.settings import Settings

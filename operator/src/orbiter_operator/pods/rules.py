@@ -47,6 +47,11 @@ def image_error(agent: Agent, images: dict[str, str]) -> str | None:
     )
 
 
+def shape_error(overlay: Object) -> str | None:
+    """Why a podTemplate can be laid over nothing, not over another one either; None when it can."""
+    return next(_shape(overlay), None)
+
+
 def class_error(chosen: str | None, defaults: WorkerDefaults) -> str | None:
     """Why a task may not have this `queuePriorityClass`; None when it may: it preempts others."""
     if chosen is None or chosen in defaults.queue_priority_classes:
@@ -80,11 +85,7 @@ def pod_error(
 
 
 def installation_error(defaults: WorkerDefaults) -> str | None:
-    """Why no worker can have the installation's own pod template; None when they can.
-
-    It may say more than a spec's, but neither read nor replace what makes a worker safe from its
-    agent.
-    """
+    """Why no worker can have the installation's pod template, which may say more than a spec's."""
     found = next(_installation_errors(defaults.pod_template or {}, defaults), None)
     return found.replace(_OVERLAY, "workers.podTemplate.default") if found else None
 

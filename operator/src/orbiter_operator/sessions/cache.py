@@ -18,8 +18,9 @@ from redis.exceptions import RedisError, ResponseError
 
 from orbiter_contracts.queues import BARE, Keys, KeysOf
 from orbiter_operator.kube.cache import Children, ObjectCache
-from orbiter_operator.kube.client import PO_SESSIONS, TRANSPORT_ERRORS, ApiError, Kube
+from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.kube.names import SESSION, Key
+from orbiter_operator.kube.resources import PO_SESSIONS
 from orbiter_operator.pods.state import PodState
 from orbiter_operator.runtime.reconciler import WorkQueue
 from orbiter_operator.sessions.migration import Migration, stream_keys

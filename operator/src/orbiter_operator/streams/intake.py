@@ -21,8 +21,9 @@ from redis.exceptions import RedisError
 
 from orbiter_contracts import DeveloperWorkerInput, InvalidMessageError, decode, read_route
 from orbiter_contracts.queues import DEVELOPER_GROUP, TASK_FIELD, Keys
-from orbiter_operator.kube.client import AGENT_TASKS, TRANSPORT_ERRORS, ApiError, Kube
+from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.kube.leader_election import NotLeadingError
+from orbiter_operator.kube.resources import AGENT_TASKS
 from orbiter_operator.runtime.supervisor import UNHURRIED_SECONDS, next_moment, run_concurrently
 from orbiter_operator.streams.attempts import CONSUMER
 from orbiter_operator.streams.client import RETRIED, passes_by_itself

@@ -55,6 +55,46 @@ class TaskCache(ObjectCache):
         obj = self.get(Key(namespace, name))
         return None if obj is None or phase_of(obj) in FINAL else str(obj["metadata"]["uid"])
 
+    def children(self, key: Key, uid: str) -> dict[str, Any]:
+        """The Jobs and Pods of a task, in their order, as `Observed` has them."""
+        jobs: list[JobState] = self.jobs.of(key, uid)
+        pods: list[PodState] = self.pods.of(key, uid)
+        jobs.sort(key=lambda job: (job.attempt, job.resume))
+        # The pod of a Job that is gone may still work. One of another Job is none of ours, and no
+        # Job is made while a pod of the one before it works.
+        uids = {job.attempt: job.uid for job in jobs}
+        return {
+            "jobs": tuple(jobs),
+            "pods": tuple(
+                sorted(
+                    (pod for pod in pods if uids.get(pod.attempt, pod.job) == pod.job),
+                    key=lambda pod: (pod.attempt, pod.created, not pod.over, pod.name),
+                )
+            ),
+        }
+
+    def begun(self, key: Key, obj: Object) -> bool:
+        """Whether an attempt of the task has begun: its status learns of it behind its Job."""
+        uid, status = obj["metadata"]["uid"], obj.get("status") or {}
+        return bool(status.get("attempts") or self.jobs.of(key, uid) or self.pods.of(key, uid))
+
+    def wake(self, namespace: str) -> None:
+        """Something has changed in a namespace that its tasks look at before they begin."""
+        for key in self:
+            obj = self.get(key) or {}
+            began = (obj.get("status") or {}).get("attempts") or phase_of(obj) in FINAL
+            if key.namespace == namespace and not began:
+                self._enqueue(key)
+
+    def phase(self, namespace: str, name: str) -> str | None:
+        """The phase of the task of this name; None when there is none."""
+        obj = self.get(Key(namespace, name))
+        return None if obj is None else phase_of(obj)
+
+    def depends_on(self, namespace: str, name: str) -> list[str]:
+        """The names in the dependsOn of the task of this name."""
+        return _dependencies(self.get(Key(namespace, name)) or {})
+
     def began_bare(self, route: Route) -> bool:
         """Whether an attempt has begun under the keys without a prefix (see `attempt_of`)."""
         key = Key(route.namespace, route.name)

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from orbiter_contracts.bounds import one_line
-from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube, Resource
+from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.kube.names import KUEUE_JOB, Key
+from orbiter_operator.kube.resources import Resource
 from orbiter_operator.pods.state import JobState
 from orbiter_operator.tasks.models import Slots
 from orbiter_operator.tasks.turns import Turns

@@ -1,7 +1,6 @@
 """Carry a plan out: thin and boring, one method per action.
 
-Every write goes through `allowed` first: a replica that has lost its Lease acts no more. Raises
-what the API server or Redis raise; `reconcile` knows what to do about each.
+Every write goes through `allowed` first: a replica that has lost its Lease acts no more.
 """
 
 import asyncio
@@ -13,10 +12,11 @@ import structlog
 
 from orbiter_contracts import WorkerLifecycleEvent, excerpt
 from orbiter_contracts.bounds import MAX_STATUS_LINE
-from orbiter_operator.kube.client import AGENT_TASKS, JOBS, ApiError, Kube, RefusedError, too_large
+from orbiter_operator.kube.client import ApiError, Kube, too_large
 from orbiter_operator.kube.events import EventPoster
-from orbiter_operator.kube.models import Event, Refusal, patch
+from orbiter_operator.kube.models import Event, Refusal, RefusedError, patch
 from orbiter_operator.kube.names import Key, job_name, worker_id
+from orbiter_operator.kube.resources import AGENT_TASKS, JOBS
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs

@@ -21,6 +21,7 @@ from orbiter_operator.kube.models import (
     ConfigMapKey,
     Frozen,
     KubeModel,
+    ProfileRef,
     Status,
     Time,
     Workspace,
@@ -65,6 +66,7 @@ class TaskSpec(KubeModel):
 
     prompt: str | None = None
     prompt_from: PromptSource | None = None
+    profile_ref: ProfileRef | None = None
     agent: Agent = Agent()
     workspace: Workspace = Workspace()
     timeout_seconds: int = 1800
@@ -172,6 +174,21 @@ class Source(Frozen):
     error: str | None = None
 
 
+class ProfileStatus(KubeModel):
+    """Which profile the task has, and where it is kept as it was."""
+
+    name: str
+    generation: int
+    revision: str
+
+
+class AgentStatus(KubeModel):
+    """Which agent works, the profile's word included."""
+
+    type: str
+    model: str | None = None
+
+
 class Slots(Frozen):
     """Whether the namespace has a free slot for this task, and who has one and cannot start.
 
@@ -195,6 +212,8 @@ class TaskStatus(Status):
     reason: str | None = None
     message: str | None = None
     headline: str | None = None
+    agent: AgentStatus | None = None
+    profile: ProfileStatus | None = None
     attempts: int = Field(0, ge=0, lt=LAST_ATTEMPT)
     request_id: str | None = None
     job_name: str | None = None

@@ -7,16 +7,20 @@ the answer: before a worker is declared dead, and for a prompt that is kept in a
 import time
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from orbiter_contracts.queues import BARE, KeysOf
 from orbiter_contracts.references import reference_problem
-from orbiter_operator.kube.client import JOBS, PODS, ApiError, Kube
-from orbiter_operator.kube.models import Refusal, read_model, read_status
+from orbiter_operator.kube.client import ApiError, Kube
+from orbiter_operator.kube.models import Profiled, Refusal, read_model, read_status
 from orbiter_operator.kube.names import ATTEMPT, TASK_UID, Key, job_name
-from orbiter_operator.pods.rules import class_error, image_error, pod_error
-from orbiter_operator.pods.state import JobState, PodState
+from orbiter_operator.kube.resources import JOBS, PODS
+from orbiter_operator.pods.rules import class_error, image_error, pod_error, shape_error
 from orbiter_operator.pods.template import WorkerDefaults
+from orbiter_operator.profiles.merge import under
+from orbiter_operator.profiles.models import Profile
+from orbiter_operator.profiles.store import Profiles
 from orbiter_operator.streams.attempts import Attempts
 from orbiter_operator.streams.pending_outputs import AttemptRecord, PendingOutputs
 from orbiter_operator.tasks.cache import TaskCache, cannot_start, phase_of
@@ -24,7 +28,6 @@ from orbiter_operator.tasks.capacity import Capacity, Kueue
 from orbiter_operator.tasks.job import read_adoption, read_trace
 from orbiter_operator.tasks.models import FINAL, Source, TaskSpec, TaskStatus, size_error
 from orbiter_operator.tasks.observed import (
-    Dependencies,
     Observed,
     attempt_of,
     current_attempt,
@@ -39,6 +42,13 @@ from orbiter_operator.tasks.prompt import Prompts
 Object = dict[str, Any]
 
 
+class _Parsed(NamedTuple):
+    spec: TaskSpec
+    error: str | None
+    status: TaskStatus
+    profile: Profiled | None
+
+
 class Observer:
     """Observes one task at a time.
 
@@ -48,6 +58,7 @@ class Observer:
         attempts: Attempts in Redis.
         capacity: Who runs and who waits.
         kube: The API client.
+        profiles: Which profile each task has.
         defaults: What the installation says about every worker.
         keys: Which keys a namespace has.
         over_quota: Why the workers of a namespace may not publish, if so.
@@ -64,6 +75,7 @@ class Observer:
         attempts: Attempts,
         capacity: Capacity,
         kube: Kube,
+        profiles: Profiles,
         defaults: WorkerDefaults,
         keys: KeysOf = lambda namespace: BARE,
         over_quota: Callable[[str], str | None] = lambda namespace: None,
@@ -76,6 +88,7 @@ class Observer:
         self._attempts = attempts
         self._capacity = capacity
         self._kube = kube
+        self._profiles = profiles
         self._defaults = defaults
         self._keys = keys
         self._over_quota, self._not_served = over_quota, not_served
@@ -83,7 +96,7 @@ class Observer:
         self._clock = clock
         self._kueue, self._prompts = Kueue(kube, clock), Prompts(kube)
         self._position_shown: dict[Key, float] = {}
-        self._parsed: dict[Key, tuple[str, tuple[TaskSpec, str | None, TaskStatus]]] = {}
+        self._parsed: dict[Key, tuple[str, _Parsed]] = {}
 
     def position_was_written(self, key: Key) -> None:
         """The status of a waiting task has just been written."""
@@ -93,15 +106,20 @@ class Observer:
         """The task was stored with this status, and with the spec that was observed last."""
         known = self._parsed.get(key)
         if known is not None and known[0] != obj["metadata"]["resourceVersion"]:
-            spec, error, _ = known[1]
-            self._parsed[key] = (obj["metadata"]["resourceVersion"], (spec, error, status))
+            parsed = known[1]._replace(status=status)
+            self._parsed[key] = obj["metadata"]["resourceVersion"], parsed
 
     def forget(self, key: Key) -> None:
         """The task is gone or at its end."""
         self._position_shown.pop(key, None)
         self._kueue.forget(key)
         self._prompts.forget(key)
+        self._profiles.forget(key)
         self._parsed.pop(key, None)
+
+    async def fix(self, key: Key, observed: Observed) -> bool:
+        """Keep the profile that an attempt begins with; see `Profiles.fix`."""
+        return await self._profiles.fix(key, observed.uid, observed.profile)
 
     async def observe(
         self,
@@ -127,6 +145,8 @@ class Observer:
             RedisError: Redis was needed and did not answer.
             ApiError: The API server was needed and refused.
         """
+        if phase_of(obj) not in FINAL and self._store.begun(key, obj):
+            await self._profiles.recall(key, obj)
         base = self._base(key, obj)
         if stage(base) == "in an attempt":
             base = await self._with_record(key, base, queue_error)
@@ -136,7 +156,9 @@ class Observer:
         update["doing"] = self._pending.doing(key, attempt)
         update["busy_since"] = self._pending.busy_since(key, attempt, base.created)
         if stage(base) == "between attempts":
-            base = base.model_copy(update={"dependencies": self._dependencies(key)})
+            edges = partial(self._store.depends_on, key.namespace)
+            phase = partial(self._store.phase, key.namespace)
+            base = base.model_copy(update={"dependencies": resolve(key.name, phase, edges)})
             if not waits_for_others(base):
                 update |= await self._prompts.read(base)
             if base.spec.resume_from and attempt == 0 and queue_error is None:
@@ -155,7 +177,7 @@ class Observer:
         meta = obj["metadata"]
         keys = self._keys(key.namespace)
         adopted, ignored = read_adoption(meta, self._defaults.adopt_namespace, keys)
-        spec, error, status = self._parse(key, obj)
+        spec, error, status, profile = self._parse(key, obj)
         base = Observed(
             namespace=key.namespace,
             name=key.name,
@@ -166,7 +188,7 @@ class Observer:
             spec=spec,
             spec_error=error,
             status=status,
-            **self._children(key, meta["uid"]),
+            **self._store.children(key, meta["uid"]),
             dependents_waiting=self._store.dependents_wait(key),
             adopted=adopted,
             entry_ignored=ignored,
@@ -174,37 +196,22 @@ class Observer:
             over_quota=self._over_quota(key.namespace),
             not_served=self._not_served(key.namespace),
             trace=read_trace(meta) if self._traced else None,
+            profile=profile,
         )
         return base.model_copy(update=self._known_record(key, base))
 
-    def _children(self, key: Key, uid: str) -> dict[str, Any]:
-        jobs: list[JobState] = self._store.jobs.of(key, uid)
-        pods: list[PodState] = self._store.pods.of(key, uid)
-        jobs.sort(key=lambda job: (job.attempt, job.resume))
-        # The pod of a Job that is gone may still work. One of another Job is none of ours, and no
-        # Job is made while a pod of the one before it works.
-        uids = {job.attempt: job.uid for job in jobs}
-        return {
-            "jobs": tuple(jobs),
-            "pods": tuple(
-                sorted(
-                    (pod for pod in pods if uids.get(pod.attempt, pod.job) == pod.job),
-                    key=lambda pod: (pod.attempt, pod.created, not pod.over, pod.name),
-                )
-            ),
-        }
-
-    def _parse(self, key: Key, obj: Object) -> tuple[TaskSpec, str | None, TaskStatus]:
-        """Spec and status of the task; the last answer is kept while the object is the same."""
+    def _parse(self, key: Key, obj: Object) -> _Parsed:
+        """What the task says; the last answer is kept while it and its profile are the same."""
         version, raw = obj["metadata"]["resourceVersion"], obj.get("spec") or {}
-        known = self._parsed.get(key)
-        if known is None or known[0] != version:
+        known, over = self._parsed.get(key), phase_of(obj) in FINAL
+        told, profile = (None, None) if over else self._profiles.of(key, obj)
+        if known is None or known[0] != version or known[1].profile != told:
             # Whether a pod may be made of it is asked before an attempt alone.
-            over = phase_of(obj) in FINAL
-            spec, error = read_model(TaskSpec, raw) if over else read_spec(raw, self._defaults)
-            spec = spec.kept_for(self._defaults.task_ttl_seconds)
+            unread = over or (told is not None and profile is None)
+            read = read_model(TaskSpec, raw) if unread else read_spec(raw, self._defaults, profile)
+            spec = read[0].kept_for(self._defaults.task_ttl_seconds)
             status = read_status(TaskStatus, obj.get("status"))
-            known = self._parsed[key] = (version, (spec, error, status))
+            known = self._parsed[key] = version, _Parsed(spec, read[1], status, told)
         return known[1]
 
     def _known_record(self, key: Key, base: Observed) -> dict[str, Any]:
@@ -241,7 +248,7 @@ class Observer:
             await self._fetch_pods(key.namespace, base.uid, attempt)
         elif not job.over and not newer and not may_be_taken(base, attempt, record):
             return base
-        base = base.model_copy(update=self._children(key, base.uid))
+        base = base.model_copy(update=self._store.children(key, base.uid))
         job = base.job(attempt)
         if queue_error is None:
             record = await self._attempts.read(attempt_of(base, attempt))
@@ -279,21 +286,15 @@ class Observer:
         for pod in pods:
             self._store.pods.put(pod)
 
-    def _dependencies(self, key: Key) -> Dependencies:
-        def phase(name: str) -> str | None:
-            obj = self._store.get(Key(key.namespace, name))
-            return None if obj is None else phase_of(obj)
 
-        def edges(name: str) -> list[str]:
-            obj = self._store.get(Key(key.namespace, name)) or {}
-            return (obj.get("spec") or {}).get("dependsOn") or []
-
-        return resolve(key.name, phase, edges)
-
-
-def read_spec(raw: dict[str, Any], defaults: WorkerDefaults) -> tuple[TaskSpec, str | None]:
-    """Read an AgentTask's spec; an empty one and why, when it cannot be read or run."""
+def read_spec(
+    raw: dict[str, Any], defaults: WorkerDefaults, profile: Profile | None = None
+) -> tuple[TaskSpec, str | None]:
+    """Read an AgentTask's spec with its profile, and why it cannot be read (then empty) or run."""
     spec, why = read_model(TaskSpec, raw)
+    if profile is not None and not (why := why or profile.error):
+        why = shape_error(spec.pod_template or {})
+        spec, why = (spec, why) if why else under(spec, profile)
     why = why or size_error(raw) or reference_problem(spec.prompt or "", spec.depends_on)
     why = why or image_error(spec.agent, defaults.images)
     why = why or class_error(spec.queue_priority_class, defaults)

@@ -14,7 +14,7 @@ from orbiter_contracts.attempts import Attempt, request_id
 from orbiter_contracts.queues import BARE, Keys
 from orbiter_contracts.stream_names import read_stream_name
 from orbiter_contracts.tracing import TraceParent
-from orbiter_operator.kube.models import Frozen, Refusal
+from orbiter_operator.kube.models import Frozen, Profiled, Refusal
 from orbiter_operator.kube.names import job_name, resume_of, worker_id
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.streams.pending_outputs import AttemptRecord
@@ -57,6 +57,7 @@ class Observed(Frozen):
     publish, `not_served` why none may run there. `kueue` is what Kueue says of a Job that it has
     not let in. `trace` is where its spans belong; None when none are written. `data_error` says why
     the prompt names a result that cannot be had, `behind` who has its concurrencyKey before it.
+    `profile` is the one that the task has, and `spec` what both say together.
     """
 
     namespace: str
@@ -93,6 +94,7 @@ class Observed(Frozen):
     kueue: str = ""
     not_served: str | None = None
     trace: TraceParent | None = None
+    profile: Profiled | None = None
 
     def job(self, attempt: int) -> JobState | None:
         """The latest Job of one attempt, if it exists."""

@@ -14,8 +14,9 @@ from orbiter_contracts.references import (
     references,
     value_of,
 )
-from orbiter_operator.kube.client import AGENT_TASKS, CONFIG_MAPS, ApiError, Kube
+from orbiter_operator.kube.client import ApiError, Kube
 from orbiter_operator.kube.names import Key
+from orbiter_operator.kube.resources import AGENT_TASKS, CONFIG_MAPS
 from orbiter_operator.tasks.models import TaskSpec
 from orbiter_operator.tasks.observed import Observed
 

@@ -1,7 +1,6 @@
 """AgentTasks, reconciled: the slot of each, what a failure teaches, and what a deleted one leaves.
 
-The loop is in `runtime/reconciler`; what to do about a task, `plan` decides. What happens to tasks
-is counted here too: ends, attempts, cost. The metrics are named in operator/README.md.
+The loop is in `runtime/reconciler`; what to do about a task, `plan` decides.
 """
 
 import time
@@ -15,10 +14,11 @@ from redis.exceptions import RedisError
 from orbiter_contracts.attempts import Attempt
 from orbiter_contracts.queues import BARE, KeysOf
 from orbiter_contracts.usage import TaskUsage
-from orbiter_operator.kube.client import AGENT_TASKS, ApiError, Kube, RefusedError
+from orbiter_operator.kube.client import ApiError, Kube
 from orbiter_operator.kube.informer import refresh
-from orbiter_operator.kube.models import read_status
+from orbiter_operator.kube.models import RefusedError, read_status
 from orbiter_operator.kube.names import Key
+from orbiter_operator.kube.resources import AGENT_TASKS
 from orbiter_operator.runtime.metrics import Spending, counter, histogram
 from orbiter_operator.runtime.reconciler import Reconciler, WorkQueue
 from orbiter_operator.streams.attempts import Attempts
@@ -131,6 +131,8 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
             # Others wait to begin: their Jobs come before the line that says that this one has.
             decision = decision.model_copy(update={"status": None})
             self._queue.add(key)
+        if decision.starts and await self._observer.fix(key, observed):
+            return True
         reobserve = await self._executor.run(key, obj, observed, decision)
         self._after(key, decision)
         return reobserve

@@ -11,6 +11,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import IO, Final, Protocol
@@ -148,7 +149,7 @@ def _remove_tree(name: str, at: int) -> None:
 
     def remove(entry: str, is_directory: bool, root: int) -> None:
         if is_directory:
-            _empty(entry, root, lambda *below: _move_up(*below, root))
+            _empty(entry, root, partial(_move_up, to=root))
         else:
             os.unlink(entry, dir_fd=root)
 

@@ -9,16 +9,23 @@
 - Disrupted, once the attempt was: Unknown while its pod has to leave and still works, True until
   the next one works; then how it went on.
 - Checkpointed, once the attempt has one: False when it is of no use, its workspace being too large.
+- ProfileResolved, where the task has a profile: False says why no attempt begins with it yet.
 - ArtifactsKept, once an attempt with artifacts has ended: False says what was not kept, and why.
 """
 
 import re
 from datetime import datetime
+from typing import Any
 
 from orbiter_contracts import ArtifactsReport, Checkpoint
 from orbiter_contracts.bounds import shortened
-from orbiter_operator.kube.models import Condition, ConditionStatus
-from orbiter_operator.tasks.models import CheckpointStatus, TaskStatus
+from orbiter_operator.kube.models import Agent, Condition, ConditionStatus, Profiled
+from orbiter_operator.tasks.models import (
+    AgentStatus,
+    CheckpointStatus,
+    ProfileStatus,
+    TaskStatus,
+)
 
 RETRYING = "Retrying"
 _REASON = re.compile(r"[A-Za-z]{1,60}")
@@ -97,6 +104,16 @@ class Conditions:
             return (self._next("Checkpointed", "False", "TooLarge", text),)
         return (self._next("Checkpointed", "True", kept.workspace or "Stored", ""),)
 
+    def of_the_profile(self, used: Profiled | None, attempt: int) -> tuple[Condition, ...]:
+        """Whether the task's profile is settled, if it has one: with the first attempt it is."""
+        if used is None or not (used.reason or attempt):
+            last = self._status.condition("ProfileResolved")
+            return () if last is None else (last,)
+        if used.reason:
+            return (self._next("ProfileResolved", "False", used.reason, used.message),)
+        text = f"AgentProfile {used.name} as it was at generation {used.generation}"
+        return (self._next("ProfileResolved", "True", "Resolved", text),)
+
     def of_the_artifacts(self, kept: ArtifactsReport | None) -> tuple[Condition, ...]:
         """Whether what the last attempt that told was to keep is kept, if one has told."""
         if kept is None:
@@ -127,6 +144,15 @@ def shown(kept: Checkpoint) -> CheckpointStatus:
     return CheckpointStatus(
         time=kept.time, turns=kept.turns, cost_usd=kept.cost_usd, workspace=kept.workspace
     )
+
+
+def told_of(agent: Agent, used: Profiled | None) -> dict[str, Any]:
+    """The fields of the status that say who works in an attempt that begins or has begun."""
+    told: dict[str, Any] = {"agent": AgentStatus(type=agent.type, model=agent.model)}
+    if used is not None and not used.reason:
+        kept = {"generation": used.generation, "revision": used.revision}
+        told["profile"] = ProfileStatus(name=used.name, **kept)
+    return told
 
 
 def checkpoint_words(kept: Checkpoint | None, *, resumes: bool) -> str:

@@ -23,7 +23,7 @@ from orbiter_operator.pods.reasons import Explanation
 from orbiter_operator.tasks.models import FINAL, ArtifactsStatus, Phase, TaskStatus
 from orbiter_operator.tasks.observed import Observed, identity, name_of_job
 from orbiter_operator.tasks.plan.actions import Plan, Publish
-from orbiter_operator.tasks.plan.conditions import Conditions, resumed_words, shown
+from orbiter_operator.tasks.plan.conditions import Conditions, resumed_words, shown, told_of
 from orbiter_operator.tasks.plan.events import end_event, headline, waiting_events
 
 DETAIL = 1024
@@ -85,7 +85,10 @@ def write(
         conditions += made.of_the_disruption(disrupted, resumed)
     if same or saved:
         conditions += made.of_the_checkpoint(saved)
+    conditions += made.of_the_profile(observed.profile, attempt)
     conditions += made.of_the_artifacts(kept)
+    if attempt:
+        changes |= told_of(observed.spec.agent, observed.profile)
     if kept is not None:
         changes["artifacts"] = ArtifactsStatus.of(kept, attempt)
     return observed.status.model_copy(

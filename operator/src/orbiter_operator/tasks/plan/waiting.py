@@ -54,6 +54,8 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
     """Start the attempt, or say what it waits for, or that it will never begin."""
     if observed.spec.desired_state == "Cancelled":
         return _cancel(observed, now, attempt)
+    if observed.profile and observed.profile.reason:
+        return wait(observed, now, observed.profile.reason, observed.profile.message)
     if observed.spec_error:
         return give_up(observed, now, "Failed", "InvalidSpec", observed.spec_error)
     if held := _previous_holds(observed, now, attempt - 1):

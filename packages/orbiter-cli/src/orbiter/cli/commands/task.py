@@ -24,7 +24,7 @@ _EXIT = {
 _PASSED = ("projectId", "taskId")
 _UNUSED = (
     *("dependsOn", "queueName", "podTemplate", "ttlSecondsAfterFinished", "managedBy"),
-    *("resumeFrom", "artifacts", "queuePriorityClass", "concurrencyKey"),
+    *("resumeFrom", "artifacts", "queuePriorityClass", "concurrencyKey", "profileRef"),
 )
 
 

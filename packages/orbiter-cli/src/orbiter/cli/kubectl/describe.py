@@ -53,11 +53,12 @@ def _task(task: Object, now: datetime) -> dict[str, Any]:
         "answer it": f"kubectl orbiter answer {task['metadata']['name']} TEXT" * bool(question),
         "progress": status.get("progress"),
         "prompt": _prompt(spec),
-        "agent": _agent(spec.get("agent", {})),
+        "agent": _agent({**spec.get("agent", {}), **(status.get("agent") or {})}),
+        "profile": _profile(spec, status),
         "workspace": _workspace(spec.get("workspace", {})),
         "depends on": ", ".join(spec.get("dependsOn", [])),
         "one at a time": spec.get("concurrencyKey"),
-        "limits": f"{seconds(spec.get('timeoutSeconds', 1800))} an attempt,"
+        "limits": f"{_timeout(spec, status)} an attempt,"
         f" {spec.get('retry', {}).get('limit', 0)} further attempts",
         "created": ago(task["metadata"].get("creationTimestamp"), now),
         "duration": status.get("duration") or runs,
@@ -132,6 +133,21 @@ def _agent(agent: Object) -> str:
     secret = agent.get("credentialsSecretRef", {}).get("name")
     parts = [agent.get("type", "claude"), agent.get("model"), secret and f"Secret {secret}"]
     return ", ".join(part for part in parts if part)
+
+
+def _timeout(spec: Object, status: Object) -> str:
+    profiled = status.get("profile") or spec.get("profileRef")
+    own = spec.get("timeoutSeconds", None if profiled else 1800)
+    return seconds(own) if own is not None else "the profile's time for"
+
+
+def _profile(spec: Object, status: Object) -> str | None:
+    """Which profile the task has since its first attempt, or waits for."""
+    if used := status.get("profile"):
+        kept = f"as it was at generation {used.get('generation')}"
+        return f"{used.get('name')}, {kept} (ControllerRevision {used.get('revision')})"
+    name = (spec.get("profileRef") or {}).get("name")
+    return f"{name}, read when the first attempt begins" if name else None
 
 
 def _workspace(workspace: Object) -> str:

@@ -98,7 +98,12 @@ def submit(
         str | None,
         typer.Option("--name", help="The task's name; made of the prompt when absent."),
     ] = None,
-    agent: Annotated[str, typer.Option("--agent", help=f"{', '.join(AGENT_TYPES)}.")] = "claude",
+    profile: Annotated[
+        str | None, typer.Option("--profile", help="AgentProfile that says what is not said here.")
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", help=f"{', '.join(AGENT_TYPES)}; claude if absent.")
+    ] = None,
     model: Annotated[str | None, typer.Option("--model", help="Model the agent uses.")] = None,
     credentials: Credentials = None,
     system_prompt: SystemPrompt = None,
@@ -125,6 +130,7 @@ def submit(
 
     options = TaskOptions(
         name=name,
+        profile=profile,
         agent=agent,
         model=model,
         credentials=credentials,

@@ -23,12 +23,16 @@ class TaskOptions:
     """What `submit` was given beside the prompt; None leaves a field to its default.
 
     Attributes:
-        credentials: Name of the Secret; None means AGENT-credentials, empty means none.
+        profile: Name of an AgentProfile, which then says what is not given here.
+        agent: Its type; None means the profile's, and claude without one.
+        credentials: Name of the Secret; None means the profile's, and AGENT-credentials without a
+            profile or where an agent is named; empty means none.
         timeout: Duration of one attempt, for instance `30m`; `ttl` is written the same way.
     """
 
     name: str | None = None
-    agent: str = "claude"
+    profile: str | None = None
+    agent: str | None = None
     model: str | None = None
     credentials: str | None = None
     system_prompt: str | None = None
@@ -83,6 +87,7 @@ def build_task(prompt: str, options: TaskOptions) -> Object:
     identity = {"name": name} if name else {"generateName": f"{slug(prompt)}-"}
     spec = {
         "prompt": prompt,
+        "profileRef": {"name": options.profile} if options.profile else None,
         "agent": _agent(options),
         "workspace": _workspace(options),
         "timeoutSeconds": parse_seconds(options.timeout),
@@ -118,14 +123,15 @@ def slug(prompt: str) -> str:
 
 
 def _agent(options: TaskOptions) -> Object:
-    if options.agent not in AGENT_TYPES:
-        raise CommandError(f"--agent {options.agent}: {UNKNOWN_TYPE}", ExitCode.USAGE)
+    kind = options.agent or (None if options.profile else "claude")
+    if kind is not None and kind not in AGENT_TYPES:
+        raise CommandError(f"--agent {kind}: {UNKNOWN_TYPE}", ExitCode.USAGE)
     secret = options.credentials
-    if secret is None:
-        secret = f"{options.agent}-credentials"
+    if secret is None and kind is not None:
+        secret = f"{kind}-credentials"
     return _given(
         {
-            "type": options.agent,
+            "type": kind,
             "model": options.model,
             "maxTurns": options.max_turns,
             "maxCostUSD": options.max_cost,

@@ -123,10 +123,16 @@ def _line(
     return Line(
         namespace=metadata["namespace"],
         name=f"{short}/{metadata['name']}",
-        agent=one_line(str(found["spec"].get("agent", {}).get("type", "claude")), 12),
+        agent=one_line(str(_agent(found)), 12),
         phase=str(status.get("phase")),
         elapsed=max((now - began).total_seconds(), 0.0) if began else 0.0,
         cost=cost,
         tokens=int(usage.get("inputTokens") or 0) + int(usage.get("outputTokens") or 0),
         does=one_line(does, _DOES),
     )
+
+
+def _agent(found: Object) -> Any:
+    """Which agent works: a task's status knows it, with its profile."""
+    said = (found["status"].get("agent") or {}).get("type")
+    return said or found["spec"].get("agent", {}).get("type", "claude")

@@ -22,6 +22,7 @@ from orbiter.cli.ui.sentences import shown
 
 Object = dict[str, Any]
 _KIND = ("orbiter.dev/v1alpha1", "AgentTask")
+_AGENT, _TIMEOUT_SECONDS = "claude", 1800
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 
 
@@ -105,7 +106,7 @@ def read_manifest(path: Path, name: str | None = None) -> Manifest:
     return Manifest(
         name=meta["name"],
         namespace=meta.get("namespace", "default"),
-        spec=_filled(_schema()["properties"]["spec"], document.values["spec"]),
+        spec=_spec(document),
         secrets={k: _secret(v) for k, v in _named(documents, "Secret").items()},
         config_maps={k: v.get("data") or {} for k, v in _named(documents, "ConfigMap").items()},
     )
@@ -122,13 +123,20 @@ def check(document: Document) -> list[str]:
     if not _NAME.fullmatch(name):
         mistakes.append(document.mistake(["metadata", "name"], f"{name!r} is no name of an object"))
     if not mistakes:
-        spec = _filled(_schema()["properties"]["spec"], document.values["spec"])
+        spec = _spec(document)
         mistakes += [
             document.mistake(["spec", *place], message + _value_at(spec, place))
             for message, (place, holds) in CHECKS.items()
             if not holds(spec)
         ]
     return mistakes
+
+
+def _spec(document: Document) -> Object:
+    """The spec with its defaults: the schema's, and of what a profile could have said ours."""
+    spec: Object = _filled(_schema()["properties"]["spec"], document.values["spec"])
+    agent = {"type": _AGENT} | spec["agent"]
+    return {"timeoutSeconds": _TIMEOUT_SECONDS, **spec, "agent": agent}
 
 
 def _value_at(spec: Object, place: tuple[str, ...]) -> str:

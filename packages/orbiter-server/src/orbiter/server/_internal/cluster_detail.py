@@ -31,7 +31,7 @@ def brief_of(item: Object) -> ClusterObject:
         name=str(meta.get("name", "")),
         namespace=str(meta.get("namespace", "")),
         phase=_text(status.get("phase"), 40),
-        agent=_text(_map(spec, "agent").get("type"), 40),
+        agent=_text(_agent(item).get("type"), 40),
         message=_message(spec, status)[:200],
         attempts=attempts_of(item),
         created_at=created,
@@ -41,6 +41,12 @@ def brief_of(item: Object) -> ClusterObject:
         input_tokens=_count(usage.get("inputTokens")),
         output_tokens=_count(usage.get("outputTokens")),
     )
+
+
+def _agent(item: Object) -> Object:
+    """Who works: the status of a task that has begun knows it, with its profile; else the spec."""
+    spec, status = _map(item, "spec"), _map(item, "status")
+    return _map(status, "agent") or _map(spec, "agent")
 
 
 def detail_of(brief: ClusterObject, item: Object, actions: Iterable[Action]) -> ClusterDetail:
@@ -59,7 +65,7 @@ def detail_of(brief: ClusterObject, item: Object, actions: Iterable[Action]) -> 
         **brief.model_dump(),
         actions=tuple(actions),
         prompt=_text(spec.get("prompt"), PROMPT_CHARS),
-        model=_text(_map(spec, "agent").get("model"), 200),
+        model=_text(_agent(item).get("model"), 200),
         reason=_text(status.get("reason"), 200),
         progress=_text(status.get("progress"), 200),
         summary=_text(result.get("summary"), TEXT_CHARS),

@@ -1,0 +1,109 @@
+"""What a task and its profile say together, field by field. Pure.
+
+One rule for every field: what only one of them says holds; what both say is the profile's, and a
+task that says otherwise is refused, unless `allowOverrides` has the field. Two things are more than
+a value: a limit may always be made smaller, and variables are told apart by their names.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Protocol, Self, TypeVar
+
+from orbiter_contracts.bounds import one_line
+from orbiter_operator.kube.models import Agent
+from orbiter_operator.pods.overlay import merge
+from orbiter_operator.profiles.models import Profile, ProfileAgent
+
+_LIMITS = ("max_turns", "max_cost_usd", "timeout_seconds")
+_SHOWN = 60
+
+
+class HasAgent(Protocol):
+    """The spec of an object that an agent works for."""
+
+    @property
+    def agent(self) -> Agent: ...  # noqa: D102
+    @property
+    def timeout_seconds(self) -> int: ...  # noqa: D102
+    @property
+    def pod_template(self) -> dict[str, Any] | None: ...  # noqa: D102
+    @property
+    def model_fields_set(self) -> set[str]: ...  # noqa: D102
+    def model_copy(self, *, update: dict[str, Any]) -> Self: ...  # noqa: D102
+
+
+S = TypeVar("S", bound=HasAgent)
+
+
+def under(spec: S, profile: Profile) -> tuple[S, str | None]:
+    """The spec with what its profile says.
+
+    Args:
+        spec: As its object says it. Its podTemplate can be merged (`pods.rules.shape_error`).
+        profile: One without an error.
+
+    Returns:
+        Both together and None, or the spec as it was and what it may not say.
+    """
+    rules, own = profile.spec, spec.agent
+    agent: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, field in ProfileAgent.model_fields.items():
+        theirs, alias = getattr(rules.agent, name), field.alias or name
+        if name == "env":
+            agent[name] = _variables(theirs, own.env)
+            if not rules.lets("env"):
+                problems += _changed(theirs, own.env)
+        elif theirs is not None:
+            mine = getattr(own, name) if name in own.model_fields_set else None
+            agent[name], differs = _chosen(name, mine, theirs)
+            if differs and not rules.lets(alias):
+                problems.append(f"agent.{alias} is {_words(mine)}")
+    more: dict[str, Any] = {"agent": own.model_copy(update=agent)}
+    if rules.timeout_seconds is not None:
+        said = "timeout_seconds" in spec.model_fields_set
+        mine = spec.timeout_seconds if said else None
+        more["timeout_seconds"], differs = _chosen("timeout_seconds", mine, rules.timeout_seconds)
+        if differs and not rules.lets("timeoutSeconds"):
+            problems.append(f"timeoutSeconds is {_words(mine)}")
+    if rules.pod_template:
+        more["pod_template"] = merge(rules.pod_template, spec.pod_template or {})
+        if more["pod_template"] != rules.pod_template and not rules.lets("podTemplate"):
+            problems.append("podTemplate is there")
+    if problems:
+        return spec, (
+            f"spec.{problems[0]}, and AgentProfile {profile.name} does not let it be said: leave "
+            "it out, or have the field added to the profile's allowOverrides"
+        )
+    return spec.model_copy(update=more), None
+
+
+def _chosen(name: str, mine: Any, theirs: Any) -> tuple[Any, bool]:
+    """The value that holds if it may, and whether that has to be allowed."""
+    if mine is None or mine == theirs:
+        return theirs, False
+    return mine, not (name in _LIMITS and mine < theirs)
+
+
+def _variables(
+    theirs: tuple[dict[str, Any], ...], mine: tuple[dict[str, Any], ...]
+) -> tuple[dict[str, Any], ...]:
+    """Those of the profile and behind them the task's, which replace others of their names."""
+    names = {str(item.get("name")) for item in mine}
+    return (*(item for item in theirs if str(item.get("name")) not in names), *mine)
+
+
+def _changed(theirs: tuple[dict[str, Any], ...], mine: tuple[dict[str, Any], ...]) -> Iterator[str]:
+    """Variables of the profile that the task has with another value."""
+    known = {str(item.get("name")): item for item in theirs}
+    for item in mine:
+        name = str(item.get("name"))
+        if known.get(name, item) != item:
+            yield f"agent.env[{one_line(name, _SHOWN)}] is another than the profile's"
+
+
+def _words(value: Any) -> str:
+    """A value as people read it; of a reference the name, and not much of a long text."""
+    named = getattr(value, "name", None) or getattr(
+        getattr(value, "config_map_key_ref", None), "name", None
+    )
+    return one_line(repr(named or value), _SHOWN)

@@ -1,0 +1,279 @@
+"""What a task and its AgentProfile say together, and when a profile cannot be used."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from support.observed import decide, observed, spec
+
+from orbiter_operator.kube.models import Profiled
+from orbiter_operator.kube.names import revision_name
+from orbiter_operator.pods.template import WorkerDefaults
+from orbiter_operator.profiles.models import Profile
+from orbiter_operator.profiles.room import profile_error
+from orbiter_operator.profiles.store import ProfileCache
+from orbiter_operator.tasks.observe import read_spec
+
+DEFAULTS = WorkerDefaults(
+    images={"claude": "claude:1", "codex": "codex:1"},
+    pull_policy="IfNotPresent",
+    redis_secret="orbiter-redis",
+    service_account="orbiter-worker",
+    resources={},
+    grace_seconds=30,
+    job_ttl_seconds=600,
+)
+ENV = [{"name": "REGION", "value": "eu"}, {"name": "TIER", "value": "1"}]
+
+
+def judged(said):
+    return profile_error(said, DEFAULTS)
+
+
+def profile(**said):
+    """A profile as the API server has it, read."""
+    return Profile.read({"name": "p", "uid": "u", "generation": 3}, said, judged)
+
+
+def together(said, **own):
+    """The spec of a task with a profile, and why it cannot be run."""
+    return read_spec({"prompt": "do it", **own}, DEFAULTS, profile(**said))
+
+
+def value(read, field):
+    """The value of a field, by its name in YAML."""
+    name = {"maxTurns": "max_turns", "maxCostUSD": "max_cost_usd", "timeoutSeconds": None}
+    if field == "timeoutSeconds":
+        return read.timeout_seconds
+    return getattr(read.agent, name.get(field, field) or field)
+
+
+def put(field, said):
+    return {field: said} if field == "timeoutSeconds" else {"agent": {field: said}}
+
+
+CHOICES = {"type": ("codex", "claude"), "model": ("large", "small")}
+LIMITS = {"maxTurns": (9, 5), "maxCostUSD": (2.5, 1), "timeoutSeconds": (3600, 60)}
+FIELDS = {**CHOICES, **LIMITS}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_what_only_one_of_them_says_holds(field):
+    theirs, mine = FIELDS[field]
+    read, why = together(put(field, theirs))
+    assert (value(read, field), why) == (theirs, None)
+    read, why = together({}, **put(field, mine))
+    assert (value(read, field), why) == (mine, None)
+
+
+@pytest.mark.parametrize("field", CHOICES)
+def test_what_both_say_is_the_profiles_and_a_task_that_says_otherwise_is_refused(field):
+    theirs, mine = FIELDS[field]
+    read, why = together(put(field, theirs), **put(field, mine))
+    assert why == (
+        f"spec.agent.{field} is '{mine}', and AgentProfile p does not let it be said: leave it "
+        "out, or have the field added to the profile's allowOverrides"
+    )
+    read, why = together(put(field, theirs), **put(field, theirs))
+    assert (value(read, field), why) == (theirs, None)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("allowed", ["this", "*"])
+def test_what_may_be_overridden_is_the_tasks_to_say(field, allowed):
+    more, less = FIELDS[field]
+    allow = [field if allowed == "this" else "*"]
+    read, why = together({**put(field, less), "allowOverrides": allow}, **put(field, more))
+    assert (value(read, field), why) == (more, None)
+
+
+@pytest.mark.parametrize("field", LIMITS)
+def test_a_limit_may_be_made_smaller_and_not_larger(field):
+    more, less = LIMITS[field]
+    read, why = together(put(field, more), **put(field, less))
+    assert (value(read, field), why) == (less, None)
+    assert "does not let it be said" in (together(put(field, less), **put(field, more))[1] or "")
+
+
+def test_a_default_of_the_operator_is_nothing_that_the_task_says():
+    read, why = together({"agent": {"type": "codex"}, "timeoutSeconds": 60})
+    assert (read.agent.type, read.timeout_seconds, why) == ("codex", 60, None)
+    read, why = together({})
+    assert (read.agent.type, read.timeout_seconds, why) == ("claude", 1800, None)
+
+
+def test_variables_are_told_apart_by_their_names():
+    own = {"agent": {"env": [{"name": "DEBUG", "value": "x"}]}}
+    read, why = together({"agent": {"env": ENV}}, **own)
+    assert [item["name"] for item in read.agent.env] == ["REGION", "TIER", "DEBUG"]
+    assert why is None
+    other = {"agent": {"env": [{"name": "TIER", "value": "2"}]}}
+    _, why = together({"agent": {"env": ENV}}, **other)
+    assert why is not None
+    assert why.startswith("spec.agent.env[TIER] is another than the profile's, and AgentProfile p")
+    assert "2" not in why
+    read, why = together({"agent": {"env": ENV}, "allowOverrides": ["env"]}, **other)
+    assert [(item["name"], item["value"]) for item in read.agent.env] == [
+        ("REGION", "eu"),
+        ("TIER", "2"),
+    ]
+    assert why is None
+
+
+def test_templates_are_merged_as_over_the_pod_and_only_where_that_is_allowed():
+    theirs = {"spec": {"containers": [{"name": "worker", "image": "mine:1"}]}}
+    limits = {"limits": {"memory": "1Gi"}}
+    own = {"podTemplate": {"spec": {"containers": [{"name": "worker", "resources": limits}]}}}
+    read, why = together({"podTemplate": theirs, "allowOverrides": ["podTemplate"]}, **own)
+    assert why is None
+    [worker] = read.pod_template["spec"]["containers"]
+    assert worker == {"name": "worker", "image": "mine:1", "resources": limits}
+    assert (together({"podTemplate": theirs}, **own)[1] or "").startswith("spec.podTemplate is")
+    assert together({"podTemplate": theirs}, podTemplate=theirs)[1] is None
+
+
+@pytest.mark.parametrize(
+    "containers", ["text", [1], [{"name": ["worker"]}], [{"name": {}}], [None], {"a": 1}]
+)
+def test_a_template_that_is_none_is_explained_and_ends_nothing(containers):
+    broken = {"spec": {"containers": containers}}
+    said = {"podTemplate": {"spec": {"nodeSelector": {"a": "b"}}}, "allowOverrides": ["*"]}
+    _, why = together(said, podTemplate=broken)
+    assert why is not None
+    assert why.startswith("spec.podTemplate.spec.containers is")
+    assert profile(podTemplate=broken).error == why
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({"agent": {"type": "cursor"}}, "no worker image for agent type 'cursor'"),
+        ({"agent": {"maxTurns": "many"}}, "spec.agent.maxTurns: Input should be a valid integer"),
+        ({"podTemplate": {"spec": {"hostPID": True}}}, "spec.podTemplate.spec.hostPID: other"),
+        (
+            {"agent": {"credentialsSecretRef": {"name": "orbiter-redis"}}},
+            "spec.agent.credentialsSecretRef.name is 'orbiter-redis', a Secret of Orbiter itself",
+        ),
+        (
+            {"podTemplate": {"spec": {"serviceAccountName": "admin"}}},
+            "spec.podTemplate.spec.serviceAccountName is 'admin', not one of the chart's",
+        ),
+        ({"agent": {"env": [{"name": "LD_PRELOAD", "value": "x"}]}}, "spec.agent.env is"),
+    ],
+)
+def test_a_profile_may_ask_for_no_more_than_a_task(said, sentence):
+    assert (profile(**said).error or "").startswith(sentence)
+
+
+def test_what_is_no_profile_at_all_says_so_or_says_nothing():
+    meta = {"name": "p", "uid": "u"}
+    assert Profile.read(meta, None, judged).error is None
+    assert Profile.read(meta, ["text"], judged).spec.agent.type is None
+    assert "spec.agent" in (Profile.read(meta, {"agent": 7}, judged).error or "")
+
+
+def test_a_profile_without_a_claude_image_in_the_installation_is_judged_all_the_same():
+    defaults = DEFAULTS._replace(images={"codex": "codex:1"})
+    assert profile_error(profile(timeoutSeconds=5).spec, defaults) is None
+
+
+@pytest.mark.parametrize("reason", ["ProfileMissing", "ProfileInvalid"])
+def test_a_task_whose_profile_cannot_be_used_waits_and_says_why(reason):
+    waits = Profiled(name="p", reason=reason, message="why it waits")
+    plan = decide(observed(profile=waits, spec_error="its own mistake"))
+    assert plan.actions == ()
+    assert plan.status is not None
+    assert (plan.status.phase, plan.status.reason) == ("Pending", reason)
+    assert plan.status.message == "why it waits"
+    for kind in ("ProfileResolved", "Admitted"):
+        condition = plan.status.condition(kind)
+        assert condition is not None
+        assert (condition.status, condition.reason) == ("False", reason)
+    assert [event.reason for event in plan.events] == [reason]
+    assert plan.status.profile is None
+
+
+def test_a_task_that_waits_for_its_profile_can_be_cancelled():
+    waits = Profiled(name="p", reason="ProfileMissing", message="no")
+    plan = decide(observed(profile=waits, spec=spec(desiredState="Cancelled")))
+    assert plan.status is not None
+    assert plan.status.phase == "Cancelled"
+
+
+def test_with_the_first_attempt_the_profile_is_settled_and_named():
+    used = Profiled(name="p", uid="u", generation=3, revision="fix-profile-x")
+    plan = decide(observed(profile=used))
+    assert plan.starts
+    assert plan.status is not None
+    assert plan.status.to_api()["profile"] == {
+        "name": "p",
+        "generation": 3,
+        "revision": "fix-profile-x",
+    }
+    condition = plan.status.condition("ProfileResolved")
+    assert condition is not None
+    assert (condition.status, condition.message) == (
+        "True",
+        "AgentProfile p as it was at generation 3",
+    )
+
+
+def test_a_task_in_line_has_no_profile_yet():
+    used = Profiled(name="p", uid="u", generation=3, revision="fix-profile-x")
+    plan = decide(observed(profile=used, queue_error="Redis is away"))
+    assert plan.status is not None
+    assert (plan.status.profile, plan.status.condition("ProfileResolved")) == (None, None)
+
+
+def test_a_task_without_a_profile_says_nothing_of_one():
+    status = decide(observed()).status
+    assert status is not None
+    assert (status.profile, status.condition("ProfileResolved")) == (None, None)
+    assert status.to_api()["agent"] == {"type": "claude"}
+
+
+def test_the_cache_has_the_newest_of_each_and_tells_what_changed():
+    told = []
+    cache = ProfileCache(judged, told.append)
+
+    def obj(version, uid="u", **said):
+        meta = {"namespace": "team", "name": "p", "uid": uid, "resourceVersion": str(version)}
+        return {"metadata": meta, "spec": said}
+
+    cache.put(obj(5, timeoutSeconds=5))
+    cache.put(obj(4, timeoutSeconds=4))
+    cache.put(obj(6, timeoutSeconds=5))
+    assert told == ["team"]
+    found = cache.get("team", "p")
+    assert found is not None
+    assert found.spec.timeout_seconds == 5
+    assert cache.missing_from({"u"}, 9) == []
+    assert cache.missing_from(set(), 5) == []
+    [gone] = cache.missing_from(set(), 6)
+    cache.remove({"metadata": gone["metadata"] | {"uid": "an earlier one"}})
+    assert cache.get("team", "p") is not None
+    cache.remove(gone)
+    assert (cache.get("team", "p"), told) == (None, ["team", "team"])
+
+
+@pytest.mark.parametrize("name", ["fix", "a" * 63, "a" * 45 + "." + "b" * 17])
+def test_a_revisions_name_fits_and_is_of_one_task_alone(name):
+    found = revision_name(name, "uid-1")
+    assert len(found) <= 63
+    assert found != revision_name(name, "uid-2")
+    assert "-profile-" in found
+    assert ".-" not in found
+
+
+def test_the_page_has_a_profile_and_a_task_that_fit():
+    page = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text()
+    text = page.split("### Profiles")[1].split("```yaml")[1].split("```")[0]
+    house, task = yaml.safe_load_all(text)
+    found = Profile.read({"uid": "u", **house["metadata"]}, house["spec"], judged)
+    assert found.error is None
+    assert task["spec"]["profileRef"] == {"name": house["metadata"]["name"]}
+    read, why = read_spec(task["spec"], DEFAULTS, found)
+    assert why is None
+    assert (read.timeout_seconds, read.agent.max_cost_usd) == (3600, 2)
+    own = {"agent": {"model": "another"}}
+    assert read_spec(task["spec"] | own, DEFAULTS, found)[1] is None

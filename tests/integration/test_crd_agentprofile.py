@@ -1,0 +1,76 @@
+"""AgentProfile as the API server keeps it: no defaults, what is refused in which words, columns."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.cluster import Cluster, CommandError, Object
+from support.manifests import API_VERSION, agent_task
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def namespace(cluster: Cluster) -> Iterator[str]:
+    with cluster.namespace("chart-crd-agentprofile") as name:
+        yield name
+
+
+def agent_profile(name: str, **spec: Any) -> Object:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "AgentProfile",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def test_a_profile_keeps_what_it_says_and_nothing_is_filled_in(
+    cluster: Cluster, namespace: str
+) -> None:
+    said = {"agent": {"model": "large"}, "allowOverrides": ["model", "*"]}
+    for name, spec in (("empty", {}), ("some", said)):
+        cluster.apply(agent_profile(name, **spec), namespace=namespace)
+        assert cluster.get("agentprofile", name, namespace)["spec"] == spec
+
+
+def test_a_profile_may_be_changed(cluster: Cluster, namespace: str) -> None:
+    for kind in ("codex", "claude"):
+        cluster.apply(agent_profile("changed", agent={"type": kind}), namespace=namespace)
+        assert cluster.get("ap", "changed", namespace)["spec"]["agent"]["type"] == kind
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ({"agent": {"type": "cursor"}}, "unknown agent type; write one of claude"),
+        ({"timeoutSeconds": 0}, "timeoutSeconds must be from 1 to 604800"),
+        ({"allowOverrides": ["prompt"]}, "Unsupported value"),
+        ({"agent": {"env": [{"name": "REDIS_URL", "value": "x"}]}}, "reserved for the worker"),
+        (
+            {"agent": {"credentialsSecretRef": {"name": "orbiter-redis"}}},
+            "orbiter-redis is a Secret of Orbiter itself",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_in_the_words_of_a_task(
+    cluster: Cluster, namespace: str, spec: Object, sentence: str
+) -> None:
+    with pytest.raises(CommandError) as refused:
+        cluster.apply(agent_profile("refused", **spec), namespace=namespace)
+    assert sentence in str(refused.value)
+
+
+def test_a_task_names_a_profile_by_a_name_that_one_may_have(
+    cluster: Cluster, namespace: str
+) -> None:
+    with pytest.raises(CommandError, match="not the name of an AgentProfile"):
+        cluster.apply(agent_task("named", profileRef={"name": "../x"}), namespace=namespace)
+
+
+def test_kubectl_get_shows_what_one_wants_to_know(cluster: Cluster, namespace: str) -> None:
+    agent = {"type": "claude", "model": "large", "maxCostUSD": 2.5}
+    cluster.apply(agent_profile("columns", agent=agent), namespace=namespace)
+    lines = cluster.kubectl("-n", namespace, "get", "agentprofiles", "columns").splitlines()
+    assert lines[0].split() == ["NAME", "AGENT", "MODEL", "MAX-COST", "AGE"]
+    assert lines[1].split()[:-1] == ["columns", "claude", "large", "2.5"]
