@@ -74,25 +74,20 @@ class Kube:
         self._credentials = credentials
         self._count = count
         self._timeout = aiohttp.ClientTimeout(total=timeout)
-        self._session: aiohttp.ClientSession | None = None
-        self._watches: aiohttp.ClientSession | None = None
+        self._sessions: tuple[aiohttp.ClientSession, ...] = ()
 
     async def __aenter__(self) -> "Kube":
-        self._session, self._watches = map(self._connected, (_REQUESTS, _WATCHES))
+        self._sessions = tuple(map(self._connected, (_REQUESTS, _WATCHES)))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for session in (self._session, self._watches):
-            if session is not None:
-                await session.close()
+        for session in self._sessions:
+            await session.close()
 
     def _connected(self, limit: int) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(
-            ssl=self._credentials.tls(), limit=limit, keepalive_timeout=_KEPT_SECONDS
-        )
-        return aiohttp.ClientSession(
-            connector=connector, timeout=self._timeout, headers={"User-Agent": USER_AGENT}
-        )
+        tls, headers = self._credentials.tls(), {"User-Agent": USER_AGENT}
+        connector = aiohttp.TCPConnector(ssl=tls, limit=limit, keepalive_timeout=_KEPT_SECONDS)
+        return aiohttp.ClientSession(connector=connector, timeout=self._timeout, headers=headers)
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object:
         """Read one object.
@@ -246,16 +241,14 @@ class Kube:
         body: Object | None = None,
         timeout: aiohttp.ClientTimeout | None = None,
     ) -> aiohttp.ClientResponse:
-        session = self._watches if timeout else self._session
-        if session is None:
+        if not self._sessions:
             raise RuntimeError("Kube is used outside of its `async with` block")
         headers = self._credentials.headers()
-        data = None
+        data = None if body is None else _json(body)
         if body is not None:
-            data = _json(body)
             kind = APPLY_PATCH if params is _APPLY else MERGE_PATCH
             headers["Content-Type"] = kind if method == "PATCH" else "application/json"
-        return await session.request(
+        return await self._sessions[timeout is not None].request(
             method,
             self._credentials.server + path,
             params=params,
