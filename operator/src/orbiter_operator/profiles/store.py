@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from orbiter_operator.kube.cache import version_of
-from orbiter_operator.kube.client import ApiError, Kube, RefusedError
-from orbiter_operator.kube.models import Profiled, Refusal, is_object_name
+from orbiter_operator.kube.client import ApiError, Kube
+from orbiter_operator.kube.models import Profiled, Refusal, RefusedError, is_object_name
 from orbiter_operator.kube.names import (
     MANAGED_BY,
     MANAGER,

@@ -10,9 +10,9 @@ from typing import Any
 
 import structlog
 
-from orbiter_operator.kube.client import ApiError, Kube, RefusedError
+from orbiter_operator.kube.client import ApiError, Kube
 from orbiter_operator.kube.events import EventPoster
-from orbiter_operator.kube.models import patch
+from orbiter_operator.kube.models import RefusedError, patch
 from orbiter_operator.kube.names import Key, owner_of
 from orbiter_operator.kube.resources import DEPLOYMENTS, PO_SESSIONS, SECRETS
 from orbiter_operator.pods.reasons import CONFIG_PROBLEMS

@@ -18,9 +18,10 @@ from redis.asyncio import Redis
 
 from orbiter_contracts import WorkerLifecycleEvent
 from orbiter_contracts.queues import BARE, Keys, KeysOf
-from orbiter_operator.kube.client import ApiError, Kube, RefusedError
+from orbiter_operator.kube.client import ApiError, Kube
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.informer import Informer, refresh
+from orbiter_operator.kube.models import RefusedError
 from orbiter_operator.kube.names import SELECTOR, SESSION_UID, Key
 from orbiter_operator.kube.resources import DEPLOYMENTS, PO_SESSIONS, PODS
 from orbiter_operator.pods.template import PO_KEY, WorkerDefaults

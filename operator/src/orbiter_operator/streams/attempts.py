@@ -36,8 +36,7 @@ from orbiter_contracts.queues import (
     dead_letter,
 )
 from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS, PUBLISH_IN_PLACE
-from orbiter_operator.kube.client import RefusedError
-from orbiter_operator.kube.models import NOTHING_TO_RESUME, Refusal
+from orbiter_operator.kube.models import NOTHING_TO_RESUME, Refusal, RefusedError
 from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.streams.reader import read_entry
 

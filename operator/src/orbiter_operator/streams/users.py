@@ -25,8 +25,7 @@ from redis.exceptions import NoPermissionError, ReadOnlyError, RedisError, Respo
 from orbiter_contracts.functions import library
 from orbiter_contracts.redis_url import with_login
 from orbiter_contracts.redis_users import MANAGES_USERS, Rules
-from orbiter_operator.kube.client import RefusedError
-from orbiter_operator.kube.models import Refusal
+from orbiter_operator.kube.models import Refusal, RefusedError
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.reader import run_id
 

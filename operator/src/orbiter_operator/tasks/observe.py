@@ -1,7 +1,6 @@
 """Collect what is known about one AgentTask into `Observed`, the input of `plan`.
 
-Most of it is in memory already. The API server and Redis are asked only where a decision hangs on
-the answer: before a worker is declared dead, and for a prompt that is kept in a ConfigMap.
+Most of it is in memory; the API server and Redis are asked only where a decision hangs on them.
 """
 
 import time
