@@ -1,5 +1,7 @@
 """What every request to the API server says of itself, and lists that are longer than a page."""
 
+import asyncio
+
 import pytest
 from support.fake_api import RefusedRequestError
 
@@ -51,6 +53,20 @@ async def test_pages_that_took_too_long_are_asked_for_at_once(api, kube):
     assert len({item["metadata"]["name"] for item in found}) == MANY
     assert len(found) == MANY
     assert [query.get("limit") for _, query, _ in api.asked] == [str(PAGE), str(PAGE), "0"]
+
+
+async def test_a_list_that_is_forgotten_again_and_again_is_refused(api, kube):
+    put(api, MANY)
+
+    async def forget(verb, plural, body):
+        if api.requests["list", "agenttasks"] > 1:
+            raise RefusedRequestError(410, "Expired", "gone")
+
+    api.before = forget
+    with pytest.raises(ApiError, match="gone"):
+        async with asyncio.timeout(10):
+            await kube.list(AGENT_TASKS)
+    assert api.requests["list", "agenttasks"] == 3, "a page, another, and all at once"
 
 
 async def test_a_list_that_is_refused_is_refused(api, kube):

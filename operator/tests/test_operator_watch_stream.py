@@ -142,6 +142,18 @@ async def test_a_watch_that_is_not_answered_ends(answer):
         await asyncio.wait_for(left.wait(), 10)
 
 
+async def test_however_many_watches_there_are_a_request_is_answered(api):
+    """Four kinds in each of sixteen namespaces of ORBITER_WATCH_NAMESPACES took all connections."""
+    add_jobs(api, 0, 1)
+    connection = kopf.ConnectionInfo(server=api.url)
+    async with Kube(Credentials(lambda: connection), timeout=5.0) as kube:
+        watches = [kube.watch(JOBS, "team", since="1") for _ in range(80)]
+        await asyncio.gather(*(anext(watch) for watch in watches))
+        assert (await kube.get(JOBS, "team", "job-0"))["metadata"]["name"] == "job-0"
+        for watch in watches:
+            await watch.aclose()
+
+
 async def test_all_who_wait_for_the_next_moment_wake_at_the_same(monkeypatch):
     loop, now, woke = asyncio.get_running_loop(), 100.0, []
     monkeypatch.setattr(loop, "time", lambda: now)

@@ -30,8 +30,10 @@ _APPLY = {**_CREATE, "force": "true"}
 USER_AGENT = "orbiter-operator"
 PAGE = 500
 """Objects of one answer to a list, as kubectl asks for them: no answer grows with the cluster."""
-_POOL: Object = {"limit": 64, "keepalive_timeout": 75.0}
+_KEPT_SECONDS = 75.0
 """A server closes what is idle for 90 s; a connection anew costs ten requests' CPU."""
+_REQUESTS, _WATCHES = 64, 0
+"""Connections of each: a watch keeps its own, and there is one for each kind and namespace."""
 
 
 class ApiError(Exception):
@@ -72,18 +74,20 @@ class Kube:
         self._credentials = credentials
         self._count = count
         self._timeout = aiohttp.ClientTimeout(total=timeout)
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions: tuple[aiohttp.ClientSession, ...] = ()
 
     async def __aenter__(self) -> "Kube":
-        connector = aiohttp.TCPConnector(ssl=self._credentials.tls(), **_POOL)
-        self._session = aiohttp.ClientSession(
-            connector=connector, timeout=self._timeout, headers={"User-Agent": USER_AGENT}
-        )
+        self._sessions = tuple(map(self._connected, (_REQUESTS, _WATCHES)))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._session is not None:
-            await self._session.close()
+        for session in self._sessions:
+            await session.close()
+
+    def _connected(self, limit: int) -> aiohttp.ClientSession:
+        tls, headers = self._credentials.tls(), {"User-Agent": USER_AGENT}
+        connector = aiohttp.TCPConnector(ssl=tls, limit=limit, keepalive_timeout=_KEPT_SECONDS)
+        return aiohttp.ClientSession(connector=connector, timeout=self._timeout, headers=headers)
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object:
         """Read one object.
@@ -107,7 +111,7 @@ class Kube:
             try:
                 body = await self._call("GET", "list", resource, path, params=params)
             except ApiError as error:
-                if error.status != 410 or params is first:
+                if error.status != 410 or "continue" not in params:
                     raise
                 # The pages took so long that their version is forgotten: all at once, then.
                 found, params = [], {**first, "limit": "0"}
@@ -237,15 +241,14 @@ class Kube:
         body: Object | None = None,
         timeout: aiohttp.ClientTimeout | None = None,
     ) -> aiohttp.ClientResponse:
-        if self._session is None:
+        if not self._sessions:
             raise RuntimeError("Kube is used outside of its `async with` block")
         headers = self._credentials.headers()
-        data = None
+        data = None if body is None else _json(body)
         if body is not None:
-            data = _json(body)
             kind = APPLY_PATCH if params is _APPLY else MERGE_PATCH
             headers["Content-Type"] = kind if method == "PATCH" else "application/json"
-        return await self._session.request(
+        return await self._sessions[timeout is not None].request(
             method,
             self._credentials.server + path,
             params=params,
