@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from support.eventually import eventually
 from support.observed import NOW, decide, job, observed, output, pod, record, running, spec
 
+from orbiter_contracts.queues import BARE
 from orbiter_operator.kube.names import Key
 from orbiter_operator.tasks.capacity import Capacity
 from orbiter_operator.tasks.models import FINAL, Slots, TaskStatus
 from orbiter_operator.tasks.observed import Dependencies
 from orbiter_operator.tasks.plan.actions import StartAttempt
 from orbiter_operator.tasks.plan.waiting import resolve
-from orbiter_operator.tasks.turns import Turns
+from orbiter_operator.tasks.turns import Place, Turns
 
 KEYED = spec(concurrencyKey="main")
 
@@ -26,48 +27,57 @@ def turns() -> Turns:
     return Turns()
 
 
+def place(name: str, created: float = 1.0) -> Place:
+    return Place(created, name, f"uid of {name}")
+
+
+A, B, C = place("a", 1.0), place("b", 2.0), place("c", 3.0)
+
+
 def test_the_first_one_has_its_turn_and_the_others_wait_in_the_order_of_their_ages(turns):
-    assert turns.before("team", "main", "a", 1.0) == ""
-    turns.take("team", "main", "a", 1.0)
-    assert turns.before("team", "main", "c", 3.0) == "a"
-    turns.wait("team", "main", "c", 3.0)
-    assert turns.wait("team", "main", "b", 2.0) == "c"
-    assert turns.before("team", "main", "c", 3.0) == "b"
-    assert turns.before("team", "main", "b", 2.0) == "a"
-    assert turns.leave("team", "a") == "b"
-    assert turns.before("team", "main", "b", 2.0) == ""
-    assert turns.before("team", "main", "c", 3.0) == "b"
-    assert turns.leave("team", "b") == "c"
+    assert turns.before("team", "main", A) == ""
+    turns.take("team", "main", A)
+    assert turns.before("team", "main", C) == "a"
+    turns.wait("team", "main", C)
+    assert turns.wait("team", "main", B) == "c"
+    assert turns.before("team", "main", C) == "b"
+    assert turns.before("team", "main", B) == "a"
+    assert turns.leave("team", "a", A.uid) == "b"
+    assert turns.before("team", "main", B) == ""
+    assert turns.before("team", "main", C) == "b"
+    assert turns.leave("team", "b", B.uid) == "c"
 
 
 def test_other_keys_and_other_namespaces_are_lines_of_their_own(turns):
-    turns.take("team", "main", "a", 1.0)
-    assert turns.before("team", "other", "b", 2.0) == ""
-    assert turns.before("other", "main", "b", 2.0) == ""
+    turns.take("team", "main", A)
+    assert turns.before("team", "other", B) == ""
+    assert turns.before("other", "main", B) == ""
 
 
 def test_a_task_of_the_same_age_goes_by_its_name(turns):
-    turns.wait("team", "main", "a", 1.0)
-    assert turns.before("team", "main", "b", 1.0) == "a"
-    assert turns.before("team", "main", "a", 1.0) == ""
+    turns.wait("team", "main", place("a"))
+    assert turns.before("team", "main", place("b")) == "a"
+    assert turns.before("team", "main", place("a")) == ""
 
 
 def test_what_is_said_again_changes_nothing(turns):
-    turns.take("team", "main", "a", 1.0)
-    turns.wait("team", "main", "b", 2.0)
-    turns.wait("team", "main", "c", 3.0)
-    assert turns.take("team", "main", "a", 1.0) == ""
-    assert turns.wait("team", "main", "b", 2.0) == ""
-    assert turns.leave("team", "nobody") == ""
+    turns.take("team", "main", A)
+    turns.wait("team", "main", B)
+    turns.wait("team", "main", C)
+    assert turns.take("team", "main", A) == ""
+    assert turns.wait("team", "main", B) == ""
+    assert turns.leave("team", "nobody", "") == ""
+    assert turns.leave("team", "a", "another uid") == ""
 
 
-def test_a_new_task_of_the_same_name_may_have_another_key(turns):
-    turns.take("team", "main", "a", 1.0)
-    turns.wait("team", "main", "b", 2.0)
-    turns.take("team", "other", "a", 9.0)
-    assert turns.before("team", "main", "b", 2.0) == ""
-    assert turns.has("team", "a")
-    assert not turns.has("team", "b")
+def test_a_new_task_of_the_same_name_waits_for_the_one_before_it(turns):
+    turns.take("team", "main", A)
+    again = Place(9.0, "a", "uid of another a")
+    assert turns.before("team", "main", again) == "a"
+    turns.wait("team", "main", again)
+    assert turns.of("team", "a") == {A.uid, again.uid}
+    assert turns.leave("team", "a", A.uid) == "a"
+    assert turns.before("team", "main", again) == ""
 
 
 def test_a_task_behind_another_says_behind_whom_and_takes_no_slot():
@@ -129,7 +139,8 @@ FAILED = running(spec=spec(concurrencyKey="main", retry={"limit": 1}))
 )
 def test_a_task_has_its_key_from_its_first_attempt_to_its_end(turns, task, has):
     turns.follow(task, decide(task))
-    assert turns.has("team", "fix") is has
+    older = place("older", NOW.timestamp() - 1)
+    assert (turns.before("team", "main", older) == "fix") is has
 
 
 @pytest.mark.parametrize(
@@ -146,8 +157,8 @@ def test_a_task_has_its_key_from_its_first_attempt_to_its_end(turns, task, has):
 )
 def test_only_who_could_begin_stands_in_line(turns, task, stands):
     turns.follow(task, decide(task))
-    younger = NOW.timestamp() + 1
-    assert turns.before("team", "main", "next", younger) == ("fix" if stands else "")
+    younger = place("next", NOW.timestamp() + 1)
+    assert turns.before("team", "main", younger) == ("fix" if stands else "")
 
 
 class Cluster:
@@ -173,7 +184,7 @@ class Cluster:
                 self.capacity.take("team", name)
             status = self.statuses[name]
             obj = {
-                "metadata": {"creationTimestamp": self.created(name).isoformat()},
+                "metadata": {"creationTimestamp": self.created(name).isoformat(), "uid": name},
                 "spec": {"concurrencyKey": self.specs[name].concurrency_key},
                 "status": {"phase": status.phase, "attempts": status.attempts},
             }
@@ -321,7 +332,7 @@ async def test_the_line_survives_the_operator(world):
     operator = await world.start_operator()
     world.apply("b-has", "ask", concurrencyKey="main")
     await world.until("b-has", "InputRequired")
-    for name in ("c-next", "a-last"):
+    for name in ("a-last", "c-next"):  # as the operator is told of them
         created = "2026-01-02T00:00:00Z" if name == "a-last" else "2026-01-01T00:00:00Z"
         meta = {"name": name, "namespace": NAMESPACE, "creationTimestamp": created}
         task = {"prompt": "ok", "agent": {"type": "claude"}, "concurrencyKey": "main"}
@@ -336,7 +347,8 @@ async def test_the_line_survives_the_operator(world):
 
 
 @pytest.mark.integration
-async def test_a_deleted_task_has_its_key_until_its_pod_is_gone(world):
+@pytest.mark.parametrize("name", ["new", "old"])
+async def test_a_deleted_task_has_its_key_until_its_pod_is_gone(world, name):
     await world.start_operator()
     world.apply("old", "hang", concurrencyKey="main")
     await world.until("old", "Running")
@@ -345,12 +357,19 @@ async def test_a_deleted_task_has_its_key_until_its_pod_is_gone(world):
     world.node.keep_pods = True
     world.api.remove("agenttasks", NAMESPACE, "old")
     world.api.patch("pods", *place, held)
-    world.apply("new", "ok", concurrencyKey="main")
-    status = await world.until_reason("new", "WaitingForConcurrencyKey")
-    assert "old" in status["message"]
+
+    async def is_seen():
+        return await world.redis.xlen(BARE.developer_input) == 0
+
+    await eventually(is_seen)
+    world.apply(name, "ok", concurrencyKey="main")
+    status = await world.until_reason(name, "WaitingForConcurrencyKey")
+    assert status["message"].startswith("waits for old,")
     world.node.keep_pods = False
     world.node.delete_pod(*place)
-    await world.until("new", "Completed")
+    await world.until(name, "Completed")
+    first, second = world.node.runs
+    assert first.ended <= second.began
 
 
 @pytest.mark.integration

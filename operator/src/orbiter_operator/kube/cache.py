@@ -105,11 +105,8 @@ class Children(Generic[S]):
             key: Name of the task.
             owner: Its uid; children of an earlier task of the same name are left out.
         """
-        return [state for state in self.left_of(key) if state.owner == owner]
-
-    def left_of(self, key: Key) -> list[S]:
-        """The children of whatever was of this name."""
-        return [self._seen[key.namespace, name].state for name in self._names.get(key, ())]
+        found = [self._seen[key.namespace, name].state for name in self._names.get(key, ())]
+        return [state for state in found if state.owner == owner]
 
     def put(self, obj: Object, *, ours: bool = False) -> None:
         """Remember an object as it is now.

@@ -111,9 +111,9 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
     async def observe(self, key: Key, learned: dict[str, Any]) -> tuple[Object, Observed] | None:
         """The task as it is now."""
         obj = self._store.get(key)
+        self._leave_turns(key, obj["metadata"]["uid"] if obj else "")
         if obj is None:
             self._leave(key)
-            self._leave_turn(key)
             self._pending.nobody(key)
             return None
         return obj, await self._observer.observe(key, obj, **learned)
@@ -170,13 +170,14 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
         for name in self._capacity.next_up(key.namespace):
             self._queue.add(Key(key.namespace, name))
 
-    def _leave_turn(self, key: Key) -> None:
-        """A deleted task has its concurrencyKey until no pod of it can work any more."""
-        turns, pods = self._capacity.turns, self._store.pods.left_of(key)
-        if turns.has(*key[:2]) and any(pod.alive(self._clock()) for pod in pods):
-            self._queue.requeue_at(key, time.monotonic() + REQUEUE_SECONDS)
-        elif behind := turns.leave(*key[:2]):
-            self._queue.add(Key(key.namespace, behind))
+    def _leave_turns(self, key: Key, uid: str) -> None:
+        """Deleted tasks have their concurrencyKey until no pod of them can work any more."""
+        turns, pods = self._capacity.turns, self._store.pods
+        for gone in turns.of(key.namespace, key.name) - {uid}:
+            if any(pod.alive(self._clock()) for pod in pods.of(key, gone)):
+                self._queue.requeue_at(key, time.monotonic() + REQUEUE_SECONDS)
+            elif behind := turns.leave(key.namespace, key.name, gone):
+                self._queue.add(Key(key.namespace, behind))
 
     def _after(self, key: Key, decision: Plan) -> None:
         status = decision.status

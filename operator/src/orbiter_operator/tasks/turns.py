@@ -20,18 +20,19 @@ from orbiter_operator.tasks.observed import Observed, current_attempt, stage
 from orbiter_operator.tasks.plan.actions import Plan
 
 
-class _Place(NamedTuple):
-    """A task in line: its creation time in seconds, then its name."""
+class Place(NamedTuple):
+    """A task in line: its creation time in seconds, then its name; uids tell namesakes apart."""
 
     created: float
     name: str
+    uid: str
 
 
 class _Line(NamedTuple):
     """The tasks of one key of one namespace."""
 
-    having: set[str]
-    waiting: list[_Place]
+    having: set[Place]
+    waiting: list[Place]
 
 
 class Turns:
@@ -39,7 +40,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._lines: dict[tuple[str, str], _Line] = {}
-        self._places: dict[tuple[str, str], tuple[str, _Place]] = {}
+        self._places: dict[tuple[str, str], dict[str, tuple[str, Place]]] = {}
 
     def seed(self, key: Key, obj: dict[str, Any], *, works: bool) -> None:
         """Take a task in before anything is decided: in the order of their ages, whoever is first.
@@ -49,91 +50,91 @@ class Turns:
             obj: The task.
             works: Whether it has a Job that is not over.
         """
-        named = (obj.get("spec") or {}).get("concurrencyKey")
+        meta, named = obj["metadata"], (obj.get("spec") or {}).get("concurrencyKey")
         over = phase_of(obj) in FINAL and not works
         if not isinstance(named, str) or over:
             return
-        created = datetime.fromisoformat(obj["metadata"]["creationTimestamp"]).timestamp()
+        created = datetime.fromisoformat(meta["creationTimestamp"]).timestamp()
         begun = works or (obj.get("status") or {}).get("attempts")
         enter = self.take if begun else self.wait
-        enter(key.namespace, named, key.name, created)
+        enter(key.namespace, named, Place(created, key.name, meta["uid"]))
 
     def behind(self, observed: Observed) -> str:
         """Whom a task that has not begun waits for; empty when its key is free for it."""
-        if not observed.spec.concurrency_key:
-            return ""
-        created = observed.created.timestamp()
-        return self.before(
-            observed.namespace, observed.spec.concurrency_key, observed.name, created
-        )
+        key = observed.spec.concurrency_key
+        return self.before(observed.namespace, key, _place(observed)) if key else ""
 
-    def before(self, namespace: str, key: str, name: str, created: float) -> str:
+    def before(self, namespace: str, key: str, place: Place) -> str:
         """Whoever is next before a task, in line or with the key; empty when nobody is."""
         line = self._lines.get((namespace, key))
         if line is None:
             return ""
-        ahead = bisect_left(line.waiting, _Place(created, name))
+        ahead = bisect_left(line.waiting, place)
         if ahead:
             return line.waiting[ahead - 1].name
-        return min(line.having - {name}, default="")
+        return min((other.name for other in line.having if other != place), default="")
 
-    def has(self, namespace: str, name: str) -> bool:
-        """Whether the task has a key."""
-        key, _ = self._places.get((namespace, name), ("", None))
-        line = self._lines.get((namespace, key))
-        return line is not None and name in line.having
+    def of(self, namespace: str, name: str) -> set[str]:
+        """The uids of all tasks of this name that have a key or wait for one."""
+        return set(self._places.get((namespace, name), ()))
 
-    def take(self, namespace: str, key: str, name: str, created: float) -> str:
+    def take(self, namespace: str, key: str, place: Place) -> str:
         """Give the task its key. Returns who waits for another one now, as all these do."""
-        return self._move(namespace, key, _Place(created, name), has=True)
+        return self._move(namespace, key, place, has=True)
 
-    def wait(self, namespace: str, key: str, name: str, created: float) -> str:
+    def wait(self, namespace: str, key: str, place: Place) -> str:
         """Put the task in line."""
-        return self._move(namespace, key, _Place(created, name), has=False)
+        return self._move(namespace, key, place, has=False)
 
-    def leave(self, namespace: str, name: str) -> str:
+    def leave(self, namespace: str, name: str, uid: str) -> str:
         """The task has no key and wants none."""
-        key, place = self._places.pop((namespace, name), ("", _Place(0.0, "")))
-        line = self._lines.get((namespace, key))
-        if line is None:
+        known = self._places.get((namespace, name), {})
+        if uid not in known:
             return ""
-        if name in line.having:
-            line.having.discard(name)
-            behind = line.waiting[0].name if line.waiting else ""
+        key, place = known.pop(uid)
+        if not known:
+            del self._places[namespace, name]
+        line = self._lines[namespace, key]
+        at = 0
+        if place in line.having:
+            line.having.discard(place)
         else:
             at = bisect_left(line.waiting, place)
             del line.waiting[at]
-            behind = line.waiting[at].name if at < len(line.waiting) else ""
         if not line.having and not line.waiting:
             del self._lines[namespace, key]
-        return behind
+        return _name_at(line, at)
 
     def follow(self, observed: Observed, decision: Plan) -> str:
         """Do what follows from a decision. Returns who waits for another one now."""
-        key, where = observed.spec.concurrency_key, (observed.namespace, observed.name)
-        place = (observed.name, observed.created.timestamp())
+        key, place = observed.spec.concurrency_key, _place(observed)
         if key and _has_begun(observed, decision):
-            return self.take(observed.namespace, key, *place)
+            return self.take(observed.namespace, key, place)
         if key and (decision.in_line or decision.slot == "wait"):
-            return self.wait(observed.namespace, key, *place)
-        return self.leave(*where)
+            return self.wait(observed.namespace, key, place)
+        return self.leave(observed.namespace, place.name, place.uid)
 
-    def _move(self, namespace: str, key: str, place: _Place, *, has: bool) -> str:
+    def _move(self, namespace: str, key: str, place: Place, *, has: bool) -> str:
         line = self._lines.get((namespace, key))
-        known = self._places.get((namespace, place.name)) == (key, place)
-        if line is not None and known and (place.name in line.having) == has:
+        known = self._places.get((namespace, place.name), {}).get(place.uid)
+        if line is not None and known == (key, place) and (place in line.having) == has:
             return ""
-        self.leave(namespace, place.name)
+        self.leave(namespace, place.name, place.uid)
         line = self._lines.setdefault((namespace, key), _Line(set(), []))
-        self._places[namespace, place.name] = (key, place)
-        at = bisect_left(line.waiting, place)
+        self._places.setdefault((namespace, place.name), {})[place.uid] = (key, place)
         if has:
-            line.having.add(place.name)
-            at = 0
-        else:
-            insort(line.waiting, place)
-            at += 1
-        return line.waiting[at].name if at < len(line.waiting) else ""
+            line.having.add(place)
+            return _name_at(line, 0)
+        insort(line.waiting, place)
+        return _name_at(line, bisect_left(line.waiting, place) + 1)
+
+
+def _name_at(line: _Line, at: int) -> str:
+    return line.waiting[at].name if at < len(line.waiting) else ""
+
+
+def _place(observed: Observed) -> Place:
+    return Place(observed.created.timestamp(), observed.name, observed.uid)
 
 
 def _has_begun(observed: Observed, decision: Plan) -> bool:
