@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 from support.observed import decide, observed, spec
 
 from orbiter_operator.kube.models import Profiled
 from orbiter_operator.kube.names import revision_name
+from orbiter_operator.pods.overlay import merge
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.profiles.models import Profile
 from orbiter_operator.profiles.room import profile_error
@@ -130,6 +133,49 @@ def test_templates_are_merged_as_over_the_pod_and_only_where_that_is_allowed():
     assert worker == {"name": "worker", "image": "mine:1", "resources": limits}
     assert (together({"podTemplate": theirs}, **own)[1] or "").startswith("spec.podTemplate is")
     assert together({"podTemplate": theirs}, podTemplate=theirs)[1] is None
+
+
+def test_a_null_of_the_task_takes_away_what_the_operator_itself_would_have_said():
+    """Laid over the profile's template first, it would be gone before it meets the pod's."""
+    theirs = {"spec": {"nodeSelector": {"disk": "ssd"}}}
+    own = {"spec": {"enableServiceLinks": None, "nodeSelector": {"disk": None}}}
+    assert (together({"podTemplate": theirs}, podTemplate=own)[1] or "").startswith("spec.podTem")
+    allowed = {"podTemplate": theirs, "allowOverrides": ["podTemplate"]}
+    read, _ = together(allowed, podTemplate=own)
+    base = {"spec": {"enableServiceLinks": False, "nodeSelector": {"zone": "a", "disk": "hdd"}}}
+    assert merge(base, read.pod_template) == {"spec": {"nodeSelector": {"zone": "a"}}}
+
+
+def objects_with(inner):
+    """Objects whose fields `a` and `b` are plain and `m` and `n` objects, as a schema has them."""
+    plain, maps = st.none() | st.integers(0, 2), st.none() | inner
+    return st.fixed_dictionaries({}, optional={"a": plain, "b": plain, "m": maps, "n": maps})
+
+
+TREES = objects_with(objects_with(objects_with(st.just({}))))
+NAMED = st.builds(lambda name, more: {**more, "name": name}, st.sampled_from("xy"), TREES)
+TEMPLATES = st.builds(
+    lambda more, items: {**more, "containers": items},
+    TREES,
+    st.lists(NAMED, max_size=2, unique_by=lambda item: item["name"]),
+)
+
+
+def without_nulls(value):
+    if isinstance(value, dict):
+        return {key: without_nulls(each) for key, each in value.items() if each is not None}
+    return [without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
+WHOLE = TEMPLATES.map(without_nulls)
+
+
+@given(base=WHOLE, theirs=WHOLE, own=TEMPLATES)
+def test_two_templates_together_are_one_after_the_other(base, theirs, own):
+    """But for a null of the profile, which a task undoes that is allowed to say something there."""
+    step_by_step = merge(merge(base, theirs), own)
+    at_once = merge(base, merge(theirs, own, nulls=True))
+    assert without_nulls(at_once) == without_nulls(step_by_step)
 
 
 @pytest.mark.parametrize(

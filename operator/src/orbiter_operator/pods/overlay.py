@@ -34,36 +34,38 @@ MERGE_KEYS = {
 """By which field the items of a list are told apart, by the list's name."""
 
 
-def merge(base: Any, over: Any, key: str = "") -> Any:
+def merge(base: Any, over: Any, key: str = "", *, nulls: bool = False) -> Any:
     """The base with the overlay applied; neither is changed.
 
     Args:
         base: What we built.
         over: What the user wrote; only what is there counts.
         key: Name of the field both stand in, which decides how lists are merged.
+        nulls: Whether a null stays, because the result will be laid over something itself.
 
     Returns:
         The merged value.
     """
     if isinstance(base, dict) and isinstance(over, dict):
-        return _merge_objects(base, over)
+        return _merge_objects(base, over, nulls=nulls)
     merge_key = MERGE_KEYS.get(key)
     if merge_key and isinstance(base, list) and isinstance(over, list):
-        return _merge_lists(base, over, key)
+        return _merge_lists(base, over, key, nulls=nulls)
     return over
 
 
-def _merge_objects(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+def _merge_objects(base: dict[str, Any], over: dict[str, Any], *, nulls: bool) -> dict[str, Any]:
     merged = dict(base)
     for key, value in over.items():
-        if value is None:
+        if value is None and not nulls:
             merged.pop(key, None)
         else:
-            merged[key] = merge(merged[key], value, key) if key in merged else value
+            known = key in merged and value is not None
+            merged[key] = merge(merged[key], value, key, nulls=nulls) if known else value
     return merged
 
 
-def _merge_lists(base: list[Any], over: list[Any], key: str) -> list[Any]:
+def _merge_lists(base: list[Any], over: list[Any], key: str, *, nulls: bool) -> list[Any]:
     merge_key = MERGE_KEYS[key]
     merged = list(base)
     places = {item.get(merge_key): place for place, item in enumerate(merged)}
@@ -74,7 +76,7 @@ def _merge_lists(base: list[Any], over: list[Any], key: str) -> list[Any]:
         elif key == "env" and ("value" in item or "valueFrom" in item):
             merged[place] = item  # a variable has one source: the new one replaces the old
         else:
-            merged[place] = merge(merged[place], item)
+            merged[place] = merge(merged[place], item, nulls=nulls)
     return merged
 
 
