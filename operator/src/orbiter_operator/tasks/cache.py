@@ -11,7 +11,6 @@ from typing import Any
 
 from orbiter_contracts import Route
 from orbiter_contracts.queues import BARE
-from orbiter_contracts.references import references
 from orbiter_operator.kube.cache import Children, ObjectCache
 from orbiter_operator.kube.names import (
     ATTEMPT,
@@ -166,7 +165,8 @@ def _waits_or_reads(obj: Object) -> bool:
     phase, spec = phase_of(obj), obj.get("spec") or {}
     if phase in ("", "Pending"):
         return True
-    reads = "promptFrom" in spec or bool(references(spec.get("prompt") or ""))
+    # Asked in every pass, so not by the whole grammar: one that only looks so is waited for too.
+    reads = "promptFrom" in spec or "${{" in (spec.get("prompt") or "")
     return phase not in FINAL and reads
 
 
