@@ -178,6 +178,15 @@ def test_two_templates_together_are_one_after_the_other(base, theirs, own):
     assert without_nulls(at_once) == without_nulls(step_by_step)
 
 
+def test_an_empty_template_of_the_profile_keeps_a_task_from_having_one():
+    """Its variables could tell the worker another model, and its image be another worker."""
+    own = {"spec": {"containers": [{"name": "worker", "image": "mine:1"}]}}
+    assert (together({"podTemplate": {}}, podTemplate=own)[1] or "").startswith("spec.podTemplate")
+    read, why = together({"podTemplate": {}, "allowOverrides": ["podTemplate"]}, podTemplate=own)
+    assert (read.pod_template, why) == (own, None)
+    assert together({"podTemplate": {}})[1] is None
+
+
 @pytest.mark.parametrize(
     "containers", ["text", [1], [{"name": ["worker"]}], [{"name": {}}], [None], {"a": 1}]
 )

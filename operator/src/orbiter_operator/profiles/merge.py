@@ -65,7 +65,7 @@ def under(spec: S, profile: Profile) -> tuple[S, str | None]:
         more["timeout_seconds"], differs = _chosen("timeout_seconds", mine, rules.timeout_seconds)
         if differs and not rules.lets("timeoutSeconds"):
             problems.append(f"timeoutSeconds is {_words(mine)}")
-    if rules.pod_template:
+    if rules.pod_template is not None:
         more["pod_template"] = merge(rules.pod_template, spec.pod_template or {}, nulls=True)
         if more["pod_template"] != rules.pod_template and not rules.lets("podTemplate"):
             problems.append("podTemplate is there")
