@@ -89,8 +89,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
         self._kube = kube
         self._settled = settled
         self._image_patience = image_patience
-        self._queue_address = queue_address
-        self._clock = clock
+        self._queue_address, self._clock = queue_address, clock
 
     async def __call__(self, key: Key) -> bool:
         """Reconcile one task; outputs it had before are dealt with afterwards."""

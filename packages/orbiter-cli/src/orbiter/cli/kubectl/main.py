@@ -19,6 +19,7 @@ from orbiter.cli.kubectl.options import (
     MaxCost,
     MaxTurns,
     NewName,
+    Profile,
     PromptFile,
     RedisUrl,
     SessionName,
@@ -98,9 +99,7 @@ def submit(
         str | None,
         typer.Option("--name", help="The task's name; made of the prompt when absent."),
     ] = None,
-    profile: Annotated[
-        str | None, typer.Option("--profile", help="AgentProfile that says what is not said here.")
-    ] = None,
+    profile: Profile = None,
     agent: Annotated[
         str | None, typer.Option("--agent", help=f"{', '.join(AGENT_TYPES)}; claude if absent.")
     ] = None,

@@ -44,6 +44,9 @@ TaskTimeout = Annotated[
     str | None,
     typer.Option("--task-timeout", help="Time for one attempt, e.g. 30m; 30 min by default."),
 ]
+Profile = Annotated[
+    str | None, typer.Option("--profile", help="AgentProfile that says what is not said here.")
+]
 ConcurrencyKey = Annotated[
     str | None,
     typer.Option("--concurrency-key", help="Tasks with the same key run one at a time."),
