@@ -17,6 +17,7 @@ _POLL_SECONDS = 0.01
 _KINDS = {
     "agenttasks.orbiter.dev": "AgentTask",
     "posessions.orbiter.dev": "POSession",
+    "agentprofiles.orbiter.dev": "AgentProfile",
     "pods": "Pod",
     "events": "Event",
     "secret": "Secret",

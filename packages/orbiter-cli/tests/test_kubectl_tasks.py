@@ -32,6 +32,17 @@ def test_submit_creates_a_task_whose_name_says_what_it_is_about(kubectl: FakeKub
     }
 
 
+def test_submit_leaves_the_agent_to_the_namespaces_default_profile(kubectl: FakeKubectl) -> None:
+    kubectl.has(an_object("AgentProfile", "default", spec={"agent": {"type": "codex"}}))
+    assert run("submit", "Fix it", "--name", "profiled").exit_code == 0
+    assert spec_of(kubectl, "profiled") == {"prompt": "Fix it", "profileRef": {"name": "default"}}
+    assert run("submit", "Fix it", "--name", "own", "--agent", "gemini").exit_code == 0
+    assert spec_of(kubectl, "own")["agent"] == {
+        "type": "gemini",
+        "credentialsSecretRef": {"name": "gemini-credentials"},
+    }
+
+
 @pytest.mark.parametrize(
     ("prompt", "name"),
     [

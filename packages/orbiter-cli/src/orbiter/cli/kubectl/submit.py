@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import typer
@@ -16,6 +16,7 @@ from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.progress import say
 
 _LONGEST_SLUG = 40
+_DEFAULT_PROFILE = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,9 @@ def run_submit(
 ) -> int:
     """Create the task, and follow it if that is wanted."""
     patience = parse_seconds(timeout)
+    unsaid = options.agent is None and options.profile is None and not dry_run
+    if unsaid and _has_default_profile(kubectl):
+        options = replace(options, profile=_DEFAULT_PROFILE)
     manifest = build_task(given_or_read(prompt, "a prompt", file), options)
     if dry_run:
         typer.echo(_shown(manifest, as_json=as_json))
@@ -75,6 +79,15 @@ def run_submit(
         return follow(kubectl, name, timeout=patience, as_json=as_json)
     say(json.dumps(created) if as_json else f"agenttask/{name} created")
     return ExitCode.OK
+
+
+def _has_default_profile(kubectl: Kubectl) -> bool:
+    """Whether the namespace's tasks have a profile that may not let us say `claude` for it."""
+    words = ("get", "agentprofiles.orbiter.dev", _DEFAULT_PROFILE, "-o", "name")
+    try:
+        return bool(kubectl.run(*words, "--ignore-not-found").strip())
+    except CommandError:
+        return False  # An installation without profiles, or no right to read them: as ever.
 
 
 def build_task(prompt: str, options: TaskOptions) -> Object:
