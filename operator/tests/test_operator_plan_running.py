@@ -132,6 +132,19 @@ def test_a_pod_no_node_takes_is_pending_and_says_what_the_scheduler_says():
     assert "Insufficient memory" in decision.status.message
 
 
+def test_a_pod_whose_containers_are_not_made_says_where_to_look():
+    """Of a volume that is not there the kubelet tells in Events alone."""
+    stuck = pod(scheduled_at=NOW)
+    task = STARTING.model_copy(update={"pods": (stuck,)})
+    early = decide(task, after=20)
+    assert (early.status, early.requeue_after) == (None, 40)
+    status = decide(task, after=60).status
+    assert (status.phase, status.reason) == ("Pending", "ContainerCreating")
+    assert "kubectl describe pod fix-1-x" in status.message
+    told = decide(task.model_copy(update={"status": status}), after=90)
+    assert (told.status, told.events) == (status, ())
+
+
 def test_a_job_without_a_pod_says_where_to_look():
     task = STARTING.model_copy(update={"pods": ()})
     assert decide(task, after=5).status is None

@@ -316,6 +316,7 @@ def test_a_refused_deployment_is_failed():
             "ImagePullFailed",
         ),
         ({"waiting_reason": "InvalidImageName"}, "Failed", "ImagePullFailed"),
+        ({"phase": "Pending", "scheduled_at": ago(61)}, "Waking", "ContainerCreating"),
         ({"unschedulable": "0/1 nodes"}, "Waking", "Unschedulable"),
         (
             {

@@ -14,14 +14,12 @@ from orbiter_operator.streams.pending_outputs import AttemptRecord
 
 IMAGE_NEVER_COMES = frozenset({"InvalidImageName", "ErrImageNeverPull"})
 IMAGE_PROBLEMS = IMAGE_NEVER_COMES | {
-    "ErrImagePull",
-    "ImagePullBackOff",
-    "ImageInspectError",
-    "RegistryUnavailable",
+    *("ErrImagePull", "ImagePullBackOff", "ImageInspectError", "RegistryUnavailable"),
     "SignatureValidationFailed",
 }
 CONFIG_PROBLEMS = frozenset({"CreateContainerConfigError", "CreateContainerError"})
 NO_POD_AFTER = timedelta(seconds=10)
+STARTS_WITHIN = timedelta(seconds=60)  # a kubelet tells in Events alone that a volume is missing
 CRASHES_BEFORE_FAILED = 3
 """Restarts after which a worker that waits to be restarted again counts as failed."""
 _SIGKILL = 137
@@ -72,7 +70,7 @@ def why_not_running(
             reason="PodNotCreated",
             message=f"Job {job.name} has no pod yet; kubectl describe job {job.name} says why",
         )
-    return _why_waiting(pod)
+    return _why_waiting(pod, now)
 
 
 def why_not_ready(pod: PodState, now: datetime, patience: timedelta) -> Problem | None:
@@ -85,7 +83,7 @@ def why_not_ready(pod: PodState, now: datetime, patience: timedelta) -> Problem 
     """
     if pod.waiting_reason == "CrashLoopBackOff":
         return _crash_loop(pod)
-    why = _why_waiting(pod)
+    why = _why_waiting(pod, now)
     if why is None:
         return None
     lasting = pod.waiting_reason in IMAGE_NEVER_COMES
@@ -94,7 +92,7 @@ def why_not_ready(pod: PodState, now: datetime, patience: timedelta) -> Problem 
     return Problem(reason=why.reason, message=why.message, lasting=lasting)
 
 
-def _why_waiting(pod: PodState) -> Explanation | None:
+def _why_waiting(pod: PodState, now: datetime) -> Explanation | None:
     """What keeps a container from being started."""
     if pod.waiting_reason in IMAGE_PROBLEMS:
         return Explanation(
@@ -120,6 +118,12 @@ def _why_waiting(pod: PodState) -> Explanation | None:
             reason="Unschedulable",
             message=one_line(pod.unschedulable or "no node takes the pod"),
             detail=pod.unschedulable,
+        )
+    if pod.starting_since is not None and now - pod.starting_since >= STARTS_WITHIN:
+        return Explanation(
+            reason="ContainerCreating",
+            message=f"pod {pod.name} is not begun yet: a large image, or a volume, Secret or "
+            f"ConfigMap that is not there; kubectl describe pod {pod.name} says which",
         )
     return None
 

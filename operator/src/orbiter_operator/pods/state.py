@@ -68,6 +68,7 @@ class PodState(Frozen):
     node: str = ""
     redis_secret: str = ""
     unschedulable: str | None = None
+    scheduled_at: datetime | None = None
     disruption: str = ""
     image: str = ""
     restarts: int = 0
@@ -89,6 +90,12 @@ class PodState(Frozen):
     def began(self) -> datetime | None:
         """When its container has begun, whether it runs still or has ended."""
         return self.running_since or self.ran_since
+
+    @property
+    def starting_since(self) -> datetime | None:
+        """Since when its node makes its containers, where nobody has said what is wrong."""
+        starts = self.phase == "Pending" and self.began is None and not self.waiting_reason
+        return self.scheduled_at if starts and self.deleted_at is None else None
 
     def lost(self, now: datetime) -> bool:
         """Whether its node has stopped answering: deleted long ago and still there."""
@@ -164,6 +171,8 @@ def pod_state(
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
             found["unschedulable"] = condition.get("message", "")
+        if condition["type"] == "PodScheduled" and condition.get("status") == "True":
+            found["scheduled_at"] = parse_time(condition.get("lastTransitionTime"))
         if condition["type"] == "DisruptionTarget" and condition.get("status") == "True":
             found["disruption"] = condition.get("reason", "")
     for container in _containers(status):

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 from orbiter_operator.kube.models import NOT_SERVED, REFUSED_RETRY_SECONDS, Event, Frozen
-from orbiter_operator.pods.reasons import Problem, why_not_ready
+from orbiter_operator.pods.reasons import STARTS_WITHIN, Problem, why_not_ready
 from orbiter_operator.sessions.disruption import counted, disrupted
 from orbiter_operator.sessions.models import ObservedSession, SessionStatus, why_held
 from orbiter_operator.sessions.status import View, events, last_activity, write
@@ -92,6 +92,9 @@ def plan_session(
     requeue_after = wanted.requeue_after
     if problem is not None and not problem.lasting and observed.pod is not None:
         left = (observed.pod.created + image_patience - now).total_seconds()
+        requeue_after = min(requeue_after or left, left) if left > 0 else requeue_after
+    if problem is None and observed.pod is not None and (since := observed.pod.starting_since):
+        left = (since + STARTS_WITHIN - now).total_seconds()
         requeue_after = min(requeue_after or left, left) if left > 0 else requeue_after
     if observed.refusal is not None:
         requeue_after = REFUSED_RETRY_SECONDS

@@ -30,9 +30,12 @@ Object = dict[str, Any]
 KIND = "AgentTask"
 _ORDINARY = {
     *("job", "node", "image", "restarts", "exit_reason", "exit_code", "exit_message"),
-    *("running_since", "ran_since", "redis_secret"),
+    *("running_since", "ran_since", "redis_secret", "scheduled_at"),
 }
-_IN_VAIN = ("SecretMissing", "ConfigError", "ImagePullFailed", "Unschedulable", "PodNotCreated")
+_IN_VAIN = (
+    *("SecretMissing", "ConfigError", "ImagePullFailed", "Unschedulable", "PodNotCreated"),
+    "ContainerCreating",
+)
 _ACTED_ON = ("began", *(name for name in PodState.model_fields if name not in _ORDINARY))
 
 

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from orbiter_operator.kube.models import NOT_SERVED, Event
 from orbiter_operator.pods.reasons import (
     NO_POD_AFTER,
+    STARTS_WITHIN,
     Explanation,
     image_is_hopeless,
     node_lost,
@@ -211,6 +212,9 @@ def _on_its_way(
         requeue_after = _KUEUE_ANSWERS_SECONDS
     if pod and pod.waiting_since:
         requeue_after = max((pod.waiting_since + image_patience - now).total_seconds(), 1.0)
+    elif why is None and pod and pod.began is None:
+        since = pod.starting_since or now  # that a node has taken it is heard with something else
+        requeue_after = max((since + STARTS_WITHIN - now).total_seconds(), 1.0)
     if why is None and observed.status.reason == "Starting":
         # Said already; a line in `kubectl get -w` only to add the pod's name would look the same.
         return Plan(slot="take", requeue_after=requeue_after)
