@@ -111,7 +111,7 @@ async def test_what_a_profile_does_not_let_be_said_fails_the_task(world):
     put_task(world, "bold", agent={"model": "large"})
     status = await world.until("bold", "Failed")
     assert status["reason"] == "InvalidSpec"
-    assert status["message"].startswith("spec.agent.model is 'large', and AgentProfile house does")
+    assert status["message"].startswith("spec.agent.model is 'large': leave it out, or")
     assert world.api.objects["jobs"] == {}
 
 

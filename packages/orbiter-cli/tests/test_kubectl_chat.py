@@ -98,6 +98,16 @@ def test_json_is_the_final_output(session: FakeKubectl, worker: StubWorker) -> N
 
 
 @integration
+def test_a_question_is_no_error_and_says_what_to_do(
+    session: FakeKubectl, worker: StubWorker
+) -> None:
+    worker.answers(lambda worker, message: worker.says(message, "Which?", status="input_required"))
+    result = run("chat", "alice", "--once", "hi")
+    assert (result.exit_code, result.stdout) == (4, "Which?\n")
+    assert result.stderr == "it asks: your next message is the answer\n"
+
+
+@integration
 @pytest.mark.parametrize(
     ("status", "code"), [("error", 1), ("failed", 1), ("timeout", 124), ("cancelled", 5)]
 )

@@ -71,8 +71,8 @@ def under(spec: S, profile: Profile) -> tuple[S, str | None]:
             problems.append("podTemplate is there")
     if problems:
         return spec, (
-            f"spec.{problems[0]}, and AgentProfile {profile.name} does not let it be said: leave "
-            "it out, or have the field added to the profile's allowOverrides"
+            f"spec.{problems[0]}: leave it out, or have AgentProfile {profile.name} let it be said "
+            "(allowOverrides)"
         )
     return spec.model_copy(update=more), None
 

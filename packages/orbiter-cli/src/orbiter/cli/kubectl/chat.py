@@ -8,6 +8,7 @@ from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.turns import EXIT_CODES, Turns, as_json_line, open_turns, problem
 from orbiter.cli.ui.input import given_or_read, parse_seconds
 from orbiter.cli.ui.outcome import CommandError, ExitCode
+from orbiter.cli.ui.progress import say
 
 
 def run_chat(
@@ -39,6 +40,8 @@ def _one(turns: Turns, prompt: str, *, as_json: bool, timeout: int | None) -> in
     if as_json:
         typer.echo(as_json_line(output))
     turns.progress.end_line()
-    if output.status != "success" and not as_json:
+    if output.status == "input_required" and not as_json:
+        say("it asks: your next message is the answer", err=True)
+    elif output.status != "success" and not as_json:
         turns.progress.error(problem(output))
     return EXIT_CODES.get(output.status, ExitCode.FAILED)
