@@ -20,7 +20,7 @@ from orbiter_contracts.lease_scripts import RELEASE, TAKE
 from orbiter_operator.sessions.streams import OBSERVE, registry_key
 from orbiter_operator.streams.quota import COUNT_PAGE
 from orbiter_operator.streams.reader import LAST_ID
-from orbiter_operator.streams.retention import REPAIR
+from orbiter_operator.streams.retention import MOST_ENTRIES, REPAIR
 from worker_wrapper.queue.lease import LEASE_SECONDS
 
 pytestmark = pytest.mark.e2e
@@ -123,7 +123,8 @@ def test_the_operator_mends_a_stream_whose_ids_somebody_has_used_up(
     operator.xgroup_create(stream, "group", id="0", mkstream=True)
     writer.xadd(stream, {"data": "x"}, id=LAST_ID)
     operator.xreadgroup("group", "o", {stream: ">"})
-    verdict = operator.eval(REPAIR, 2, stream, queues.dead_letter(stream), 1000, "out of range")
+    letters = queues.dead_letter(stream)
+    verdict = operator.eval(REPAIR, 2, stream, letters, 1000, "out of range", MOST_ENTRIES)
     assert verdict[0] == "repaired"
     assert writer.xadd(stream, {"data": "{}"})
 

@@ -205,6 +205,9 @@ async def test_the_profile_named_default_is_that_of_tasks_that_name_none(world):
     assert "profile" not in await world.until("before", "Completed")
     put_profile(world, "default", agent={"type": "codex"})
     put_profile(world, agent={"type": "claude"})
+    # Profiles and tasks come by two watches: this one waits for the profile, where none would not.
+    put_task(world, "seen", profileRef={"name": "default"})
+    await world.until("seen", "Completed")
     put_task(world, "plain", profileRef=None)
     put_task(world, "other")
     status = await world.until("plain", "Completed")
