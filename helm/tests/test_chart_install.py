@@ -67,7 +67,7 @@ def left_over(cluster: Cluster, namespace: str) -> set[str]:
 
 
 def test_the_api_server_takes_every_object(cluster: Cluster, namespaces: None) -> None:
-    # No pod is taken before its ServiceAccount is there; `helm test` makes them one after the other.
+    # No pod is taken before its ServiceAccount is there; `helm test` makes one after the other.
     text = cluster.helm("template", RELEASE, str(CHART), "--skip-tests", *WITH_SERVER)
     cluster.apply(text, "--dry-run=server", "--validate=strict", namespace=None)
 
