@@ -1,6 +1,7 @@
 """References to other tasks' results: what is one, what it becomes, and what a value cannot do."""
 
 import re
+import time
 from typing import Any
 
 import pytest
@@ -187,3 +188,48 @@ def test_whatever_a_result_is_there_is_an_answer(data: Any):
 def test_whatever_a_prompt_is_there_is_an_answer(prompt):
     if reference_problem(prompt, {"x"}) is None:
         filled(prompt, dict.fromkeys(references(prompt), "v"), "uid")
+
+
+PIECES = (
+    "$",
+    "$$",
+    "${{",
+    "deps.",
+    " ",
+    "a",
+    "build",
+    ".result.data.",
+    "version",
+    "}}",
+    "{",
+    "x\n",
+)
+WRITTEN = st.lists(st.sampled_from(PIECES), max_size=20).map("".join)
+ONE = re.compile(r"(\$)?\$\{\{ {0,8}deps\.(?:([a-z0-9][-a-z0-9.]{0,62}?)\.result\.data\."
+                 r"([A-Za-z0-9_-]{1,128}) {0,8}\}\})?")  # fmt: skip
+
+
+@given(WRITTEN)
+def test_a_dollar_before_makes_text_of_it_wherever_it_stands(prompt):
+    named = [
+        Reference(task, key) for dollar, task, key in ONE.findall(prompt) if task and not dollar
+    ]
+    assert references(prompt) == tuple(dict.fromkeys(named))
+    text = ONE.sub(lambda found: found[0][1:] if found[1] else found[0], prompt)
+    assert unescaped(prompt) == text
+    assert unescaped(escaped(prompt)) == prompt
+    if reference_problem(prompt, ()) is None:
+        assert filled(prompt, {}, "uid") == (text, None)
+
+
+@pytest.mark.parametrize("text", ["x", "$", "${{", "${{ ", "é", "cost: $ 5, {a: {}}\n"])
+def test_a_long_prompt_that_names_nothing_is_read_in_no_time(text):
+    """It is read in each pass over a task that waits, beside everybody's tasks."""
+    prompt = text * (1024 * 1024 // len(text))
+    took = []
+    for _ in range(3):
+        began = time.process_time()
+        assert reference_problem(prompt, ()) is None
+        assert filled(prompt, {}, "uid") == (prompt, None)
+        took.append(time.process_time() - began)
+    assert min(took) < 0.03

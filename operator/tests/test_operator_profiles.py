@@ -178,6 +178,17 @@ def test_two_templates_together_are_one_after_the_other(base, theirs, own):
     assert without_nulls(at_once) == without_nulls(step_by_step)
 
 
+@pytest.mark.parametrize("theirs", [[1], [{"name": []}], [{}], [{"name": "A"}]])
+@pytest.mark.parametrize("own", [[2], [{"name": []}], [{"name": "A"}]])
+def test_a_list_that_only_has_the_name_of_one_that_is_merged_ends_nothing(theirs, own):
+    """Below a field that may have anything, `env` may be anything."""
+    templates = [{"spec": {"nodeSelector": {"env": each}}} for each in (theirs, own)]
+    said, why = together({"podTemplate": templates[0], "allowOverrides": ["*"]},
+                         podTemplate=templates[1])  # fmt: skip
+    assert why is None
+    assert "env" in said.pod_template["spec"]["nodeSelector"]
+
+
 def test_an_empty_template_of_the_profile_keeps_a_task_from_having_one():
     """Its variables could tell the worker another model, and its image be another worker."""
     own = {"spec": {"containers": [{"name": "worker", "image": "mine:1"}]}}

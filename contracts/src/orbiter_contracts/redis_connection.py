@@ -24,6 +24,7 @@ from orbiter_contracts.redis_url import ClusterError, RedisUrl, hello_fields
 
 SENTINEL_SECONDS: Final = 1.0
 """For one Sentinel: the next one knows the same."""
+_PORT_DIGITS: Final = 5
 _NAME_CA: Final = "name the certificate of its CA in the URL, as ?ssl_ca_certs=/a/ca.crt"
 _POOL_OPTIONS: Final = ("max_connections", "timeout")
 """How many connections there are is the program's to say."""
@@ -38,7 +39,7 @@ class _ToPrimary(AbstractConnection):
 
     async def _connect(self) -> None:
         if self._target.sentinels:
-            self.host, self.port = await find_primary(self._target)
+            self.host, self.port = await find_primary(self._target, type(self._parser))
         try:
             await super()._connect()  # type: ignore[safe-super, no-untyped-call]
         except ssl.SSLCertVerificationError as error:
@@ -108,8 +109,12 @@ def connection_to(target: RedisUrl) -> tuple[type[AbstractConnection], dict[str,
     return _KINDS[kind], options | {"target": target}
 
 
-async def find_primary(target: RedisUrl) -> tuple[str, int]:
+async def find_primary(target: RedisUrl, parser: type[Any]) -> tuple[str, int]:
     """Ask the Sentinels, one after the other, where the primary is.
+
+    Args:
+        target: Where they are.
+        parser: Reads what they say: whoever bounds a server's replies bounds theirs too.
 
     Raises:
         RedisConnectionError: None of them says it; the text has what each said instead.
@@ -117,19 +122,20 @@ async def find_primary(target: RedisUrl) -> tuple[str, int]:
     problems = []
     for url in target.sentinels:
         kind, options = _plain(url)
-        sentinel = kind(**options, protocol=2, decode_responses=True, driver_info=None)
+        ours = {"protocol": 2, "decode_responses": True, "driver_info": None}
+        sentinel = kind(**options | ours, parser_class=parser)
         try:
             async with asyncio.timeout(SENTINEL_SECONDS):
                 await sentinel.connect()
                 await sentinel.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", target.primary)
-                found = await sentinel.read_response()
+                address = _address_in(await sentinel.read_response())
         except (RedisError, OSError, TimeoutError) as error:
             problem = str(error) or "it does not answer in time"
             if "CERTIFICATE_VERIFY_FAILED" in problem:
                 problem = f"its certificate is not trusted; {_NAME_CA}"
         else:
-            if found:
-                return str(found[0]), int(found[1])
+            if address is not None:
+                return address
             problem = f"it knows no primary of the name {target.primary}"
         finally:
             await sentinel.disconnect(nowait=True)
@@ -137,6 +143,13 @@ async def find_primary(target: RedisUrl) -> tuple[str, int]:
     raise RedisConnectionError(
         f"no Sentinel of {target.shown} says where the primary is ({'; '.join(problems)})"
     )
+
+
+def _address_in(reply: Any) -> tuple[str, int] | None:
+    """The host and port that a Sentinel names; None when it names none, whatever it says."""
+    host, port = reply if isinstance(reply, list) and len(reply) == 2 else ("", "")
+    known = isinstance(host, str) and isinstance(port, str) and port.isdecimal()
+    return (host, int(port)) if known and len(port) <= _PORT_DIGITS else None
 
 
 def _plain(url: str) -> tuple[Any, dict[str, Any]]:

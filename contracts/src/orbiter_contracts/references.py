@@ -10,7 +10,7 @@ any other. `$${{deps.` is the text `${{deps.` itself.
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -22,10 +22,12 @@ MAX_VALUE_BYTES: Final = 64 * 1024
 MAX_VALUES_BYTES: Final = 256 * 1024
 """Of all references of a prompt together."""
 _PATTERN: Final = re.compile(
-    r"(?P<literal>\$)?\$\{\{ {0,8}deps\."
+    r"\$\{\{ {0,8}deps\."
     r"(?:(?P<task>[a-z0-9][-a-z0-9.]{0,62}?)\.result\.data\."
     r"(?P<key>[A-Za-z0-9_-]{1,128}) {0,8}\}\})?"
 )
+"""It begins with a text, so that a megabyte without it costs half a millisecond and not forty: a
+prompt is read in every pass over a task that waits."""
 _FORM: Final = "${{deps.NAME.result.data.KEY}}"
 _SHOWN: Final = 60
 _MARK_CHARACTERS: Final = 12
@@ -45,12 +47,7 @@ class Reference(NamedTuple):
 
 def references(prompt: str) -> tuple[Reference, ...]:
     """What a prompt refers to, each once, in its order."""
-    found = (
-        Reference(match["task"], match["key"])
-        for match in _PATTERN.finditer(prompt)
-        if match["task"] and not match["literal"]
-    )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(_named(prompt)))
 
 
 def reference_problem(prompt: str, depends_on: Collection[str]) -> str | None:
@@ -62,7 +59,7 @@ def reference_problem(prompt: str, depends_on: Collection[str]) -> str | None:
     """
     count = 0
     for match in _PATTERN.finditer(prompt):
-        if match["literal"]:
+        if _is_literal(match):
             continue
         count += 1
         if not match["task"]:
@@ -118,11 +115,7 @@ def filled(prompt: str, values: Mapping[Reference, str], seed: str) -> tuple[str
     Returns:
         The prompt and None, or "" and a sentence when the values are too much together.
     """
-    used = [
-        values[Reference(match["task"], match["key"])]
-        for match in _PATTERN.finditer(prompt)
-        if match["task"] and not match["literal"]
-    ]
+    used = [values[reference] for reference in _named(prompt)]
     size = sum(len(text.encode()) for text in used)
     if size > MAX_VALUES_BYTES:
         return "", (
@@ -131,13 +124,11 @@ def filled(prompt: str, values: Mapping[Reference, str], seed: str) -> tuple[str
     tag = f"data-{_mark(seed, used)}"
 
     def put(match: re.Match[str]) -> str:
-        if match["literal"]:
-            return match[0][1:]
         task, key = match["task"], match["key"]
         value = values[Reference(task, key)]
         return f'<{tag} task="{task}" key="{key}">{value}</{tag}>'
 
-    text = _PATTERN.sub(put, prompt)
+    text = _replaced(prompt, put)
     if not used:
         return text, None
     return (
@@ -153,7 +144,28 @@ def escaped(text: str) -> str:
 
 def unescaped(prompt: str) -> str:
     """What a prompt says; a reference of it stays one, so only `escaped` has this undone."""
-    return _PATTERN.sub(lambda match: match[0][1:] if match["literal"] else match[0], prompt)
+    return _replaced(prompt, lambda match: match[0])
+
+
+def _is_literal(match: re.Match[str]) -> bool:
+    """Whether the character before says that it is text; no other match ends with that one."""
+    return match.start() > 0 and match.string[match.start() - 1] == "$"
+
+
+def _named(prompt: str) -> Iterator[Reference]:
+    for match in _PATTERN.finditer(prompt):
+        if match["task"] and not _is_literal(match):
+            yield Reference(match["task"], match["key"])
+
+
+def _replaced(prompt: str, put: Callable[[re.Match[str]], str]) -> str:
+    """The prompt with something in the place of each match, and what is text without its mark."""
+    parts, at = list[str](), 0
+    for match in _PATTERN.finditer(prompt):
+        literal = _is_literal(match)
+        parts += prompt[at : match.start() - literal], match[0] if literal else put(match)
+        at = match.end()
+    return "".join([*parts, prompt[at:]]) if parts else prompt
 
 
 def _mark(seed: str, texts: Iterable[str]) -> str:

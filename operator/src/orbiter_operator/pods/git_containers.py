@@ -25,7 +25,7 @@ _CREDENTIALS: Final = "/run/secrets/git"
 _PRIVATE: Final = "/run/git-private"
 _PUSH_REQUESTS: Final = {"cpu": "10m", "memory": "64Mi"}
 _PUSH_MEMORY: Final = "512Mi"
-_OURS: Final = frozenset(
+OUR_VOLUMES: Final = frozenset(
     {"home", "tmp", "workspace", "agent", "git-credentials", "git-handover", "git-private"}
 )
 USED_WITH_CREDENTIAL: Final = frozenset({"workspace", "git-handover", "git-private"})
@@ -104,7 +104,7 @@ def _container(which: str, git: Git, worker: Object) -> Object:
     named = frozenset(item.get("name") for item in worker.get("volumeMounts") or ())
     mounts = [
         # What a podTemplate has added, for instance certificates.
-        *({**item, "readOnly": True} for item in _mounts(worker, named - _OURS)),
+        *({**item, "readOnly": True} for item in _mounts(worker, named - OUR_VOLUMES)),
         {"name": "git-credentials", "mountPath": _CREDENTIALS, "readOnly": True},
         {"name": "git-private", "mountPath": _PRIVATE},
         dict(HANDOVER_MOUNT),

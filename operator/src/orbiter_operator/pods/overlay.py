@@ -68,9 +68,11 @@ def _merge_objects(base: dict[str, Any], over: dict[str, Any], *, nulls: bool) -
 def _merge_lists(base: list[Any], over: list[Any], key: str, *, nulls: bool) -> list[Any]:
     merge_key = MERGE_KEYS[key]
     merged = list(base)
-    places = {item.get(merge_key): place for place, item in enumerate(merged)}
+    # Below a field that may have anything a list of this name may have anything, too.
+    places = {_name_of(item, merge_key): place for place, item in enumerate(merged)}
     for item in over:
-        place = places.get(item.get(merge_key)) if isinstance(item, dict) else None
+        name = _name_of(item, merge_key)
+        place = None if name is None else places.get(name)
         if place is None:
             merged.append(item)
         elif key == "env" and ("value" in item or "valueFrom" in item):
@@ -78,6 +80,11 @@ def _merge_lists(base: list[Any], over: list[Any], key: str, *, nulls: bool) -> 
         else:
             merged[place] = merge(merged[place], item, nulls=nulls)
     return merged
+
+
+def _name_of(item: Any, merge_key: str) -> str | None:
+    name = item.get(merge_key) if isinstance(item, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def with_defaults(given: Any, default: dict[str, Any]) -> Any:

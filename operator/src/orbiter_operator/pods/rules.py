@@ -1,10 +1,10 @@
 """What a worker's pod may not have, whoever asks for it: Orbiter's own Secrets, or an identity.
 
-First a podTemplate has to keep to its list (`allowlist`). The chart may have lengthened that, so
-then the pod is looked at as it would be made, without what the operator itself adds. Most of it the
-API server refuses before; here nothing gets through, whichever version of the chart and of the
-resource definitions is installed. Pure, and total: an overlay that makes no pod is explained too.
-Used where specs are read (`tasks/observe`, `sessions/observe`).
+First a podTemplate has to keep to its list (`allowlist`) and off the installation's own template
+(`installation`). The chart may have lengthened the list, so then the pod is looked at as it would
+be made, without what is the operator's or the installation's. Most of it the API server refuses
+before; here nothing gets through, whichever chart and resource definitions are installed. Pure, and
+total: an overlay that makes no pod is explained too.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ from orbiter_operator.kube.models import NO_NAME, Agent, Workspace, is_object_na
 from orbiter_operator.kube.names import RESERVED_LABELS, RESERVED_WHY, WORKER
 from orbiter_operator.pods.allowlist import is_one_of, template_error
 from orbiter_operator.pods.git_containers import USED_WITH_CREDENTIAL
+from orbiter_operator.pods.installation import grasps
 from orbiter_operator.pods.overlay import DEEPEST, MERGE_KEYS, every_field
 from orbiter_operator.pods.template import IDENTITY, Object, WorkerDefaults, lay_over
 
@@ -123,11 +124,11 @@ def _pod_error(
     problem = next(problems, None) or next(_no_names(agent, workspace), None)
     problem = problem or next(_shape(overlay), None)
     problem = problem or next(_secrets_in(overlay.get("spec") or {}, defaults), None)
-    if problem := problem or template_error(overlay, defaults):
+    beneath = (_sentence(*each) for each in grasps(agent, overlay, defaults.pod_template))
+    if problem := problem or template_error(overlay, defaults) or next(beneath, None):
         return problem
     # What the installation's own template has is not the spec's doing.
-    plain = defaults._replace(pod_template=None)
-    pod: Object = lay_over(agent, workspace, overlay, plain)["spec"]
+    pod = lay_over(agent, workspace, overlay, defaults._replace(pod_template=None))["spec"]
     trusted = pod.get("serviceAccountName") in defaults.allowed_service_accounts
     found = next(_account(pod, defaults, trusted=trusted), None)
     found = found or next(_worker(agent, pod), None)

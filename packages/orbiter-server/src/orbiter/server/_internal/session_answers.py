@@ -6,6 +6,7 @@ the front end that the Secret is for, and forgets it. What `kubectl orbiter inbo
 """
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from orbiter_contracts import POWorkerInput
     from orbiter_contracts.stream_names import StreamName
 
+logger = logging.getLogger("orbiter.server")
 KEY = "chat-url"
 SEND_SECONDS = 10.0
 Object = dict[str, Any]
@@ -114,6 +116,11 @@ async def _sent(
         raise RequestError(
             502, f"Redis: {str(error) or 'no answer in time'}{unclear}", code="no_chat"
         ) from error
+    except Exception as error:
+        # whatever the Secret's URL says, or answers there, is that namespace's
+        logger.exception("an answer to a session by %s", stream.key)
+        unclear = "; the answer may or may not have been sent" if sending.sent else ""
+        raise RequestError(502, f"this is no Redis: {error}{unclear}", code="no_chat") from error
 
 
 class _Sending:

@@ -4,6 +4,7 @@ import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qsl
 
 from orbiter.server._internal.errors import RequestError
 
@@ -11,6 +12,16 @@ if TYPE_CHECKING:
     from redis.asyncio.connection import AbstractConnection
 
 SECRET, KEY = "orbiter-transcript", "transcript-url"
+_OPTIONS = frozenset(
+    {
+        *("db", "username", "password", "sentinel_username", "sentinel_password", "client_name"),
+        *("ssl_cert_reqs", "ssl_check_hostname", "ssl_ciphers"),
+        *("socket_timeout", "socket_connect_timeout", "socket_keepalive", "health_check_interval"),
+        *("retry_on_timeout", "max_connections", "timeout"),
+    }
+)
+"""What the URL in a Secret may say behind its `?`: nothing that names a file of the server's, which
+would be opened there and then, and be it a pipe that nobody writes to."""
 
 
 class Access(NamedTuple):
@@ -72,8 +83,19 @@ def access_of(
         url = ca = ""
     # a socket of this machine is nobody's Redis
     if not url.strip().lower().startswith(("redis://", "rediss://", "redis+", "rediss+")):
-        raise RequestError(
-            502, f"the Secret {secret} of namespace {namespace} has no {key} that leads to a Redis",
-            code="no_transcripts" if secret == SECRET else "no_chat",
-        )  # fmt: skip
+        raise _unusable(
+            f"the Secret {secret} of namespace {namespace} has no {key} that leads to a Redis",
+            secret,
+        )
+    for option, _ in parse_qsl(url.partition("?")[2], keep_blank_values=True):
+        if option not in _OPTIONS:
+            raise _unusable(
+                f"the URL in the Secret {secret} of namespace {namespace} has the option "
+                f"{option[:60]!r}, which the server does not take from there", secret,
+            )  # fmt: skip
     return Access(url.strip(), ca or None)
+
+
+def _unusable(words: str, secret: str) -> RequestError:
+    code = "no_transcripts" if secret == SECRET else "no_chat"
+    return RequestError(502, words, code=code)

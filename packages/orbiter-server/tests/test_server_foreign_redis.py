@@ -1,0 +1,176 @@
+"""The URL in a Secret of a namespace may be a tenant's, and so may what answers there."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import threading
+
+import pytest
+from redis.exceptions import RedisError
+from support.eventually import eventually
+from support.redis_server import redis_server
+
+from orbiter.server._internal.transcript_access import Access, connected
+
+from .test_server_questions import answer, launch, put_chat, put_session, waiting, worker
+from .test_server_transcripts import put_secret
+
+__all__ = ["launch", "redis_server", "worker"]
+pytestmark = pytest.mark.integration
+MOST_BYTES = 64 * 1024 * 1024
+"""What a reply may have before it is given up, with what lies in sockets meanwhile."""
+TEXT = b"$4000000\r\n" + b"x" * 4_000_000 + b"\r\n"
+SHORT = b"$70000\r\n" + b"x" * 70_000 + b"\r\n"
+LINE = b"+" + b"x" * 60_000 + b"\r\n"
+
+
+class SilentPipe:
+    """A pipe of this process, as that of its own log is one; nobody writes to it."""
+
+    def __init__(self):
+        self.reading, self._writing = os.pipe()
+        self.path = f"/proc/self/fd/{self.reading}"
+        # who reads it is let go in the end, so that the test can fail
+        self._rescue = threading.Timer(5, self._end)
+        self.rescued = False
+
+    def __enter__(self):
+        self._rescue.start()
+        return self
+
+    def __exit__(self, *_):
+        self._rescue.cancel()
+        self._rescue.join()
+        os.close(self.reading)
+        if not self.rescued:
+            os.close(self._writing)
+
+    def _end(self):
+        self.rescued = True
+        os.close(self._writing)
+
+
+@contextlib.asynccontextmanager
+async def tenants_redis(reply):
+    """A listener; `reply(words)` is told what was asked and yields what it says."""
+
+    async def serve(reader, writer):
+        serving.append(asyncio.current_task())
+        try:
+            while words := await reader.read(10_000):
+                for part in reply(words):
+                    writer.write(part)
+                    await writer.drain()
+        except OSError:
+            pass  # it was hung up
+        finally:
+            writer.transport.abort()
+
+    serving = []
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listener:
+        yield listener.sockets[0].getsockname()[1]
+        await asyncio.gather(*serving)
+
+
+@pytest.mark.parametrize("scheme", ["rediss", "rediss+sentinel"])
+@pytest.mark.parametrize("option", ["ssl_ca_certs", "ssl_certfile"])
+async def test_a_file_that_a_tenants_url_names_holds_nobody_up(
+    launch, api, worker, caplog, scheme, option
+):
+    caplog.set_level(logging.CRITICAL, "orbiter.server")
+    put_session(api)
+    ada, *_ = await launch()
+    await waiting(ada)
+    put_session(api, turns=2)
+
+    async def left_out():
+        return (await waiting(ada))["left_out"] == ["team-a"]
+
+    with SilentPipe() as pipe:
+        url = f"{scheme}://127.0.0.1:1/x/0" if "+" in scheme else f"{scheme}://127.0.0.1:1/0"
+        for put in (put_secret, put_chat):
+            put(api, f"{url}?{option}={pipe.path}")
+        await eventually(left_out)
+        said = await answer(ada)
+    assert not pipe.rescued
+    assert (said.status_code, said.json()["error"]["code"]) == (502, "no_chat")
+    assert option in said.text
+
+
+@pytest.mark.parametrize(
+    "options", ["connection_class=x", "foo=1", "retry=x", "path=/x", "socket_timeout=x"]
+)
+async def test_an_option_that_is_none_is_that_namespaces_affair(
+    launch, api, worker, caplog, options
+):
+    caplog.set_level(logging.CRITICAL, "orbiter.server")
+    put_session(api)
+    ada, *_ = await launch()
+    put_chat(api, f"redis://127.0.0.1:1/0?{options}")
+    said = await answer(ada)
+    assert (said.status_code, said.json()["error"]["code"]) == (502, "no_chat")
+
+
+@pytest.mark.parametrize(
+    ("url", "head", "part"),
+    [
+        ("redis://{}/0", b"*4096\r\n", TEXT),
+        ("redis://{}/0", b"*4096\r\n" * 2, b"*2\r\n" + SHORT * 2),
+        ("redis://{}/0", b"*4096\r\n" * 4, b"*1\r\n" + SHORT),
+        ("redis://{}/0", b"*1\r\n" * 4 + b"*900000000\r\n", LINE),
+        ("redis://{}/0", b"*4096\r\n*4096\r\n", LINE),
+        ("redis+sentinel://{}/x/0", b"$900000000\r\n", TEXT),
+        ("redis+sentinel://{}/x/0", b"*900000000\r\n", LINE),
+    ],
+)
+async def test_a_reply_without_an_end_is_given_up(url, head, part):
+    sent = 0
+
+    def reply(_):
+        nonlocal sent
+        yield head
+        while True:
+            sent += len(part)
+            yield part
+
+    async with tenants_redis(reply) as port:
+        with pytest.raises((RedisError, OSError)):
+            async with asyncio.timeout(5), connected(Access(url.format(f"127.0.0.1:{port}")), 1.0):
+                pass
+    assert sent < MOST_BYTES
+
+
+@pytest.mark.parametrize(
+    "reply", [b"*0\r\n", b"*1\r\n:1\r\n", b"*2\r\n+x\r\n+y\r\n", b":1\r\n", b"*1\r\n" * 5000]
+)
+async def test_a_sentinel_that_names_no_address_names_none(reply):
+    async with tenants_redis(lambda _: [reply]) as port:
+        with pytest.raises(RedisError, match="no Sentinel"):
+            async with connected(Access(f"redis+sentinel://127.0.0.1:{port}/x/0"), 1.0):
+                pass
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b":5\r\n",
+        b"+text\r\n",
+        b"*1\r\n:5\r\n",
+        b"*1\r\n*2\r\n$1\r\nx\r\n:5\r\n",
+        b"*1\r\n*2\r\n$1\r\nx\r\n*2\r\n*0\r\n*0\r\n",
+    ],
+)
+async def test_an_answer_to_what_is_no_redis_says_so(launch, api, worker, caplog, reply):
+    caplog.set_level(logging.CRITICAL, "orbiter.server")
+    put_session(api)
+    ada, *_ = await launch()
+
+    def replies(words):
+        asked = b"XREVRANGE" in words
+        yield reply if asked else b":0\r\n" if b"XLEN" in words else b"+OK\r\n"
+
+    async with tenants_redis(replies) as port:
+        put_chat(api, f"redis://127.0.0.1:{port}/0")
+        said = await answer(ada)
+    assert (said.status_code, said.json()["error"]["code"]) == (502, "no_chat")
