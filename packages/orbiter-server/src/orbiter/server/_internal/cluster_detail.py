@@ -107,8 +107,8 @@ def is_over(task: ClusterObject, attempt: int) -> bool:
 
 def transcript_of(item: Object, attempt: int) -> Place | None:
     """Return where an attempt's transcript is, or a session's; None when there is none yet."""
-    from orbiter_contracts.queues import BARE, PREFIX, Keys
-    from orbiter_contracts.stream_names import read_stream_name
+    from orbiter_contracts.queues import BARE
+    from orbiter_contracts.stream_names import keys_with, read_stream_name
 
     meta, status = part_of(item, "metadata"), part_of(item, "status")
     namespace, stream = str(meta.get("namespace", "")), status.get("inputStream")
@@ -119,8 +119,7 @@ def transcript_of(item: Object, attempt: int) -> Place | None:
         return Place(namespace, name.keys.po_transcript(name.worker_id))
     if not attempt:
         return None
-    prefix = PREFIX.match(str(stream or BARE.developer_input))
-    keys = Keys(prefix[0] if prefix else "")
+    keys = keys_with(str(stream or BARE.developer_input))
     if keys.namespace not in ("", namespace):
         return None
     return Place(namespace, keys.task_transcript(str(meta.get("uid", "")), attempt))
