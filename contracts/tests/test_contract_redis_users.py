@@ -79,6 +79,7 @@ WORK = [
     (CHAT, ("XLEN", OURS.po_input("alice"))),
     (CHAT, ("HGETALL", OURS.po_state("alice"))),
     (CHAT, ("SET", OURS.session_record(9), "x")),
+    (CHAT, ("HSET", OURS.session_record(9), "chat_id", "1")),
     (PRODUCER, ("XADD", OURS.developer_input, "*", "data", "{}")),
     (PRODUCER, ("XREAD", "STREAMS", OURS.developer_output, "0")),
     (PRODUCER, ("HGET", OURS.task_artifacts("9f1c", 1), "index")),

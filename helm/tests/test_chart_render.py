@@ -365,6 +365,7 @@ def test_tokens_go_to_the_operator_alone(cluster: Cluster) -> None:
     [
         ((), ["orbiter-redis-auth"]),
         (("redis.external.existingSecret=mine",), ["mine"]),
+        (("tracing.headersSecretName=headers",), ["orbiter-redis-auth", "headers"]),
     ],
 )
 def test_no_worker_may_have_a_secret_of_the_installation(

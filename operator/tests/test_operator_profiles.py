@@ -13,8 +13,8 @@ from orbiter_operator.kube.names import revision_name
 from orbiter_operator.pods.overlay import merge
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.profiles.models import Profile
-from orbiter_operator.profiles.room import profile_error
 from orbiter_operator.profiles.store import ProfileCache
+from orbiter_operator.profiles.wiring import profile_error
 from orbiter_operator.tasks.observe import read_spec
 
 DEFAULTS = WorkerDefaults(

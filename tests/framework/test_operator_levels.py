@@ -17,8 +17,8 @@ quota, migration, three of namespaces, and make_secrets, a program of its own th
 runs; disruptions added disruption twice and conditions, and transcripts the file of their
 name, and activity, which reads their ends; a task's trace added what is in it and its way out. The
 results of other tasks in a prompt added prompt, which asks the API server where plan may not, and
-concurrencyKey added turns: capacity had no room for a second kind of line; profiles their models,
-their merge with a task, where they are kept, and what builds that room. Resources left client,
+concurrencyKey added the file of its name: capacity had no room for a second kind of line; profiles
+their models, their merge with a task, where they are kept, and their wiring. Resources left client,
 which had grown too long."""
 MOST_LINES = 300
 MOST_LEVELS = 9

@@ -4,6 +4,7 @@
 to the API, which is what a reviewer should look at.
 """
 
+import ast
 import importlib
 import inspect
 import pkgutil
@@ -74,15 +75,28 @@ def _names(module: ModuleType) -> list[str]:
     declared = getattr(module, "__all__", None)
     if declared is not None:
         return list(declared)
+    imported = _imported(module)
     return [
         name
         for name, value in vars(module).items()
         if not name.startswith("_")
+        and name not in imported
         and name != "TYPE_CHECKING"
         and not inspect.ismodule(value)
         and not isinstance(value, TypeVar)
         and getattr(value, "__module__", module.__name__) == module.__name__
     ]
+
+
+def _imported(module: ModuleType) -> set[str]:
+    """Names of other modules: a constant does not know its own, and is public where it is made."""
+    return {
+        alias.asname or alias.name
+        for node in ast.walk(ast.parse(inspect.getsource(module)))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname != alias.name  # `X as X` publishes it
+    }
 
 
 def _describe(module: ModuleType, name: str) -> Iterator[str]:

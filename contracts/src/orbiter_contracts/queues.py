@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 DEVELOPER_GROUP: Final = "developer-workers"
-"""Group on the developer input: every developer wrapper and the operator's dispatcher."""
+"""Group on the developer input: every developer wrapper and the operator's intake."""
 PO_GROUP: Final = "po-worker"
 """Group on a PO session's input stream, created at id 0 so that nothing sent early is missed."""
 OPERATOR_GROUP: Final = "orbiter-operator"

@@ -1,7 +1,8 @@
 """What a script is, and the two that make an attempt of an AgentTask one entry and one output.
 
-Both sides of the race run the same text: the worker that finished and the operator that declares
-it crashed or cancelled. Redis runs a script alone, so one of them wins and the other is told.
+Both sides of the race run the same text, but for one condition: the worker that finished and the
+operator that declares it crashed or cancelled. Redis runs a script alone, so one of them wins and
+the other is told.
 """
 
 from typing import Final, NamedTuple

@@ -70,8 +70,7 @@ def read_stream_name(name: bytes | str) -> StreamName | None:
         text = name.decode() if isinstance(name, bytes) else name
     except UnicodeDecodeError:
         return None
-    prefix = PREFIX.match(text)
-    keys = Keys(prefix[0] if prefix else "")
+    keys = keys_with(text)
     rest = text[len(keys.prefix) :]
     alive = rest.removesuffix(_DEAD)
     dead = alive != rest
@@ -83,6 +82,12 @@ def read_stream_name(name: bytes | str) -> StreamName | None:
             if worker_id and alive.endswith(suffix):
                 return StreamName(keys, po_kind, worker_id, dead)
     return None
+
+
+def keys_with(name: str) -> Keys:
+    """The keys that have the prefix of a name; whatever is behind that."""
+    prefix = PREFIX.match(name)
+    return Keys(prefix[0] if prefix else "")
 
 
 def owner_of_key(key: str) -> str | None:

@@ -87,6 +87,9 @@ app.kubernetes.io/managed-by: orbiter
 {{- $names = append $names . -}}
 {{- end -}}
 {{- end -}}
+{{- with (.Values.tracing).headersSecretName -}}
+{{- $names = append $names . -}}
+{{- end -}}
 {{- with .Values.artifacts -}}
 {{- $names = append $names .credentialsSecretName -}}
 {{- end -}}

@@ -54,8 +54,8 @@
 - apiGroups: [""]
   resources: [secrets]
   verbs: [create]
-# The URLs of the namespace's workers, front ends and producers. Who patches is answered with the whole
-# object, so these three it can read; no others.
+# The URLs of the namespace's workers, front ends, producers and readers of transcripts. Who patches is
+# answered with the whole object, so these four it can read; no others.
 - apiGroups: [""]
   resources: [secrets]
   resourceNames: [{{ include "orbiter.namespace.secrets" . | replace "," ", " }}]

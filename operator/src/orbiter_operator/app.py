@@ -24,7 +24,7 @@ from orbiter_operator.kube.resources import AGENT_TASKS, JOBS, PO_SESSIONS, PODS
 from orbiter_operator.namespaces.reconcile import Namespaces
 from orbiter_operator.namespaces.users import NamespaceUsers
 from orbiter_operator.pods.template import WorkerDefaults
-from orbiter_operator.profiles.room import profiles_of
+from orbiter_operator.profiles.wiring import profiles_of
 from orbiter_operator.runtime import supervisor
 from orbiter_operator.runtime.health import Health
 from orbiter_operator.runtime.metrics import OPERATOR_GAUGES, Metrics, Spending

@@ -6,9 +6,9 @@ from support.redis_server import redis_server
 
 from orbiter.approval import digest
 
+from .asking_sessions import put_chat, put_session, worker
 from .test_server_browser_kubernetes import sign_in
 from .test_server_costs import put, stamp
-from .test_server_questions import put_chat, put_session, worker
 from .test_server_transcripts import put_secret
 
 __all__ = ["redis_server", "worker"]

@@ -7,6 +7,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from orbiter.models import ScriptedModel, call
+from orbiter.server._internal import socket as socket_module
 
 from .conftest import Paced
 
@@ -91,6 +92,19 @@ async def test_mistakes_are_told_and_the_connection_stays(start, message, status
         assert (answer["type"], answer["error"]["status"]) == ("error", status)
         await say(ws, type="run", id="a", agent="helper", input="x")
         await heard(ws)
+
+
+@pytest.mark.parametrize(("key", "most", "status"), [("a", 100, 409), ("b", 1, 429)])
+async def test_a_run_that_could_not_be_followed_is_not_begun(start, monkeypatch, key, most, status):
+    monkeypatch.setattr(socket_module, "MOST_FOLLOWED", most)
+    server = await start(model=Paced("never"))
+    async with socket(server) as ws:
+        await say(ws, type="run", id="a", agent="helper", input="x")
+        await heard(ws, until="started")
+        await say(ws, type="run", id=key, agent="helper", input="y")
+        refused = (await heard(ws, until="error"))[-1]
+        assert (refused["id"], refused["error"]["status"]) == (key, status)
+        assert (await server.http.get("/v1/sessions")).json()["total"] == 1
 
 
 async def test_the_token_comes_as_a_header_or_as_a_subprotocol(start):

@@ -14,7 +14,7 @@ from support.redis_server import RedisServer, redis_server
 
 from orbiter.server._internal import cluster_detail, transcripts
 from orbiter.server._internal.errors import RequestError
-from orbiter.server._internal.transcript_access import Access
+from orbiter.server._internal.redis_access import Access
 from orbiter_contracts.queues import Keys
 from orbiter_contracts.transcript import TextEvent, VerdictEvent
 from orbiter_contracts.transcript_reading import entry_data

@@ -34,7 +34,7 @@ class HasAgent(Protocol):
 S = TypeVar("S", bound=HasAgent)
 
 
-def under(spec: S, profile: Profile) -> tuple[S, str | None]:
+def with_profile(spec: S, profile: Profile) -> tuple[S, str | None]:
     """The spec with what its profile says.
 
     Args:

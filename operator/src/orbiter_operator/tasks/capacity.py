@@ -18,8 +18,8 @@ from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.kube.names import KUEUE_JOB, Key
 from orbiter_operator.kube.resources import Resource
 from orbiter_operator.pods.state import JobState
+from orbiter_operator.tasks.concurrency_keys import ConcurrencyKeys
 from orbiter_operator.tasks.models import Slots
-from orbiter_operator.tasks.turns import Turns
 
 WORKLOADS = tuple(
     Resource(f"/apis/kueue.x-k8s.io/{version}", "workloads") for version in ("v1beta2", "v1beta1")
@@ -45,14 +45,14 @@ class Waiter(NamedTuple):
 
 
 class Capacity:
-    """Slots by namespace, and whose turn it is under a key.
+    """Slots by namespace, and who holds or waits for a concurrencyKey.
 
     Args:
         limit: How many Jobs a namespace may run.
     """
 
     def __init__(self, limit: Callable[[str], int]) -> None:
-        self.turns = Turns()
+        self.concurrency_keys = ConcurrencyKeys()
         self._limit = limit
         self._running: dict[str, set[str]] = {}
         self._waiting: dict[str, list[Waiter]] = {}

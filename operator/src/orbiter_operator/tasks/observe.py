@@ -17,7 +17,7 @@ from orbiter_operator.kube.names import ATTEMPT, TASK_UID, Key, job_name
 from orbiter_operator.kube.resources import JOBS, PODS
 from orbiter_operator.pods.rules import class_error, image_error, pod_error, shape_error
 from orbiter_operator.pods.template import WorkerDefaults
-from orbiter_operator.profiles.merge import under
+from orbiter_operator.profiles.merge import with_profile
 from orbiter_operator.profiles.models import Profile
 from orbiter_operator.profiles.store import Profiles
 from orbiter_operator.streams.attempts import Attempts
@@ -166,7 +166,7 @@ class Observer:
                 *(key.namespace, key.name, base.created.timestamp(), base.spec.priority),
                 lambda name: cannot_start(self._store.get(Key(key.namespace, name))),
             )
-            update["behind"] = self._capacity.turns.behind(base)
+            update["behind"] = self._capacity.concurrency_keys.behind(base)
             since = self._position_shown.get(key)
             shown = since is not None and self._clock() - since < slots.refresh
             update["slots"] = slots.model_copy(update={"shown": shown})
@@ -293,7 +293,7 @@ def read_spec(
     spec, why = read_model(TaskSpec, raw)
     if profile is not None and not (why := why or profile.error):
         why = shape_error(spec.pod_template or {})
-        spec, why = (spec, why) if why else under(spec, profile)
+        spec, why = (spec, why) if why else with_profile(spec, profile)
     why = why or size_error(raw) or reference_problem(spec.prompt or "", spec.depends_on)
     why = why or image_error(spec.agent, defaults.images)
     why = why or class_error(spec.queue_priority_class, defaults)

@@ -110,7 +110,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
     async def observe(self, key: Key, learned: dict[str, Any]) -> tuple[Object, Observed] | None:
         """The task as it is now."""
         obj = self._store.get(key)
-        self._leave_turns(key, obj["metadata"]["uid"] if obj else "")
+        self._leave_lines(key, obj["metadata"]["uid"] if obj else "")
         if obj is None:
             self._leave(key)
             self._pending.nobody(key)
@@ -124,7 +124,7 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
     async def execute(self, key: Key, obj: Object, observed: Observed, decision: Plan) -> bool:
         """Take or leave the slot, then act."""
         self._apply_slot(key, decision, observed)
-        if behind := self._capacity.turns.follow(observed, decision):
+        if behind := self._capacity.concurrency_keys.follow(observed, decision):
             self._queue.add(Key(key.namespace, behind))
         if decision.starts and len(self._queue):
             # Others wait to begin: their Jobs come before the line that says that this one has.
@@ -169,13 +169,13 @@ class TaskReconciler(Reconciler[Key, Observed, Plan]):
         for name in self._capacity.next_up(key.namespace):
             self._queue.add(Key(key.namespace, name))
 
-    def _leave_turns(self, key: Key, uid: str) -> None:
+    def _leave_lines(self, key: Key, uid: str) -> None:
         """Deleted tasks have their concurrencyKey until no pod of them can work any more."""
-        turns, pods = self._capacity.turns, self._store.pods
-        for gone in turns.of(key.namespace, key.name) - {uid}:
+        lines, pods = self._capacity.concurrency_keys, self._store.pods
+        for gone in lines.of(key.namespace, key.name) - {uid}:
             if any(pod.alive(self._clock()) for pod in pods.of(key, gone)):
                 self._queue.requeue_at(key, time.monotonic() + REQUEUE_SECONDS)
-            elif behind := turns.leave(key.namespace, key.name, gone):
+            elif behind := lines.leave(key.namespace, key.name, gone):
                 self._queue.add(Key(key.namespace, behind))
 
     def _after(self, key: Key, decision: Plan) -> None:

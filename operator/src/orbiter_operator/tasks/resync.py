@@ -124,7 +124,7 @@ class TaskResync:
             works = any(not job.over for job in jobs)
             if phase_of(obj) not in FINAL and works:
                 self._capacity.take(key.namespace, key.name)
-            self._capacity.turns.seed(key, obj, works=works)
+            self._capacity.concurrency_keys.seed(key, obj, works=works)
 
     async def run(self) -> None:
         """Compare for ever."""

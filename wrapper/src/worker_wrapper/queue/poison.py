@@ -5,7 +5,7 @@ from typing import Final
 from worker_wrapper.queue.streams import Entry
 
 POISONED_DELIVERIES: Final = 3
-"""A message delivered so often, each time to a worker that died of it, is not tried again."""
+"""A message delivered so often is not tried again: each worker that had it before died of it."""
 
 
 def poisoned(entry: Entry, *, cuts: int = 0) -> str | None:

@@ -27,7 +27,7 @@ from orbiter_operator.tasks.plan.conditions import Conditions, resumed_words, sh
 from orbiter_operator.tasks.plan.events import end_event, headline, waiting_events
 
 DETAIL = 1024
-WAITING_FOR_A_TURN = ("ConcurrencyLimit", "WaitingForConcurrencyKey")
+WAITING_IN_LINE = ("ConcurrencyLimit", "WaitingForConcurrencyKey")
 _NO_ROOM = "the object is too large for more"
 _TRY_LATER = (403, 409)
 """Refusals that pass: a quota, a missing permission, a name that an old Job still holds."""
@@ -126,7 +126,7 @@ def asked_something(status: TaskStatus) -> bool:
 def dependencies_met(status: TaskStatus) -> bool:
     """Whether the task has waited for its turn before: its dependencies were complete then."""
     condition = status.condition("Admitted")
-    return condition is not None and condition.reason in WAITING_FOR_A_TURN
+    return condition is not None and condition.reason in WAITING_IN_LINE
 
 
 def readable(milliseconds: int) -> str:

@@ -145,9 +145,9 @@ def _previous_holds(observed: Observed, now: datetime, previous: int) -> Plan | 
     ended = ended_at(observed.status) or now
     slot = slot_after(observed, now)
     failures = failures_before(observed, previous + 1)
-    wait = (ended + observed.spec.retry.backoff(failures) - now).total_seconds()
-    if wait > 0 and not asked_something(observed.status):
-        return Plan(slot=slot, requeue_after=wait)
+    pause = (ended + observed.spec.retry.backoff(failures) - now).total_seconds()
+    if pause > 0 and not asked_something(observed.status):
+        return Plan(slot=slot, requeue_after=pause)
     if still_there(observed, now):
         # It has answered and will leave by itself; its log stays readable as long as its Job does.
         lingers = now - ended >= LINGERING

@@ -1,4 +1,4 @@
-"""What the server's API speaks: requests, answers and the events of a run. All are frozen."""
+"""What the server's API speaks: requests and answers. All are frozen."""
 
 from datetime import datetime
 from enum import StrEnum

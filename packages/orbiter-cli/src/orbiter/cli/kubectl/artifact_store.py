@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from orbiter.cli.kubectl.client import Kubectl
-from orbiter.cli.kubectl.redis_forward import forwarded
+from orbiter.cli.kubectl.redis_forward import IN_CLUSTER, forwarded
 from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter_contracts.object_store import SECRET_KEYS, StoreAddress, endpoint_problem
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
 
-_IN_CLUSTER: Final = re.compile(r"(?P<service>[^.]+)\.(?P<namespace>[^.]+)\.svc(\..+)?")
 _CODE: Final = re.compile(r"<Code>([A-Za-z]{1,60})</Code>")
 _CONNECT: Final = timedelta(seconds=5)
 _REQUEST: Final = timedelta(seconds=60)
@@ -98,7 +97,7 @@ class Store:
     def _reachable(self) -> str:
         """The endpoint, by a port-forward where it is a Service inside of the cluster."""
         parts = urlsplit(self._address.endpoint)
-        inside = _IN_CLUSTER.fullmatch(parts.hostname or "")
+        inside = IN_CLUSTER.fullmatch(parts.hostname or "")
         if inside is None:
             return self._address.endpoint
         if parts.scheme == "https":

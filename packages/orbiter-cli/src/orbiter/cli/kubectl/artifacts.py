@@ -22,7 +22,8 @@ from orbiter.cli.ui.text import one_line
 from orbiter_contracts.artifact_scripts import read_index
 from orbiter_contracts.artifacts import INDEX, MAX_INDEX_BYTES, Artifact, Artifacts
 from orbiter_contracts.object_store import SECRET, StoreAddress
-from orbiter_contracts.queues import BARE, PREFIX, Keys
+from orbiter_contracts.queues import BARE, Keys
+from orbiter_contracts.stream_names import keys_with
 
 _SECRETS: Final = (("orbiter-producer", "producer-url"), (SHARED_SECRET, "developer-url"))
 """Whose user may read what came of tasks: that of producers; else, that of everything."""
@@ -191,9 +192,7 @@ def _address(told: Any) -> StoreAddress | None:
 
 def keys_of(status: dict[str, Any]) -> Keys:
     """The keys of the task's namespace, as the names of its streams have them."""
-    stream = str(status.get("inputStream") or BARE.developer_input)
-    prefix = PREFIX.match(stream)
-    return Keys(prefix[0] if prefix else "")
+    return keys_with(str(status.get("inputStream") or BARE.developer_input))
 
 
 def _nothing(found: Found) -> CommandError:

@@ -26,7 +26,7 @@ SECRET: Final = "orbiter-chat"  # noqa: S105 - the name of one
 SHARED_SECRET: Final = "orbiter-redis"  # noqa: S105 - the name of one
 """Where their URL is if the operator makes no users: the chart's `workers.redisSecretName`."""
 CHAT_KEY: Final = "chat-url"
-_IN_CLUSTER: Final = re.compile(r"(?P<service>[^.]+)\.(?P<namespace>[^.]+)\.svc(\..+)?")
+IN_CLUSTER: Final = re.compile(r"(?P<service>[^.]+)\.(?P<namespace>[^.]+)\.svc(\..+)?")
 _PORT: Final = re.compile(r"^Forwarding from 127\.0\.0\.1:(\d+) ")
 _FORWARD_SECONDS: Final = 20.0
 _UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"
@@ -107,7 +107,7 @@ class RedisForward:
         """
         for url in target.sentinels or (target.server,):
             parts = urlsplit(url)
-            inside = _IN_CLUSTER.fullmatch(parts.hostname or "")
+            inside = IN_CLUSTER.fullmatch(parts.hostname or "")
             if inside and target.sentinels:
                 raise CommandError(
                     f"the Sentinels of {target.shown} name servers by addresses inside of the "

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final, Literal
+from typing import Final
 
 import typer
 
@@ -15,7 +15,6 @@ from orbiter.cli.ui.progress import say
 from orbiter.cli.ui.text import one_line, seconds
 from orbiter_contracts.transcript import AnyEvent
 
-Form = Literal["md", "json"]
 FORMS: Final = ("md", "json")
 _BACKTICKS: Final = re.compile(r"`{3,}")
 

@@ -5,12 +5,11 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Final, Self
 
-from orbiter.cli.kubectl.artifacts import secret_access
+from orbiter.cli.kubectl.artifacts import keys_of, secret_access
 from orbiter.cli.kubectl.client import Kubectl, Object
 from orbiter.cli.kubectl.redis_forward import SHARED_SECRET, RedisForward
 from orbiter.cli.kubectl.references import Found
 from orbiter.cli.ui.outcome import CommandError, ExitCode
-from orbiter_contracts.queues import BARE, PREFIX, Keys
 from orbiter_contracts.stream_names import read_stream_name
 from orbiter_contracts.transcript import AnyEvent
 from orbiter_contracts.transcript_reading import TranscriptReader, read_entry
@@ -31,7 +30,6 @@ class TranscriptSource:
         found: The task or the session.
         attempt: Which attempt; None for the latest. A session has none.
         redis_url: Redis, instead of the cluster's.
-        after: The sequence of the last event that is known already.
 
     Attributes:
         attempt: Which attempt it is; 0 of a session.
@@ -47,7 +45,6 @@ class TranscriptSource:
         *,
         attempt: int | None = None,
         redis_url: str | None = None,
-        after: int | None = None,
     ) -> None:
         status = found.object.get("status") or {}
         task = found.kind == "AgentTask"
@@ -57,7 +54,7 @@ class TranscriptSource:
         self._opened = ExitStack()
         self._forward = RedisForward(kubectl, redis_url, self._access)
         self._entered = False
-        self._reader = TranscriptReader(after)
+        self._reader = TranscriptReader()
         self._position = "-"
 
     def __enter__(self) -> Self:
@@ -120,9 +117,7 @@ def _attempt(found: Found, status: dict[str, Any], wanted: int | None) -> int:
 
 
 def _task_key(task: Object, status: dict[str, Any], attempt: int) -> str:
-    prefix = PREFIX.match(str(status.get("inputStream") or BARE.developer_input))
-    keys = Keys(prefix[0] if prefix else "")
-    return keys.task_transcript(str(task["metadata"]["uid"]), attempt)
+    return keys_of(status).task_transcript(str(task["metadata"]["uid"]), attempt)
 
 
 def _session_key(found: Found) -> str:

@@ -17,7 +17,7 @@ from orbiter.server._internal.cluster_view import (
     wanted,
 )
 from orbiter.server._internal.errors import RequestError, unknown
-from orbiter.server._internal.transcript_access import SECRET, Access, access_of
+from orbiter.server._internal.redis_access import SECRET, Access, access_of
 from orbiter.server._internal.transcripts import Over, Place
 from orbiter.server._internal.viewer import Right, Viewer
 from orbiter.server._internal.waiting import MayAsk, TaskAsks
@@ -73,7 +73,7 @@ class Cluster:
             next="/".join(chosen[-1]) if end > query.limit else None,
         )
 
-    async def got(
+    async def get(
         self, kind: Kind, viewer: Viewer, namespace: str, name: str
     ) -> tuple[ClusterObject, dict[str, Any]]:
         """Return an object in few words, and as the API server has it.

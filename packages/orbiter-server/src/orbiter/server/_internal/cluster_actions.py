@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from orbiter.approval import InputRequest, read_reply
 from orbiter.errors import InputAnswerError
 from orbiter.server._internal.cluster import Cluster
-from orbiter.server._internal.cluster_api import acting, said_by
+from orbiter.server._internal.cluster_api import connected_as, request_error
 from orbiter.server._internal.cluster_detail import FINAL, open_question
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.viewer import Right, Viewer
@@ -122,7 +122,7 @@ class ClusterActions:
         return TaskReference(namespace=namespace, name=str(made["metadata"]["name"]))
 
     async def _task(self, viewer: Viewer, namespace: str, name: str) -> Object:
-        return (await self._cluster.got(KIND, viewer, namespace, name))[1]
+        return (await self._cluster.get(KIND, viewer, namespace, name))[1]
 
     async def _patch(self, viewer: Viewer, task: Object, change: Any, how: str) -> None:
         meta = task["metadata"]
@@ -138,13 +138,13 @@ class ClusterActions:
     async def _as(
         self, viewer: Viewer, write: Callable[["ApiServer"], Awaitable[Object | None]]
     ) -> Object:
-        done = await acted(self._kubeconfig, viewer, write)
+        done = await call_as(self._kubeconfig, viewer, write)
         if done is None:
             raise RequestError(404, "there is no such task, or no such namespace, any more")
         return done
 
 
-async def acted(
+async def call_as(
     kubeconfig: Path | None,
     viewer: Viewer,
     act: Callable[["ApiServer"], Awaitable[Object | None]],
@@ -161,11 +161,11 @@ async def acted(
         )  # fmt: skip
     if not await viewer.acts():
         raise RequestError(403, _READS_ONLY, code="reads_only")
-    api = await acting(kubeconfig, viewer.token)
+    api = await connected_as(kubeconfig, viewer.token)
     try:
         return await act(api)
     except Exception as error:
-        raise said_by(error) from error
+        raise request_error(error) from error
     finally:
         await api.close()
 

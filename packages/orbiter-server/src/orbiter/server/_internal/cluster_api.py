@@ -76,8 +76,8 @@ async def connect(kubeconfig: Path | None) -> tuple["ApiServer", str]:
     return ApiServer(known), own or "default"
 
 
-async def acting(kubeconfig: Path | None, token: str) -> "ApiServer":
-    """Return a connection to the same API server for somebody else: with their token alone.
+async def connected_as(kubeconfig: Path | None, token: str) -> "ApiServer":
+    """Return a connection to the same API server with somebody else's token, and that alone.
 
     Args:
         kubeconfig: Where the server is; nothing of who we are there is used.
@@ -95,7 +95,7 @@ async def acting(kubeconfig: Path | None, token: str) -> "ApiServer":
             None if kubeconfig is None else str(kubeconfig), in_cluster=kubeconfig is None
         )
     except Exception as error:
-        raise said_by(error) from error
+        raise request_error(error) from error
     # made anew, so that neither certificate nor password nor the refreshing of our token is in it
     theirs = client.Configuration(
         host=ours.host, ssl_ca_cert=ours.ssl_ca_cert, ca_cert_data=ours.ca_cert_data,
@@ -110,7 +110,7 @@ async def acting(kubeconfig: Path | None, token: str) -> "ApiServer":
     return ApiServer(known)
 
 
-def said_by(error: Exception) -> RequestError:
+def request_error(error: Exception) -> RequestError:
     """Return what the API server has refused, in its words, or that it did not answer."""
     words = str(getattr(error, "words", None) or error or type(error).__name__)[:1000]
     status = getattr(error, "status", None)

@@ -24,8 +24,8 @@ def brief_of(item: Object) -> ClusterObject:
     Args:
         item: As the API server has it.
     """
-    meta, spec, status = (_map(item, key) for key in ("metadata", "spec", "status"))
-    usage, created = _map(status, "usage"), _moment(meta.get("creationTimestamp"))
+    meta, spec, status = (part_of(item, key) for key in ("metadata", "spec", "status"))
+    usage, created = part_of(status, "usage"), _moment(meta.get("creationTimestamp"))
     active = (status.get(key) for key in ("completionTime", "lastActivityTime", "startTime"))
     return ClusterObject(
         name=str(meta.get("name", "")),
@@ -36,7 +36,7 @@ def brief_of(item: Object) -> ClusterObject:
         attempts=attempts_of(item),
         created_at=created,
         active_at=next((at for at in map(_moment, active) if at is not None), created),
-        labels={k: v for k, v in _map(meta, "labels").items() if isinstance(v, str)},
+        labels={k: v for k, v in part_of(meta, "labels").items() if isinstance(v, str)},
         cost_usd=_money(usage.get("costUSD")),
         input_tokens=_count(usage.get("inputTokens")),
         output_tokens=_count(usage.get("outputTokens")),
@@ -45,8 +45,8 @@ def brief_of(item: Object) -> ClusterObject:
 
 def _agent(item: Object) -> Object:
     """Who works: the status of a task that has begun knows it, with its profile; else the spec."""
-    spec, status = _map(item, "spec"), _map(item, "status")
-    return _map(status, "agent") or _map(spec, "agent")
+    spec, status = part_of(item, "spec"), part_of(item, "status")
+    return part_of(status, "agent") or part_of(spec, "agent")
 
 
 def detail_of(brief: ClusterObject, item: Object, actions: Iterable[Action]) -> ClusterDetail:
@@ -57,9 +57,9 @@ def detail_of(brief: ClusterObject, item: Object, actions: Iterable[Action]) -> 
         item: As the API server has it.
         actions: What whoever asks may do with it.
     """
-    spec, status = _map(item, "spec"), _map(item, "status")
-    usage, result = _map(status, "usage"), _map(status, "result")
-    asks = _map(status, "inputRequest") if open_question(item) else {}
+    spec, status = part_of(item, "spec"), part_of(item, "status")
+    usage, result = part_of(status, "usage"), part_of(status, "result")
+    asks = part_of(status, "inputRequest") if open_question(item) else {}
     calls = asks.get("calls")
     return ClusterDetail(
         **brief.model_dump(),
@@ -85,8 +85,8 @@ def detail_of(brief: ClusterObject, item: Object, actions: Iterable[Action]) -> 
 
 def open_question(item: Object) -> str | None:
     """Return the id of the question that a task waits with; None when none waits."""
-    spec, status = _map(item, "spec"), _map(item, "status")
-    asked, given = _map(status, "inputRequest").get("id"), spec.get("input")
+    spec, status = part_of(item, "spec"), part_of(item, "status")
+    asked, given = part_of(status, "inputRequest").get("id"), spec.get("input")
     if status.get("phase") != "InputRequired" or not isinstance(asked, str):
         return None
     answers = given if isinstance(given, list) else []
@@ -97,7 +97,7 @@ def open_question(item: Object) -> str | None:
 
 def attempts_of(item: Object) -> int:
     """Return how many attempts of a task have begun; 0 of a session."""
-    return min(_count(_map(item, "status").get("attempts")), MOST_ATTEMPTS)
+    return min(_count(part_of(item, "status").get("attempts")), MOST_ATTEMPTS)
 
 
 def is_over(task: ClusterObject, attempt: int) -> bool:
@@ -107,20 +107,19 @@ def is_over(task: ClusterObject, attempt: int) -> bool:
 
 def transcript_of(item: Object, attempt: int) -> Place | None:
     """Return where an attempt's transcript is, or a session's; None when there is none yet."""
-    from orbiter_contracts.queues import BARE, PREFIX, Keys
-    from orbiter_contracts.stream_names import read_stream_name
+    from orbiter_contracts.queues import BARE
+    from orbiter_contracts.stream_names import keys_with, read_stream_name
 
-    meta, status = _map(item, "metadata"), _map(item, "status")
+    meta, status = part_of(item, "metadata"), part_of(item, "status")
     namespace, stream = str(meta.get("namespace", "")), status.get("inputStream")
-    if "userId" in _map(item, "spec"):
+    if "userId" in part_of(item, "spec"):
         name = read_stream_name(stream) if isinstance(stream, str) else None
         if name is None or not name.worker_id or name.keys.namespace not in ("", namespace):
             return None
         return Place(namespace, name.keys.po_transcript(name.worker_id))
     if not attempt:
         return None
-    prefix = PREFIX.match(str(stream or BARE.developer_input))
-    keys = Keys(prefix[0] if prefix else "")
+    keys = keys_with(str(stream or BARE.developer_input))
     if keys.namespace not in ("", namespace):
         return None
     return Place(namespace, keys.task_transcript(str(meta.get("uid", "")), attempt))
@@ -144,7 +143,8 @@ def _call(call: object) -> WaitingCall:
     return WaitingCall(tool=_text(said.get("tool"), 512), arguments=arguments[:ARGUMENT_CHARS])
 
 
-def _map(value: Object, key: str) -> Object:
+def part_of(value: Object, key: str) -> Object:
+    """Return a part of an object; an empty one when it is none."""
     found = value.get(key)
     return found if isinstance(found, dict) else {}
 

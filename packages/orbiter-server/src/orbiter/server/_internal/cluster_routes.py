@@ -48,12 +48,12 @@ def cluster_endpoints(services: Services) -> list[Endpoint]:
 
     async def task(request: Request, namespace: str, name: str) -> ClusterDetail:
         viewer = viewer_of(request)
-        brief, item = await cluster().got("agenttasks", viewer, namespace, name)
+        brief, item = await cluster().get("agenttasks", viewer, namespace, name)
         return detail_of(brief, item, await actions_of(item, viewer))
 
     async def session(request: Request, namespace: str, name: str) -> ClusterDetail:
         viewer = viewer_of(request)
-        brief, item = await cluster().got("posessions", viewer, namespace, name)
+        brief, item = await cluster().get("posessions", viewer, namespace, name)
         return await with_question(detail_of(brief, item, ()), item, asked, viewer)
 
     async def task_transcript(
@@ -109,18 +109,19 @@ def cluster_endpoints(services: Services) -> list[Endpoint]:
         return await costs_of(cluster(), viewer_of(request), query)
 
     async def cancel(request: Request, namespace: str, name: str) -> TaskReference:
-        return await acting().cancel(viewer_of(request), namespace, name)
+        return await actions().cancel(viewer_of(request), namespace, name)
 
     async def answer(request: Request, namespace: str, name: str, body: NewAnswer) -> TaskReference:
-        return await acting().answer(viewer_of(request), namespace, name, body)
+        return await actions().answer(viewer_of(request), namespace, name, body)
 
     async def retry(request: Request, namespace: str, name: str, body: NewAttempt) -> TaskReference:
-        return await acting().retry(viewer_of(request), namespace, name, body)
+        return await actions().retry(viewer_of(request), namespace, name, body)
 
-    def acting() -> ClusterActions:
+    def actions() -> ClusterActions:
         return ClusterActions(cluster(), services.config.kubeconfig)
 
-    one = "/v1/cluster/tasks/{namespace}/{name}"
+    task_path = "/v1/cluster/tasks/{namespace}/{name}"
+    session_path = "/v1/cluster/sessions/{namespace}/{name}"
     return [
         Endpoint(
             "GET", "/v1/cluster/costs", "Sum up what agents cost", costs, Costs,
@@ -131,21 +132,21 @@ def cluster_endpoints(services: Services) -> list[Endpoint]:
             questions, ClusterQuestions, query=QuestionsQuery, errors=_TROUBLE, needs=None,
         ),
         Endpoint(
-            "POST", "/v1/cluster/sessions/{namespace}/{name}/answer",
+            "POST", f"{session_path}/answer",
             "Answer the question of a POSession", answer_session, MessageReference,
             body=NewAnswer, status=202, errors=_REFUSED, needs=None,
         ),
         Endpoint(
-            "POST", f"{one}/cancel", "Have an AgentTask cancelled", cancel, TaskReference,
+            "POST", f"{task_path}/cancel", "Have an AgentTask cancelled", cancel, TaskReference,
             status=202, errors=_REFUSED, needs=None,
         ),
         Endpoint(
-            "POST", f"{one}/answer", "Answer the question of an AgentTask", answer, TaskReference,
-            body=NewAnswer, status=202, errors=_REFUSED, needs=None,
+            "POST", f"{task_path}/answer", "Answer the question of an AgentTask", answer,
+            TaskReference, body=NewAnswer, status=202, errors=_REFUSED, needs=None,
         ),
         Endpoint(
-            "POST", f"{one}/retry", "Do an AgentTask that is over once more", retry, TaskReference,
-            body=NewAttempt, status=201, errors=_REFUSED, needs=None,
+            "POST", f"{task_path}/retry", "Do an AgentTask that is over once more", retry,
+            TaskReference, body=NewAttempt, status=201, errors=_REFUSED, needs=None,
         ),
         Endpoint(
             "GET", "/v1/cluster/tasks", "List the cluster's AgentTasks", tasks, ClusterPage,
@@ -156,21 +157,20 @@ def cluster_endpoints(services: Services) -> list[Endpoint]:
             query=ClusterQuery, errors=_TROUBLE, needs=None,
         ),
         Endpoint(
-            "GET", "/v1/cluster/tasks/{namespace}/{name}", "Show an AgentTask", task,
-            ClusterDetail, errors=_TROUBLE, needs=None,
+            "GET", task_path, "Show an AgentTask", task, ClusterDetail, errors=_TROUBLE, needs=None,
         ),
         Endpoint(
-            "GET", "/v1/cluster/tasks/{namespace}/{name}/transcript",
-            "Follow what an AgentTask's agent says and does", task_transcript,
+            "GET", f"{task_path}/transcript", "Follow what an AgentTask's agent says and does",
+            task_transcript,
             query=TranscriptQuery, media="text/event-stream", errors=(*_TROUBLE, 503), needs=None,
         ),
         Endpoint(
-            "GET", "/v1/cluster/sessions/{namespace}/{name}/transcript",
+            "GET", f"{session_path}/transcript",
             "Follow what a POSession's agent says and does", session_transcript,
             query=TranscriptQuery, media="text/event-stream", errors=(*_TROUBLE, 503), needs=None,
         ),
         Endpoint(
-            "GET", "/v1/cluster/sessions/{namespace}/{name}", "Show a POSession", session,
+            "GET", session_path, "Show a POSession", session,
             ClusterDetail, errors=_TROUBLE, needs=None,
         ),
     ]  # fmt: skip

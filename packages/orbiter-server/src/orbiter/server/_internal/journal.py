@@ -62,7 +62,6 @@ class Journal:
     """Appends events and lets any number of readers follow them.
 
     Attributes:
-        written: Events written since the start.
         failing: Why nothing can be written at the moment.
     """
 
@@ -75,7 +74,6 @@ class Journal:
         self._settled: asyncio.Future[None] | None = None
         self._writer: asyncio.Task[None] | None = None
         self._closed = False
-        self.written = 0
         self.failing: str | None = None
 
     def start(self) -> None:
@@ -97,7 +95,7 @@ class Journal:
 
     async def append(
         self, run_id: str, event: dict[str, Any], *, then: Then | None = None, last: bool = False
-    ) -> int:
+    ) -> None:
         """Give an event its `seq` and line it up to be written.
 
         Args:
@@ -105,9 +103,6 @@ class Journal:
             event: Its `type` and what belongs to it.
             then: Done in the same transaction.
             last: The run is over.
-
-        Returns:
-            The event's `seq`.
         """
         live = self._live[run_id]
         live.written += 1
@@ -117,7 +112,6 @@ class Journal:
         self._wake.set()
         if len(self._waiting) > MOST_WAITING:
             await self.flush()
-        return live.written
 
     async def flush(self) -> None:
         """Wait until everything appended so far is on the disk."""
@@ -127,11 +121,6 @@ class Journal:
         if self._settled is None:
             self._settled = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._settled)
-
-    def last(self, run_id: str) -> int | None:
-        """Return the `seq` of a live run's latest event; None when the run is over."""
-        live = self._live.get(run_id)
-        return None if live is None else live.committed
 
     async def read(
         self, run_id: str, after: int, *, idle: float | None = None
@@ -214,7 +203,6 @@ class Journal:
                 logger.error("events cannot be written, trying again: %s", self.failing)
                 await asyncio.sleep(RETRY_SECONDS)
         self.failing = None
-        self.written += len(batch)
         told = set()
         for entry in batch:
             live = self._live[entry.run_id]

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orbiter.server._internal.cluster import Cluster
-from orbiter.server._internal.cluster_actions import acted
+from orbiter.server._internal.cluster_actions import call_as
 from orbiter.server._internal.cluster_questions import CHAT_SECRET
 from orbiter.server._internal.cluster_view import LIST_SECONDS
 from orbiter.server._internal.errors import RequestError
+from orbiter.server._internal.redis_access import Access, access_of, connected
 from orbiter.server._internal.session_questions import SessionQuestions
-from orbiter.server._internal.transcript_access import Access, access_of, connected
 from orbiter.server._internal.viewer import Viewer
 from orbiter.server._internal.waiting import MayAsk, waiting_of
 from orbiter.server.cluster_models import MessageReference, NewAnswer
@@ -61,7 +61,7 @@ class SessionAnswers:
         """
         from orbiter_contracts import POWorkerInput
 
-        _, item = await self._cluster.got("posessions", viewer, namespace, name)
+        _, item = await self._cluster.get("posessions", viewer, namespace, name)
         what = f"session {namespace}/{name}"
         waits = waiting_of(item)
         if not isinstance(waits, MayAsk):
@@ -85,7 +85,7 @@ class SessionAnswers:
         async def read(api: "ApiServer") -> Object | None:
             return await api.secret(namespace, CHAT_SECRET, timeout=LIST_SECONDS)
 
-        data = await acted(self._kubeconfig, viewer, read)
+        data = await call_as(self._kubeconfig, viewer, read)
         if data is None:
             raise RequestError(
                 404, f"namespace {namespace} has no Secret {CHAT_SECRET}: no worker runs there, or "

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orbiter.server._internal.errors import RequestError
-from orbiter.server._internal.transcript_access import Access, connected
+from orbiter.server._internal.redis_access import Access, connected
 from orbiter.server._internal.transcripts import Place
 from orbiter.server._internal.waiting import MayAsk
 
@@ -152,7 +152,7 @@ def _load() -> None:
     from kubernetes.aio import client
 
     for name in (
-        "orbiter.server._internal.transcript_replies",
+        "orbiter.server._internal.redis_replies",
         "orbiter_contracts.redis_connection",
         "orbiter_contracts.transcript_reading",
         client.CoreV1Api.__module__,

@@ -114,6 +114,7 @@ class Connection:
         services, user = self._services, self._viewer.user
         match wish:
             case _Run():
+                self._check_room(wish.id)
                 message = said(wish.input, wish.images)
                 session = wish.session_id
                 if session is None:
@@ -143,11 +144,14 @@ class Connection:
             case _:
                 raise RequestError(422, "name a run or a task")
 
-    def _follow(self, key: str, batches: AsyncIterator[Batch]) -> None:
+    def _check_room(self, key: str) -> None:
         if key in self._followed:
             raise RequestError(409, f"id '{key}' is in use: stop it first or take another")
         if len(self._followed) >= MOST_FOLLOWED:
             raise RequestError(429, f"a connection follows {MOST_FOLLOWED} things at most")
+
+    def _follow(self, key: str, batches: AsyncIterator[Batch]) -> None:
+        self._check_room(key)
         self._followed[key] = asyncio.create_task(self._pass_on(key, batches))
 
     async def _pass_on(self, key: str, batches: AsyncIterator[Batch]) -> None:

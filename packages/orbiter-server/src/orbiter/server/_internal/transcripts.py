@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from orbiter.server._internal.errors import RequestError
-from orbiter.server._internal.transcript_access import Access, connected
+from orbiter.server._internal.redis_access import Access, connected
 
 if TYPE_CHECKING:
     from redis.asyncio.connection import AbstractConnection

@@ -1,9 +1,8 @@
 """Which of the cluster's objects may wait for a person, told from the objects alone: total."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from orbiter.server._internal.cluster_detail import brief_of, detail_of, transcript_of
+from orbiter.server._internal.cluster_detail import brief_of, detail_of, part_of, transcript_of
 from orbiter.server._internal.transcripts import Place
 from orbiter.server.cluster_models import ClusterQuestion
 
@@ -48,7 +47,7 @@ def waiting_of(item: Object) -> TaskAsks | MayAsk | None:
     Args:
         item: As the API server has it.
     """
-    spec, status = (_map(item.get(key)) for key in ("spec", "status"))
+    spec, status = (part_of(item, key) for key in ("spec", "status"))
     if "userId" in spec:
         return _session(item, spec, status)
     if status.get("phase") != "InputRequired":
@@ -69,7 +68,7 @@ def waiting_of(item: Object) -> TaskAsks | MayAsk | None:
     return TaskAsks(question, answerable=not spec.get("managedBy"))
 
 
-def _session(item: Object, spec: Mapping[str, Any], status: Mapping[str, Any]) -> MayAsk | None:
+def _session(item: Object, spec: Object, status: Object) -> MayAsk | None:
     place, stream = transcript_of(item, 0), _input_of(status)
     if place is None or stream is None:
         return None
@@ -87,13 +86,9 @@ def _session(item: Object, spec: Mapping[str, Any], status: Mapping[str, Any]) -
     )
 
 
-def _input_of(status: Mapping[str, Any]) -> "StreamName | None":
+def _input_of(status: Object) -> "StreamName | None":
     from orbiter_contracts.stream_names import read_stream_name
 
     told = status.get("inputStream")
     stream = read_stream_name(told) if isinstance(told, str) else None
     return stream if stream and stream.kind == "po_input" and not stream.dead else None
-
-
-def _map(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

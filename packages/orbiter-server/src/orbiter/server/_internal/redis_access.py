@@ -1,4 +1,4 @@
-"""The way to Redis for who reads the transcripts of a namespace."""
+"""The way to Redis as a user of a namespace: who reads its transcripts, or chats there."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ would be opened there and then, and be it a pipe that nobody writes to."""
 
 
 class Access(NamedTuple):
-    """The way to Redis for who reads the transcripts of a namespace."""
+    """What the Secret of such a user says."""
 
     url: str
     ca: str | None = None
@@ -41,7 +41,7 @@ async def connected(access: Access, blocks: float) -> AsyncIterator["AbstractCon
         access: Where to.
         blocks: Seconds that a read may wait.
     """
-    from orbiter.server._internal.transcript_replies import BriefParser
+    from orbiter.server._internal.redis_replies import BriefParser
     from orbiter_contracts.redis_connection import connection_to
     from orbiter_contracts.redis_url import read_redis_url
 
@@ -66,7 +66,7 @@ async def connected(access: Access, blocks: float) -> AsyncIterator["AbstractCon
 def access_of(
     data: dict[str, Any], namespace: str, *, secret: str = SECRET, key: str = KEY
 ) -> Access:
-    """Read a Secret of a namespace's readers, which whoever may write Secrets there may change.
+    """Read such a Secret, which whoever may write Secrets in the namespace may change.
 
     Args:
         data: Of the Secret, as it is encoded.

@@ -31,11 +31,11 @@ class Place(NamedTuple):
 class _Line(NamedTuple):
     """The tasks of one key of one namespace."""
 
-    having: set[Place]
+    holders: set[Place]
     waiting: list[Place]
 
 
-class Turns:
+class ConcurrencyKeys:
     """The lines of all namespaces."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Turns:
         ahead = bisect_left(line.waiting, place)
         if ahead:
             return line.waiting[ahead - 1].name
-        return min((other.name for other in line.having if other != place), default="")
+        return min((other.name for other in line.holders if other != place), default="")
 
     def of(self, namespace: str, name: str) -> set[str]:
         """The uids of all tasks of this name that have a key or wait for one."""
@@ -96,12 +96,12 @@ class Turns:
             del self._places[namespace, name]
         line = self._lines[namespace, key]
         at = 0
-        if place in line.having:
-            line.having.discard(place)
+        if place in line.holders:
+            line.holders.discard(place)
         else:
             at = bisect_left(line.waiting, place)
             del line.waiting[at]
-        if not line.having and not line.waiting:
+        if not line.holders and not line.waiting:
             del self._lines[namespace, key]
         return _name_at(line, at)
 
@@ -117,13 +117,13 @@ class Turns:
     def _move(self, namespace: str, key: str, place: Place, *, has: bool) -> str:
         line = self._lines.get((namespace, key))
         known = self._places.get((namespace, place.name), {}).get(place.uid)
-        if line is not None and known == (key, place) and (place in line.having) == has:
+        if line is not None and known == (key, place) and (place in line.holders) == has:
             return ""
         self.leave(namespace, place.name, place.uid)
         line = self._lines.setdefault((namespace, key), _Line(set(), []))
         self._places.setdefault((namespace, place.name), {})[place.uid] = (key, place)
         if has:
-            line.having.add(place)
+            line.holders.add(place)
             return _name_at(line, 0)
         insort(line.waiting, place)
         return _name_at(line, bisect_left(line.waiting, place) + 1)

@@ -13,18 +13,18 @@ from support.observed import NOW, decide, job, observed, output, pod, record, ru
 from orbiter_contracts.queues import BARE
 from orbiter_operator.kube.names import Key
 from orbiter_operator.tasks.capacity import Capacity
+from orbiter_operator.tasks.concurrency_keys import ConcurrencyKeys, Place
 from orbiter_operator.tasks.models import FINAL, Slots, TaskStatus
 from orbiter_operator.tasks.observed import Dependencies
 from orbiter_operator.tasks.plan.actions import StartAttempt
 from orbiter_operator.tasks.plan.waiting import resolve
-from orbiter_operator.tasks.turns import Place, Turns
 
 KEYED = spec(concurrencyKey="main")
 
 
 @pytest.fixture
-def turns() -> Turns:
-    return Turns()
+def lines() -> ConcurrencyKeys:
+    return ConcurrencyKeys()
 
 
 def place(name: str, created: float = 1.0) -> Place:
@@ -34,50 +34,50 @@ def place(name: str, created: float = 1.0) -> Place:
 A, B, C = place("a", 1.0), place("b", 2.0), place("c", 3.0)
 
 
-def test_the_first_one_has_its_turn_and_the_others_wait_in_the_order_of_their_ages(turns):
-    assert turns.before("team", "main", A) == ""
-    turns.take("team", "main", A)
-    assert turns.before("team", "main", C) == "a"
-    turns.wait("team", "main", C)
-    assert turns.wait("team", "main", B) == "c"
-    assert turns.before("team", "main", C) == "b"
-    assert turns.before("team", "main", B) == "a"
-    assert turns.leave("team", "a", A.uid) == "b"
-    assert turns.before("team", "main", B) == ""
-    assert turns.before("team", "main", C) == "b"
-    assert turns.leave("team", "b", B.uid) == "c"
+def test_the_first_one_has_its_turn_and_the_others_wait_in_the_order_of_their_ages(lines):
+    assert lines.before("team", "main", A) == ""
+    lines.take("team", "main", A)
+    assert lines.before("team", "main", C) == "a"
+    lines.wait("team", "main", C)
+    assert lines.wait("team", "main", B) == "c"
+    assert lines.before("team", "main", C) == "b"
+    assert lines.before("team", "main", B) == "a"
+    assert lines.leave("team", "a", A.uid) == "b"
+    assert lines.before("team", "main", B) == ""
+    assert lines.before("team", "main", C) == "b"
+    assert lines.leave("team", "b", B.uid) == "c"
 
 
-def test_other_keys_and_other_namespaces_are_lines_of_their_own(turns):
-    turns.take("team", "main", A)
-    assert turns.before("team", "other", B) == ""
-    assert turns.before("other", "main", B) == ""
+def test_other_keys_and_other_namespaces_are_lines_of_their_own(lines):
+    lines.take("team", "main", A)
+    assert lines.before("team", "other", B) == ""
+    assert lines.before("other", "main", B) == ""
 
 
-def test_a_task_of_the_same_age_goes_by_its_name(turns):
-    turns.wait("team", "main", place("a"))
-    assert turns.before("team", "main", place("b")) == "a"
-    assert turns.before("team", "main", place("a")) == ""
+def test_a_task_of_the_same_age_goes_by_its_name(lines):
+    lines.wait("team", "main", place("a"))
+    assert lines.before("team", "main", place("b")) == "a"
+    assert lines.before("team", "main", place("a")) == ""
 
 
-def test_what_is_said_again_changes_nothing(turns):
-    turns.take("team", "main", A)
-    turns.wait("team", "main", B)
-    turns.wait("team", "main", C)
-    assert turns.take("team", "main", A) == ""
-    assert turns.wait("team", "main", B) == ""
-    assert turns.leave("team", "nobody", "") == ""
-    assert turns.leave("team", "a", "another uid") == ""
+def test_what_is_said_again_changes_nothing(lines):
+    lines.take("team", "main", A)
+    lines.wait("team", "main", B)
+    lines.wait("team", "main", C)
+    assert lines.take("team", "main", A) == ""
+    assert lines.wait("team", "main", B) == ""
+    assert lines.leave("team", "nobody", "") == ""
+    assert lines.leave("team", "a", "another uid") == ""
 
 
-def test_a_new_task_of_the_same_name_waits_for_the_one_before_it(turns):
-    turns.take("team", "main", A)
+def test_a_new_task_of_the_same_name_waits_for_the_one_before_it(lines):
+    lines.take("team", "main", A)
     again = Place(9.0, "a", "uid of another a")
-    assert turns.before("team", "main", again) == "a"
-    turns.wait("team", "main", again)
-    assert turns.of("team", "a") == {A.uid, again.uid}
-    assert turns.leave("team", "a", A.uid) == "a"
-    assert turns.before("team", "main", again) == ""
+    assert lines.before("team", "main", again) == "a"
+    lines.wait("team", "main", again)
+    assert lines.of("team", "a") == {A.uid, again.uid}
+    assert lines.leave("team", "a", A.uid) == "a"
+    assert lines.before("team", "main", again) == ""
 
 
 def test_a_task_behind_another_says_behind_whom_and_takes_no_slot():
@@ -137,10 +137,10 @@ FAILED = running(spec=spec(concurrencyKey="main", retry={"limit": 1}))
         ),
     ],
 )
-def test_a_task_has_its_key_from_its_first_attempt_to_its_end(turns, task, has):
-    turns.follow(task, decide(task))
+def test_a_task_has_its_key_from_its_first_attempt_to_its_end(lines, task, has):
+    lines.follow(task, decide(task))
     older = place("older", NOW.timestamp() - 1)
-    assert (turns.before("team", "main", older) == "fix") is has
+    assert (lines.before("team", "main", older) == "fix") is has
 
 
 @pytest.mark.parametrize(
@@ -155,10 +155,10 @@ def test_a_task_has_its_key_from_its_first_attempt_to_its_end(turns, task, has):
         (observed(spec=KEYED.model_copy(update={"desired_state": "Cancelled"})), False),
     ],
 )
-def test_only_who_could_begin_stands_in_line(turns, task, stands):
-    turns.follow(task, decide(task))
+def test_only_who_could_begin_stands_in_line(lines, task, stands):
+    lines.follow(task, decide(task))
     younger = place("next", NOW.timestamp() + 1)
-    assert turns.before("team", "main", younger) == ("fix" if stands else "")
+    assert lines.before("team", "main", younger) == ("fix" if stands else "")
 
 
 class Cluster:
@@ -188,7 +188,7 @@ class Cluster:
                 "spec": {"concurrencyKey": self.specs[name].concurrency_key},
                 "status": {"phase": status.phase, "attempts": status.attempts},
             }
-            self.capacity.turns.seed(Key("team", name), obj, works=works)
+            self.capacity.concurrency_keys.seed(Key("team", name), obj, works=works)
         self.queue = list(self.specs)
 
     def created(self, name):
@@ -211,7 +211,7 @@ class Cluster:
             slots=self.capacity.slots("team", name, self.created(name).timestamp()),
             **state,
         )
-        facts = facts.model_copy(update={"behind": self.capacity.turns.behind(facts)})
+        facts = facts.model_copy(update={"behind": self.capacity.concurrency_keys.behind(facts)})
         decision = decide(facts)
         match decision.slot:
             case "take":
@@ -221,7 +221,7 @@ class Cluster:
             case "leave":
                 self.capacity.leave("team", name)
                 self.queue += self.capacity.next_up("team")
-        if behind := self.capacity.turns.follow(facts, decision):
+        if behind := self.capacity.concurrency_keys.follow(facts, decision):
             self.queue.append(behind)
         if decision.starts:
             self.begins(name)

@@ -1,4 +1,4 @@
-"""The room's parts put together, and what makes a profile unusable: `app` builds this."""
+"""What `app` builds of profiles, cache and informer and store, and what makes one unusable."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""What a Redis may answer to who reads a transcript: small, whoever it belongs to.
+"""What a namespace's Redis may answer to the server: small, whoever it belongs to.
 
 The address comes from a Secret of the tenant's namespace, and so perhaps from a tenant. What is
 kept of a reply has a bound as a whole: many parts that are each small enough are too much, too.
