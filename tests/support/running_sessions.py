@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from support.fake_api import FakeApi
 from support.redis_server import RedisServer
 
-from orbiter_operator.app import OperatorMetrics
+from orbiter_operator.metrics import OperatorMetrics
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.connection import Credentials
 from orbiter_operator.kube.events import EventPoster

@@ -27,7 +27,10 @@ from orbiter.cli.ui.progress import say
 from orbiter.cli.ui.text import one_line
 
 Verdict = Literal["ok", "FAIL", "?"]
-CRDS: Final = ("agenttasks.orbiter.dev", "posessions.orbiter.dev", "agentprofiles.orbiter.dev")
+CRDS: Final = (
+    *("agenttasks.orbiter.dev", "posessions.orbiter.dev"),
+    *("agentprofiles.orbiter.dev", "agentbudgets.orbiter.dev"),
+)
 OLDEST: Final = (1, 30)
 """What the CRDs' rules and the admission policies need."""
 _LABELS: Final = "--selector=app.kubernetes.io/name=orbiter"
