@@ -15,13 +15,7 @@ from typing import Any, Final, Literal
 import typer
 
 from orbiter.cli.kubectl.client import Kubectl, Object, decode
-from orbiter.cli.kubectl.doctor_objects import (
-    differs,
-    held,
-    not_ready,
-    reached_by,
-    trouble_of,
-)
+from orbiter.cli.kubectl.doctor_objects import differs, held, not_ready, reached_by, trouble_of
 from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.progress import say
 from orbiter.cli.ui.text import one_line
