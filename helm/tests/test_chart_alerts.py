@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from orbiter_operator.app import GAUGES, OperatorMetrics
+from orbiter_operator.metrics import GAUGES, OperatorMetrics
 
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).resolve().parents[2]

@@ -22,6 +22,8 @@ RIGHTS = {
     ("orbiter.dev", "posessions"): {"get", "list", "watch"},
     ("orbiter.dev", "posessions/status"): {"patch"},
     ("orbiter.dev", "agentprofiles"): {"get", "list", "watch"},
+    ("orbiter.dev", "agentbudgets"): {"get", "list", "watch"},
+    ("orbiter.dev", "agentbudgets/status"): {"patch"},
     ("apps", "controllerrevisions"): {"get", "create"},
     ("apps", "deployments"): {"get", "list", "watch", "create", "update", "patch", "delete"},
     ("batch", "jobs"): {"get", "list", "watch", "create", "delete"},
@@ -562,15 +564,16 @@ def test_alerts_and_dashboard_are_there_when_they_are_asked_for(cluster: Cluster
     assert json.loads(board["data"]["orbiter.json"])["title"] == "Orbiter"
 
 
-def test_profiles_are_read_by_viewers_and_written_by_nobody_that_the_chart_knows(
-    cluster: Cluster,
+@pytest.mark.parametrize("resource", ["agentprofiles", "agentbudgets"])
+def test_profiles_and_budgets_are_read_by_viewers_and_written_by_nobody_that_the_chart_knows(
+    cluster: Cluster, resource: str
 ) -> None:
     rights = {
         item["metadata"]["name"]: set(rule["verbs"])
         for item in render(cluster)
         if item["kind"] in ("Role", "ClusterRole")
         for rule in item["rules"]
-        if "agentprofiles" in rule["resources"]
+        if resource in rule["resources"]
     }
     assert len(rights) == 2, rights
     assert set().union(*rights.values()) == {"get", "list", "watch"}

@@ -11,10 +11,11 @@ from support.fake_api import FakeApi, Object, RefusedRequestError
 from support.redis_server import RedisServer
 
 from orbiter_contracts.redis_url import with_login
-from orbiter_operator.app import Operator, OperatorMetrics
+from orbiter_operator.app import Operator
 from orbiter_operator.kube.cache import Children
 from orbiter_operator.kube.client import ApiError, Kube
 from orbiter_operator.kube.leader_election import Leader
+from orbiter_operator.metrics import OperatorMetrics
 from orbiter_operator.namespaces.users import FormerUsers
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.runtime.health import Health

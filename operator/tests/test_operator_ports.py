@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 from structlog.testing import capture_logs
 
-from orbiter_operator.app import OperatorMetrics
+from orbiter_operator.metrics import OperatorMetrics
 from orbiter_operator.runtime.health import (
     LONGEST_HEAD,
     MOST,

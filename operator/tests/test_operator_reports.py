@@ -14,11 +14,11 @@ from support.observed import NOW, UID, decide, observed, output, record, running
 
 from orbiter_contracts.po_state import PORotation, POState
 from orbiter_contracts.usage import TaskUsage
-from orbiter_operator.app import GAUGES, OperatorMetrics
 from orbiter_operator.kube.client import ApiError
 from orbiter_operator.kube.events import EventPoster, build_event
 from orbiter_operator.kube.models import Event, is_object_name
 from orbiter_operator.kube.names import Key
+from orbiter_operator.metrics import GAUGES, OperatorMetrics
 from orbiter_operator.namespaces.users import MAX_SHARED_CONNECTIONS, MAX_WORKERS_CONNECTIONS
 from orbiter_operator.pods.allowlist import MAX_ITEMS
 from orbiter_operator.runtime.health import Health, HealthServer

@@ -7,8 +7,8 @@ from orbiter_contracts import AGENTS
 from orbiter_contracts.outcome import Result
 from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.runtime.metrics import MOST_SERIES, OTHER, OUTCOMES, Metrics, Spending
+from orbiter_operator.tasks.metrics import TaskMetrics
 from orbiter_operator.tasks.models import TaskStatus
-from orbiter_operator.tasks.reconcile import TaskMetrics
 
 USED = TaskUsage(input_tokens=100, output_tokens=10, cost_usd=0.5)
 Series = dict[tuple[str, ...], float]

@@ -3,8 +3,8 @@
 from prometheus_client import CollectorRegistry
 from support.observed import observed
 
+from orbiter_operator.tasks.metrics import TaskMetrics
 from orbiter_operator.tasks.models import TaskStatus
-from orbiter_operator.tasks.reconcile import TaskMetrics
 
 
 def test_a_tenant_that_invents_reasons_makes_no_time_series_without_end() -> None:

@@ -9,6 +9,8 @@ import yaml
 
 from orbiter_contracts.outcome import Result
 from orbiter_contracts.usage import TaskUsage
+from orbiter_operator.budgets.ledger import MOST_RESERVATIONS
+from orbiter_operator.budgets.models import BudgetSpec, BudgetStatus, Reservation
 from orbiter_operator.profiles.models import ProfileAgent, ProfileSpec
 from orbiter_operator.sessions.models import (
     Idle,
@@ -137,11 +139,29 @@ def test_every_field_of_a_profile_can_be_left_to_tasks_and_the_operator_knows_it
 
 
 def test_tasks_and_sessions_describe_conditions_and_usage_alike() -> None:
-    task, session = (
-        all_fields(ROOT / "crds" / f"{name}.yaml") for name in ("agenttask", "posession")
+    task, session, budget = (
+        all_fields(ROOT / "crds" / f"{name}.yaml")
+        for name in ("agenttask", "posession", "agentbudget")
     )
     for name in SHARED_STATUS:
         assert task[f"status.{name}"] == session[f"status.{name}"]
+    assert task["status.conditions"] == budget["status.conditions"]
+
+
+def test_the_operator_knows_every_field_of_a_budget_and_its_bounds() -> None:
+    budget = all_fields(ROOT / "crds/agentbudget.yaml")
+    for model, part in ((BudgetSpec, "spec"), (BudgetStatus, "status")):
+        known = {path.removeprefix(f"{part}.") for path in budget if path.startswith(f"{part}.")}
+        known = {path for path in known if "." not in path and "[" not in path}
+        assert {field.alias for field in model.model_fields.values()} == known
+    for name, field in BudgetSpec.model_fields.items():
+        path = f"spec.{field.alias}"
+        if "default" in budget[path]:
+            assert budget[path]["default"] == field.default, name
+    reservations = budget["status.reservations"]
+    assert reservations["maxProperties"] == MOST_RESERVATIONS
+    held = {field.alias for field in Reservation.model_fields.values()}
+    assert set(reservations["additionalProperties"]["properties"]) == held
 
 
 def test_the_operator_reads_and_writes_fields_that_exist() -> None:

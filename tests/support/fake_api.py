@@ -30,6 +30,7 @@ _KINDS = {
     "agenttasks": ("orbiter.dev/v1alpha1", "AgentTask"),
     "posessions": ("orbiter.dev/v1alpha1", "POSession"),
     "agentprofiles": ("orbiter.dev/v1alpha1", "AgentProfile"),
+    "agentbudgets": ("orbiter.dev/v1alpha1", "AgentBudget"),
     "controllerrevisions": ("apps/v1", "ControllerRevision"),
     "jobs": ("batch/v1", "Job"),
     "deployments": ("apps/v1", "Deployment"),

@@ -12,13 +12,17 @@
 - apiGroups: [orbiter.dev]
   resources: [agentprofiles]
   verbs: [get, list, watch]
+# Reads what tasks may cost. Who says that is the namespace's owner.
+- apiGroups: [orbiter.dev]
+  resources: [agentbudgets]
+  verbs: [get, list, watch]
 # Keeps the profile with which a task has begun, where nobody can change it. It goes with its task.
 - apiGroups: [apps]
   resources: [controllerrevisions]
   verbs: [get, create]
-# Answers in the status, and nowhere else in the object.
+# Answers in the status, and nowhere else in the object. That of a budget is its ledger.
 - apiGroups: [orbiter.dev]
-  resources: [agenttasks/status, posessions/status]
+  resources: [agenttasks/status, posessions/status, agentbudgets/status]
   verbs: [patch]
 # One Job per attempt; deleting it is how an attempt is cancelled.
 - apiGroups: [batch]

@@ -22,9 +22,9 @@ from pydantic_settings import SettingsError
 from orbiter_operator.settings import PREFIX, Settings
 
 if TYPE_CHECKING:
-    from orbiter_operator.app import OperatorMetrics
     from orbiter_operator.kube.client import Kube
     from orbiter_operator.kube.leader_election import Leader
+    from orbiter_operator.metrics import OperatorMetrics
     from orbiter_operator.runtime.health import Health
     from orbiter_operator.runtime.tracing import Tracing
 
@@ -154,10 +154,10 @@ async def run_replica(
 
     import structlog
 
-    from orbiter_operator.app import OperatorMetrics
     from orbiter_operator.kube.client import Kube
     from orbiter_operator.kube.connection import Credentials, load_connection
     from orbiter_operator.kube.leader_election import Leader
+    from orbiter_operator.metrics import OperatorMetrics
     from orbiter_operator.runtime.health import Health, HealthServer
     from orbiter_operator.runtime.supervisor import end
 

@@ -13,6 +13,7 @@ from operator import attrgetter
 import kopf
 from redis.asyncio import Redis
 
+from orbiter_operator.budgets.store import Budgets
 from orbiter_operator.handlers import WatchState, run_kopf
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.events import EventPoster
@@ -21,19 +22,17 @@ from orbiter_operator.kube.kopf_codec import Followed
 from orbiter_operator.kube.leader_election import Leader, LeaseLostError
 from orbiter_operator.kube.names import SELECTOR, Key
 from orbiter_operator.kube.resources import AGENT_TASKS, JOBS, PO_SESSIONS, PODS
+from orbiter_operator.metrics import GAUGES, OperatorMetrics
 from orbiter_operator.namespaces.reconcile import Namespaces
 from orbiter_operator.namespaces.users import NamespaceUsers
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.profiles.wiring import profiles_of
 from orbiter_operator.runtime import supervisor
 from orbiter_operator.runtime.health import Health
-from orbiter_operator.runtime.metrics import OPERATOR_GAUGES, Metrics, Spending
 from orbiter_operator.runtime.reconciler import WORKERS, WorkQueue
 from orbiter_operator.runtime.supervisor import UNHURRIED_SECONDS, Part, Supervisor, Throttle, every
 from orbiter_operator.sessions.cache import KIND as SESSION
 from orbiter_operator.sessions.deployment import records_of
-from orbiter_operator.sessions.metrics import GAUGES as SESSION_GAUGES
-from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.reconcile import Sessions
 from orbiter_operator.settings import Settings
 from orbiter_operator.streams.attempts import Attempts
@@ -47,24 +46,16 @@ from orbiter_operator.streams.users import RedisUsers
 from orbiter_operator.tasks.cache import KIND as TASK
 from orbiter_operator.tasks.cache import TaskCache
 from orbiter_operator.tasks.capacity import Capacity
+from orbiter_operator.tasks.charges import Charges, told
 from orbiter_operator.tasks.executor import Executor
 from orbiter_operator.tasks.job import task_builder
 from orbiter_operator.tasks.observe import Observer
-from orbiter_operator.tasks.reconcile import TaskMetrics, TaskReconciler
+from orbiter_operator.tasks.reconcile import TaskReconciler
 from orbiter_operator.tasks.resync import TaskResync
 from orbiter_operator.tasks.trace import Write, traced
 
 _STUCK_SECONDS, _FATAL = 120.0, (LeaseLostError, kopf.LoginError)
-GAUGES, _now = OPERATOR_GAUGES | SESSION_GAUGES, partial(datetime.now, UTC)
-
-
-class OperatorMetrics(Metrics):
-    """The metrics of the process and of both kinds of objects."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tasks = TaskMetrics(self.registry, spending := Spending(self.registry))
-        self.sessions = SessionMetrics(self.registry, spending=spending)
+_now = partial(datetime.now, UTC)
 
 
 class Operator:
@@ -131,6 +122,8 @@ class Operator:
             heard=self.sessions.heard,
         )
         profiles, following = profiles_of(kube, defaults, where, self.store.wake, leader.check)
+        unfinished, add = self.store.unfinished, self.queue.add
+        self._budgets = Budgets(kube, events, where, unfinished, add, leader.check, _now)
         observer = Observer(
             store=self.store,
             pending=pending,
@@ -138,6 +131,7 @@ class Operator:
             capacity=self.capacity,
             kube=kube,
             profiles=profiles,
+            budget=partial(told, self._budgets),
             defaults=defaults,
             keys=tenants.keys,
             over_quota=partial(self._quotas.why, least=HARD_LIMIT),
@@ -164,6 +158,7 @@ class Operator:
             capacity=self.capacity,
             observer=observer,
             executor=executor,
+            charges=Charges(self._budgets),
             attempts=attempts,
             keys=tenants.keys,
             adopt_namespace=settings.adopt_namespace,
@@ -186,7 +181,8 @@ class Operator:
             dead=metrics.dead_letter,
         )
         children = partial(Informer, kube, namespaces=where, selector=SELECTOR, throttle=throttle)
-        self._followed = following, children(JOBS, self.store.jobs), children(PODS, self.store.pods)
+        ours = children(JOBS, self.store.jobs), children(PODS, self.store.pods)
+        self._followed = (following, self._budgets.informer, *ours)
         self._namespaces = Namespaces(
             settings=settings,
             kube=kube,
@@ -239,6 +235,7 @@ class Operator:
             "acknowledger": self.consumer.run_acknowledger,
             **{one.plural: one.follow for one in self._followed},
             **self._resync.parts(),
+            "budgets": self._budgets.run,
             "transcripts": Transcripts(self.users.redis, self._settings).run,
             "kopf": partial(self._follow_own_kinds, take_signals),
             **self.sessions.parts(),

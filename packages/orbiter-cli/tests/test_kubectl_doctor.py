@@ -72,6 +72,7 @@ def well(kubectl: FakeKubectl, server: RedisServer) -> FakeKubectl:
         own_crd(),
         crd("posessions.orbiter.dev"),
         crd("agentprofiles.orbiter.dev"),
+        crd("agentbudgets.orbiter.dev"),
         program("Deployment", "operator", 2, 2),
         program("StatefulSet", "redis", 1),
         lease(),
@@ -167,7 +168,8 @@ def test_rights_and_an_old_cluster(well: FakeKubectl, server: RedisServer) -> No
 def test_a_redis_that_does_not_answer_is_a_fault(
     kubectl: FakeKubectl,
 ) -> None:
-    others = (crd("posessions.orbiter.dev"), crd("agentprofiles.orbiter.dev"))
+    kinds = ("posessions", "agentprofiles", "agentbudgets")
+    others = [crd(f"{kind}.orbiter.dev") for kind in kinds]
     kubectl.has(own_crd(), *others, lease())
     words = ["doctor", "--json", "--redis-url", "redis://127.0.0.1:1/0"]
     found = {each["check"]: each for each in json.loads(CliRunner().invoke(app, words).stdout)}

@@ -151,6 +151,19 @@ def apply_event(cache: Cache, kind: str | None, obj: dict[str, Any]) -> None:
         log.exception("an object is left out", kind=obj.get("kind"), object=name)
 
 
+async def fetch(kube: Kube, resource: Resource, cache: Cache, namespace: str, name: str) -> None:
+    """Have an object in the cache as it is now, if it is there.
+
+    Raises:
+        ApiError: The API server could not answer.
+    """
+    try:
+        cache.put(await kube.get(resource, namespace, name))
+    except ApiError as error:
+        if error.status != 404:
+            raise
+
+
 async def refresh(kube: Kube, resource: Resource, cache: ObjectCache, key: Key) -> None:
     """Somebody else has changed or deleted the object: have it in the cache as it is now.
 

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 from orbiter_contracts.queues import BARE, KeysOf
 from orbiter_contracts.references import reference_problem
-from orbiter_operator.kube.client import ApiError, Kube
+from orbiter_operator.budgets.models import Budgeted
+from orbiter_operator.kube.client import Kube
+from orbiter_operator.kube.informer import fetch
 from orbiter_operator.kube.models import Profiled, Refusal, read_model, read_status
 from orbiter_operator.kube.names import ATTEMPT, TASK_UID, Key, job_name
 from orbiter_operator.kube.resources import JOBS, PODS
@@ -58,6 +60,7 @@ class Observer:
         capacity: Who runs and who waits.
         kube: The API client.
         profiles: Which profile each task has.
+        budget: How a task stands to the budgets of its namespace.
         defaults: What the installation says about every worker.
         keys: Which keys a namespace has.
         over_quota: Why the workers of a namespace may not publish, if so.
@@ -79,6 +82,7 @@ class Observer:
         keys: KeysOf = lambda namespace: BARE,
         over_quota: Callable[[str], str | None] = lambda namespace: None,
         not_served: Callable[[str], str | None] = lambda namespace: None,
+        budget: Callable[[Observed], Budgeted | None] = lambda observed: None,
         traced: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -91,7 +95,7 @@ class Observer:
         self._defaults = defaults
         self._keys = keys
         self._over_quota, self._not_served = over_quota, not_served
-        self._traced = traced
+        self._budget, self._traced = budget, traced
         self._clock = clock
         self._kueue, self._prompts = Kueue(kube, clock), Prompts(kube)
         self._position_shown: dict[Key, float] = {}
@@ -170,6 +174,8 @@ class Observer:
             since = self._position_shown.get(key)
             shown = since is not None and self._clock() - since < slots.refresh
             update["slots"] = slots.model_copy(update={"shown": shown})
+        if told := self._budget(base):
+            update["budget"] = told
         return base.model_copy(update=update)
 
     def _base(self, key: Key, obj: Object) -> Observed:
@@ -237,14 +243,18 @@ class Observer:
         record = base.record_of(attempt)
         if record is not None and record.output is not None:
             return base
-        job = base.job(attempt)
+        job, jobs = base.job(attempt), self._store.jobs
         newer = self._pending.has_newer(key, attempt)
         if job is None:
-            await self._fetch_job(key, name_of_job(base, attempt))
+            await fetch(self._kube, JOBS, jobs, key.namespace, name_of_job(base, attempt))
             if base.status.disruptions:
-                await self._fetch_job(key, job_name(key.name, attempt, base.status.disruptions))
+                name = job_name(key.name, attempt, base.status.disruptions)
+                await fetch(self._kube, JOBS, jobs, key.namespace, name)
         elif job.state == "failed" and not any(pod.over for pod in base.pods_of(attempt)):
-            await self._fetch_pods(key.namespace, base.uid, attempt)
+            selector = f"{TASK_UID}={base.uid},{ATTEMPT}={attempt}"
+            pods, _ = await self._kube.list(PODS, key.namespace, selector=selector)
+            for pod in pods:
+                self._store.pods.put(pod)
         elif not job.over and not newer and not may_be_taken(base, attempt, record):
             return base
         base = base.model_copy(update=self._store.children(key, base.uid))
@@ -271,19 +281,6 @@ class Observer:
             text = "has no checkpoint to go on from; leave resumeFrom out to begin anew"
             return Source(error=f"resumeFrom: AgentTask {name} {text}")
         return Source(attempt=attempt, checkpoint=found)
-
-    async def _fetch_job(self, key: Key, name: str) -> None:
-        try:
-            self._store.jobs.put(await self._kube.get(JOBS, key.namespace, name))
-        except ApiError as error:
-            if error.status != 404:
-                raise
-
-    async def _fetch_pods(self, namespace: str, uid: str, attempt: int) -> None:
-        selector = f"{TASK_UID}={uid},{ATTEMPT}={attempt}"
-        pods, _ = await self._kube.list(PODS, namespace, selector=selector)
-        for pod in pods:
-            self._store.pods.put(pod)
 
 
 def read_spec(

@@ -14,6 +14,7 @@ from orbiter_contracts.attempts import Attempt, request_id
 from orbiter_contracts.queues import BARE, Keys
 from orbiter_contracts.stream_names import read_stream_name
 from orbiter_contracts.tracing import TraceParent
+from orbiter_operator.budgets.models import Budgeted
 from orbiter_operator.kube.models import Frozen, Profiled, Refusal
 from orbiter_operator.kube.names import job_name, resume_of, worker_id
 from orbiter_operator.pods.state import JobState, PodState
@@ -55,9 +56,9 @@ class Observed(Frozen):
     says why the task counts as nobody's queue entry although its annotations name one. `keys` are
     those of its namespace: of an attempt that begins now. `over_quota` says why its workers may not
     publish, `not_served` why none may run there. `kueue` is what Kueue says of a Job that it has
-    not let in. `trace` is where its spans belong; None when none are written. `data_error` says why
-    the prompt names a result that cannot be had, `behind` who has its concurrencyKey before it.
-    `profile` is the one that the task has, and `spec` what both say together.
+    not let in. `trace` is where its spans belong, if any are written. `data_error` says why the
+    prompt names a result that cannot be had, `behind` who has its concurrencyKey before it.
+    `profile` is the task's, `spec` what both say together, `budget` what its budget says.
     """
 
     namespace: str
@@ -95,6 +96,7 @@ class Observed(Frozen):
     not_served: str | None = None
     trace: TraceParent | None = None
     profile: Profiled | None = None
+    budget: Budgeted | None = None
 
     def job(self, attempt: int) -> JobState | None:
         """The latest Job of one attempt, if it exists."""
@@ -198,8 +200,7 @@ def attempt_of(observed: Observed, number: int) -> Attempt:
     Attempts that have begun before their namespace had keys of its own are under the names without
     a prefix. Their Jobs say so, and statuses of that time name no streams.
     """
-    task, job = f"{observed.namespace}/{observed.name}", observed.job(number)
-    keys = observed.keys
+    task, job, keys = f"{observed.namespace}/{observed.name}", observed.job(number), observed.keys
     if job is not None:
         keys = Keys(job.prefix)
     elif number and number == observed.status.attempts:

@@ -10,6 +10,7 @@
   the next one works; then how it went on.
 - Checkpointed, once the attempt has one: False when it is of no use, its workspace being too large.
 - ProfileResolved, where the task has a profile: False says why no attempt begins with it yet.
+- BudgetReserved, where there is an AgentBudget: False while the attempt does not fit into it.
 - ArtifactsKept, once an attempt with artifacts has ended: False says what was not kept, and why.
 """
 
@@ -19,6 +20,7 @@ from typing import Any
 
 from orbiter_contracts import ArtifactsReport, Checkpoint
 from orbiter_contracts.bounds import shortened
+from orbiter_operator.budgets.models import Budgeted
 from orbiter_operator.kube.models import Agent, Condition, ConditionStatus, Profiled
 from orbiter_operator.tasks.models import (
     AgentStatus,
@@ -113,6 +115,14 @@ class Conditions:
             return (self._next("ProfileResolved", "False", used.reason, used.message),)
         text = f"AgentProfile {used.name} as it was at generation {used.generation}"
         return (self._next("ProfileResolved", "True", "Resolved", text),)
+
+    def of_the_budget(self, told: Budgeted | None) -> tuple[Condition, ...]:
+        """Whether the budget has what the attempt may cost; as it was where none tells."""
+        if told is None:
+            last = self._status.condition("BudgetReserved")
+            return () if last is None else (last,)
+        held = told.lacks in (None, "Warn")
+        return (self._next("BudgetReserved", _flag(held), told.reason, told.message),)
 
     def of_the_artifacts(self, kept: ArtifactsReport | None) -> tuple[Condition, ...]:
         """Whether what the last attempt that told was to keep is kept, if one has told."""

@@ -9,6 +9,7 @@ from unicodedata import east_asian_width
 
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.outcome import Outcome
+from orbiter_operator.budgets.models import Budgeted
 from orbiter_operator.kube.models import Event
 from orbiter_operator.tasks.models import TaskStatus
 
@@ -44,6 +45,14 @@ def answered_events(by: str | None, attempt: int) -> tuple[Event, ...]:
         return ()
     message = f"answered by {person(by)}; attempt {attempt} goes on with it"
     return (Event(kind="Normal", reason="Answered", message=message, attempt=attempt),)
+
+
+def budget_events(told: Budgeted | None, attempt: int) -> tuple[Event, ...]:
+    """The Event of an attempt that begins although its budget has no room for it."""
+    if told is None or told.lacks is None:
+        return ()
+    message = f"attempt {attempt} begins all the same: {told.message}"
+    return (Event(kind="Warning", reason=told.reason, message=message, attempt=attempt),)
 
 
 def cancelled_words(by: str | None, otherwise: str) -> str:

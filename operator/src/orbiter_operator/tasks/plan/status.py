@@ -26,9 +26,9 @@ from orbiter_operator.tasks.plan.actions import Plan, Publish
 from orbiter_operator.tasks.plan.conditions import Conditions, resumed_words, shown, told_of
 from orbiter_operator.tasks.plan.events import end_event, headline, waiting_events
 
-DETAIL = 1024
-WAITING_IN_LINE = ("ConcurrencyLimit", "WaitingForConcurrencyKey")
-_NO_ROOM = "the object is too large for more"
+DETAIL, _NO_ROOM = 1024, "the object is too large for more"
+WAITING_FOR_A_BUDGET = ("BudgetExceeded", "BudgetInvalid")
+WAITING_IN_LINE = ("ConcurrencyLimit", "WaitingForConcurrencyKey", *WAITING_FOR_A_BUDGET)
 _TRY_LATER = (403, 409)
 """Refusals that pass: a quota, a missing permission, a name that an old Job still holds."""
 _NEVER_RAN = ("JobRejected", "ImagePullFailed", "WorkerMisconfigured", "WorkerNameInUse")
@@ -86,6 +86,7 @@ def write(
     if same or saved:
         conditions += made.of_the_checkpoint(saved)
     conditions += made.of_the_profile(observed.profile, attempt)
+    conditions += made.of_the_budget(observed.budget)
     conditions += made.of_the_artifacts(kept)
     if attempt:
         changes |= told_of(observed.spec.agent, observed.profile)

@@ -26,6 +26,7 @@ from orbiter_operator.tasks.plan.actions import (
 )
 from orbiter_operator.tasks.plan.events import (
     answered_events,
+    budget_events,
     cancelled_words,
     entry_ignored_events,
 )
@@ -53,7 +54,8 @@ two is in reach, however many each depends on; tasks on a longer one may wait an
 def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
     """Start the attempt, or say what it waits for, or that it will never begin."""
     if observed.spec.desired_state == "Cancelled":
-        return _cancel(observed, now, attempt)
+        text = cancelled_words(observed.spec.cancelled_by, "cancelled") + " before it ran"
+        return _cancel(observed, now, attempt, "Cancelled", text)
     if observed.profile and observed.profile.reason:
         return wait(observed, now, observed.profile.reason, observed.profile.message)
     if observed.spec_error:
@@ -81,6 +83,8 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
         return held.model_copy(update={"in_line": True})
     if not observed.slots.free and not observed.queue:
         return _in_line(observed, now)
+    if held := _budget_holds(observed, now, attempt):
+        return held
     if observed.queue_error:
         return wait(observed, now, "QueueUnavailable", observed.queue_error)
     if observed.over_quota:  # its worker could begin, and not say so
@@ -95,6 +99,7 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
         events=(
             *entry_ignored_events(observed.entry_ignored, attempt),
             *answered_events(_answered_by(observed, attempt), attempt),
+            *budget_events(observed.budget, attempt),
         ),
         slot="take",
         requeue_after=NO_POD_AFTER.total_seconds(),
@@ -125,16 +130,25 @@ def _answered_by(observed: Observed, attempt: int) -> str | None:
     return next((item.by for item in observed.spec.input if item.id == asked), None)
 
 
-def _cancel(observed: Observed, now: datetime, attempt: int) -> Plan:
-    text = cancelled_words(observed.spec.cancelled_by, "cancelled") + " before it ran"
+def _budget_holds(observed: Observed, now: datetime, attempt: int) -> Plan | None:
+    """Wait, or end, for want of money; None where there is enough, or want only warns."""
+    told = observed.budget
+    if told is None or told.lacks in (None, "Warn"):
+        return None
+    if told.lacks == "Cancel":
+        return _cancel(observed, now, attempt, told.reason, told.message)
+    return wait(observed, now, told.reason, told.message, requeue_after=told.again)
+
+
+def _cancel(observed: Observed, now: datetime, attempt: int, reason: str, text: str) -> Plan:
     if observed.adopted and attempt == 1 and not observed.taken_by:
         # Whoever sent the entry waits for an answer.
         if observed.queue_error:
             return wait(observed, now, "QueueUnavailable", observed.queue_error)
-        why = Explanation(reason="Cancelled", message=text)
+        why = Explanation(reason=reason, message=text)
         output = substitute(observed, now, attempt, why, "cancelled")
         return Plan(actions=(Publish(attempt=attempt, output=output),), reobserve=True)
-    end = give_up(observed, now, "Cancelled", "Cancelled", text)
+    end = give_up(observed, now, "Cancelled", reason, text)
     return end.model_copy(update={"actions": leftovers(observed.jobs)})
 
 

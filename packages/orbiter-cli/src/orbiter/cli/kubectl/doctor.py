@@ -15,19 +15,16 @@ from typing import Any, Final, Literal
 import typer
 
 from orbiter.cli.kubectl.client import Kubectl, Object, decode
-from orbiter.cli.kubectl.doctor_objects import (
-    differs,
-    held,
-    not_ready,
-    reached_by,
-    trouble_of,
-)
+from orbiter.cli.kubectl.doctor_objects import differs, held, not_ready, reached_by, trouble_of
 from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.progress import say
 from orbiter.cli.ui.text import one_line
 
 Verdict = Literal["ok", "FAIL", "?"]
-CRDS: Final = ("agenttasks.orbiter.dev", "posessions.orbiter.dev", "agentprofiles.orbiter.dev")
+CRDS: Final = (
+    *("agenttasks.orbiter.dev", "posessions.orbiter.dev"),
+    *("agentprofiles.orbiter.dev", "agentbudgets.orbiter.dev"),
+)
 OLDEST: Final = (1, 30)
 """What the CRDs' rules and the admission policies need."""
 _LABELS: Final = "--selector=app.kubernetes.io/name=orbiter"

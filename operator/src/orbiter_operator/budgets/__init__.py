@@ -1,0 +1,1 @@
+"""AgentBudgets: what the tasks of a namespace may cost in a day, a week or a month."""

@@ -1,0 +1,84 @@
+"""AgentBudget as the operator understands it: the spec it reads and the ledger in the status.
+
+crds/agentbudget.yaml is the authority on what each field means.
+"""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from orbiter_operator.kube.models import Frozen, KubeModel, Status, Time
+
+Period = Literal["Daily", "Weekly", "Monthly"]
+OnExceeded = Literal["Queue", "Cancel", "Warn"]
+
+
+class BudgetSpec(KubeModel):
+    """What may be spent, and what follows when it is."""
+
+    period: Period = "Monthly"
+    time_zone: str = "UTC"
+    max_cost_usd: float = Field(0.0, alias="maxCostUSD", ge=0, allow_inf_nan=False)
+    default_task_usd: float = Field(0.0, alias="defaultTaskUSD", ge=0, allow_inf_nan=False)
+    warn_at_percent: int | None = None
+    on_exceeded: OnExceeded = "Queue"
+
+
+class Reservation(KubeModel):
+    """What is kept for an attempt that may be at work. `over`: it did not fit, and only warned."""
+
+    task: str
+    attempt: int
+    usd: float = Field(ge=0, allow_inf_nan=False)
+    over: bool = False
+
+
+class BudgetStatus(Status):
+    """The ledger: what was spent in the period, and what is kept for whom, by the task's uid."""
+
+    period_start: Time | None = None
+    period_end: Time | None = None
+    spent_usd: float = Field(0.0, alias="spentUSD", ge=0, allow_inf_nan=False)
+    reserved_usd: float = Field(0.0, alias="reservedUSD")
+    available_usd: float = Field(0.0, alias="availableUSD")
+    reservations: dict[str, Reservation] = Field(default_factory=dict)
+
+
+class Need(Frozen):
+    """What an attempt asks its namespace's budgets for; `usd` is None when it has no limit."""
+
+    uid: str
+    task: str
+    attempt: int
+    usd: float | None
+
+
+class Budgeted(Frozen):
+    """How a task stands to the budget of its namespace that matters most to it.
+
+    Attributes:
+        budget: Its name.
+        message: A sentence, which says the same as long as nothing about it has changed.
+        lacks: What follows as the attempt does not fit; None when it does, or has its money.
+        reason: Of the task's condition.
+        again: Seconds after which to look again.
+    """
+
+    budget: str
+    message: str
+    lacks: OnExceeded | None = None
+    reason: str = "Reserved"
+    again: float = 30.0
+
+
+def changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """The smallest merge patch from one status to another; one reservation is one key of it."""
+    found: dict[str, Any] = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        old = before.get(name)
+        if isinstance(old, dict) and isinstance(value, dict):
+            if inner := changes(old, value):
+                found[name] = inner
+        elif old != value:
+            found[name] = value
+    return found

@@ -1,0 +1,299 @@
+"""The AgentBudgets as last seen, and their ledgers, which are written before anything follows.
+
+A ledger is in its budget's status, and every write names the resourceVersion that it was made of:
+what was written meanwhile, by whomever, is read and thought over again. An answer that got lost
+does no harm, because a reservation has its task's uid and its attempt for a name. Whoever starts
+anew finds all that was granted, and settles what belongs to tasks that are gone.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from orbiter_operator.budgets.decide import Budget, held_by, judge, near_event, status_of
+from orbiter_operator.budgets.ledger import Held, Ledger, micros, reserve, settle
+from orbiter_operator.budgets.models import Budgeted, BudgetStatus, Need, changes
+from orbiter_operator.kube.cache import version_of
+from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube
+from orbiter_operator.kube.events import EventPoster
+from orbiter_operator.kube.informer import Informer
+from orbiter_operator.kube.models import RefusedError
+from orbiter_operator.kube.names import Key
+from orbiter_operator.kube.resources import AGENT_BUDGETS
+
+log = structlog.get_logger(__name__)
+Object = dict[str, Any]
+Change = Callable[[Budget, Ledger, datetime], Ledger]
+_TRIES = 8
+"""How often a write is thought over again that somebody else's came before."""
+_TEND_SECONDS = 30.0
+_ASKED_A_SECOND = 10
+"""Tasks that wait for a budget look again so often at most, all together."""
+
+
+class BudgetCache:
+    """AgentBudgets by namespace and name; what an informer fills.
+
+    Args:
+        changed: Called with the namespace of each whose spec is new, other, or gone.
+    """
+
+    def __init__(self, changed: Callable[[str], None]) -> None:
+        self._changed = changed
+        self._seen: dict[str, dict[str, tuple[int, Object, Budget]]] = {}
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter([(space, name) for space, found in self._seen.items() for name in found])
+
+    def of(self, namespace: str) -> list[Budget]:
+        """All of a namespace, by their names."""
+        return [budget for _, (_, _, budget) in sorted(self._seen.get(namespace, {}).items())]
+
+    def get(self, namespace: str, name: str) -> tuple[Object, Budget] | None:
+        """The object as last seen and read, or None."""
+        found = self._seen.get(namespace, {}).get(name)
+        return None if found is None else (found[1], found[2])
+
+    def put(self, obj: Object) -> None:
+        """Remember a budget as it is now."""
+        meta = obj["metadata"]
+        found = self._seen.setdefault(meta["namespace"], {})
+        old = found.get(meta["name"])
+        if old is not None and old[0] >= version_of(obj):
+            return
+        budget = Budget.of(obj)
+        found[meta["name"]] = version_of(obj), obj, budget
+        if old is None or (old[2].uid, old[2].spec) != (budget.uid, budget.spec):
+            self._changed(meta["namespace"])
+
+    def remove(self, obj: Object) -> None:
+        """Forget a budget that was deleted, with its ledger."""
+        meta = obj["metadata"]
+        found = self._seen.get(meta["namespace"], {})
+        if meta["name"] in found and found[meta["name"]][2].uid == meta["uid"]:
+            del found[meta["name"]]
+            if not found:
+                del self._seen[meta["namespace"]]
+            self._changed(meta["namespace"])
+
+    def missing_from(self, listed: set[str], version: int) -> list[Object]:
+        """Budgets held here that a list taken at `version` does not have."""
+        return [
+            obj
+            for found in self._seen.values()
+            for seen, obj, budget in found.values()
+            if budget.uid not in listed and seen <= version
+        ]
+
+
+class Budgets:
+    """What tasks may cost, and who has reserved what.
+
+    Args:
+        kube: The API client.
+        events: Posts Kubernetes Events.
+        namespaces: Which namespaces; empty for all.
+        unfinished: The uid of the task of a namespace and name that has not ended, if there is one.
+        enqueue: Called with every task that may fit now.
+        allowed: Raises unless this replica is the active one.
+        clock: The time.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        events: EventPoster,
+        namespaces: Sequence[str],
+        unfinished: Callable[[str, str], str | None],
+        enqueue: Callable[[Key], None],
+        allowed: Callable[[], None],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._kube, self._events = kube, events
+        self._unfinished = unfinished
+        self._enqueue = enqueue
+        self._allowed = allowed
+        self._clock = clock
+        self._cache = BudgetCache(self._changed)
+        self.informer = Informer(kube, AGENT_BUDGETS, self._cache, namespaces=namespaces)
+        self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._waiting: dict[str, dict[Key, Need]] = {}
+        self._due = asyncio.Event()
+
+    def judge(self, namespace: str, need: Need) -> Budgeted | None:
+        """What the budgets of a namespace say to an attempt that would begin; None without any."""
+        again = max(_TEND_SECONDS, len(self._waiting.get(namespace, ())) / _ASKED_A_SECOND)
+        return judge(self._cache.of(namespace), need, self._clock(), again)
+
+    def held_by(self, namespace: str, uid: str) -> Budgeted | None:
+        """Of which budget a task that is at work has its money; None when of none."""
+        found = (held_by(budget, uid) for budget in self._cache.of(namespace))
+        return max(filter(None, found), key=lambda said: said.reason != "Reserved", default=None)
+
+    def wait(self, key: Key, need: Need) -> None:
+        """A task waits for a budget of its namespace; it is told when it may fit."""
+        self._waiting.setdefault(key.namespace, {})[key] = need
+
+    def leave(self, key: Key) -> None:
+        """A task waits for no budget."""
+        waiting = self._waiting.get(key.namespace, {})
+        if waiting.pop(key, None) is not None and not waiting:
+            del self._waiting[key.namespace]
+
+    async def reserve(self, namespace: str, need: Need) -> bool:
+        """Put aside what an attempt needs, in every budget of its namespace or in none.
+
+        Returns:
+            Whether it has it all. Where it has not, somebody else was quicker.
+
+        Raises:
+            RefusedError: The operator may not write that.
+            ApiError: The API server could not answer.
+        """
+        if not self._cache.of(namespace):
+            return True
+        async with self._locks[namespace]:
+            for budget in self._cache.of(namespace):
+                await self._change(namespace, budget.name, _granted(need))
+            missing = [
+                budget.name
+                for budget in self._cache.of(namespace)
+                if (held := budget.ledger.held.get(need.uid)) is None
+                or held.attempt != need.attempt
+            ]
+            if missing:
+                await self._settle(namespace, _settled(need.uid, need.attempt, 0))
+            return not missing
+
+    async def settle(
+        self,
+        namespace: str,
+        uid: str,
+        attempt: int | None,
+        usd: float | None,
+        *,
+        least: bool = False,
+    ) -> None:
+        """Put what an attempt has cost in the place of its reservation; see `ledger.settle`."""
+        if not any(uid in budget.ledger.held for budget in self._cache.of(namespace)):
+            return
+        cost = None if usd is None else micros(usd)
+        async with self._locks[namespace]:
+            await self._settle(namespace, _settled(uid, attempt, cost, least=least))
+
+    async def run(self) -> None:
+        """Keep every budget's status as it should be, for ever: a period ends without an event."""
+        while True:
+            for namespace, name in self._cache:
+                try:
+                    async with self._locks[namespace]:
+                        await self._change(namespace, name, self._without_orphans(namespace))
+                except (ApiError, RefusedError, *TRANSPORT_ERRORS) as error:
+                    log.info("budget not tended", budget=f"{namespace}/{name}", error=str(error))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_TEND_SECONDS):
+                    await self._due.wait()
+            self._due.clear()
+
+    async def _settle(self, namespace: str, change: Change) -> None:
+        for budget in self._cache.of(namespace):
+            await self._change(namespace, budget.name, change)
+
+    async def _change(self, namespace: str, name: str, change: Change) -> None:
+        """Write a ledger that follows from the one that is stored."""
+        for _ in range(_TRIES):
+            found = self._cache.get(namespace, name)
+            if found is None:
+                return
+            (obj, budget), now = found, self._clock()
+            after = change(budget, budget.now(now), now)
+            status = status_of(budget, after, now)
+            body = changes(_stored(obj), status.to_api())
+            if not body:
+                return
+            self._allowed()
+            if (near := near_event(budget, status)) is not None:
+                await self._events.post({**obj, "kind": "AgentBudget"}, near, now)
+            version = {"resourceVersion": budget.version}
+            try:
+                stored = await self._kube.patch_status(
+                    AGENT_BUDGETS, namespace, name, {"metadata": version, "status": body}
+                )
+            except ApiError as error:
+                if error.status == 403:
+                    raise RefusedError(error.refusal()) from None
+                if error.status not in (404, 409):
+                    raise
+                await self._refresh(namespace, name, obj)
+                continue
+            self._cache.put(stored)
+            if after.used < budget.ledger.used:
+                self._wake(namespace)
+            return
+        raise ApiError(409, "Conflict", f"AgentBudget {name} is changed all the time")
+
+    async def _refresh(self, namespace: str, name: str, obj: Object) -> None:
+        try:
+            self._cache.put(await self._kube.get(AGENT_BUDGETS, namespace, name))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            self._cache.remove(obj)
+
+    def _without_orphans(self, namespace: str) -> Change:
+        """Charge what is held for tasks that are gone: whether they worked, nobody can say."""
+
+        def change(budget: Budget, ledger: Ledger, now: datetime) -> Ledger:
+            for uid, held in budget.ledger.held.items():
+                if self._unfinished(namespace, held.task) != uid:
+                    ledger = settle(ledger, uid, held.attempt, None)
+            return ledger
+
+        return change
+
+    def _changed(self, namespace: str) -> None:
+        for key in list(self._waiting.get(namespace, ())):
+            self._enqueue(key)
+        self._due.set()
+
+    def _wake(self, namespace: str) -> None:
+        """Tell as many of those that wait as there is room for, who waits longest first."""
+        budgets = [each for each in self._cache.of(namespace) if each.spec.on_exceeded != "Warn"]
+        room = {budget.name: budget.limit - budget.ledger.used for budget in budgets}
+        for key, need in list(self._waiting.get(namespace, {}).items()):
+            if all(budget.amount(need) <= room[budget.name] for budget in budgets):
+                room = {each.name: room[each.name] - each.amount(need) for each in budgets}
+                self._enqueue(key)
+
+
+def _stored(obj: Object) -> Object:
+    """The fields of a status that are ours, as they are."""
+    status, ours = obj.get("status"), BudgetStatus().model_dump(by_alias=True)
+    return (
+        {name: status[name] for name in ours if name in status} if isinstance(status, dict) else {}
+    )
+
+
+def _granted(need: Need) -> Change:
+    """A reservation, where there is room for it or the budget only warns."""
+
+    def change(budget: Budget, ledger: Ledger, now: datetime) -> Ledger:
+        room = budget.has_room(need, now)
+        if budget.error or not (room or budget.spec.on_exceeded == "Warn"):
+            return ledger
+        held = Held(need.task, need.attempt, budget.amount(need), not room)
+        return reserve(ledger, need.uid, held)
+
+    return change
+
+
+def _settled(uid: str, attempt: int | None, cost: int | None, *, least: bool = False) -> Change:
+    def change(budget: Budget, ledger: Ledger, now: datetime) -> Ledger:
+        return settle(ledger, uid, attempt, cost, least=least)
+
+    return change
