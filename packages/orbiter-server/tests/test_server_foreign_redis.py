@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 from support.eventually import eventually
 from support.redis_server import redis_server
 
-from orbiter.server._internal.transcript_access import Access, connected
+from orbiter.server._internal.redis_access import Access, connected
 
 from .test_server_questions import answer, launch, put_chat, put_session, waiting, worker
 from .test_server_transcripts import put_secret
