@@ -172,7 +172,7 @@ ATTACKS: list[Attack] = [
     _sent("sends what is no JSON", "not valid JSON|JSON|json", lambda field: {"data": "{" * 100}),
     _sent(
         "sends brackets without end",
-        "deep|nested|recursion|JSON",
+        "deep|nested|recursion|JSON|values",
         lambda field: {"data": '{"prompt": ' + "[" * 100_000},
     ),
     _sent("sends a message without data", "data", lambda field: {"other": "x"}),
