@@ -12,10 +12,14 @@ from support.eventually import eventually
 from support.redis_server import redis_server
 
 from orbiter.server._internal import session_answers
+from orbiter.server._internal.cluster_detail import TEXT_CHARS
+from orbiter.server._internal.session_questions import asked_at_the_end
 from orbiter.server._internal.transcript_access import Access, connected
+from orbiter_contracts.transcript import InputRequestEvent, VerdictEvent
+from orbiter_contracts.transcript_reading import entry_data
 
 from .test_server_questions import answer, launch, put_chat, put_session, waiting, worker
-from .test_server_transcripts import put_secret
+from .test_server_transcripts import AT, put_secret
 
 __all__ = ["launch", "redis_server", "worker"]
 pytestmark = pytest.mark.integration
@@ -200,3 +204,12 @@ async def test_an_answer_to_what_is_no_redis_says_so(launch, api, worker, caplog
         put_chat(api, f"redis://127.0.0.1:{port}/0")
         said = await answer(ada)
     assert (said.status_code, said.json()["error"]["code"]) == (502, "no_chat")
+
+
+def test_of_a_question_no_more_is_kept_than_is_shown():
+    """Five thousand sessions ask, each in as many odd characters as an entry takes."""
+    common = {"sequence": 0, "at": AT, "attempt": 0, "request_id": "r-1"}
+    asked = InputRequestEvent(**common, question="\U0001f600x" * 8000)
+    over = VerdictEvent(**{**common, "sequence": 1}, status="input_required")
+    kept = asked_at_the_end([[b"1-0", [b"data", entry_data([asked, over]).encode()]]])
+    assert kept.question == asked.question[:TEXT_CHARS]
