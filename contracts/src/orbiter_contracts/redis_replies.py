@@ -36,13 +36,19 @@ class Cut(bytes):
 
 
 class BoundedParser(_AsyncRESP2Parser):
-    """RESP2 with a bound on entries. A read that is interrupted ends its connection."""
+    """RESP2 with a bound on entries. A read that is interrupted ends its connection.
+
+    Attributes:
+        entry_bytes: The largest entry that is kept whole.
+    """
+
+    entry_bytes: int = MAX_ENTRY_BYTES
 
     async def read_response(self, disable_decoding: bool = False) -> Any:
         """Read one reply; texts within an entry are never decoded."""
         if not self._connected:
             raise RedisConnectionError(_CLOSED)
-        self._left = MAX_ENTRY_BYTES
+        self._left = self.entry_bytes
         return await self._reply(disable_decoding, 0)
 
     async def _reply(self, raw: bool, depth: int) -> Any:
@@ -62,7 +68,7 @@ class BoundedParser(_AsyncRESP2Parser):
         if kind == b"$":
             field = depth >= _FIELD_DEPTH and depth != _ID_DEPTH
             if depth == _ID_DEPTH:
-                self._left = MAX_ENTRY_BYTES  # another entry begins
+                self._left = self.entry_bytes  # another entry begins
             text = await (self._field(int(rest)) if field else self._text(int(rest)))
             return text if raw or field else self._decoded(text)
         if kind == b"+":

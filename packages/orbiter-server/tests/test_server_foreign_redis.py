@@ -11,17 +11,22 @@ from redis.exceptions import RedisError
 from support.eventually import eventually
 from support.redis_server import redis_server
 
+from orbiter.server._internal import session_answers
+from orbiter.server._internal.cluster_detail import TEXT_CHARS
 from orbiter.server._internal.redis_access import Access, connected
+from orbiter.server._internal.session_questions import asked_at_the_end
+from orbiter_contracts.transcript import InputRequestEvent, VerdictEvent
+from orbiter_contracts.transcript_reading import entry_data
 
 from .test_server_questions import answer, launch, put_chat, put_session, waiting, worker
-from .test_server_transcripts import put_secret
+from .test_server_transcripts import AT, put_secret
 
 __all__ = ["launch", "redis_server", "worker"]
 pytestmark = pytest.mark.integration
-MOST_BYTES = 64 * 1024 * 1024
-"""What a reply may have before it is given up, with what lies in sockets meanwhile."""
-TEXT = b"$4000000\r\n" + b"x" * 4_000_000 + b"\r\n"
-SHORT = b"$70000\r\n" + b"x" * 70_000 + b"\r\n"
+MOST_BYTES = {False: 12 * 1024 * 1024, True: 24 * 1024 * 1024}
+"""What may be sent until a reply is given up, with what lies in sockets; and of outputs."""
+TEXT = b"$100000\r\n" + b"x" * 100_000 + b"\r\n"
+LONG = b"$4000000\r\n" + b"x" * 4_000_000 + b"\r\n"
 LINE = b"+" + b"x" * 60_000 + b"\r\n"
 
 
@@ -52,11 +57,17 @@ class SilentPipe:
 
 
 @contextlib.asynccontextmanager
-async def tenants_redis(reply):
-    """A listener; `reply(words)` is told what was asked and yields what it says."""
+async def tenants_redis(reply, most=None):
+    """A listener; `reply(words)` is told what was asked and yields what it says.
+
+    `most` is told how many connections there are.
+    """
 
     async def serve(reader, writer):
         serving.append(asyncio.current_task())
+        opened.add(writer)
+        if most is not None:
+            most.append(len(opened))
         try:
             while words := await reader.read(10_000):
                 for part in reply(words):
@@ -65,9 +76,10 @@ async def tenants_redis(reply):
         except OSError:
             pass  # it was hung up
         finally:
+            opened.discard(writer)
             writer.transport.abort()
 
-    serving = []
+    serving, opened = [], set()
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as listener:
         yield listener.sockets[0].getsockname()[1]
         await asyncio.gather(*serving)
@@ -112,19 +124,21 @@ async def test_an_option_that_is_none_is_that_namespaces_affair(
     assert (said.status_code, said.json()["error"]["code"]) == (502, "no_chat")
 
 
+@pytest.mark.parametrize("outputs", [False, True])
 @pytest.mark.parametrize(
     ("url", "head", "part"),
     [
         ("redis://{}/0", b"*4096\r\n", TEXT),
-        ("redis://{}/0", b"*4096\r\n" * 2, b"*2\r\n" + SHORT * 2),
-        ("redis://{}/0", b"*4096\r\n" * 4, b"*1\r\n" + SHORT),
+        ("redis://{}/0", b"*4096\r\n" * 2, b"*2\r\n" + TEXT * 2),
+        ("redis://{}/0", b"*4096\r\n" * 4, b"*1\r\n" + TEXT),
         ("redis://{}/0", b"*1\r\n" * 4 + b"*900000000\r\n", LINE),
         ("redis://{}/0", b"*4096\r\n*4096\r\n", LINE),
+        ("redis://{}/0", b"*4096\r\n", LONG),
         ("redis+sentinel://{}/x/0", b"$900000000\r\n", TEXT),
         ("redis+sentinel://{}/x/0", b"*900000000\r\n", LINE),
     ],
 )
-async def test_a_reply_without_an_end_is_given_up(url, head, part):
+async def test_a_reply_without_an_end_is_given_up(url, head, part, outputs):
     sent = 0
 
     def reply(_):
@@ -135,10 +149,26 @@ async def test_a_reply_without_an_end_is_given_up(url, head, part):
             yield part
 
     async with tenants_redis(reply) as port:
+        access = Access(url.format(f"127.0.0.1:{port}"))
         with pytest.raises((RedisError, OSError)):
-            async with asyncio.timeout(5), connected(Access(url.format(f"127.0.0.1:{port}")), 1.0):
+            async with asyncio.timeout(5), connected(access, 1.0, outputs=outputs):
                 pass
-    assert sent < MOST_BYTES
+    assert sent < MOST_BYTES[outputs]
+
+
+async def test_a_namespace_has_few_answers_on_their_way_at_a_time(
+    launch, api, worker, monkeypatch, caplog
+):
+    caplog.set_level(logging.CRITICAL, "orbiter.server")
+    monkeypatch.setattr(session_answers, "SEND_SECONDS", 1.0)
+    put_session(api)
+    ada, *_ = await launch()
+    counts = []
+    async with tenants_redis(lambda _: (), counts) as port:
+        put_chat(api, f"redis://127.0.0.1:{port}/0")
+        said = await asyncio.gather(*(answer(ada) for _ in range(12)))
+    assert {each.status_code for each in said} == {502}
+    assert 0 < max(counts) <= 5  # one that was given up may still be closing
 
 
 @pytest.mark.parametrize(
@@ -174,3 +204,12 @@ async def test_an_answer_to_what_is_no_redis_says_so(launch, api, worker, caplog
         put_chat(api, f"redis://127.0.0.1:{port}/0")
         said = await answer(ada)
     assert (said.status_code, said.json()["error"]["code"]) == (502, "no_chat")
+
+
+def test_of_a_question_no_more_is_kept_than_is_shown():
+    """Five thousand sessions ask, each in as many odd characters as an entry takes."""
+    common = {"sequence": 0, "at": AT, "attempt": 0, "request_id": "r-1"}
+    asked = InputRequestEvent(**common, question="\U0001f600x" * 8000)
+    over = VerdictEvent(**{**common, "sequence": 1}, status="input_required")
+    kept = asked_at_the_end([[b"1-0", [b"data", entry_data([asked, over]).encode()]]])
+    assert kept.question == asked.question[:TEXT_CHARS]

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 
 from orbiter.server._internal.cluster import Cluster
 from orbiter.server._internal.cluster_api import Kind
-from orbiter.server._internal.cluster_detail import TEXT_CHARS
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.session_questions import SessionQuestions
 from orbiter.server._internal.viewer import Right, Viewer
@@ -137,7 +136,7 @@ async def _of_sessions(
             namespace=each.place.namespace,
             name=each.name,
             agent=each.agent,
-            question=asks.question[:TEXT_CHARS],
+            question=asks.question,
             question_id=asks.request_id,
             asked_at=asks.at,
         )

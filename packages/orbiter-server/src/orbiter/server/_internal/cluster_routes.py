@@ -39,6 +39,7 @@ def cluster_endpoints(services: Services) -> list[Endpoint]:
     """Return the endpoints."""
     shown = services.cluster if services.transcripts else None
     asked = SessionQuestions(shown.readers) if shown else None
+    answers = SessionAnswers(shown, asked, services.config.kubeconfig) if shown and asked else None
 
     async def tasks(request: Request, query: ClusterQuery) -> ClusterPage:
         return await cluster().page("agenttasks", viewer_of(request), query)
@@ -100,9 +101,8 @@ def cluster_endpoints(services: Services) -> list[Endpoint]:
     async def answer_session(
         request: Request, namespace: str, name: str, body: NewAnswer
     ) -> MessageReference:
-        if asked is None:
+        if answers is None:
             raise no_transcripts()
-        answers = SessionAnswers(cluster(), asked, services.config.kubeconfig)
         return await answers.answer(viewer_of(request), namespace, name, body)
 
     async def costs(request: Request, query: CostsQuery) -> Costs:

@@ -32,7 +32,9 @@ class Access(NamedTuple):
 
 
 @asynccontextmanager
-async def connected(access: Access, blocks: float) -> AsyncIterator["AbstractConnection"]:
+async def connected(
+    access: Access, blocks: float, *, outputs: bool = False
+) -> AsyncIterator["AbstractConnection"]:
     """Open a connection to the server that a URL leads to, by Sentinels too.
 
     One of its own and no client's: whoever is cancelled while it opens closes it.
@@ -40,8 +42,9 @@ async def connected(access: Access, blocks: float) -> AsyncIterator["AbstractCon
     Args:
         access: Where to.
         blocks: Seconds that a read may wait.
+        outputs: Whether outputs are read, which are larger than what is in transcripts.
     """
-    from orbiter.server._internal.redis_replies import BriefParser
+    from orbiter.server._internal.redis_replies import BriefParser, OutputParser
     from orbiter_contracts.redis_connection import connection_to
     from orbiter_contracts.redis_url import read_redis_url
 
@@ -51,7 +54,7 @@ async def connected(access: Access, blocks: float) -> AsyncIterator["AbstractCon
     ours = {
         "protocol": 2,
         "driver_info": None,
-        "parser_class": BriefParser,
+        "parser_class": OutputParser if outputs else BriefParser,
         "socket_connect_timeout": 5.0,
         "socket_timeout": blocks + 10.0,
     }

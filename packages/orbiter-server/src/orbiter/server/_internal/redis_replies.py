@@ -8,12 +8,13 @@ from typing import Any
 
 from redis.exceptions import InvalidResponse
 
+from orbiter_contracts import transcript
 from orbiter_contracts.bounds import FIELD_OVERHEAD_BYTES, MAX_ENTRY_BYTES
-from orbiter_contracts.redis_replies import BoundedParser, Cut
+from orbiter_contracts.redis_replies import HEAD_BYTES, BoundedParser, Cut
 
 MOST_PARTS = 4096
-MOST_BYTES = 5 * MAX_ENTRY_BYTES
-"""Of a reply: four of the largest entries are asked for at once, and each may be cut."""
+_AT_ONCE = 4
+"""Entries that are asked for, of either kind."""
 _PART_BYTES = FIELD_OVERHEAD_BYTES // 2
 """What a part costs beside its text, as in the size of an entry."""
 _FIELDS_DEPTH = 5
@@ -21,7 +22,16 @@ _FIELDS_DEPTH = 5
 
 
 class BriefParser(BoundedParser):
-    """The parser of strangers' entries, with a bound on everything else, too."""
+    """The parser of strangers' transcripts, with a bound on everything else, too.
+
+    Two hundred of them are read at a time.
+
+    Attributes:
+        most_bytes: What is kept of a reply.
+    """
+
+    entry_bytes = 2 * transcript.MAX_ENTRY_BYTES
+    most_bytes: int = _AT_ONCE * (entry_bytes + HEAD_BYTES)
 
     async def read_response(self, disable_decoding: bool = False) -> Any:
         """Read one reply."""
@@ -45,12 +55,19 @@ class BriefParser(BoundedParser):
         return kept
 
     async def _text(self, length: int) -> bytes | None:
-        if length > MAX_ENTRY_BYTES:
+        if length > self.entry_bytes:
             raise InvalidResponse(f"a text of {length} bytes")
         return await super()._text(length)
 
     def _keep(self, part: Any) -> None:
         text = part if isinstance(part, bytes | str) else str(part)
         self._kept += len(text) + _PART_BYTES
-        if self._kept > MOST_BYTES:
-            raise InvalidResponse(f"a reply of more than {MOST_BYTES} bytes")
+        if self._kept > self.most_bytes:
+            raise InvalidResponse(f"a reply of more than {self.most_bytes} bytes")
+
+
+class OutputParser(BriefParser):
+    """The parser of strangers' outputs, which are as large as messages: of all together, one is."""
+
+    entry_bytes = MAX_ENTRY_BYTES
+    most_bytes = MAX_ENTRY_BYTES + _AT_ONCE * HEAD_BYTES

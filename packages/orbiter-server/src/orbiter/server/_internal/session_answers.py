@@ -9,6 +9,7 @@ import asyncio
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from orbiter.server._internal.cluster import Cluster
 from orbiter.server._internal.cluster_actions import call_as
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("orbiter.server")
 KEY = "chat-url"
 SEND_SECONDS = 10.0
+AT_ONCE = 4
+"""Of a namespace, whose Redis may be anybody's and say as much as the largest messages have."""
 Object = dict[str, Any]
 
 
@@ -49,6 +52,7 @@ class SessionAnswers:
         self._cluster = cluster
         self._questions = questions
         self._kubeconfig = kubeconfig
+        self._slots = WeakValueDictionary[str, asyncio.Semaphore]()
 
     async def answer(
         self, viewer: Viewer, namespace: str, name: str, given: NewAnswer
@@ -75,7 +79,8 @@ class SessionAnswers:
         except ValueError:
             raise RequestError(422, "this is no text", code="no_answer", param="text") from None
         access = await self._front_end(viewer, namespace)
-        why = await _sent(access, waits.input, given.id, message)
+        slot = self._slots.setdefault(namespace, asyncio.Semaphore(AT_ONCE))
+        why = await _sent(access, slot, waits.input, given.id, message)
         if why is not None:
             raise _gone(f"{what}: {why}")
         self._questions.answered(waits)
@@ -95,7 +100,11 @@ class SessionAnswers:
 
 
 async def _sent(
-    access: Access, stream: "StreamName", question: str, message: "POWorkerInput"
+    access: Access,
+    slot: asyncio.Semaphore,
+    stream: "StreamName",
+    question: str,
+    message: "POWorkerInput",
 ) -> str | None:
     """Send a message while a session asks something; return why not.
 
@@ -106,7 +115,8 @@ async def _sent(
 
     sending = _Sending(stream, question, message)
     try:
-        async with asyncio.timeout(SEND_SECONDS), connected(access, SEND_SECONDS) as connection:
+        way = connected(access, SEND_SECONDS, outputs=True)
+        async with asyncio.timeout(SEND_SECONDS), slot, way as connection:
             return await sending.run(connection)
     except NoPermissionError as error:
         raise RequestError(502, f"Redis does not take it: {error}", code="no_chat") from error

@@ -12,6 +12,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from orbiter.server._internal.cluster_detail import TEXT_CHARS
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.redis_access import Access, connected
 from orbiter.server._internal.transcripts import Place
@@ -161,7 +162,9 @@ def _load() -> None:
 
 
 def asked_at_the_end(reply: Any) -> "InputRequestEvent | None":
-    """Return the question with which a transcript ends; None when it ends otherwise.
+    """Return the question with which a transcript ends, as much of it as is shown.
+
+    It is None when the transcript ends otherwise.
 
     Args:
         reply: Its last entries, the newest first.
@@ -183,4 +186,7 @@ def asked_at_the_end(reply: Any) -> "InputRequestEvent | None":
         for event in events
         if isinstance(event, InputRequestEvent) and event.request_id == end.request_id
     ]
-    return questions[-1] if questions else None
+    if not questions:
+        return None
+    shown = questions[-1].question[:TEXT_CHARS]
+    return questions[-1].model_copy(update={"question": shown})  # thousands of them are kept
