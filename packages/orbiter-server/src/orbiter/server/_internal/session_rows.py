@@ -26,6 +26,7 @@ SELECT id, session_id, agent, status, input, images, created_at, ended_at, outco
   (SELECT coalesce(max(seq), 0) FROM events WHERE run_id = runs.id)
 FROM runs
 """
+RUNNING = "SELECT 1 FROM runs WHERE session_id = ? AND status = 'running'"
 conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
 
 

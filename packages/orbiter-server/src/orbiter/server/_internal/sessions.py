@@ -16,6 +16,7 @@ from orbiter.server._internal.session_rows import (
     AGENT,
     COUNT,
     RUN,
+    RUNNING,
     SESSION,
     THEIR_SESSIONS,
     THEIRS,
@@ -119,13 +120,15 @@ class Sessions:
         return await self._database.do(work)
 
     async def delete(self, session_id: str) -> None:
-        """Forget a session; its run must have ended.
+        """Forget a session, in which no run goes on: the events of one could not be written then.
 
         Raises:
-            RequestError: There is none.
+            RequestError: There is none, or a run of it goes on.
         """
 
         def work(db: sqlite3.Connection) -> None:
+            if db.execute(RUNNING, (session_id,)).fetchone():
+                raise _still_runs(session_id)
             if db.execute("DELETE FROM sessions WHERE id = ?", (session_id,)).rowcount == 0:
                 raise unknown("session", session_id)
 
@@ -166,11 +169,7 @@ class Sessions:
                     (key, session_id, row[0], text, now, kept, json.dumps(images)),
                 )
             except sqlite3.IntegrityError:
-                raise RequestError(
-                    409,
-                    f"a run of session {session_id} still goes on: wait for it or cancel it",
-                    code="run_active",
-                ) from None
+                raise _still_runs(session_id) from None
             keep_wait(db, session_id, wait)
             db.execute(
                 "UPDATE sessions SET updated_at = ?, title = CASE title WHEN '' THEN ? ELSE title "
@@ -245,3 +244,8 @@ class Sessions:
     async def left_behind(self) -> list[LeftBehind]:
         """Return the runs a dead server was at."""
         return await self._database.do(left_behind)
+
+
+def _still_runs(session_id: str) -> RequestError:
+    why = f"a run of session {session_id} still goes on: wait for it or cancel it"
+    return RequestError(409, why, code="run_active")
