@@ -12,6 +12,7 @@ from orbiter.server._internal.database import Database
 from orbiter.server._internal.errors import RequestError, unknown
 from orbiter.server._internal.files import File, files_of, nth
 from orbiter.server._internal.images import images_of
+from orbiter.server._internal.json_text import messages_json, to_json
 from orbiter.server._internal.session_rows import (
     AGENT,
     COUNT,
@@ -21,7 +22,6 @@ from orbiter.server._internal.session_rows import (
     THEIR_SESSIONS,
     THEIRS,
     LeftBehind,
-    conversation,
     kept_in,
     left_behind,
     messages_of,
@@ -148,7 +148,7 @@ class Sessions:
         """
         now, key, text = self._clock(), new_id("run"), message.content
         images = [image.media_type or "" for image in images_of(message)]
-        kept = conversation.dump_json([message] if images else []).decode()
+        kept = messages_json([message] if images else [])
 
         def work(db: sqlite3.Connection) -> tuple[RunInfo, Conversation, Wait | None]:
             row = db.execute(
@@ -230,12 +230,12 @@ class Sessions:
     ) -> Callable[[sqlite3.Connection], None]:
         """Return what writes down the end of a run, for the transaction of its last event."""
         now = self._clock()
-        said = conversation.dump_json(messages).decode()
+        said, told = messages_json(messages), to_json(outcome)
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(
                 "UPDATE runs SET status = ?, ended_at = ?, outcome = ?, messages = ? WHERE id = ?",
-                (status.value, now, json.dumps(outcome), said, info.id),
+                (status.value, now, told, said, info.id),
             )
             keep_wait(db, info.session_id, wait)
 
