@@ -209,16 +209,14 @@ class Sessions:
             RequestError: There is none.
         """
         run = await self.run(run_id, user)
-        return nth(
-            files_of([await self._database.do(lambda db: said_in(db, run))]), number, "image"
-        )
+        said = await self._database.do(lambda db: said_in(db, run))
+        return nth(files_of([said]), number, "image")
 
     async def file(self, run_id: str, number: str, user: str | None) -> File:
         """Return a file of what a run has added, whoever said it; as `image`."""
         run = await self.run(run_id, user)
-        return nth(
-            files_of(await self._database.do(lambda db: kept_in(db, run.id))), number, "file"
-        )
+        kept = await self._database.do(lambda db: kept_in(db, run.id))
+        return nth(files_of(kept), number, "file")
 
     def end_run(
         self,
