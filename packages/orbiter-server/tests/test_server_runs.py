@@ -216,6 +216,30 @@ async def test_deleting_a_session_cancels_its_run_and_forgets_all(start):
     assert (await server.http.get("/v1/sessions")).json()["total"] == 0
 
 
+async def test_a_run_that_begins_while_its_session_is_deleted_stops_nobody(start):
+    """A run's events belong to its session: without that they could never be written."""
+    model = Paced("Done.")
+    server = await start(model=model)
+    run = await server.ask("helper", "one")
+    session, sessions = run["session_id"], server.app.state.runs._sessions
+    ended, begun = sessions.delete, {}
+
+    async def delete(session_id):
+        answer = await server.http.post(f"/v1/sessions/{session_id}/runs", json={"input": "two"})
+        begun.update(answer.json())
+        await ended(session_id)
+
+    sessions.delete = delete
+    deleted = await server.http.delete(f"/v1/sessions/{session}")
+    model.let(2)
+    other = await server.ask("helper", "three")
+    async with asyncio.timeout(5):
+        assert (await server.outcome(other))[-1]["output"] == "Done."
+        assert (await server.outcome(begun))[-1]["output"] == "Done."
+    assert (deleted.status_code, deleted.json()["error"]["code"]) == (409, "run_active")
+    assert (await server.http.get(f"/v1/sessions/{session}")).status_code == 200
+
+
 async def test_sessions_are_listed_in_pages_the_latest_first(start):
     server = await start()
     for number in range(5):

@@ -119,7 +119,7 @@ def agent_endpoints(services: Services) -> list[Endpoint]:
         ),
         Endpoint(
             "DELETE", "/v1/sessions/{session_id}", "Forget a conversation", delete_session,
-            status=204, errors=(404,),
+            status=204, errors=(404, 409),
         ),
         Endpoint(
             "POST", "/v1/sessions/{session_id}/runs", "Say something in a conversation",

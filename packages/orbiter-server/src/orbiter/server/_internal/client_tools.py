@@ -13,18 +13,15 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
-from pydantic import TypeAdapter
-
 from orbiter import Agent, Tool
 from orbiter.hooks import Hook, HookEvent, HookManager, HookPoint
 from orbiter.server._internal.chat_models import ChatRequest, FunctionSpec
 from orbiter.server._internal.database import Database
 from orbiter.server._internal.errors import RequestError
-from orbiter.server.models import Conversation
+from orbiter.server._internal.json_text import conversation, messages_json
 from orbiter.types import AssistantMessage, Message, OrbiterError, ToolCall, ToolResult
 
 KEPT_SECONDS = 24 * 3600
-_conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
 
 
 class ClientTool(Tool):
@@ -119,7 +116,7 @@ class Unseen:
         """Keep what was said up to the calls, for that user alone."""
         if len(said) == 1 and len(calls) == len(getattr(said[0], "tool_calls", ())):
             return  # nothing the client does not see
-        text = _conversation.dump_json(list(said)).decode()
+        text = messages_json(said)
         now = time.time()
 
         def work(db: sqlite3.Connection) -> None:
@@ -142,7 +139,7 @@ class Unseen:
                 (json.dumps(ids),),
             ).fetchall()
         )
-        kept = {key: _conversation.validate_json(text) for key, text in rows}
+        kept = {key: conversation.validate_json(text) for key, text in rows}
         whole: list[Message] = []
         for message in messages:
             calls = message.tool_calls if isinstance(message, AssistantMessage) else []

@@ -6,7 +6,6 @@ last transaction: one run pays a commit an event, five hundred pay a commit for 
 """
 
 import asyncio
-import json
 import logging
 import sqlite3
 import time
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orbiter.server._internal.database import Database
+from orbiter.server._internal.json_text import to_json
 
 logger = logging.getLogger("orbiter.server")
 Then = Callable[[sqlite3.Connection], object]
@@ -107,8 +107,7 @@ class Journal:
         live = self._live[run_id]
         live.written += 1
         told = {"seq": live.written, "at": round(self._clock(), 3), **event}
-        data = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
-        self._waiting.append(_Entry(run_id, live.written, data, then, last))
+        self._waiting.append(_Entry(run_id, live.written, to_json(told), then, last))
         self._wake.set()
         if len(self._waiting) > MOST_WAITING:
             await self.flush()

@@ -5,9 +5,8 @@ import sqlite3
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter
-
 from orbiter.server._internal.files import shown
+from orbiter.server._internal.json_text import conversation
 from orbiter.server._internal.waits import Wait, wait_of
 from orbiter.server.models import Conversation, RunInfo, SessionInfo
 from orbiter.types import UserMessage
@@ -26,7 +25,7 @@ SELECT id, session_id, agent, status, input, images, created_at, ended_at, outco
   (SELECT coalesce(max(seq), 0) FROM events WHERE run_id = runs.id)
 FROM runs
 """
-conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
+RUNNING = "SELECT 1 FROM runs WHERE session_id = ? AND status = 'running'"
 
 
 class LeftBehind(NamedTuple):

@@ -12,15 +12,16 @@ from orbiter.server._internal.database import Database
 from orbiter.server._internal.errors import RequestError, unknown
 from orbiter.server._internal.files import File, files_of, nth
 from orbiter.server._internal.images import images_of
+from orbiter.server._internal.json_text import messages_json, to_json
 from orbiter.server._internal.session_rows import (
     AGENT,
     COUNT,
     RUN,
+    RUNNING,
     SESSION,
     THEIR_SESSIONS,
     THEIRS,
     LeftBehind,
-    conversation,
     kept_in,
     left_behind,
     messages_of,
@@ -119,13 +120,15 @@ class Sessions:
         return await self._database.do(work)
 
     async def delete(self, session_id: str) -> None:
-        """Forget a session; its run must have ended.
+        """Forget a session, in which no run goes on: the events of one could not be written then.
 
         Raises:
-            RequestError: There is none.
+            RequestError: There is none, or a run of it goes on.
         """
 
         def work(db: sqlite3.Connection) -> None:
+            if db.execute(RUNNING, (session_id,)).fetchone():
+                raise _still_runs(session_id)
             if db.execute("DELETE FROM sessions WHERE id = ?", (session_id,)).rowcount == 0:
                 raise unknown("session", session_id)
 
@@ -145,7 +148,7 @@ class Sessions:
         """
         now, key, text = self._clock(), new_id("run"), message.content
         images = [image.media_type or "" for image in images_of(message)]
-        kept = conversation.dump_json([message] if images else []).decode()
+        kept = messages_json([message] if images else [])
 
         def work(db: sqlite3.Connection) -> tuple[RunInfo, Conversation, Wait | None]:
             row = db.execute(
@@ -166,11 +169,7 @@ class Sessions:
                     (key, session_id, row[0], text, now, kept, json.dumps(images)),
                 )
             except sqlite3.IntegrityError:
-                raise RequestError(
-                    409,
-                    f"a run of session {session_id} still goes on: wait for it or cancel it",
-                    code="run_active",
-                ) from None
+                raise _still_runs(session_id) from None
             keep_wait(db, session_id, wait)
             db.execute(
                 "UPDATE sessions SET updated_at = ?, title = CASE title WHEN '' THEN ? ELSE title "
@@ -210,16 +209,14 @@ class Sessions:
             RequestError: There is none.
         """
         run = await self.run(run_id, user)
-        return nth(
-            files_of([await self._database.do(lambda db: said_in(db, run))]), number, "image"
-        )
+        said = await self._database.do(lambda db: said_in(db, run))
+        return nth(files_of([said]), number, "image")
 
     async def file(self, run_id: str, number: str, user: str | None) -> File:
         """Return a file of what a run has added, whoever said it; as `image`."""
         run = await self.run(run_id, user)
-        return nth(
-            files_of(await self._database.do(lambda db: kept_in(db, run.id))), number, "file"
-        )
+        kept = await self._database.do(lambda db: kept_in(db, run.id))
+        return nth(files_of(kept), number, "file")
 
     def end_run(
         self,
@@ -231,12 +228,12 @@ class Sessions:
     ) -> Callable[[sqlite3.Connection], None]:
         """Return what writes down the end of a run, for the transaction of its last event."""
         now = self._clock()
-        said = conversation.dump_json(messages).decode()
+        said, told = messages_json(messages), to_json(outcome)
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(
                 "UPDATE runs SET status = ?, ended_at = ?, outcome = ?, messages = ? WHERE id = ?",
-                (status.value, now, json.dumps(outcome), said, info.id),
+                (status.value, now, told, said, info.id),
             )
             keep_wait(db, info.session_id, wait)
 
@@ -245,3 +242,8 @@ class Sessions:
     async def left_behind(self) -> list[LeftBehind]:
         """Return the runs a dead server was at."""
         return await self._database.do(left_behind)
+
+
+def _still_runs(session_id: str) -> RequestError:
+    why = f"a run of session {session_id} still goes on: wait for it or cancel it"
+    return RequestError(409, why, code="run_active")
