@@ -318,3 +318,41 @@ async def test_money_that_comes_back_goes_to_who_waits(world):
     await world.until("second", "Completed")
     assert amounts(world) == (0.02, 0.0, 0.48)
     watch_the_sum(world)
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+async def test_an_answer_that_got_lost_changes_nothing_twice(world, nth):
+    """The first write of a task is its reservation, the second its end."""
+    put_budget(world, maxCostUSD=1)
+    await world.start_operator()
+    await eventually(lambda: amounts(world) == (0.0, 0.0, 1.0))
+    seen = []
+
+    async def lost(verb, plural, body):
+        if (verb, plural) == ("patch", "agentbudgets"):
+            seen.append(body)
+            if len(seen) == nth:
+                raise RefusedRequestError(500, "InternalError", "etcd is slow today")
+
+    world.api.after = lost
+    world.apply("fix", agent=AGENT)
+    await world.until("fix", "Completed")
+    assert amounts(world) == (0.01, 0.0, 0.99)
+    assert len(world.node.runs) == 1
+
+
+async def test_a_budget_that_is_changed_meanwhile_is_thought_over_again(world):
+    """A person lowers it between the operator's last look and its write."""
+    put_budget(world, maxCostUSD=1)
+    await world.start_operator()
+    await eventually(lambda: amounts(world) == (0.0, 0.0, 1.0))
+
+    async def lower(verb, plural, body):
+        if (verb, plural) == ("patch", "agentbudgets") and "reservations" in body["status"]:
+            put_budget(world, maxCostUSD=0.005)
+
+    world.api.before = lower
+    world.apply("fix", agent=AGENT)
+    await world.until_reason("fix", "BudgetExceeded")
+    assert world.api.objects["jobs"] == {}
+    assert amounts(world)[:2] == (0.0, 0.0)
