@@ -264,6 +264,17 @@ async def test_a_task_that_is_cancelled_before_its_job_gives_its_money_back(worl
     assert amounts(world) == (0.0, 0.0, 1.0)
 
 
+async def test_a_task_that_is_cancelled_before_its_pod_begins_has_cost_nothing(world):
+    await world.start_operator()
+    put_budget(world, maxCostUSD=1)
+    world.apply("stuck", "unschedulable", agent=AGENT)
+    await world.until_reason("stuck", "Unschedulable")
+    assert amounts(world) == (0.0, 0.01, 0.99)
+    world.api.patch("agenttasks", NAMESPACE, "stuck", {"spec": {"desiredState": "Cancelled"}})
+    await world.until("stuck", "Cancelled")
+    assert amounts(world) == (0.0, 0.0, 1.0)
+
+
 async def test_without_the_right_to_write_budgets_a_task_waits_and_says_so(world):
     async def forbidden(verb, plural, body):
         if (verb, plural) == ("patch", "agentbudgets"):
@@ -356,3 +367,13 @@ async def test_a_budget_that_is_changed_meanwhile_is_thought_over_again(world):
     await world.until_reason("fix", "BudgetExceeded")
     assert world.api.objects["jobs"] == {}
     assert amounts(world)[:2] == (0.0, 0.0)
+
+
+async def test_an_attempt_that_began_before_there_was_a_budget_is_not_in_it(world):
+    await world.start_operator()
+    world.apply("begun", "flaky=1 sleep=0.3", agent=AGENT, retry={"limit": 1, "backoffSeconds": 1})
+    await world.until("begun", "Running")
+    put_budget(world, maxCostUSD=1)
+    status = await world.until("begun", "Completed")
+    assert (status["attempts"], status["usage"]["costUSD"]) == (2, 0.02)
+    assert amounts(world) == (0.01, 0.0, 0.99)

@@ -32,7 +32,13 @@ _ORDINARY = {
     *("job", "node", "image", "restarts", "exit_reason", "exit_code", "exit_message"),
     *("running_since", "ran_since", "redis_secret"),
 }
-_IN_VAIN = ("SecretMissing", "ConfigError", "ImagePullFailed", "Unschedulable", "PodNotCreated")
+START_IN_VAIN = (
+    "SecretMissing",
+    "ConfigError",
+    "ImagePullFailed",
+    "Unschedulable",
+    "PodNotCreated",
+)
 _ACTED_ON = ("began", *(name for name in PodState.model_fields if name not in _ORDINARY))
 
 
@@ -150,7 +156,7 @@ def phase_of(obj: Object) -> str:
 def cannot_start(obj: Object | None) -> bool:
     """Whether a task waits with its Job for what somebody has to see to."""
     status = (obj or {}).get("status") or {}
-    return status.get("phase") == "Pending" and status.get("reason") in _IN_VAIN
+    return status.get("phase") == "Pending" and status.get("reason") in START_IN_VAIN
 
 
 def _only_runs_now(old: Object, obj: Object) -> bool:
