@@ -16,10 +16,10 @@ from redis.asyncio import Redis
 from support.fake_api import FakeApi
 from support.redis_server import RedisServer
 
-from orbiter_operator.metrics import OperatorMetrics
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.connection import Credentials
 from orbiter_operator.kube.events import EventPoster
+from orbiter_operator.metrics import OperatorMetrics
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.cache import EVERY_SECONDS
