@@ -264,6 +264,17 @@ async def test_a_task_that_is_cancelled_before_its_job_gives_its_money_back(worl
     assert amounts(world) == (0.0, 0.0, 1.0)
 
 
+async def test_a_task_that_is_cancelled_before_its_pod_begins_has_cost_nothing(world):
+    await world.start_operator()
+    put_budget(world, maxCostUSD=1)
+    world.apply("stuck", "unschedulable", agent=AGENT)
+    await world.until_reason("stuck", "Unschedulable")
+    assert amounts(world) == (0.0, 0.01, 0.99)
+    world.api.patch("agenttasks", NAMESPACE, "stuck", {"spec": {"desiredState": "Cancelled"}})
+    await world.until("stuck", "Cancelled")
+    assert amounts(world) == (0.0, 0.0, 1.0)
+
+
 async def test_without_the_right_to_write_budgets_a_task_waits_and_says_so(world):
     async def forbidden(verb, plural, body):
         if (verb, plural) == ("patch", "agentbudgets"):
@@ -318,3 +329,51 @@ async def test_money_that_comes_back_goes_to_who_waits(world):
     await world.until("second", "Completed")
     assert amounts(world) == (0.02, 0.0, 0.48)
     watch_the_sum(world)
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+async def test_an_answer_that_got_lost_changes_nothing_twice(world, nth):
+    """The first write of a task is its reservation, the second its end."""
+    put_budget(world, maxCostUSD=1)
+    await world.start_operator()
+    await eventually(lambda: amounts(world) == (0.0, 0.0, 1.0))
+    seen = []
+
+    async def lost(verb, plural, body):
+        if (verb, plural) == ("patch", "agentbudgets"):
+            seen.append(body)
+            if len(seen) == nth:
+                raise RefusedRequestError(500, "InternalError", "etcd is slow today")
+
+    world.api.after = lost
+    world.apply("fix", agent=AGENT)
+    await world.until("fix", "Completed")
+    assert amounts(world) == (0.01, 0.0, 0.99)
+    assert len(world.node.runs) == 1
+
+
+async def test_a_budget_that_is_changed_meanwhile_is_thought_over_again(world):
+    """A person lowers it between the operator's last look and its write."""
+    put_budget(world, maxCostUSD=1)
+    await world.start_operator()
+    await eventually(lambda: amounts(world) == (0.0, 0.0, 1.0))
+
+    async def lower(verb, plural, body):
+        if (verb, plural) == ("patch", "agentbudgets") and "reservations" in body["status"]:
+            put_budget(world, maxCostUSD=0.005)
+
+    world.api.before = lower
+    world.apply("fix", agent=AGENT)
+    await world.until_reason("fix", "BudgetExceeded")
+    assert world.api.objects["jobs"] == {}
+    assert amounts(world)[:2] == (0.0, 0.0)
+
+
+async def test_an_attempt_that_began_before_there_was_a_budget_is_not_in_it(world):
+    await world.start_operator()
+    world.apply("begun", "flaky=1 sleep=0.3", agent=AGENT, retry={"limit": 1, "backoffSeconds": 1})
+    await world.until("begun", "Running")
+    put_budget(world, maxCostUSD=1)
+    status = await world.until("begun", "Completed")
+    assert (status["attempts"], status["usage"]["costUSD"]) == (2, 0.02)
+    assert amounts(world) == (0.01, 0.0, 0.99)

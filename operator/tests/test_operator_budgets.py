@@ -389,6 +389,17 @@ def charge(task):
     return charge_of(task, decide(task))
 
 
+def silent(status="failed", **changes):
+    """An output that the operator publishes for a worker that has said nothing of its cost."""
+    return output(status, **{"worker_id": None, "usage": None, "started_at": None} | changes)
+
+
+def never_ran(status="failed", reason_before="Starting", **changes):
+    """A task whose Job there was, until the operator published that for its worker."""
+    before = TaskStatus(phase="Pending", attempts=1, reason=reason_before)
+    return observed(jobs=(job(),), status=before, **record(silent(status, **changes)))
+
+
 @pytest.mark.parametrize(
     ("task", "wanted"),
     [
@@ -399,25 +410,15 @@ def charge(task):
         (running(**record(output("input_required"))), Charge(1, 0.25)),
         (running(**record(output(usage=None))), Charge(1, None)),
         (running(**record(output("failed", worker_id=None))), Charge(1, 0.25, True)),
-        (
-            running(**record(output("failed", worker_id=None, usage=None, started_at=None))),
-            Charge(1, None, True),
-        ),
-        (
-            observed(
-                jobs=(job(),),
-                **record(
-                    output(
-                        "failed",
-                        worker_id=None,
-                        usage=None,
-                        started_at=None,
-                        reason="ImagePullFailed",
-                    )
-                ),
-            ),
-            Charge(1, 0.0),
-        ),
+        (running(**record(silent())), Charge(1, None, True)),
+        (never_ran(reason="ImagePullFailed"), Charge(1, 0.0)),
+        (observed(**record(silent(reason="JobRejected"))), Charge(1, 0.0)),
+        (never_ran(reason="PodDeleted"), Charge(1, None, True)),
+        (never_ran("cancelled", reason="Cancelled"), Charge(1, None, True)),
+        (never_ran("cancelled", "Suspended", reason="Cancelled"), Charge(1, 0.0)),
+        (never_ran("cancelled", "Unschedulable", reason="Cancelled"), Charge(1, 0.0)),
+        (never_ran(reason="ImagePullFailed", worker_id="team.fix-1"), Charge(1, None)),
+        (running(**record(silent(reason="ImagePullFailed"))), Charge(1, None, True)),
         (observed(spec=spec(desiredState="Cancelled")), Charge(1, 0.0)),
         (observed(budget=lacking("Queue")), Charge(1, 0.0)),
         (observed(queue_error="away"), None),

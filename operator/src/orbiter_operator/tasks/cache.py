@@ -32,7 +32,7 @@ _ORDINARY = {
     *("job", "node", "image", "restarts", "exit_reason", "exit_code", "exit_message"),
     *("running_since", "ran_since", "redis_secret", "scheduled_at"),
 }
-_IN_VAIN = (
+START_IN_VAIN = (
     *("SecretMissing", "ConfigError", "ImagePullFailed", "Unschedulable", "PodNotCreated"),
     "ContainerCreating",
 )
@@ -153,7 +153,7 @@ def phase_of(obj: Object) -> str:
 def cannot_start(obj: Object | None) -> bool:
     """Whether a task waits with its Job for what somebody has to see to."""
     status = (obj or {}).get("status") or {}
-    return status.get("phase") == "Pending" and status.get("reason") in _IN_VAIN
+    return status.get("phase") == "Pending" and status.get("reason") in START_IN_VAIN
 
 
 def _only_runs_now(old: Object, obj: Object) -> bool:

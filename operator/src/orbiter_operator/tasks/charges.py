@@ -11,6 +11,7 @@ from orbiter_contracts import DeveloperWorkerOutput
 from orbiter_operator.budgets.models import Budgeted, Need
 from orbiter_operator.budgets.store import Budgets
 from orbiter_operator.kube.names import Key
+from orbiter_operator.tasks.cache import START_IN_VAIN
 from orbiter_operator.tasks.models import FINAL
 from orbiter_operator.tasks.observed import Observed, current_attempt, stage
 from orbiter_operator.tasks.plan.actions import Plan, StartAttempt
@@ -18,6 +19,8 @@ from orbiter_operator.tasks.plan.status import WAITING_FOR_A_BUDGET
 
 _NEVER_RAN = ("JobRejected", "ImagePullFailed")
 """Reasons of outputs that the operator publishes for workers that there never were."""
+_NOT_BEGUN = (*START_IN_VAIN, "Suspended")
+"""Reasons of tasks that wait with their Job: whoever cancels one then has stopped no agent."""
 
 
 class Charge(NamedTuple):
@@ -49,8 +52,11 @@ def charge_of(observed: Observed, decision: Plan) -> Charge | None:
             record = observed.record_of(attempt)
             if record is None or record.output is None:
                 return None
-            usd, least = cost_of(record.output, began=observed.status.start_time is not None)
-            return Charge(attempt, usd, least)
+            if _never_ran(observed, attempt, record.output):
+                return Charge(attempt, 0.0)
+            usd = record.output.usage.cost_usd if record.output.usage else None
+            # A worker that could not say it at its end may have cost more than it said before.
+            return Charge(attempt, usd, record.output.worker_id is None)
         case "between attempts":
             status = decision.status or observed.status
             # It was put aside for a Job that was not made, and is not going to be now.
@@ -62,22 +68,15 @@ def charge_of(observed: Observed, decision: Plan) -> Charge | None:
             return None
 
 
-def cost_of(output: DeveloperWorkerOutput, *, began: bool) -> tuple[float | None, bool]:
-    """What an attempt has cost, and whether it may be more than that.
-
-    Args:
-        output: Its output.
-        began: Whether a worker of the task has ever begun.
-
-    Returns:
-        US dollars, None where nobody knows, and True for a worker that could not say it at its end.
-    """
-    usd = output.usage.cost_usd if output.usage else None
-    if output.worker_id is not None:
-        return usd, False
-    if output.reason in _NEVER_RAN and not began and output.started_at is None:
-        return 0.0, False
-    return usd, True
+def _never_ran(observed: Observed, attempt: int, output: DeveloperWorkerOutput) -> bool:
+    """Whether an output is the operator's own, of an attempt whose worker has never begun."""
+    status = observed.status
+    began = status.attempts == attempt and status.start_time is not None
+    if output.worker_id is not None or began:
+        return False
+    if output.status == "cancelled":
+        return status.attempts == attempt and status.reason in _NOT_BEGUN
+    return output.reason in _NEVER_RAN
 
 
 class Charges:
