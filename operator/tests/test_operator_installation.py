@@ -113,3 +113,25 @@ def test_what_is_ones_own_goes_beside_it():
     made = lay_over(seen.spec.agent, seen.spec.workspace, said["podTemplate"], DEFAULTS)["spec"]
     assert [each["name"] for each in made["containers"]] == ["worker", "proxy", "beside"]
     assert {"node", "cache", "tmp", "mine"} <= {each["name"] for each in made["volumes"]}
+
+
+@pytest.mark.parametrize("kind", ["labels", "annotations"])
+def test_a_label_that_says_whose_part_of_a_volume_it_is_is_not_for_a_spec_to_say(kind):
+    source = {"fieldRef": {"fieldPath": f"metadata.{kind}['team']"}}
+    mount = {"name": "cache", "mountPath": "/cache", "subPathExpr": "$(TEAM)"}
+    env = [{"name": "TEAM", "valueFrom": source}]
+    container = {"name": "worker", "env": env, "volumeMounts": [mount]}
+    template = {
+        "metadata": {kind: {"team": "a", "free": "1"}},
+        "spec": {
+            "volumes": [{"name": "cache", "hostPath": {"path": "/cache"}}],
+            "containers": [container],
+        },
+    }
+    defaults = DEFAULTS._replace(pod_template=template)
+    for key, refused in (("team", True), ("free", False)):
+        said = {"podTemplate": {"metadata": {kind: {key: "b"}}}}
+        problem = read_spec({"prompt": "do it", **said}, defaults)[1]
+        assert (f"metadata.{kind}[team]" in (problem or "")) is refused
+    problem = read_spec({"prompt": "do it", "podTemplate": {"metadata": {kind: None}}}, defaults)[1]
+    assert f"metadata.{kind}" in (problem or "")

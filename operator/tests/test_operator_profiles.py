@@ -1,5 +1,6 @@
 """What a task and its AgentProfile say together, and when a profile cannot be used."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,11 @@ from hypothesis import strategies as st
 from support.observed import decide, observed, spec
 
 from orbiter_operator.kube.models import Profiled
-from orbiter_operator.kube.names import revision_name
+from orbiter_operator.kube.names import Key, revision_name
 from orbiter_operator.pods.overlay import merge
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.profiles.models import Profile
-from orbiter_operator.profiles.store import ProfileCache
+from orbiter_operator.profiles.store import ProfileCache, Profiles
 from orbiter_operator.profiles.wiring import profile_error
 from orbiter_operator.tasks.observe import read_spec
 
@@ -343,3 +344,41 @@ def test_the_page_has_a_profile_and_a_task_that_fit():
     assert (read.timeout_seconds, read.agent.max_cost_usd) == (3600, 2)
     own = {"agent": {"model": "another"}}
     assert read_spec(task["spec"] | own, DEFAULTS, found)[1] is None
+
+
+class Stored:
+    """An API server that keeps what is made, and decodes it anew for who asks."""
+
+    def __init__(self):
+        self.made = {}
+
+    async def create(self, resource, namespace, body):
+        self.made[body["metadata"]["name"]] = text = json.dumps(body)
+        return json.loads(text)
+
+    async def get(self, resource, namespace, name):
+        return json.loads(self.made[name])
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_thousand_tasks_of_a_large_profile_keep_one_of_it(restarted):
+    """A task that asks something has begun, needs no slot, and keeps its profile for days."""
+    kube, changed = Stored(), []
+    cache = ProfileCache(judged, changed.append)
+    spec_ = {"agent": {"env": [{"name": "A", "value": "x" * 1000}]}}
+    meta = {"namespace": "team", "name": "p", "uid": "u", "generation": 3, "resourceVersion": "1"}
+    cache.put({"metadata": meta, "spec": spec_})
+    profiles = Profiles(kube, cache, judged, lambda: None)
+    tasks = [(Key("team", name), {"metadata": {"uid": f"uid of {name}"},
+                                  "spec": {"profileRef": {"name": "p"}}})
+             for name in ("a", "b", "c")]  # fmt: skip
+    for key, obj in tasks:
+        await profiles.fix(key, obj["metadata"]["uid"], profiles.of(key, obj)[0])
+    if restarted:
+        cache.put({"metadata": {**meta, "resourceVersion": "2", "generation": 4}, "spec": {}})
+        profiles = Profiles(kube, cache, judged, lambda: None)
+        for key, obj in tasks:
+            await profiles.recall(key, obj)
+    kept = [profiles.of(key, obj)[1] for key, obj in tasks]
+    assert kept[0].raw == spec_
+    assert all(each is kept[0] for each in kept)

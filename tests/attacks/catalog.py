@@ -94,6 +94,30 @@ ELSEWHERE: tuple[tuple[str, str, str], ...] = (
         "on keys without a prefix both may have it from before, which no new cluster has",
     ),
     (
+        "a URL of Redis that names a pipe of the server's",
+        "packages/orbiter-server/tests/test_server_foreign_redis.py::"
+        "test_a_file_that_a_tenants_url_names_holds_nobody_up",
+        "it holds up the whole server where nothing stops it",
+    ),
+    (
+        "a Redis, or Sentinels, that answer without an end",
+        "packages/orbiter-server/tests/test_server_foreign_redis.py::"
+        "test_a_reply_without_an_end_is_given_up",
+        "it fills the server's memory where nothing stops it",
+    ),
+    (
+        "a name server that says nothing",
+        "packages/orbiter-server/tests/test_server_foreign_redis.py::"
+        "test_a_name_that_nobody_looks_up_in_time_keeps_no_thread_from_others",
+        "it needs a domain of one's own",
+    ),
+    (
+        "the containers, volumes and variables of the installation's own pod template",
+        "operator/tests/test_operator_installation.py::"
+        "test_what_is_the_installations_own_is_not_for_a_spec_to_change_or_to_use",
+        "the cluster of tests has no such template",
+    ),
+    (
         "an archive that is a bomb, or writes elsewhere",
         "wrapper/tests/test_wrapper_archive_hostile.py::"
         "test_any_tree_is_packed_or_refused_and_restored_into_nothing_and_over_any_other",

@@ -8,6 +8,7 @@ has become a replica ends itself.
 
 import asyncio
 import ssl
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from redis.asyncio.connection import (
@@ -30,16 +31,24 @@ _POOL_OPTIONS: Final = ("max_connections", "timeout")
 """How many connections there are is the program's to say."""
 
 
+Before = Callable[[str, int], Awaitable[None]]
+"""Is told each host and port before they are connected to, and may refuse with an OSError."""
+
+
 class _ToPrimary(AbstractConnection):
     """What the three kinds of connections have in common."""
 
-    def __init__(self, *, target: RedisUrl, **options: Any) -> None:
+    def __init__(self, *, target: RedisUrl, before: Before | None = None, **options: Any) -> None:
         super().__init__(**options)
         self._target = target
+        self._before = before
 
     async def _connect(self) -> None:
         if self._target.sentinels:
-            self.host, self.port = await find_primary(self._target, type(self._parser))
+            parser = type(self._parser)
+            self.host, self.port = await find_primary(self._target, parser, self._before)
+        if self._before is not None:
+            await self._before(self.host, self.port)
         try:
             await super()._connect()  # type: ignore[safe-super, no-untyped-call]
         except ssl.SSLCertVerificationError as error:
@@ -109,12 +118,15 @@ def connection_to(target: RedisUrl) -> tuple[type[AbstractConnection], dict[str,
     return _KINDS[kind], options | {"target": target}
 
 
-async def find_primary(target: RedisUrl, parser: type[Any]) -> tuple[str, int]:
+async def find_primary(
+    target: RedisUrl, parser: type[Any], before: Before | None = None
+) -> tuple[str, int]:
     """Ask the Sentinels, one after the other, where the primary is.
 
     Args:
         target: Where they are.
         parser: Reads what they say: whoever bounds a server's replies bounds theirs too.
+        before: Asked about each of them.
 
     Raises:
         RedisConnectionError: None of them says it; the text has what each said instead.
@@ -126,6 +138,8 @@ async def find_primary(target: RedisUrl, parser: type[Any]) -> tuple[str, int]:
         sentinel = kind(**options | ours, parser_class=parser)
         try:
             async with asyncio.timeout(SENTINEL_SECONDS):
+                if before is not None:
+                    await before(options["host"], options["port"])
                 await sentinel.connect()
                 await sentinel.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", target.primary)
                 address = _address_in(await sentinel.read_response())

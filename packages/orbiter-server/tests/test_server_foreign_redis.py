@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 import threading
 
 import pytest
@@ -13,6 +14,7 @@ from support.redis_server import redis_server
 
 from orbiter.server._internal import session_answers
 from orbiter.server._internal.cluster_detail import TEXT_CHARS
+from orbiter.server._internal.lookups import Lookups
 from orbiter.server._internal.redis_access import Access, connected
 from orbiter.server._internal.session_questions import asked_at_the_end
 from orbiter_contracts.transcript import InputRequestEvent, VerdictEvent
@@ -206,6 +208,43 @@ async def test_an_answer_to_what_is_no_redis_says_so(launch, api, worker, caplog
     assert (said.status_code, said.json()["error"]["code"]) == (502, "no_chat")
 
 
+@pytest.mark.parametrize("way", ["host", "sentinel", "primary"])
+async def test_a_name_that_nobody_looks_up_in_time_keeps_no_thread_from_others(
+    launch, api, worker, monkeypatch, caplog, way
+):
+    """The tenant's own name server says nothing; a lookup that is given up keeps its thread."""
+    caplog.set_level(logging.CRITICAL, "orbiter.server")
+    monkeypatch.setattr(session_answers, "SEND_SECONDS", 0.5)
+    put_session(api)
+    ada, *_ = await launch()
+    await waiting(ada)
+    release, plain, begun = threading.Event(), socket.getaddrinfo, 0
+
+    def slow(host, *rest, **more):
+        nonlocal begun
+        if str(host).startswith("slow"):
+            begun += 1
+            release.wait()
+            raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+        return plain(host, *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    named = b"*2\r\n$9\r\nslow.test\r\n$4\r\n6379\r\n"
+    async with tenants_redis(lambda _: [named]) as port:
+        urls = {"host": "redis://slow.test:1/0", "sentinel": "redis+sentinel://slow.test:1/x/0",
+                "primary": f"redis+sentinel://127.0.0.1:{port}/x/0"}  # fmt: skip
+        put_chat(api, urls[way])
+        try:
+            for _ in range(4):
+                said = await asyncio.gather(*(answer(ada) for _ in range(4)))
+                assert {each.status_code for each in said} == {502}
+            async with asyncio.timeout(5):
+                await asyncio.gather(*(asyncio.to_thread(int) for _ in range(4)))
+            assert begun == 1
+        finally:
+            release.set()
+
+
 def test_of_a_question_no_more_is_kept_than_is_shown():
     """Five thousand sessions ask, each in as many odd characters as an entry takes."""
     common = {"sequence": 0, "at": AT, "attempt": 0, "request_id": "r-1"}
@@ -213,3 +252,32 @@ def test_of_a_question_no_more_is_kept_than_is_shown():
     over = VerdictEvent(**{**common, "sequence": 1}, status="input_required")
     kept = asked_at_the_end([[b"1-0", [b"data", entry_data([asked, over]).encode()]]])
     assert kept.question == asked.question[:TEXT_CHARS]
+
+
+async def test_a_namespace_looks_up_two_names_at_a_time_and_others_look_up_theirs(monkeypatch):
+    release = threading.Event()
+
+    def slow(host, *rest, **more):
+        if host != "quick.test":
+            release.wait()
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    lookups = Lookups()
+    asked = [asyncio.create_task(lookups.known("team-b", name, 1)) for name in "aab"]
+    await asyncio.sleep(0)
+    with pytest.raises(OSError, match="try again later"):
+        await lookups.known("team-b", "c", 1)
+    await lookups.known("team-a", "quick.test", 1)
+    asked[0].cancel()
+    release.set()
+    assert [type(each) for each in await asyncio.gather(*asked, return_exceptions=True)] == [
+        asyncio.CancelledError, type(None), type(None),
+    ]  # fmt: skip
+    await lookups.known("team-b", "c", 1)
+
+
+@pytest.mark.parametrize("host", ["a" * 70, "\udc80", "a..b"])
+async def test_a_name_that_can_be_nobodys_has_no_address(host):
+    with pytest.raises(OSError, match="this is no name"):
+        await Lookups().known("team-b", host, 1)

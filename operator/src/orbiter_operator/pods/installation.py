@@ -19,6 +19,7 @@ _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _MOUNTS = {"volumeMounts": "mountPath", "volumeDevices": "devicePath"}
 _SPEC = "spec.podTemplate.spec"
 _REFERENCE = re.compile(r"\$\(([^()]+)\)")
+_LABEL = re.compile(r"metadata\.(?P<kind>labels|annotations)\['(?P<key>[^']+)'\]")
 
 
 class Grasp(NamedTuple):
@@ -53,6 +54,7 @@ def grasps(agent: Agent, overlay: Object, template: Object | None) -> Iterator[G
     yield from _taken(agent.env, chosen, "spec.agent.env", "variable")
     where = f"{_SPEC}.containers[{WORKER}].env"
     yield from _taken(_worker(said).get("env"), chosen, where, "variable")
+    yield from _labelled(overlay.get("metadata") or {}, _worker(own), chosen)
 
 
 def _containers(pod: Object) -> Iterator[tuple[str, Object]]:
@@ -99,6 +101,18 @@ def _choosing(worker: Object) -> set[str]:
             chosen.add(name)
             left += _REFERENCE.findall(values.get(name, ""))
     return chosen
+
+
+def _labelled(said: Object, worker: Object, chosen: set[str]) -> Iterator[Grasp]:
+    """Labels and annotations that such a variable is made of; a null takes all of them away."""
+    for item in worker.get("env") or ():
+        source = (item.get("valueFrom") or {}).get("fieldRef") or {}
+        found = _LABEL.fullmatch(str(source.get("fieldPath")))
+        if found is None or item["name"] not in chosen or found["kind"] not in said:
+            continue
+        kind, key, named = found["kind"], found["key"], said[found["kind"]]
+        if not isinstance(named, dict) or key in named:
+            yield Grasp(f"spec.podTemplate.metadata.{kind}[{key}]", named, _why("variable"))
 
 
 def _why(what: str) -> str:

@@ -8,6 +8,7 @@ whatever the task's status says, and whenever the operator crashed.
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 from orbiter_operator.kube.cache import version_of
 from orbiter_operator.kube.client import ApiError, Kube
@@ -93,6 +94,7 @@ class Profiles:
         self._judge = judge
         self._allowed = allowed
         self._begun: dict[Key, tuple[str, Profile | None]] = {}
+        self._kept = WeakValueDictionary[tuple[str, int], Profile]()
 
     async def recall(self, key: Key, obj: Object) -> None:
         """Know what a task that has begun did so with, if anything.
@@ -195,7 +197,10 @@ class Profiles:
             return None
         try:
             data = found["data"]
-            return Profile.read(data["profile"], data["spec"], self._judge)
+            read = Profile.read(data["profile"], data["spec"], self._judge)
+            # A task that has asked something keeps it for days: thousands of them keep one.
+            known = self._kept.setdefault((read.uid, read.generation), read)
+            return known if known == read else read
         except (KeyError, TypeError, ValueError):
             return None  # only who may write revisions could have made it so
 

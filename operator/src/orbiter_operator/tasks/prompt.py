@@ -6,6 +6,7 @@ requests nor a later attempt is told something else.
 """
 
 from typing import Any
+from weakref import WeakValueDictionary
 
 from orbiter_contracts.references import (
     Reference,
@@ -23,6 +24,10 @@ from orbiter_operator.tasks.observed import Observed
 _REFUSED = (403, 404)
 
 
+class _Text(str):
+    """A value that is kept once, however many tasks name it: they may wait for days."""
+
+
 class Prompts:
     """Reads prompts.
 
@@ -33,6 +38,7 @@ class Prompts:
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
         self._known: dict[Key, tuple[str, dict[Reference, str]]] = {}
+        self._kept = WeakValueDictionary[tuple[str, Reference], _Text]()
 
     def forget(self, key: Key) -> None:
         """The task is gone or at its end."""
@@ -87,7 +93,9 @@ class Prompts:
             data, error = await self._data(observed.namespace, task)
             for reference in (one for one in wanted if one.task == task):
                 if error is None:
-                    values[reference], error = value_of(reference, data)
+                    text, error = value_of(reference, data)
+                    kept = self._kept.setdefault((observed.namespace, reference), _Text(text))
+                    values[reference] = kept if kept == text else text
                 if error is not None:
                     return {}, error
         self._known[key] = (observed.uid, values)

@@ -3,14 +3,17 @@
 import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from orbiter.server._internal.errors import RequestError
+from orbiter.server._internal.lookups import Lookups
 
 if TYPE_CHECKING:
     from redis.asyncio.connection import AbstractConnection
 
+_lookups = Lookups()
 SECRET, KEY = "orbiter-transcript", "transcript-url"
 _OPTIONS = frozenset(
     {
@@ -29,6 +32,7 @@ class Access(NamedTuple):
 
     url: str
     ca: str | None = None
+    namespace: str = ""
 
 
 @asynccontextmanager
@@ -55,6 +59,7 @@ async def connected(
         "protocol": 2,
         "driver_info": None,
         "parser_class": OutputParser if outputs else BriefParser,
+        "before": partial(_lookups.known, access.namespace),
         "socket_connect_timeout": 5.0,
         "socket_timeout": blocks + 10.0,
     }
@@ -96,7 +101,7 @@ def access_of(
                 f"the URL in the Secret {secret} of namespace {namespace} has the option "
                 f"{option[:60]!r}, which the server does not take from there", secret,
             )  # fmt: skip
-    return Access(url.strip(), ca or None)
+    return Access(url.strip(), ca or None, namespace)
 
 
 def _unusable(words: str, secret: str) -> RequestError:
