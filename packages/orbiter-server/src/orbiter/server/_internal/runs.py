@@ -117,6 +117,12 @@ class Runs:
         Raises:
             RequestError: It cannot be started now, or not there.
         """
+        # whoever asked may leave: a run that is written down and never begun has no end
+        return await asyncio.shield(self._start(session_id, said, user, request_id))
+
+    async def _start(
+        self, session_id: str, said: UserMessage, user: str | None, request_id: str | None
+    ) -> RunInfo:
         self.check_room()
         self._starting += 1
         try:
