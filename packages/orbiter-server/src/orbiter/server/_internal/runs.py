@@ -84,12 +84,8 @@ class Runs:
                 503, "the server is about to stop: try again", retry_after=RETRY_AFTER
             )
         if self.active + self._starting >= self._config.max_runs:
-            raise RequestError(
-                429,
-                f"{self._config.max_runs} runs go on already: try again later",
-                code="too_many_runs",
-                retry_after=RETRY_AFTER,
-            )
+            why = f"{self._config.max_runs} runs go on already: try again later"
+            raise RequestError(429, why, code="too_many_runs", retry_after=RETRY_AFTER)
 
     @contextlib.contextmanager
     def guest(self) -> Iterator[None]:
