@@ -10,6 +10,7 @@ from support.eventually import eventually
 
 from orbiter import Agent, Swarm
 from orbiter.models import ModelResponse, ScriptedModel, call
+from orbiter.types import UserMessage
 
 from .conftest import Paced, get_weather, running
 
@@ -214,6 +215,32 @@ async def test_deleting_a_session_cancels_its_run_and_forgets_all(start):
     assert deleted.status_code == 204
     assert (await server.http.get(f"/v1/runs/{run['id']}")).status_code == 404
     assert (await server.http.get("/v1/sessions")).json()["total"] == 0
+
+
+async def test_a_run_goes_on_whose_client_left_while_it_began(start):
+    """A WebSocket's right may be gone at that moment; a run without an end holds up its session."""
+    server = await start()
+    runs = server.app.state.runs
+    begin, written = runs._sessions.begin_run, asyncio.Event()
+
+    async def begin_run(*words):
+        begun = await begin(*words)
+        written.set()
+        await asyncio.sleep(0)
+        return begun
+
+    runs._sessions.begin_run = begin_run
+    session = await runs._sessions.create("helper", None)
+    starting = asyncio.create_task(runs.start(session.id, UserMessage(content="x"), None))
+    await written.wait()
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+
+    async def ended():
+        shown = (await server.http.get(f"/v1/sessions/{session.id}")).json()
+        return [run["status"] for run in shown["runs"]] == ["completed"]
+
+    await eventually(ended)
 
 
 async def test_a_run_that_begins_while_its_session_is_deleted_stops_nobody(start):

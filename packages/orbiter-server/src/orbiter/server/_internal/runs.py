@@ -84,12 +84,8 @@ class Runs:
                 503, "the server is about to stop: try again", retry_after=RETRY_AFTER
             )
         if self.active + self._starting >= self._config.max_runs:
-            raise RequestError(
-                429,
-                f"{self._config.max_runs} runs go on already: try again later",
-                code="too_many_runs",
-                retry_after=RETRY_AFTER,
-            )
+            why = f"{self._config.max_runs} runs go on already: try again later"
+            raise RequestError(429, why, code="too_many_runs", retry_after=RETRY_AFTER)
 
     @contextlib.contextmanager
     def guest(self) -> Iterator[None]:
@@ -117,6 +113,12 @@ class Runs:
         Raises:
             RequestError: It cannot be started now, or not there.
         """
+        # whoever asked may leave: a run that is written down and never begun has no end
+        return await asyncio.shield(self._start(session_id, said, user, request_id))
+
+    async def _start(
+        self, session_id: str, said: UserMessage, user: str | None, request_id: str | None
+    ) -> RunInfo:
         self.check_room()
         self._starting += 1
         try:
