@@ -149,6 +149,14 @@ def test_nobody_knows_what_it_has_cost_so_it_has_cost_all_that_it_might():
     assert settle(once, "u", 1, micros(3), least=True).spent == micros(3)
 
 
+def test_whatever_a_worker_says_that_it_has_cost_the_ledger_can_be_read_again():
+    ledger = settle(reserve(EMPTY._replace(spent=micros(9)), "u", held(1)), "u", 1, micros(1e300))
+    ledger = settle(reserve(ledger, "u", held(1, attempt=2)), "u", 2, micros(1e300))
+    status = written(ledger, micros(10), BudgetStatus()).to_api()
+    assert budget(status).ledger == ledger
+    assert not fits(ledger, micros(10), "other", 1, 1)
+
+
 def test_another_attempt_reserves_anew_and_one_that_was_not_settled_is():
     once = reserve(EMPTY, "u", held(1))
     again = reserve(once, "u", held(2, attempt=2))
@@ -284,6 +292,7 @@ def test_all_budgets_have_to_have_room_and_the_strictest_tells():
         ({"maxCostUSD": "much"}, "spec.maxCostUSD: "),
         ({"maxCostUSD": float("nan")}, "spec.maxCostUSD: "),
         ({"period": "Yearly"}, "spec.period: "),
+        ({"maxCostUSD": 1e300}, "spec.maxCostUSD: "),
     ],
 )
 def test_tasks_wait_for_a_budget_that_cannot_be_read(said, why):
@@ -293,6 +302,10 @@ def test_tasks_wait_for_a_budget_that_cannot_be_read(said, why):
     assert why in told.message
     ready = status_of(broken, broken.now(NOW), NOW).condition("Ready")
     assert (ready.status, ready.reason) == ("False", "InvalidSpec")
+
+
+def test_no_limit_of_a_task_is_too_large_to_be_judged():
+    assert judge([budget()], need(1e300), NOW, 9).lacks == "Queue"
 
 
 @pytest.mark.parametrize("status", [None, [], "x", {"spentUSD": -1}, {"reservations": {"u": 1}}])
@@ -375,8 +388,20 @@ def test_a_budget_that_only_warns_lets_it_begin_and_tells():
     [event] = decision.events
     assert (event.kind, event.reason) == ("Warning", "BudgetExceeded")
     assert event.message.startswith("attempt 1 begins all the same: needs 1 USD")
-    said = decision.status.condition("BudgetReserved")
-    assert (said.status, said.reason) == ("True", "BudgetExceeded")
+    assert decision.status.condition("BudgetReserved") is None, "not yet"
+    text = "1 USD of AgentBudget all, which had no room for it and only warns"
+    over = Budgeted(budget="all", message=text, held=True, reason="BudgetExceeded")
+    said = decide(running(budget=over, **record(output()))).status.condition("BudgetReserved")
+    assert (said.status, said.reason, said.message) == ("True", "BudgetExceeded", text)
+
+
+def test_what_waits_for_something_else_says_nothing_of_its_money():
+    fits = judge([budget()], need(), NOW, 9)
+    for told in (fits, lacking("Queue"), lacking("Warn")):
+        waits_for_others = observed(budget=told, dependencies=Dependencies(waiting=("a",)))
+        decision = decide(waits_for_others)
+        assert decision.status.reason == "WaitingForDependencies"
+        assert decision.status.condition("BudgetReserved") is None
 
 
 def test_one_that_waited_for_a_budget_needs_its_dependencies_no_more():

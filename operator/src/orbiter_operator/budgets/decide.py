@@ -134,7 +134,7 @@ def held_by(budget: Budget, uid: str) -> Budgeted | None:
     if held.over:
         text += ", which had no room for it and only warns"
     reason = "BudgetExceeded" if held.over else "Reserved"
-    return Budgeted(budget=budget.name, message=text, reason=reason)
+    return Budgeted(budget=budget.name, message=text, held=True, reason=reason)
 
 
 def status_of(budget: Budget, ledger: Ledger, now: datetime) -> BudgetStatus:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from orbiter_operator.budgets.models import BudgetSpec, BudgetStatus, Period, Reservation
+from orbiter_operator.budgets.models import MOST_USD, BudgetSpec, BudgetStatus, Period, Reservation
 
 MOST_RESERVATIONS = 2000
 """Attempts at a time that one budget has: each write thinks over all of them, 12 ms for so many."""
@@ -44,7 +44,7 @@ class Ledger(NamedTuple):
 
 def micros(usd: float) -> int:
     """Dollars as the ledger counts them."""
-    return round(usd * _MICROS)
+    return round(min(usd, MOST_USD) * _MICROS)
 
 
 def dollars(amount: int) -> float:
@@ -177,8 +177,10 @@ def settle(
     own = ledger.held.get(uid)
     if own is None or attempt not in (None, own.attempt):
         return ledger
+    charged = own.micros if cost is None else max(cost, own.micros * least)
     return ledger._replace(
         held={other: held for other, held in ledger.held.items() if other != uid},
         reserved=ledger.reserved - own.micros,
-        spent=ledger.spent + (own.micros if cost is None else max(cost, own.micros * least)),
+        # A worker's word may be anything, and what was spent has to be readable again.
+        spent=min(ledger.spent + charged, micros(MOST_USD)),
     )

@@ -10,6 +10,8 @@ from pydantic import Field
 from orbiter_operator.kube.models import Frozen, KubeModel, Status, Time
 
 Period = Literal["Daily", "Weekly", "Monthly"]
+MOST_USD = 1e9
+"""More than any budget has. In millionths, sums of it are exact as the API writes numbers."""
 OnExceeded = Literal["Queue", "Cancel", "Warn"]
 
 
@@ -18,8 +20,8 @@ class BudgetSpec(KubeModel):
 
     period: Period = "Monthly"
     time_zone: str = "UTC"
-    max_cost_usd: float = Field(0.0, alias="maxCostUSD", ge=0, allow_inf_nan=False)
-    default_task_usd: float = Field(0.0, alias="defaultTaskUSD", ge=0, allow_inf_nan=False)
+    max_cost_usd: float = Field(0.0, alias="maxCostUSD", ge=0, le=MOST_USD)
+    default_task_usd: float = Field(0.0, alias="defaultTaskUSD", ge=0, le=MOST_USD)
     warn_at_percent: int | None = None
     on_exceeded: OnExceeded = "Queue"
 
@@ -29,7 +31,7 @@ class Reservation(KubeModel):
 
     task: str
     attempt: int
-    usd: float = Field(ge=0, allow_inf_nan=False)
+    usd: float = Field(ge=0, le=MOST_USD)
     over: bool = False
 
 
@@ -38,7 +40,7 @@ class BudgetStatus(Status):
 
     period_start: Time | None = None
     period_end: Time | None = None
-    spent_usd: float = Field(0.0, alias="spentUSD", ge=0, allow_inf_nan=False)
+    spent_usd: float = Field(0.0, alias="spentUSD", ge=0, le=MOST_USD)
     reserved_usd: float = Field(0.0, alias="reservedUSD")
     available_usd: float = Field(0.0, alias="availableUSD")
     reservations: dict[str, Reservation] = Field(default_factory=dict)
@@ -60,6 +62,7 @@ class Budgeted(Frozen):
         budget: Its name.
         message: A sentence, which says the same as long as nothing about it has changed.
         lacks: What follows as the attempt does not fit; None when it does, or has its money.
+        held: Whether it has its money.
         reason: Of the task's condition.
         again: Seconds after which to look again.
     """
@@ -67,6 +70,7 @@ class Budgeted(Frozen):
     budget: str
     message: str
     lacks: OnExceeded | None = None
+    held: bool = False
     reason: str = "Reserved"
     again: float = 30.0
 

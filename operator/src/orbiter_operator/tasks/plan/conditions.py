@@ -116,13 +116,12 @@ class Conditions:
         text = f"AgentProfile {used.name} as it was at generation {used.generation}"
         return (self._next("ProfileResolved", "True", "Resolved", text),)
 
-    def of_the_budget(self, told: Budgeted | None) -> tuple[Condition, ...]:
-        """Whether the budget has what the attempt may cost; as it was where none tells."""
-        if told is None:
+    def of_the_budget(self, told: Budgeted | None, reason: str) -> tuple[Condition, ...]:
+        """Whether the attempt has its money, as it was unless it has it or waits for that alone."""
+        if told is None or not (told.held or told.reason == reason):
             last = self._status.condition("BudgetReserved")
             return () if last is None else (last,)
-        held = told.lacks in (None, "Warn")
-        return (self._next("BudgetReserved", _flag(held), told.reason, told.message),)
+        return (self._next("BudgetReserved", _flag(told.held), told.reason, told.message),)
 
     def of_the_artifacts(self, kept: ArtifactsReport | None) -> tuple[Condition, ...]:
         """Whether what the last attempt that told was to keep is kept, if one has told."""

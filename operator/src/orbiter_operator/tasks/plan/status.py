@@ -86,7 +86,7 @@ def write(
     if same or saved:
         conditions += made.of_the_checkpoint(saved)
     conditions += made.of_the_profile(observed.profile, attempt)
-    conditions += made.of_the_budget(observed.budget)
+    conditions += made.of_the_budget(observed.budget, reason)
     conditions += made.of_the_artifacts(kept)
     if attempt:
         changes |= told_of(observed.spec.agent, observed.profile)
