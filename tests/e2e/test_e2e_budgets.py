@@ -31,7 +31,7 @@ def budget(name: str, most: float) -> Object:
 
 @pytest.mark.timeout(400)
 def test_no_more_is_reserved_than_there_is_whoever_is_killed(world: World) -> None:
-    """Each reserves a dollar and costs next to nothing, so that all have their turn, ten at once."""
+    """Each reserves a dollar and costs next to nothing: all have their turn, ten at once."""
     name = f"few-{RUN}"
     names = [f"paid-{RUN}-{number:02d}" for number in range(TASKS)]
     seen: list[float] = []
