@@ -222,13 +222,15 @@ async def test_what_a_task_has_spent_outlives_it(world):
 async def test_a_budget_that_cancels_and_one_that_warns(world):
     await world.start_operator()
     put_budget(world, maxCostUSD=0, onExceeded="Warn")
+    await eventually(lambda: ledger(world))  # budgets and tasks come by two watches
     world.apply("warned", "ok sleep=0.2", agent=AGENT)
     await world.until("warned", "Completed")
     assert world.events("warned") == ["BudgetExceeded", "Completed"]
     said = condition(world, "warned")
     assert (said["status"], said["reason"]) == ("True", "BudgetExceeded")
     assert amounts(world) == (0.01, 0.0, 0.0)
-    put_budget(world, maxCostUSD=0, onExceeded="Cancel")
+    put_budget(world, "strict", maxCostUSD=0, onExceeded="Cancel")
+    await eventually(lambda: ledger(world, "strict"))
     world.apply("cancelled", agent=AGENT)
     status = await world.until("cancelled", "Cancelled")
     assert status["reason"] == "BudgetExceeded"
