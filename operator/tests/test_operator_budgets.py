@@ -35,7 +35,8 @@ from orbiter_operator.budgets.ledger import (
     written,
     zone_of,
 )
-from orbiter_operator.budgets.models import Budgeted, BudgetSpec, BudgetStatus, Need, changes
+from orbiter_operator.budgets.models import Budgeted, BudgetSpec, BudgetStatus, Need
+from orbiter_operator.kube.models import merge_patch
 from orbiter_operator.tasks.charges import Charge, charge_of, need_of, waits
 from orbiter_operator.tasks.models import TaskStatus
 from orbiter_operator.tasks.observed import Dependencies
@@ -342,14 +343,14 @@ def test_a_budget_says_when_nothing_is_left():
 def test_a_write_says_only_what_is_new():
     once = written(reserve(EMPTY, "a", held(1)), micros(10), BudgetStatus())
     twice = written(reserve(read(once), "b", held(2)), micros(10), once)
-    assert changes(once.to_api(), twice.to_api()) == {
+    assert merge_patch(once.to_api(), twice.to_api()) == {
         "reservedUSD": 3.0,
         "availableUSD": 7.0,
         "reservations": {"b": {"task": "fix", "attempt": 1, "usd": 2.0, "over": False}},
     }
     less = written(settle(read(twice), "a", 1, 0), micros(10), twice)
-    assert changes(twice.to_api(), less.to_api())["reservations"] == {"a": None}
-    assert changes(less.to_api(), less.to_api()) == {}
+    assert merge_patch(twice.to_api(), less.to_api())["reservations"] == {"a": None}
+    assert merge_patch(less.to_api(), less.to_api()) == {}
 
 
 def lacking(what, **more):

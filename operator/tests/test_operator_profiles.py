@@ -14,7 +14,7 @@ from orbiter_operator.kube.names import Key, revision_name
 from orbiter_operator.pods.overlay import merge
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.profiles.models import Profile
-from orbiter_operator.profiles.store import ProfileCache, Profiles
+from orbiter_operator.profiles.store import Profiles, profile_cache
 from orbiter_operator.profiles.wiring import profile_error
 from orbiter_operator.tasks.observe import read_spec
 
@@ -301,7 +301,7 @@ def test_a_task_without_a_profile_says_nothing_of_one():
 
 def test_the_cache_has_the_newest_of_each_and_tells_what_changed():
     told = []
-    cache = ProfileCache(judged, told.append)
+    cache = profile_cache(judged, told.append)
 
     def obj(version, uid="u", **said):
         meta = {"namespace": "team", "name": "p", "uid": uid, "resourceVersion": str(version)}
@@ -321,6 +321,10 @@ def test_the_cache_has_the_newest_of_each_and_tells_what_changed():
     assert cache.get("team", "p") is not None
     cache.remove(gone)
     assert (cache.get("team", "p"), told) == (None, ["team", "team"])
+    cache.put(obj(7))  # the answer to a write that was on its way
+    assert (cache.get("team", "p"), told) == (None, ["team", "team"])
+    cache.put(obj(8, uid="v"))
+    assert cache.get("team", "p") is not None
 
 
 @pytest.mark.parametrize("name", ["fix", "a" * 63, "a" * 45 + "." + "b" * 17])
@@ -364,7 +368,7 @@ class Stored:
 async def test_a_thousand_tasks_of_a_large_profile_keep_one_of_it(restarted):
     """A task that asks something has begun, needs no slot, and keeps its profile for days."""
     kube, changed = Stored(), []
-    cache = ProfileCache(judged, changed.append)
+    cache = profile_cache(judged, changed.append)
     spec_ = {"agent": {"env": [{"name": "A", "value": "x" * 1000}]}}
     meta = {"namespace": "team", "name": "p", "uid": "u", "generation": 3, "resourceVersion": "1"}
     cache.put({"metadata": meta, "spec": spec_})

@@ -10,7 +10,7 @@ from support.running_sessions import DEFAULTS as PLAIN
 
 from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.overlay import DEEPEST, merge
-from orbiter_operator.profiles.store import ProfileCache, Profiles
+from orbiter_operator.profiles.store import Profiles, profile_cache
 from orbiter_operator.streams.pending_outputs import PendingOutputs
 from orbiter_operator.tasks.cache import TaskCache
 from orbiter_operator.tasks.capacity import Capacity
@@ -364,7 +364,7 @@ async def test_whether_a_pod_may_be_made_is_not_asked_of_a_finished_task(phase, 
         attempts=nobody,
         capacity=Capacity(lambda namespace: 1),
         kube=nobody,
-        profiles=Profiles(nobody, ProfileCache(nobody, nobody), nobody, nobody),
+        profiles=Profiles(nobody, profile_cache(nobody, nobody), nobody, nobody),
         defaults=DEFAULTS,
     )
     meta = {"namespace": "team", "name": "fix", "uid": "u", "resourceVersion": "1"}

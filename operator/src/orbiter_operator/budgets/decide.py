@@ -24,10 +24,14 @@ from orbiter_operator.kube.models import Condition, Event, read_model, read_stat
 
 _STRICTEST = ("Cancel", "Queue", "Warn", None)
 NEAR, EXCEEDED = "NearLimit", "Exceeded"
+_FIELDS = frozenset(BudgetStatus().model_dump(by_alias=True))
 
 
 class Budget(NamedTuple):
-    """One AgentBudget as last seen. `error` says why nothing can be reserved of it."""
+    """One AgentBudget as last seen.
+
+    `error` says why nothing can be reserved of it, `stored` is what the API has of its status.
+    """
 
     name: str
     uid: str
@@ -36,6 +40,7 @@ class Budget(NamedTuple):
     spec: BudgetSpec
     status: BudgetStatus
     ledger: Ledger
+    stored: dict[str, Any]
     error: str | None = None
 
     @classmethod
@@ -43,7 +48,8 @@ class Budget(NamedTuple):
         """Read one, whoever has written it. Total."""
         meta = obj["metadata"]
         spec, error = read_model(BudgetSpec, obj.get("spec") or {})
-        status = read_status(BudgetStatus, obj.get("status"))
+        raw = obj.get("status")
+        status = read_status(BudgetStatus, raw)
         try:
             zone_of(spec.time_zone)
         except ValueError as why:
@@ -56,6 +62,7 @@ class Budget(NamedTuple):
             spec=spec,
             status=status,
             ledger=read(status),
+            stored={k: raw[k] for k in _FIELDS & raw.keys()} if isinstance(raw, dict) else {},
             error=error,
         )
 
@@ -178,14 +185,6 @@ def _near(budget: Budget, ledger: Ledger, now: datetime) -> Condition:
 def _next(
     budget: Budget, now: datetime, kind: str, reason: str, message: str, *, holds: bool
 ) -> Condition:
-    old = budget.status.condition(kind)
-    flag = "True" if holds else "False"
-    since = old.last_transition_time if old is not None and old.status == flag else now
-    return Condition(
-        type=kind,
-        status="True" if holds else "False",
-        reason=reason,
-        message=message,
-        last_transition_time=since,
-        observed_generation=budget.generation,
+    return budget.status.next_condition(
+        kind, "True" if holds else "False", reason, message, now, budget.generation
     )

@@ -3,7 +3,7 @@
 crds/agentbudget.yaml is the authority on what each field means.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -73,16 +73,3 @@ class Budgeted(Frozen):
     held: bool = False
     reason: str = "Reserved"
     again: float = 30.0
-
-
-def changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """The smallest merge patch from one status to another; one reservation is one key of it."""
-    found: dict[str, Any] = {name: None for name in before if name not in after}
-    for name, value in after.items():
-        old = before.get(name)
-        if isinstance(old, dict) and isinstance(value, dict):
-            if inner := changes(old, value):
-                found[name] = inner
-        elif old != value:
-            found[name] = value
-    return found

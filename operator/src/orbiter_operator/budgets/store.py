@@ -8,7 +8,7 @@ anew finds all that was granted, and settles what belongs to tasks that are gone
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -17,13 +17,13 @@ import structlog
 
 from orbiter_operator.budgets.decide import Budget, held_by, judge, near_event, status_of
 from orbiter_operator.budgets.ledger import Held, Ledger, micros, reserve, settle
-from orbiter_operator.budgets.models import Budgeted, BudgetStatus, Need, changes
-from orbiter_operator.kube.cache import version_of
+from orbiter_operator.budgets.models import Budgeted, Need
 from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.kube.events import EventPoster
-from orbiter_operator.kube.informer import Informer
-from orbiter_operator.kube.models import RefusedError
+from orbiter_operator.kube.informer import Informer, fetch
+from orbiter_operator.kube.models import RefusedError, merge_patch
 from orbiter_operator.kube.names import Key
+from orbiter_operator.kube.parsed_cache import ParsedCache
 from orbiter_operator.kube.resources import AGENT_BUDGETS
 
 log = structlog.get_logger(__name__)
@@ -36,59 +36,9 @@ _ASKED_A_SECOND = 10
 """Tasks that wait for a budget look again so often at most, all together."""
 
 
-class BudgetCache:
-    """AgentBudgets by namespace and name; what an informer fills.
-
-    Args:
-        changed: Called with the namespace of each whose spec is new, other, or gone.
-    """
-
-    def __init__(self, changed: Callable[[str], None]) -> None:
-        self._changed = changed
-        self._seen: dict[str, dict[str, tuple[int, Object, Budget]]] = {}
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter([(space, name) for space, found in self._seen.items() for name in found])
-
-    def of(self, namespace: str) -> list[Budget]:
-        """All of a namespace, by their names."""
-        return [budget for _, (_, _, budget) in sorted(self._seen.get(namespace, {}).items())]
-
-    def get(self, namespace: str, name: str) -> tuple[Object, Budget] | None:
-        """The object as last seen and read, or None."""
-        found = self._seen.get(namespace, {}).get(name)
-        return None if found is None else (found[1], found[2])
-
-    def put(self, obj: Object) -> None:
-        """Remember a budget as it is now."""
-        meta = obj["metadata"]
-        found = self._seen.setdefault(meta["namespace"], {})
-        old = found.get(meta["name"])
-        if old is not None and old[0] >= version_of(obj):
-            return
-        budget = Budget.of(obj)
-        found[meta["name"]] = version_of(obj), obj, budget
-        if old is None or (old[2].uid, old[2].spec) != (budget.uid, budget.spec):
-            self._changed(meta["namespace"])
-
-    def remove(self, obj: Object) -> None:
-        """Forget a budget that was deleted, with its ledger."""
-        meta = obj["metadata"]
-        found = self._seen.get(meta["namespace"], {})
-        if meta["name"] in found and found[meta["name"]][2].uid == meta["uid"]:
-            del found[meta["name"]]
-            if not found:
-                del self._seen[meta["namespace"]]
-            self._changed(meta["namespace"])
-
-    def missing_from(self, listed: set[str], version: int) -> list[Object]:
-        """Budgets held here that a list taken at `version` does not have."""
-        return [
-            obj
-            for found in self._seen.values()
-            for seen, obj, budget in found.values()
-            if budget.uid not in listed and seen <= version
-        ]
+def _other(old: Budget, new: Budget) -> bool:
+    """Whether more is new of a budget than its accounts."""
+    return (old.uid, old.spec) != (new.uid, new.spec)
 
 
 class Budgets:
@@ -119,7 +69,7 @@ class Budgets:
         self._enqueue = enqueue
         self._allowed = allowed
         self._clock = clock
-        self._cache = BudgetCache(self._changed)
+        self._cache = ParsedCache(Budget.of, self._changed, matters=_other)
         self.informer = Informer(kube, AGENT_BUDGETS, self._cache, namespaces=namespaces)
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._waiting: dict[str, dict[Key, Need]] = {}
@@ -207,18 +157,18 @@ class Budgets:
     async def _change(self, namespace: str, name: str, change: Change) -> None:
         """Write a ledger that follows from the one that is stored."""
         for _ in range(_TRIES):
-            found = self._cache.get(namespace, name)
-            if found is None:
+            budget, now = self._cache.get(namespace, name), self._clock()
+            if budget is None:
                 return
-            (obj, budget), now = found, self._clock()
             after = change(budget, budget.now(now), now)
             status = status_of(budget, after, now)
-            body = changes(_stored(obj), status.to_api())
+            body = merge_patch(budget.stored, status.to_api())
             if not body:
                 return
             self._allowed()
+            meta = {"namespace": namespace, "name": name, "uid": budget.uid}
             if (near := near_event(budget, status)) is not None:
-                await self._events.post({**obj, "kind": "AgentBudget"}, near, now)
+                await self._events.post({"kind": "AgentBudget", "metadata": meta}, near, now)
             version = {"resourceVersion": budget.version}
             try:
                 stored = await self._kube.patch_status(
@@ -229,21 +179,14 @@ class Budgets:
                     raise RefusedError(error.refusal()) from None
                 if error.status not in (404, 409):
                     raise
-                await self._refresh(namespace, name, obj)
+                if not await fetch(self._kube, AGENT_BUDGETS, self._cache, namespace, name):
+                    self._cache.remove({"metadata": meta})
                 continue
             self._cache.put(stored)
             if after.used < budget.ledger.used:
                 self._wake(namespace)
             return
         raise ApiError(409, "Conflict", f"AgentBudget {name} is changed all the time")
-
-    async def _refresh(self, namespace: str, name: str, obj: Object) -> None:
-        try:
-            self._cache.put(await self._kube.get(AGENT_BUDGETS, namespace, name))
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            self._cache.remove(obj)
 
     def _without_orphans(self, namespace: str) -> Change:
         """Charge what is held for tasks that are gone: whether they worked, nobody can say."""
@@ -269,14 +212,6 @@ class Budgets:
             if all(budget.amount(need) <= room[budget.name] for budget in budgets):
                 room = {each.name: room[each.name] - each.amount(need) for each in budgets}
                 self._enqueue(key)
-
-
-def _stored(obj: Object) -> Object:
-    """The fields of a status that are ours, as they are."""
-    status, ours = obj.get("status"), BudgetStatus().model_dump(by_alias=True)
-    return (
-        {name: status[name] for name in ours if name in status} if isinstance(status, dict) else {}
-    )
 
 
 def _granted(need: Need) -> Change:

@@ -151,8 +151,8 @@ def apply_event(cache: Cache, kind: str | None, obj: dict[str, Any]) -> None:
         log.exception("an object is left out", kind=obj.get("kind"), object=name)
 
 
-async def fetch(kube: Kube, resource: Resource, cache: Cache, namespace: str, name: str) -> None:
-    """Have an object in the cache as it is now, if it is there.
+async def fetch(kube: Kube, resource: Resource, cache: Cache, namespace: str, name: str) -> bool:
+    """Have an object in the cache as it is now, if it is there; returns whether it is.
 
     Raises:
         ApiError: The API server could not answer.
@@ -162,6 +162,8 @@ async def fetch(kube: Kube, resource: Resource, cache: Cache, namespace: str, na
     except ApiError as error:
         if error.status != 404:
             raise
+        return False
+    return True
 
 
 async def refresh(kube: Kube, resource: Resource, cache: ObjectCache, key: Key) -> None:
@@ -171,10 +173,5 @@ async def refresh(kube: Kube, resource: Resource, cache: ObjectCache, key: Key) 
         ApiError: The API server could not answer.
     """
     obj = cache.get(key)
-    try:
-        cache.put(await kube.get(resource, key.namespace, key.name))
-    except ApiError as error:
-        if error.status != 404:
-            raise
-        if obj is not None:
-            cache.remove(obj)
+    if not await fetch(kube, resource, cache, key.namespace, key.name) and obj is not None:
+        cache.remove(obj)

@@ -190,6 +190,39 @@ class Status(KubeModel):
         """The condition of one type, or None."""
         return next((item for item in self.conditions if item.type == kind), None)
 
+    def next_condition(
+        self,
+        kind: str,
+        status: ConditionStatus,
+        reason: str,
+        message: str,
+        now: datetime,
+        generation: int,
+        *,
+        anew: bool = False,
+    ) -> Condition:
+        """The condition that follows the one of its type: its time stays while its status does.
+
+        Args:
+            kind: Its type.
+            status: Whether it holds.
+            reason: One CamelCase word for programs.
+            message: A sentence for people.
+            now: When it changes, if it does.
+            generation: That of the spec it is computed from.
+            anew: Whether its time counts from now in any case.
+        """
+        old = self.condition(kind)
+        keep = old is not None and old.status == status and not anew
+        return Condition(
+            type=kind,
+            status=status,
+            reason=reason,
+            message=message,
+            last_transition_time=old.last_transition_time if old is not None and keep else now,
+            observed_generation=generation,
+        )
+
     def to_api(self) -> dict[str, Any]:
         """The dict the API server takes; fields without a value are left out."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -228,15 +261,17 @@ def read_status(model: type[S], raw: Any) -> S:
 
 def patch(old: Status, new: Status) -> dict[str, Any]:
     """The merge patch that turns one status into the other; empty when they are equal."""
-    before, after = old.to_api(), new.to_api()
-    changes = {key: value for key, value in after.items() if before.get(key) != value}
-    changes.update({key: None for key in before if key not in after})
-    return {key: _nulls(before.get(key), value) for key, value in changes.items()}
+    return merge_patch(old.to_api(), new.to_api())
 
 
-def _nulls(old: Any, new: Any) -> Any:
-    """In a merge patch a key that should vanish must be named."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        gone = {key: None for key in old if key not in new}
-        return gone | {key: _nulls(old.get(key), value) for key, value in new.items()}
-    return new
+def merge_patch(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The smallest patch from one object to another (RFC 7386): what should vanish is null."""
+    found: dict[str, Any] = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        before = old.get(name)
+        if isinstance(before, dict) and isinstance(value, dict):
+            if inner := merge_patch(before, value):
+                found[name] = inner
+        elif before != value:
+            found[name] = value
+    return found

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
-from orbiter_operator.kube.cache import version_of
 from orbiter_operator.kube.client import ApiError, Kube
 from orbiter_operator.kube.models import Profiled, Refusal, RefusedError, is_object_name
 from orbiter_operator.kube.names import (
@@ -22,6 +21,7 @@ from orbiter_operator.kube.names import (
     owner_reference,
     revision_name,
 )
+from orbiter_operator.kube.parsed_cache import ParsedCache
 from orbiter_operator.kube.resources import REVISIONS
 from orbiter_operator.profiles.models import DEFAULT, Judge, Profile
 
@@ -29,51 +29,14 @@ Object = dict[str, Any]
 _KIND = "AgentTask"
 
 
-class ProfileCache:
-    """AgentProfiles by namespace and name; what an informer fills.
+def profile_cache(judge: Judge, changed: Callable[[str], None]) -> ParsedCache[Profile]:
+    """The AgentProfiles as they are now.
 
     Args:
         judge: Says what is wrong with one.
         changed: Called with the namespace of each that is new, other, or gone.
     """
-
-    def __init__(self, judge: Judge, changed: Callable[[str], None]) -> None:
-        self._judge = judge
-        self._changed = changed
-        self._seen: dict[tuple[str, str], tuple[int, Profile]] = {}
-
-    def get(self, namespace: str, name: str) -> Profile | None:
-        """The profile as last seen, or None."""
-        found = self._seen.get((namespace, name))
-        return None if found is None else found[1]
-
-    def put(self, obj: Object) -> None:
-        """Remember a profile as it is now."""
-        meta = obj["metadata"]
-        place = (meta["namespace"], meta["name"])
-        old = self._seen.get(place)
-        if old is not None and old[0] >= version_of(obj):
-            return
-        profile = Profile.read(meta, obj.get("spec"), self._judge)
-        self._seen[place] = version_of(obj), profile
-        if old is None or old[1] != profile:
-            self._changed(meta["namespace"])
-
-    def remove(self, obj: Object) -> None:
-        """Forget a profile that was deleted."""
-        meta = obj["metadata"]
-        old = self.get(meta["namespace"], meta["name"])
-        if old is not None and old.uid == meta["uid"]:
-            del self._seen[meta["namespace"], meta["name"]]
-            self._changed(meta["namespace"])
-
-    def missing_from(self, listed: set[str], version: int) -> list[Object]:
-        """Profiles held here that a list taken at `version` does not have."""
-        return [
-            {"metadata": {"namespace": namespace, "name": name, "uid": profile.uid}}
-            for (namespace, name), (seen, profile) in self._seen.items()
-            if profile.uid not in listed and seen <= version
-        ]
+    return ParsedCache(lambda obj: Profile.read(obj["metadata"], obj.get("spec"), judge), changed)
 
 
 class Profiles:
@@ -87,7 +50,11 @@ class Profiles:
     """
 
     def __init__(
-        self, kube: Kube, cache: ProfileCache, judge: Judge, allowed: Callable[[], None]
+        self,
+        kube: Kube,
+        cache: ParsedCache[Profile],
+        judge: Judge,
+        allowed: Callable[[], None],
     ) -> None:
         self._kube = kube
         self._cache = cache

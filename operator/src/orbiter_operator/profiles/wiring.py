@@ -10,7 +10,7 @@ from orbiter_operator.kube.resources import AGENT_PROFILES
 from orbiter_operator.pods.rules import image_error, pod_error
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.profiles.models import ProfileSpec
-from orbiter_operator.profiles.store import ProfileCache, Profiles
+from orbiter_operator.profiles.store import Profiles, profile_cache
 
 
 def profile_error(profile: ProfileSpec, defaults: WorkerDefaults) -> str | None:
@@ -40,6 +40,6 @@ def profiles_of(
         allowed: Raises unless this replica is the active one.
     """
     judge = partial(profile_error, defaults=defaults)
-    cache = ProfileCache(judge, changed)
+    cache = profile_cache(judge, changed)
     informer = Informer(kube, AGENT_PROFILES, cache, namespaces=namespaces)
     return Profiles(kube, cache, judge, allowed), informer

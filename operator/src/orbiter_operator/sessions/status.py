@@ -197,15 +197,9 @@ def _dead_letters(observed: ObservedSession) -> ConditionState:
 
 
 def _condition(observed: ObservedSession, now: datetime, state: ConditionState) -> Condition:
-    old = observed.status.condition(state.type)
-    same = old is not None and old.status == state.status
-    return Condition(
-        type=state.type,
-        status=state.status,
-        reason=state.reason,
-        message=one_line(state.message, 400),
-        last_transition_time=old.last_transition_time if old is not None and same else now,
-        observed_generation=observed.generation,
+    message = one_line(state.message, 400)
+    return observed.status.next_condition(
+        state.type, state.status, state.reason, message, now, observed.generation
     )
 
 

@@ -133,18 +133,11 @@ class Conditions:
         return (self._next("ArtifactsKept", _flag(kept.complete), reason, text),)
 
     def _next(self, kind: str, status: ConditionStatus, reason: str, message: str) -> Condition:
-        old = self._status.condition(kind)
         # The wait before the next attempt counts from here, also when the last was not seen to
         # start, and a disruption is told from a worker that spoke before it.
-        keep = old is not None and old.status == status and reason != RETRYING
-        since = old.last_transition_time if old is not None and keep else self._now
-        return Condition(
-            type=kind,
-            status=status,
-            reason=reason,
-            message=message,
-            last_transition_time=since,
-            observed_generation=self._generation,
+        anew = reason == RETRYING
+        return self._status.next_condition(
+            kind, status, reason, message, self._now, self._generation, anew=anew
         )
 
 
