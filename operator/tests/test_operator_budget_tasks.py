@@ -20,6 +20,12 @@ def put_budget(world, name="all", **spec):
     return world.api.put("agentbudgets", {"metadata": meta, "spec": said})
 
 
+async def seen_budget(world, name="all", **spec):
+    """The same, and the operator has it: budgets and tasks come by two watches."""
+    put_budget(world, name, **spec)
+    await eventually(lambda: ledger(world, name))
+
+
 def ledger(world, name="all"):
     return world.api.get("agentbudgets", NAMESPACE, name).get("status") or {}
 
@@ -36,7 +42,7 @@ def amounts(world, name="all"):
 
 async def test_a_task_reserves_its_limit_and_spends_what_it_has_cost(world):
     await world.start_operator()
-    put_budget(world, maxCostUSD=1)
+    await seen_budget(world, maxCostUSD=1)
     obj = world.apply("fix", "ok sleep=0.3", agent={"type": "claude", "maxCostUSD": 0.5})
     await world.until("fix", "Running")
     assert amounts(world) == (0.0, 0.5, 0.5)
@@ -52,7 +58,7 @@ async def test_a_task_reserves_its_limit_and_spends_what_it_has_cost(world):
 
 async def test_a_task_that_does_not_fit_waits_and_begins_when_there_is_more(world):
     await world.start_operator()
-    put_budget(world, maxCostUSD=0.015)
+    await seen_budget(world, maxCostUSD=0.015)
     world.apply("first", agent=AGENT)
     await world.until("first", "Completed")
     world.apply("second", agent=AGENT)
@@ -64,7 +70,7 @@ async def test_a_task_that_does_not_fit_waits_and_begins_when_there_is_more(worl
     )
     assert condition(world, "second")["status"] == "False"
     assert world.events("second") == ["BudgetExceeded"]
-    put_budget(world, maxCostUSD=0.02)
+    await seen_budget(world, maxCostUSD=0.02)
     await world.until("second", "Completed")
     assert amounts(world) == (0.02, 0.0, 0.0)
 
@@ -131,14 +137,14 @@ async def test_fifty_tasks_against_a_budget_for_ten_survive_a_kill(world, when, 
 
 async def test_those_that_wait_begin_when_the_period_ends(world):
     await world.start_operator()
-    put_budget(world, maxCostUSD=0.01)
+    await seen_budget(world, maxCostUSD=0.01)
     world.apply("first", agent=AGENT)
     await world.until("first", "Completed")
     world.apply("second", agent=AGENT)
     await world.until_reason("second", "BudgetExceeded")
     over = {"periodStart": "2020-01-01T00:00:00.000Z", "periodEnd": "2020-02-01T00:00:00.000Z"}
     world.api.patch("agentbudgets", NAMESPACE, "all", {"status": over})
-    put_budget(world, maxCostUSD=0.01, warnAtPercent=100)
+    await seen_budget(world, maxCostUSD=0.01, warnAtPercent=100)
     await world.until("second", "Completed")
     assert amounts(world) == (0.01, 0.0, 0.0)
     await eventually(lambda: world.events("all") == ["NearLimit"])
@@ -158,12 +164,12 @@ async def test_each_attempt_reserves_and_all_of_them_are_spent_once(world):
 
 async def test_another_attempt_waits_for_money_too(world):
     await world.start_operator()
-    put_budget(world, maxCostUSD=0.015)
+    await seen_budget(world, maxCostUSD=0.015)
     retry = {"limit": 1, "backoffSeconds": 1}
     world.apply("flaky", "flaky=1", agent=AGENT, retry=retry)
     status = await world.until_reason("flaky", "BudgetExceeded")
     assert (status["phase"], status["attempts"]) == ("Pending", 1)
-    put_budget(world, maxCostUSD=0.02)
+    await seen_budget(world, maxCostUSD=0.02)
     status = await world.until("flaky", "Completed")
     assert status["attempts"] == 2
     assert amounts(world) == (0.02, 0.0, 0.0)
@@ -171,7 +177,7 @@ async def test_another_attempt_waits_for_money_too(world):
 
 async def test_a_disruption_costs_nothing_more(world):
     await world.start_operator()
-    put_budget(world, maxCostUSD=1)
+    await seen_budget(world, maxCostUSD=1)
     world.apply("moved", "once hang", agent={"type": "claude", "maxCostUSD": 0.5})
     await world.until("moved", "Running")
     [(_, name)] = world.api.objects["pods"]
@@ -182,7 +188,7 @@ async def test_a_disruption_costs_nothing_more(world):
 
 async def test_a_worker_that_died_has_cost_all_that_it_might(world):
     await world.start_operator()
-    put_budget(world, maxCostUSD=1)
+    await seen_budget(world, maxCostUSD=1)
     world.apply("dies", "oom sleep=0.1", agent={"type": "claude", "maxCostUSD": 0.3})
     await world.until("dies", "Failed")
     assert amounts(world) == (0.3, 0.0, 0.7)
@@ -190,7 +196,7 @@ async def test_a_worker_that_died_has_cost_all_that_it_might(world):
 
 async def test_a_deleted_task_has_cost_all_that_it_might(world):
     await world.start_operator()
-    put_budget(world, maxCostUSD=1)
+    await seen_budget(world, maxCostUSD=1)
     world.apply("gone", "hang", agent={"type": "claude", "maxCostUSD": 0.3})
     await world.until("gone", "Running")
     world.api.remove("agenttasks", NAMESPACE, "gone")
@@ -199,7 +205,7 @@ async def test_a_deleted_task_has_cost_all_that_it_might(world):
 
 async def test_a_task_deleted_while_no_operator_was_there_has_cost_all_that_it_might(world):
     operator = await world.start_operator()
-    put_budget(world, maxCostUSD=1)
+    await seen_budget(world, maxCostUSD=1)
     world.apply("gone", "hang")
     await world.until("gone", "Running")
     assert amounts(world) == (0.0, 0.05, 0.95)
@@ -211,7 +217,7 @@ async def test_a_task_deleted_while_no_operator_was_there_has_cost_all_that_it_m
 
 async def test_what_a_task_has_spent_outlives_it(world):
     await world.start_operator()
-    put_budget(world, maxCostUSD=1)
+    await seen_budget(world, maxCostUSD=1)
     world.apply("short", agent=AGENT)
     await world.until("short", "Completed")
     world.api.remove("agenttasks", NAMESPACE, "short")
@@ -221,16 +227,14 @@ async def test_what_a_task_has_spent_outlives_it(world):
 
 async def test_a_budget_that_cancels_and_one_that_warns(world):
     await world.start_operator()
-    put_budget(world, maxCostUSD=0, onExceeded="Warn")
-    await eventually(lambda: ledger(world))  # budgets and tasks come by two watches
+    await seen_budget(world, maxCostUSD=0, onExceeded="Warn")
     world.apply("warned", "ok sleep=0.2", agent=AGENT)
     await world.until("warned", "Completed")
     assert world.events("warned") == ["BudgetExceeded", "Completed"]
     said = condition(world, "warned")
     assert (said["status"], said["reason"]) == ("True", "BudgetExceeded")
     assert amounts(world) == (0.01, 0.0, 0.0)
-    put_budget(world, "strict", maxCostUSD=0, onExceeded="Cancel")
-    await eventually(lambda: ledger(world, "strict"))
+    await seen_budget(world, "strict", maxCostUSD=0, onExceeded="Cancel")
     world.apply("cancelled", agent=AGENT)
     status = await world.until("cancelled", "Cancelled")
     assert status["reason"] == "BudgetExceeded"
@@ -239,13 +243,13 @@ async def test_a_budget_that_cancels_and_one_that_warns(world):
 
 async def test_an_attempt_has_money_of_all_budgets_or_of_none(world):
     await world.start_operator()
-    put_budget(world, "day", period="Daily", maxCostUSD=1)
-    put_budget(world, "month", maxCostUSD=0.005)
+    await seen_budget(world, "day", period="Daily", maxCostUSD=1)
+    await seen_budget(world, "month", maxCostUSD=0.005)
     world.apply("fix", "ok sleep=0.2", agent=AGENT)
     status = await world.until_reason("fix", "BudgetExceeded")
     assert "AgentBudget month" in status["message"]
     assert not ledger(world, "day").get("reservations")
-    put_budget(world, "month", maxCostUSD=0.01)
+    await seen_budget(world, "month", maxCostUSD=0.01)
     await world.until("fix", "Completed")
     assert (amounts(world, "day")[0], amounts(world, "month")[0]) == (0.01, 0.01)
 
@@ -257,7 +261,7 @@ async def test_a_task_that_is_cancelled_before_its_job_gives_its_money_back(worl
 
     world.api.before = full
     await world.start_operator()
-    put_budget(world, maxCostUSD=1)
+    await seen_budget(world, maxCostUSD=1)
     world.apply("held", agent=AGENT)
     await world.until_reason("held", "QuotaExceeded")
     assert amounts(world) == (0.0, 0.01, 0.99)
@@ -268,7 +272,7 @@ async def test_a_task_that_is_cancelled_before_its_job_gives_its_money_back(worl
 
 async def test_a_task_that_is_cancelled_before_its_pod_begins_has_cost_nothing(world):
     await world.start_operator()
-    put_budget(world, maxCostUSD=1)
+    await seen_budget(world, maxCostUSD=1)
     world.apply("stuck", "unschedulable", agent=AGENT)
     await world.until_reason("stuck", "Unschedulable")
     assert amounts(world) == (0.0, 0.01, 0.99)
@@ -283,8 +287,8 @@ async def test_without_the_right_to_write_budgets_a_task_waits_and_says_so(world
             raise RefusedRequestError(403, "Forbidden", "agentbudgets/status is forbidden")
 
     world.api.before = forbidden
-    await world.start_operator()
     put_budget(world)
+    await world.start_operator()
     world.apply("poor", agent=AGENT)
     status = await world.until_reason("poor", "Forbidden")
     assert (status["phase"], world.api.objects["jobs"]) == ("Pending", {})
@@ -292,12 +296,12 @@ async def test_without_the_right_to_write_budgets_a_task_waits_and_says_so(world
 
 async def test_a_budget_that_cannot_be_used_holds_its_tasks_until_it_is_mended(world):
     await world.start_operator()
-    put_budget(world, timeZone="Mars/Base")
+    await seen_budget(world, timeZone="Mars/Base")
     world.apply("held", agent=AGENT)
     status = await world.until_reason("held", "BudgetInvalid")
     assert "is no time zone that this operator knows" in status["message"]
     await eventually(lambda: ledger(world)["conditions"][0]["status"] == "False")
-    put_budget(world, timeZone="Europe/Berlin")
+    await seen_budget(world, timeZone="Europe/Berlin")
     await world.until("held", "Completed")
     world.api.remove("agentbudgets", NAMESPACE, "all")
 
@@ -313,7 +317,7 @@ async def test_a_task_in_a_namespace_without_a_budget_costs_no_request_more(worl
 
 async def test_those_that_wait_go_on_when_the_budget_is_deleted(world):
     await world.start_operator()
-    put_budget(world, maxCostUSD=0)
+    await seen_budget(world, maxCostUSD=0)
     world.apply("held", agent=AGENT)
     await world.until_reason("held", "BudgetExceeded")
     world.api.remove("agentbudgets", NAMESPACE, "all")
@@ -322,7 +326,7 @@ async def test_those_that_wait_go_on_when_the_budget_is_deleted(world):
 
 async def test_money_that_comes_back_goes_to_who_waits(world):
     await world.start_operator()
-    put_budget(world, maxCostUSD=0.5)
+    await seen_budget(world, maxCostUSD=0.5)
     half = {"type": "claude", "maxCostUSD": 0.5}
     world.apply("first", "ok sleep=0.3", agent=half)
     await world.until("first", "Running")
@@ -375,7 +379,7 @@ async def test_an_attempt_that_began_before_there_was_a_budget_is_not_in_it(worl
     await world.start_operator()
     world.apply("begun", "flaky=1 sleep=0.3", agent=AGENT, retry={"limit": 1, "backoffSeconds": 1})
     await world.until("begun", "Running")
-    put_budget(world, maxCostUSD=1)
+    await seen_budget(world, maxCostUSD=1)
     status = await world.until("begun", "Completed")
     assert (status["attempts"], status["usage"]["costUSD"]) == (2, 0.02)
     assert amounts(world) == (0.01, 0.0, 0.99)
