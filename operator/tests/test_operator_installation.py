@@ -2,9 +2,10 @@
 
 import pytest
 from support.observed import observed, spec
+from support.running_sessions import DEFAULTS as PLAIN
 
 from orbiter_operator.pods.rules import installation_error
-from orbiter_operator.pods.template import WorkerDefaults, lay_over
+from orbiter_operator.pods.template import lay_over
 from orbiter_operator.tasks.observe import read_spec
 
 FIELD = {"fieldRef": {"fieldPath": "metadata.namespace"}}
@@ -35,14 +36,7 @@ TEMPLATE = {
         ],
     }
 }  # fmt: skip
-DEFAULTS = WorkerDefaults(
-    images={"claude": "claude:1"},
-    pull_policy="IfNotPresent",
-    redis_secret="orbiter-redis",
-    service_account="orbiter-worker",
-    resources={},
-    grace_seconds=30,
-    job_ttl_seconds=600,
+DEFAULTS = PLAIN._replace(
     template_fields=(
         *("spec.containers[].image", "spec.containers[].volumeMounts"),
         *("spec.containers[worker].volumeMounts", "spec.containers[worker].volumeDevices"),

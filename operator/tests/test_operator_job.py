@@ -255,6 +255,19 @@ def test_the_installations_template_lies_under_every_task_and_says_more_than_a_t
     assert made["spec"]["securityContext"]["runAsNonRoot"] is True
 
 
+@pytest.mark.parametrize("field", ["env", "volumeMounts", "resources"])
+def test_an_installations_template_may_have_nulls(field):
+    """Ours are taken away by it, but those that the worker cannot do without are said anew."""
+    defaults = DEFAULTS._replace(
+        pod_template={"spec": {"containers": [{"name": "worker", field: None}]}},
+        redis_ca_key="ca.crt",
+    )
+    assert installation_error(defaults) is None
+    [worker] = build_job(observed(), 1, "7-0", defaults)["spec"]["template"]["spec"]["containers"]
+    assert "REDIS_URL" in {item["name"] for item in worker["env"]}
+    assert "/etc/orbiter/redis" in {item["mountPath"] for item in worker["volumeMounts"]}
+
+
 @pytest.mark.parametrize(
     ("template", "reason"),
     [

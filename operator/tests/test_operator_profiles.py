@@ -8,25 +8,17 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from support.observed import decide, observed, spec
+from support.running_sessions import DEFAULTS as PLAIN
 
 from orbiter_operator.kube.models import Profiled
 from orbiter_operator.kube.names import Key, revision_name
 from orbiter_operator.pods.overlay import merge
-from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.profiles.models import Profile
 from orbiter_operator.profiles.store import Profiles, profile_cache
 from orbiter_operator.profiles.wiring import profile_error
 from orbiter_operator.tasks.observe import read_spec
 
-DEFAULTS = WorkerDefaults(
-    images={"claude": "claude:1", "codex": "codex:1"},
-    pull_policy="IfNotPresent",
-    redis_secret="orbiter-redis",
-    service_account="orbiter-worker",
-    resources={},
-    grace_seconds=30,
-    job_ttl_seconds=600,
-)
+DEFAULTS = PLAIN._replace(images={"claude": "claude:1", "codex": "codex:1"})
 ENV = [{"name": "REGION", "value": "eu"}, {"name": "TIER", "value": "1"}]
 
 

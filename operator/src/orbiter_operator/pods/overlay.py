@@ -110,7 +110,7 @@ def with_installations(base: dict[str, Any], template: dict[str, Any] | None) ->
     merged: dict[str, Any] = merge(base, template)
     own = base["spec"]["containers"][0]["env"]
     merged["spec"]["containers"] = [
-        {**container, "env": merge(container["env"], own, "env")}
+        {**container, "env": merge(container.get("env") or [], own, "env")}
         if container["name"] == WORKER
         else container
         for container in merged["spec"]["containers"]
@@ -142,7 +142,8 @@ def mount_redis_ca(spec: dict[str, Any], secret_name: str, key: str) -> None:
     mount = {"name": _REDIS_CA, "mountPath": _REDIS_CA_DIR, "readOnly": True}
     for container in spec["containers"]:
         if container["name"] == WORKER:
-            mounts = [m for m in container["volumeMounts"] if m["mountPath"] != _REDIS_CA_DIR]
+            given = container.get("volumeMounts") or ()
+            mounts = [item for item in given if item["mountPath"] != _REDIS_CA_DIR]
             container["volumeMounts"] = [*mounts, mount]
 
 
