@@ -7,11 +7,14 @@ output means is in `outcome`, whether another attempt follows in `retry`.
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
 from orbiter_contracts.messages import DeveloperWorkerInput, GitWorkspace, Workspace
 from orbiter_contracts.queues import ATTEMPT_FIELD, BARE, TASK_FIELD, Keys
+
+OPERATOR: Final = "orbiter.dev/operator"
+"""The value of an AgentTask's `spec.managedBy` that means the operator, as its absence does."""
 
 
 class Attempt(NamedTuple):

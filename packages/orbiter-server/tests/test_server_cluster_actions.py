@@ -5,6 +5,7 @@ from support.fake_api import RefusedRequestError
 from support.fake_reviews import API_AUDIENCE
 
 from orbiter.approval import digest
+from orbiter_contracts.attempts import OPERATOR
 
 from .test_server_transcripts import put_task
 
@@ -75,6 +76,33 @@ async def test_a_task_of_a_broker_is_left_to_it(launch, api):
     api.patch("agenttasks", "team-a", "fix", {"spec": {"managedBy": "orbiter.dev/task-broker"}})
     ada, *_ = await launch()
     assert await actions(ada) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "what", "body"),
+    [
+        ({"phase": "Running"}, "cancel", None),
+        ({"phase": "InputRequired", "inputRequest": ASKED}, "answer", {"id": "q1", "text": "x"}),
+        ({"phase": "Completed"}, "retry", {}),
+    ],
+)
+async def test_what_a_broker_would_never_read_is_not_written(launch, api, status, what, body):
+    """202 would say that it was done, and nobody would do it."""
+    put_task(api, **status)
+    api.patch("agenttasks", "team-a", "fix", {"spec": {"managedBy": "orbiter.dev/task-broker"}})
+    ada, *_ = await launch()
+    answer = await act(ada, what, body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "managed_elsewhere")
+    assert "orbiter.dev/task-broker" in answer.json()["error"]["message"]
+    assert written(api) == []
+
+
+async def test_a_task_that_names_the_operator_itself_is_its_own(launch, api):
+    put_task(api, phase="Running")
+    api.patch("agenttasks", "team-a", "fix", {"spec": {"managedBy": OPERATOR}})
+    ada, *_ = await launch()
+    assert await actions(ada) == ["cancel"]
+    assert (await act(ada, "cancel")).status_code == 202
 
 
 async def test_a_task_is_cancelled_as_whoever_asks(launch, api):

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from orbiter_contracts import attempts
-from orbiter_contracts.attempts import Attempt, request_id
+from orbiter_contracts.attempts import OPERATOR, Attempt, request_id
 from orbiter_contracts.queues import BARE, Keys
 from orbiter_contracts.stream_names import read_stream_name
 from orbiter_contracts.tracing import TraceParent
@@ -22,8 +22,6 @@ from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.tasks.models import FINAL, Slots, Source, TaskSpec, TaskStatus
 
 Stage = Literal["ignored", "between attempts", "in an attempt", "asking", "finished"]
-OURS = "orbiter.dev/operator"
-"""The value of `spec.managedBy` that means this program, as its absence does."""
 _LOST = (
     "You have worked on this before and asked a question. What you said and did then is lost, so "
     "begin anew with what you were told:"
@@ -161,7 +159,7 @@ def ended_at(status: TaskStatus) -> datetime | None:
 
 def stage(observed: Observed) -> Stage:
     """Where the task stands: what is asked about it follows from that, and what is decided."""
-    if observed.deleting or observed.spec.managed_by not in (None, OURS):
+    if observed.deleting or observed.spec.managed_by not in (None, OPERATOR):
         return "ignored"
     if observed.status.phase in FINAL:
         return "finished"

@@ -13,7 +13,7 @@ from orbiter.approval import InputRequest, read_reply
 from orbiter.errors import InputAnswerError
 from orbiter.server._internal.cluster import Cluster
 from orbiter.server._internal.cluster_api import connected_as, request_error
-from orbiter.server._internal.cluster_detail import FINAL, open_question
+from orbiter.server._internal.cluster_detail import FINAL, manager_of, open_question
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.viewer import Right, Viewer
 from orbiter.server.cluster_models import Action, NewAnswer, NewAttempt, TaskReference
@@ -49,8 +49,8 @@ async def actions_of(task: Object, viewer: Viewer) -> list[Action]:
 
 
 def _fitting(task: Object) -> list[Action]:
-    if (task.get("spec") or {}).get("managedBy"):
-        return []  # a broker's own
+    if manager_of(task) is not None:
+        return []
     status = task.get("status") or {}
     phase = status.get("phase")
     if phase in FINAL:
@@ -122,7 +122,13 @@ class ClusterActions:
         return TaskReference(namespace=namespace, name=str(made["metadata"]["name"]))
 
     async def _task(self, viewer: Viewer, namespace: str, name: str) -> Object:
-        return (await self._cluster.get(KIND, viewer, namespace, name))[1]
+        task = (await self._cluster.get(KIND, viewer, namespace, name))[1]
+        if (manager := manager_of(task)) is not None:
+            raise RequestError(
+                409, f"task {namespace}/{name} is run by {manager[:80]}, which would not read "
+                "what is written into it: ask there", code="managed_elsewhere",
+            )  # fmt: skip
+        return task
 
     async def _patch(self, viewer: Viewer, task: Object, change: Any, how: str) -> None:
         meta = task["metadata"]

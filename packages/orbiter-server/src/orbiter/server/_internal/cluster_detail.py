@@ -95,6 +95,14 @@ def open_question(item: Object) -> str | None:
     )
 
 
+def manager_of(item: Object) -> str | None:
+    """Return which program runs a task instead of the operator; None when none does."""
+    from orbiter_contracts.attempts import OPERATOR
+
+    manager = part_of(item, "spec").get("managedBy")
+    return None if manager in (None, OPERATOR) else str(manager)
+
+
 def attempts_of(item: Object) -> int:
     """Return how many attempts of a task have begun; 0 of a session."""
     return min(_count(part_of(item, "status").get("attempts")), MOST_ATTEMPTS)

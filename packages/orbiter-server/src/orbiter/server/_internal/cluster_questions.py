@@ -146,6 +146,4 @@ async def _of_sessions(
 
 def _order(found: tuple[ClusterQuestion, bool]) -> tuple[datetime, str, str]:
     question = found[0]
-    asked = question.asked_at or _LONG_AGO
-    since = asked if asked.tzinfo else asked.replace(tzinfo=UTC)
-    return since, question.namespace, question.name
+    return question.asked_at or _LONG_AGO, question.namespace, question.name

@@ -2,7 +2,13 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from orbiter.server._internal.cluster_detail import brief_of, detail_of, part_of, transcript_of
+from orbiter.server._internal.cluster_detail import (
+    brief_of,
+    detail_of,
+    manager_of,
+    part_of,
+    transcript_of,
+)
 from orbiter.server._internal.transcripts import Place
 from orbiter.server.cluster_models import ClusterQuestion
 
@@ -65,7 +71,7 @@ def waiting_of(item: Object) -> TaskAsks | MayAsk | None:
         asked_at=found.asked_at,
         calls=found.calls,
     )
-    return TaskAsks(question, answerable=not spec.get("managedBy"))
+    return TaskAsks(question, answerable=manager_of(item) is None)
 
 
 def _session(item: Object, spec: Object, status: Object) -> MayAsk | None:
