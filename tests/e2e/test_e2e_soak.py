@@ -1,8 +1,9 @@
 """Random faults while tasks and sessions work: nothing is lost, nothing is answered twice.
 
-`make soak` runs half an hour, with lost nodes; without it this is a short one. What was random is
-printed as SEED, and `SEED=… SOAK_SECONDS=…` chooses it; `SOAK_EVERY=…` is the pause between two,
-for a machine on which no agent gets anywhere in three seconds.
+`make soak` runs half an hour, with lost nodes, `make test` three minutes; without both this is a
+short one. What was random is printed as SEED, and `SEED=… SOAK_SECONDS=…` chooses it;
+`SOAK_EVERY=…` is the pause between two, for a machine on which no agent gets anywhere in three
+seconds.
 """
 
 import json
@@ -16,8 +17,9 @@ from pathlib import Path
 import pytest
 from support.installation import clear, install_servers
 from support.nodes import FIRST, Nodes, two_nodes
-from support.soak import Plan, Soak
+from support.soak import Soak, plan_of
 from support.soak_figures import figures, table
+from support.soak_judge import too_gentle
 from support.world import NAMESPACE, World
 
 pytestmark = pytest.mark.apart
@@ -25,7 +27,6 @@ LONG = float(os.environ.get("SOAK_SECONDS", "0"))
 SEED = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**6))
 EVERY = float(os.environ.get("SOAK_EVERY", "3"))
 FIGURES = os.environ.get("SOAK_FIGURES", "")
-SHORT = Plan(SEED, seconds=30, tasks=8, at_once=6, sessions=2)
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +37,7 @@ def nodes(world: World) -> Iterator[Nodes]:
 
 @pytest.mark.timeout(LONG + 1500)
 def test_nothing_is_lost_whatever_happens(world: World, nodes: Nodes) -> None:
-    plan = SHORT
-    if LONG:
-        plan = Plan(SEED, LONG, 40, at_once=6, sessions=8, every=EVERY, node_loss=True)
+    plan = plan_of(LONG, SEED, EVERY)
     print(f"SEED={SEED}")
     with nodes.only(FIRST):  # it is asked for its counts at the end
         install_servers("model-server")
@@ -52,6 +51,7 @@ def test_nothing_is_lost_whatever_happens(world: World, nodes: Nodes) -> None:
     print(table(measured))
     if FIGURES:
         Path(FIGURES).write_text(json.dumps(measured, indent=2) + "\n")
-    found = [*soak.lost(), *soak.twice()]
+    gentle = too_gentle(faults.counts.total(), plan.seconds, plan.every)
+    found = [*soak.lost(), *soak.twice(), *gentle]
     assert not found, f"SEED={SEED}: {found}"
     clear(world, NAMESPACE)
