@@ -42,8 +42,6 @@ _SHOWN = 200
 FEW = 5
 """More failures than that are no accident, and are not tried again."""
 E2E = "e2e and not apart"
-SOAK = "tests/e2e/test_e2e_soak.py"
-SOAK_SECONDS, SOAK_SEED = "180", "15"
 NICE = ("nice", "-n", "10")
 UNIT = "not integration and not cluster and not e2e and not upgrade"
 # Files are spread over processes: integration tests wait much, unit tests compute.
@@ -130,28 +128,6 @@ def cluster_is_up() -> bool:
     return subprocess.run([*CLUSTER, "status"], capture_output=True, check=False).returncode == 0
 
 
-def cluster_kind() -> str | None:
-    """What kind of cluster this checkout has: local, kind or current; None when it has none."""
-    done = subprocess.run(
-        [*CLUSTER, "status", "--json"], capture_output=True, text=True, check=False
-    )
-    found: str | None = json.loads(done.stdout or "{}").get("kind")
-    return found
-
-
-def soak(run: Run) -> None:
-    """Three minutes of faults on the cluster, alone; `make soak` has half an hour of them.
-
-    What it loses is not tried once more, as other tests are: a second run would say nothing of it.
-    """
-    if (kind := cluster_kind()) != "local":
-        run.say(f"soak: left out, its second node needs the local cluster and this one is {kind}")
-        return
-    given = {"SOAK_SECONDS": SOAK_SECONDS, "SEED": os.environ.get("SEED") or SOAK_SEED}
-    words = [f"{name}={value}" for name, value in given.items()]
-    run.step("soak", ["env", *words, *PYTEST, "-s", "-m", "e2e", SOAK])
-
-
 def prepare(run: Run, ready: threading.Event) -> None:
     """Bring up everything the tests on the cluster need; stops at the first failure."""
     try:
@@ -191,8 +167,6 @@ def everything(run: Run, selection: str | None) -> None:
     if ready.is_set():
         narrow = ["-k", selection] if selection else []
         run.tests("end-to-end tests", [*PYTEST, "-m", E2E, "--durations=15", *narrow])
-        if not selection:
-            soak(run)
     beside.join()
     if was_up or os.environ.get("KEEP_CLUSTER"):
         run.say("the cluster stays up; `make test-cluster` takes it down and tests its life cycle")

@@ -1,9 +1,8 @@
 """Random faults while tasks and sessions work: nothing is lost, nothing is answered twice.
 
-`make soak` runs half an hour, with lost nodes, `make test` three minutes; without both this is a
-short one. What was random is printed as SEED, and `SEED=… SOAK_SECONDS=…` chooses it;
-`SOAK_EVERY=…` is the pause between two, for a machine on which no agent gets anywhere in three
-seconds.
+`make soak` runs half an hour, with lost nodes; without it this is a short one. What was random is
+printed as SEED, and `SEED=… SOAK_SECONDS=…` chooses it; `SOAK_EVERY=…` is the pause between two,
+for a machine on which no agent gets anywhere in three seconds.
 """
 
 import json
@@ -17,9 +16,8 @@ from pathlib import Path
 import pytest
 from support.installation import clear, install_servers
 from support.nodes import FIRST, Nodes, two_nodes
-from support.soak import Soak, plan_of
+from support.soak import Plan, Soak
 from support.soak_figures import figures, table
-from support.soak_judge import too_gentle
 from support.world import NAMESPACE, World
 
 pytestmark = pytest.mark.apart
@@ -27,6 +25,7 @@ LONG = float(os.environ.get("SOAK_SECONDS", "0"))
 SEED = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**6))
 EVERY = float(os.environ.get("SOAK_EVERY", "3"))
 FIGURES = os.environ.get("SOAK_FIGURES", "")
+SHORT = Plan(SEED, seconds=30, tasks=8, at_once=6, sessions=2)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +36,9 @@ def nodes(world: World) -> Iterator[Nodes]:
 
 @pytest.mark.timeout(LONG + 1500)
 def test_nothing_is_lost_whatever_happens(world: World, nodes: Nodes) -> None:
-    plan = plan_of(LONG, SEED, EVERY)
+    plan = SHORT
+    if LONG:
+        plan = Plan(SEED, LONG, 40, at_once=6, sessions=8, every=EVERY, node_loss=True)
     print(f"SEED={SEED}")
     with nodes.only(FIRST):  # it is asked for its counts at the end
         install_servers("model-server")
@@ -51,7 +52,6 @@ def test_nothing_is_lost_whatever_happens(world: World, nodes: Nodes) -> None:
     print(table(measured))
     if FIGURES:
         Path(FIGURES).write_text(json.dumps(measured, indent=2) + "\n")
-    gentle = too_gentle(faults.counts.total(), plan.seconds, plan.every)
-    found = [*soak.lost(), *soak.twice(), *gentle]
+    found = [*soak.lost(), *soak.twice()]
     assert not found, f"SEED={SEED}: {found}"
     clear(world, NAMESPACE)

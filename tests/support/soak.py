@@ -56,21 +56,6 @@ class Plan:
     node_loss: bool = False
 
 
-SHORT_SECONDS = 30.0
-LONG_SECONDS = 1800.0
-
-
-def plan_of(seconds: float, seed: int, every: float) -> Plan:
-    """The plan of a soak: a short look without `seconds`, nodes are lost in half an hour alone.
-
-    A lost node stays away for more than a minute, in which little else can be broken.
-    """
-    if not seconds:
-        return Plan(seed, SHORT_SECONDS, tasks=8, at_once=6, sessions=2)
-    loses = seconds >= LONG_SECONDS
-    return Plan(seed, seconds, tasks=40, at_once=6, sessions=8, every=every, node_loss=loses)
-
-
 @dataclass
 class Soak:
     """One soak under way."""

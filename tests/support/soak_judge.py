@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 STEPS = 5
-_HALF_AN_HOUR = 1800.0
 
 
 class Final(NamedTuple):
@@ -21,20 +20,6 @@ class Final(NamedTuple):
     entry: str
     status: str
     reason: str | None = None
-
-
-def too_gentle(faults: int, seconds: float, every: float) -> list[str]:
-    """Whether there were too few faults for a soak of half an hour to say much.
-
-    Args:
-        faults: How many there were; those that were none are not counted.
-        seconds: How long there were to be some.
-        every: The pause between two. With the usual 3 s half an hour needs 200.
-    """
-    least = int(seconds / every / 3)
-    if seconds < _HALF_AN_HOUR or faults >= least:
-        return []
-    return [f"only {faults} faults in {seconds:.0f} s, at least {least} were to be there"]
 
 
 def tasks_lost(
