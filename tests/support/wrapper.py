@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -290,6 +290,15 @@ class Wrappers:
         self._claude.release()
         for process in self._started:
             process.end()
+        self.end_agents()
+
+    def end_agents(self) -> None:
+        """What a killed wrapper leaves goes with its container; here nobody else ends it."""
+        work = self._directory / "work"
+        for path in Path("/proc").iterdir():
+            with suppress(OSError):
+                if path.name.isdecimal() and (path / "cwd").readlink() == work:
+                    os.kill(int(path.name), signal.SIGKILL)
 
 
 @pytest.fixture

@@ -1,12 +1,9 @@
 """A pod that has to go costs an attempt nothing: the next one goes on where it was."""
 
 import json
-import os
 import shlex
 import shutil
 import signal
-from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -135,25 +132,16 @@ class Pods:
         return self._wrappers.home.parent / "work"
 
     def start(self, **env: str) -> WrapperProcess:
-        self.end_agents()
+        self._wrappers.end_agents()
         for path in (self._wrappers.home, self.work):
             if path.exists():
                 shutil.rmtree(path)
         return self._wrappers.start("job-1", **{"SESSION_ID": SESSION, **self._bound, **env})
 
-    def end_agents(self) -> None:
-        """What a killed wrapper leaves goes with its container; here nobody else ends it."""
-        for path in Path("/proc").iterdir():
-            with suppress(OSError):
-                if path.name.isdecimal() and (path / "cwd").readlink() == self.work:
-                    os.kill(int(path.name), signal.SIGKILL)
-
 
 @pytest.fixture
-async def pods(wrappers: Wrappers, queues: Queues) -> AsyncIterator[Pods]:
-    found = Pods(wrappers, await queues.bound_task("paint it", request_id="r-1"))
-    yield found
-    found.end_agents()
+async def pods(wrappers: Wrappers, queues: Queues) -> Pods:
+    return Pods(wrappers, await queues.bound_task("paint it", request_id="r-1"))
 
 
 SHORT = {"TERMINATION_GRACE_SECONDS": "4"}

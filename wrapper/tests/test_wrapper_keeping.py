@@ -89,6 +89,19 @@ async def test_what_was_edited_in_the_second_in_which_git_has_looked_is_kept(
     assert (there / "first").read_bytes() == (here / "first").read_bytes()
 
 
+@pytest.mark.parametrize("at", [-(2**33), 0, 2**33, 2**62 // 10**9])
+async def test_whatever_time_the_agent_gives_its_index_what_it_did_is_kept(
+    source: Path, tmp_path: Path, beside: Git, before: Git, at: int
+) -> None:
+    here = tmp_path / "here"
+    prepared = await clone(source, here)
+    (here / "first").write_text("another length\n")
+    os.utime(here / ".git" / "index", (at, at))
+    kept = await keep(beside, here, prepared, limit=LIMIT)
+    there, _ = await moved(source, tmp_path, before, kept, prepared.base_sha)
+    assert (there / "first").read_text() == "another length\n"
+
+
 async def moved(
     source: Path, tmp_path: Path, before: Git, kept: Kept, base: str | None
 ) -> tuple[Path, WorkspaceReport]:

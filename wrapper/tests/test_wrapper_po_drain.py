@@ -1,11 +1,9 @@
 """A session's pod that has to go within a turn: the next one goes on with it, and answers once."""
 
 import json
-import os
 import shlex
 import shutil
 import signal
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from support.namespaced import NAMESPACES
 from support.queues import Queues
 from support.wrapper import FakeClaude, WrapperProcess, Wrappers
 
+from orbiter_contracts import POWorkerOutput
 from orbiter_contracts.exit_codes import INTERRUPTED
 from orbiter_contracts.queues import BARE, PO_GROUP
 
@@ -97,11 +96,7 @@ async def test_the_first_turn_of_a_session_goes_on_too_and_however_often_it_is_c
     await queues.message("one", request_id="r-1")
     for _ in range(4):
         await cut(wrappers, start(wrappers, **WITH_SNAPSHOT), fake_claude, disk=False)
-    fake_claude.remembers()
-    start(wrappers, **WITH_SNAPSHOT)
-    (answer,) = await queues.finals(1)
-    assert (answer.request_id, answer.status) == ("r-1", "success")
-    assert answer.text.startswith("one|Your work")
+    answer = await the_next_pod_goes_on(wrappers, queues, fake_claude, WITH_SNAPSHOT)
     assert answer.usage is not None
     assert answer.usage.input_tokens == 410
 
@@ -117,14 +112,8 @@ async def test_a_turn_is_kept_as_soon_as_its_pod_is_asked_to_leave_however_young
     working = fake_claude.bin.parent / "working"
     await eventually(working.exists)
     pod.send(signal.SIGTERM)
-    await killed_once_kept(queues, pod, 1, wrappers.home)
-    if kept:
-        shutil.rmtree(wrappers.home)
-    fake_claude.remembers()
-    start(wrappers, **kept)
-    (answer,) = await queues.finals(1)
-    assert (answer.request_id, answer.status) == ("r-1", "success")
-    assert answer.text.startswith("one|Your work was interrupted from outside")
+    await killed_once_kept(wrappers, queues, pod, disk=not kept)
+    await the_next_pod_goes_on(wrappers, queues, fake_claude, kept)
     assert await queues.is_settled(STREAM, PO_GROUP)
 
 
@@ -142,7 +131,7 @@ async def test_killed_in_its_first_minute_on_a_volume_the_agent_hears_that_it_ma
     await eventually((fake_claude.bin.parent / "working").exists)
     pod.send(signal.SIGKILL)
     await pod.exit_code()
-    end_agents(wrappers.home.parent)
+    wrappers.end_agents()
     fake_claude.remembers()
     start(wrappers)
     answer = (await queues.finals(len(earlier) + 1))[-1]
@@ -167,7 +156,9 @@ async def test_killed_before_its_agent_has_begun_nobody_says_that_it_may_have(
     assert (answer.request_id, answer.text) == ("r-1", " /one|")
 
 
-async def killed_once_kept(queues: Queues, pod: WrapperProcess, cuts: int, home: Path) -> None:
+async def killed_once_kept(
+    wrappers: Wrappers, queues: Queues, pod: WrapperProcess, *, cuts: int = 1, disk: bool = True
+) -> None:
     """Kill a worker that is within a turn, once that is kept for the so-manieth delivery."""
 
     async def kept() -> bool:
@@ -177,15 +168,21 @@ async def killed_once_kept(queues: Queues, pod: WrapperProcess, cuts: int, home:
     await eventually(kept)
     pod.send(signal.SIGKILL)
     await pod.exit_code()
-    end_agents(home.parent)
+    wrappers.end_agents()
+    if not disk:
+        shutil.rmtree(wrappers.home)
 
 
-def end_agents(directory: Path) -> None:
-    """What a killed wrapper leaves goes with its container; here nobody else ends it."""
-    for path in Path("/proc").iterdir():
-        with suppress(OSError):
-            if path.name.isdecimal() and directory in (path / "cwd").readlink().parents:
-                os.kill(int(path.name), signal.SIGKILL)
+async def the_next_pod_goes_on(
+    wrappers: Wrappers, queues: Queues, claude: FakeClaude, kept: dict[str, str]
+) -> POWorkerOutput:
+    """Its one answer to a first message that another was in the middle of."""
+    claude.remembers()
+    start(wrappers, **kept)
+    (answer,) = await queues.finals(1)
+    assert (answer.request_id, answer.status) == ("r-1", "success")
+    assert answer.text.startswith("one|Your work was interrupted from outside")
+    return answer
 
 
 @pytest.mark.parametrize("kept", [WITH_SNAPSHOT, WITH_VOLUME], ids=["snapshot", "volume"])
@@ -196,14 +193,8 @@ async def test_a_turn_that_gets_on_is_no_poison_however_often_its_pod_is_killed(
     await queues.message("one", request_id="r-1")
     for cuts in (1, 2, 3, 4):
         pod = start(wrappers, **kept, CHECKPOINT_SECONDS="0.1")
-        await killed_once_kept(queues, pod, cuts, wrappers.home)
-        if kept:
-            shutil.rmtree(wrappers.home)
-    fake_claude.remembers()
-    start(wrappers, **kept)
-    (answer,) = await queues.finals(1)
-    assert (answer.request_id, answer.status) == ("r-1", "success")
-    assert answer.text.startswith("one|Your work was interrupted from outside")
+        await killed_once_kept(wrappers, queues, pod, cuts=cuts, disk=not kept)
+    answer = await the_next_pod_goes_on(wrappers, queues, fake_claude, kept)
     assert answer.usage is not None
     assert answer.usage.input_tokens == 410
     assert not await queues.redis.hexists(STATE, "interrupted")
@@ -215,7 +206,7 @@ async def test_a_turn_that_uses_up_its_time_ends_however_often_its_pod_is_killed
     fake_claude.remembers(then=UNTIL_ENDED)
     await queues.message("one", request_id="r-1")
     pod = start(wrappers, CHECKPOINT_SECONDS="0.1")
-    await killed_once_kept(queues, pod, 1, wrappers.home)
+    await killed_once_kept(wrappers, queues, pod)
     mark = json.loads(await queues.redis.hget(STATE, "interrupted"))
     mark["checkpoint"]["agent_seconds"] = 604800
     await queues.redis.hset(STATE, "interrupted", json.dumps(mark))

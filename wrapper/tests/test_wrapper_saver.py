@@ -2,8 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +17,7 @@ from worker_wrapper.agents import load_agent
 from worker_wrapper.agents.base import Session
 from worker_wrapper.checkpoint.resume import Earlier
 from worker_wrapper.checkpoint.saver import Attempt, Saver
+from worker_wrapper.checkpoint.schedule import meanwhile
 from worker_wrapper.queue.checkpoints import Checkpoints, SaveResult, Stored
 from worker_wrapper.queue.connection import RedisUnavailableError
 from worker_wrapper.session.copies import SessionCopies
@@ -113,17 +113,6 @@ async def test_behind_that_of_another_pod_nothing_is_written(tmp_path: Path) -> 
     assert known.saved[-1] == other
 
 
-@asynccontextmanager
-async def keeping(saver: Saver, seconds: float, asked: asyncio.Event) -> AsyncIterator[None]:
-    """A turn meanwhile."""
-    keeper = asyncio.create_task(saver.from_time_to_time(seconds, asked))
-    try:
-        yield
-    finally:
-        keeper.cancel()
-        await asyncio.gather(keeper, return_exceptions=True)
-
-
 async def test_asked_to_leave_while_one_is_made_another_one_follows(tmp_path: Path) -> None:
     known = InMemory()
     saver = saver_of(tmp_path, known)
@@ -131,7 +120,7 @@ async def test_asked_to_leave_while_one_is_made_another_one_follows(tmp_path: Pa
     event: dict[str, Any] = {"type": "anything"}
     saver.hear(event)
     known.lost.append(asked.set)
-    async with keeping(saver, 0.01, asked):
+    async with meanwhile(saver.from_time_to_time(0.01, asked)):
         await eventually(lambda: len(known.saved) == 2)
     assert [one.disruption for one in known.saved] == [False, True]
 
@@ -142,7 +131,7 @@ async def test_asked_to_leave_it_goes_on_being_kept_as_often_as_before(tmp_path:
     saver = saver_of(tmp_path, known)
     asked = asyncio.Event()
     asked.set()
-    async with keeping(saver, 0.01, asked):
+    async with meanwhile(saver.from_time_to_time(0.01, asked)):
         for count in (1, 2, 3):
             await eventually(lambda count=count: len(known.saved) == count)
             saver.hear({"type": "anything"})
@@ -158,7 +147,7 @@ async def test_one_that_failed_when_asked_to_leave_is_made_again(
     saver = saver_of(tmp_path, known, Pauses())
     asked = asyncio.Event()
     asked.set()
-    async with keeping(saver, seconds, asked):
+    async with meanwhile(saver.from_time_to_time(seconds, asked)):
         await eventually(lambda: bool(known.saved))
     assert [one.disruption for one in known.saved] == [True]
     assert known.failures == []
@@ -173,7 +162,7 @@ async def test_a_redis_that_refuses_is_asked_ever_less_often_and_anew_once_it_ha
     saver = saver_of(tmp_path, known, pauses)
     asked = asyncio.Event()
     asked.set()
-    async with keeping(saver, 0.5, asked):
+    async with meanwhile(saver.from_time_to_time(0.5, asked)):
         await eventually(lambda: bool(known.saved))
         known.failures = [ResponseError("OOM command not allowed")]
         saver.hear({"type": "anything"})

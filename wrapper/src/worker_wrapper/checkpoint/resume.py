@@ -127,6 +127,15 @@ def prompts(
     return line, f"{line}\n\n{task}"
 
 
+def told_again(prompt: str) -> str:
+    """A message that the conversation may have already, with what it had made the agent do."""
+    return (
+        "An earlier try to answer the message below was cut off from outside. The conversation and "
+        "the files are as it left them, processes that it had started are gone. Look at what is "
+        f"there, then go on.\n\n{prompt}"
+    )
+
+
 def _why_not(checkpoint: Checkpoint) -> str:
     if checkpoint.workspace == "TooLarge":
         return "what it had done was too large for a checkpoint"

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from redis.exceptions import ResponseError
 
@@ -19,6 +19,7 @@ from orbiter_contracts.checkpoints import MAX_CHECKPOINT_BYTES, MAX_GENERATION
 from worker_wrapper.agents.base import Agent, Session
 from worker_wrapper.checkpoint.meter import Meter, own_cost
 from worker_wrapper.checkpoint.resume import Earlier
+from worker_wrapper.checkpoint.schedule import from_time_to_time
 from worker_wrapper.logging import Log
 from worker_wrapper.queue.checkpoints import Checkpoints, DamagedError, SaveResult, Stored
 from worker_wrapper.queue.connection import RedisUnavailableError
@@ -28,12 +29,6 @@ from worker_wrapper.turn.usage import priced, together
 from worker_wrapper.workspace.git import Git, GitError
 from worker_wrapper.workspace.keeping import Kept, keep
 
-AGAIN_SECONDS: Final = 2.0
-LONGEST_PAUSE_SECONDS: Final = 30.0
-"""How soon the one that is made when we are asked to leave is tried again: twice as long each time.
-
-A node that is drained has many pods, and each try of each of them is a mebibyte.
-"""
 _STORE_BYTES = 256 * 1024 * 1024
 """What is kept where a store takes it."""
 
@@ -103,30 +98,21 @@ class Saver:
         self._meter.hear(event)
 
     async def from_time_to_time(self, seconds: float, asked_to_leave: asyncio.Event) -> None:
-        """Make one so often while something happens, and one as soon as we are asked to leave.
+        """Make them, until cancelled; the one when we are asked to leave be it only with the cost.
 
-        That one is tried until it is written, be it only with what was paid. The agent may still
-        work for an hour then, and the machine be gone at any moment of it, so it goes on as before,
-        until it is cancelled. For agents that go on from a copy made in the middle of their work.
+        For agents that go on from a copy made in the middle of their work.
 
         Args:
             seconds: How often; 0 for only when asked to leave.
             asked_to_leave: Set then.
         """
-        asked = asyncio.create_task(asked_to_leave.wait())
-        try:
-            while not asked.done():
-                await asyncio.wait({asked}, timeout=seconds or None)
-                if not asked.done() and self._meter.events > self._kept_events:
-                    await self.save(leaving=False)
-        finally:
-            asked.cancel()
-        again = 0.0 if await self.save(leaving=True) else AGAIN_SECONDS
-        while again or seconds:
-            await self._sleep(again or seconds)
-            if again or self._meter.events > self._kept_events:
-                kept = await self.save(leaving=True)
-                again = 0.0 if kept else min(2 * again or AGAIN_SECONDS, LONGEST_PAUSE_SECONDS)
+        await from_time_to_time(
+            self.save,
+            lambda: self._meter.events > self._kept_events,
+            seconds,
+            asked_to_leave,
+            self._sleep,
+        )
 
     async def save(self, *, leaving: bool) -> bool:
         """Make one now. Whatever goes wrong is in the log.

@@ -5,7 +5,6 @@ work goes on where the latest checkpoint has it, under the same message, and wha
 all pods together. checkpoint/ knows how; a task without a record has one pod.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -16,6 +15,7 @@ from worker_wrapper.agents.base import Session, Turn
 from worker_wrapper.checkpoint.limits import Left, UsedUp, left
 from worker_wrapper.checkpoint.resume import Earlier, look, prompts, put_back
 from worker_wrapper.checkpoint.saver import Attempt, Saver
+from worker_wrapper.checkpoint.schedule import meanwhile
 from worker_wrapper.handlers.artifacts import keep_artifacts
 from worker_wrapper.handlers.message_handler import Answer, DisruptedError, Worker
 from worker_wrapper.handlers.transcript import all_of, transcribed
@@ -213,16 +213,12 @@ class _Work:
         if not agent.resumes_mid_turn or self._settings.disruption_policy != "Resume":
             yield saver
             return
-        keeper = asyncio.create_task(
+        async with meanwhile(
             saver.from_time_to_time(
                 self._settings.checkpoint_seconds, self._worker.shutdown.requested
             )
-        )
-        try:
+        ):
             yield saver
-        finally:
-            keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
 
     async def _finished(
         self, report: TurnReport, prepared: WorkspaceReport, connection: PushConnection | None

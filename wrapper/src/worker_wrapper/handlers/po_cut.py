@@ -10,7 +10,7 @@ message: what it took of the turn's time, turns and money is gone, so that this 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
@@ -32,6 +32,7 @@ from orbiter_contracts.worker_scripts import KEEP_TURN
 from worker_wrapper.agents.base import Session
 from worker_wrapper.checkpoint.meter import Meter, own_cost
 from worker_wrapper.checkpoint.resume import Earlier, prompts
+from worker_wrapper.checkpoint.schedule import from_time_to_time, meanwhile
 from worker_wrapper.handlers.message_handler import Worker
 from worker_wrapper.queue.checkpoints import Stored
 from worker_wrapper.queue.connection import RedisUnavailableError
@@ -43,21 +44,6 @@ from worker_wrapper.turn.usage import priced, together
 
 FIELD: Final = "interrupted"
 """Of a PO's state: the JSON of a `CutTurn`; there while its message waits to be gone on with."""
-
-
-_AGAIN_SECONDS: Final = 2.0
-_LONGEST_PAUSE_SECONDS: Final = 30.0
-"""How soon the one that is made when we are asked to leave is tried again: twice as long each."""
-_AGAIN: Final = (
-    "An earlier try to answer the message below was cut off from outside. The conversation and the "
-    "files are as it left them, processes that it had started are gone. Look at what is there, "
-    "then go on."
-)
-
-
-def told_again(prompt: str) -> str:
-    """A message that the conversation may have already, with what it had made the agent do."""
-    return f"{_AGAIN}\n\n{prompt}"
 
 
 class CutTurn(Message):
@@ -135,50 +121,32 @@ class CutTurns:
         snapshots: SnapshotStore | None,
     ) -> AsyncIterator[None]:
         """Keep the turn from time to time, for as long as it is under way and its agent allows."""
-        if not self._worker.settings.agent.resumes_mid_turn:
+        settings, heard = self._worker.settings, 0
+        if not settings.agent.resumes_mid_turn:
             yield
             return
 
-        async def kept() -> bool:
+        async def save(*, leaving: bool) -> bool:
+            # Asked to leave or not: the agent works on, and there is something once it has spoken.
+            nonlocal heard
+            events = meter.events
+            if events == heard:
+                return True
             try:
                 await self.keep(begun, meter, conversations, snapshots, ended=False)
             except (RedisUnavailableError, ResponseError, OSError) as error:
-                self._worker.log.warning("turn_not_kept", error=f"{error}")
+                self._worker.log.warning("turn_not_kept", leaving=leaving, error=f"{error}")
                 return False
+            heard = events
             return True
 
-        keeper = asyncio.create_task(self._from_time_to_time(kept, meter))
-        try:
+        asked_to_leave = self._worker.shutdown.requested
+        async with meanwhile(
+            from_time_to_time(
+                save, lambda: meter.events > heard, settings.checkpoint_seconds, asked_to_leave
+            )
+        ):
             yield
-        finally:
-            keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
-
-    async def _from_time_to_time(self, keep: Callable[[], Awaitable[bool]], meter: Meter) -> None:
-        """Keep what was heard so often, and as soon as we are asked to leave.
-
-        The turn goes on then for as long as it may, and the machine may be gone before that: so
-        that one is tried until it is written, and others come behind it.
-        """
-        seconds, heard, again = self._worker.settings.checkpoint_seconds, 0, 0.0
-        asked = asyncio.create_task(self._worker.shutdown.requested.wait())
-        try:
-            leaving = False
-            while not leaving or again or seconds:
-                if leaving:
-                    await asyncio.sleep(again or seconds)
-                else:
-                    await asyncio.wait({asked}, timeout=seconds or None)
-                    leaving = asked.done()
-                events = meter.events
-                if events == heard:
-                    again = 0.0
-                elif await keep():
-                    heard, again = events, 0.0
-                elif leaving:
-                    again = min(2 * again or _AGAIN_SECONDS, _LONGEST_PAUSE_SECONDS)
-        finally:
-            asked.cancel()
 
     async def keep(
         self,

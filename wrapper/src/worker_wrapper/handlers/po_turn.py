@@ -11,8 +11,9 @@ from orbiter_contracts.worker_scripts import OUTPUTS_KEPT, PIECE
 from worker_wrapper.agents.base import Session, Turn
 from worker_wrapper.checkpoint.limits import UsedUp, left
 from worker_wrapper.checkpoint.meter import Meter
+from worker_wrapper.checkpoint.resume import told_again
 from worker_wrapper.handlers.message_handler import Answer, DisruptedError, Worker
-from worker_wrapper.handlers.po_cut import FIELD, Begun, CutTurn, CutTurns, told_again
+from worker_wrapper.handlers.po_cut import FIELD, Begun, CutTurn, CutTurns
 from worker_wrapper.handlers.transcript import all_of, noted, transcribed
 from worker_wrapper.queue import session_state
 from worker_wrapper.queue.session_state import Bookkeeping
