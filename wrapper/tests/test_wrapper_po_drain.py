@@ -29,12 +29,20 @@ EVENTS = [
     },
     {"type": "stream_event", "event": {"type": "message_delta", "usage": {"output_tokens": 20}}},
 ]
-UNTIL_ENDED = f"""
-printf '%s\\n' {" ".join(shlex.quote(json.dumps(event)) for event in EVENTS)}
+_WORKS = """
 touch "$home/working"
 trap 'exit 143' TERM
 while :; do sleep 0.05; done
 """
+
+
+def says(*events: dict[str, object]) -> str:
+    """A shell command that prints these events."""
+    return f"printf '%s\\n' {' '.join(shlex.quote(json.dumps(event)) for event in events)}"
+
+
+UNTIL_ENDED = says(*EVENTS) + _WORKS
+NOT_HEARD = says({"type": "system", "subtype": "init"}) + _WORKS
 WITH_SNAPSHOT, WITH_VOLUME = {"SNAPSHOT_KEY": KEY}, dict[str, str]()
 
 
@@ -99,6 +107,31 @@ async def test_the_first_turn_of_a_session_goes_on_too_and_however_often_it_is_c
     answer = await the_next_pod_goes_on(wrappers, queues, fake_claude, WITH_SNAPSHOT)
     assert answer.usage is not None
     assert answer.usage.input_tokens == 410
+
+
+@pytest.mark.parametrize("kept", [WITH_SNAPSHOT, WITH_VOLUME], ids=["snapshot", "volume"])
+async def test_cut_off_before_the_model_is_heard_the_message_is_given_again_and_is_no_poison(
+    wrappers: Wrappers, queues: Queues, fake_claude: FakeClaude, kept: dict[str, str]
+) -> None:
+    """The conversation may not have it yet; this one is cut off before it is written down."""
+    fake_claude.remembers()
+    pod = start(wrappers, **kept)
+    await queues.converse("one")
+    fake_claude.does(NOT_HEARD)
+    await queues.message("two", request_id="r-2")
+    for _ in range(3):
+        await cut(wrappers, pod, fake_claude, disk=not kept)
+        pod = start(wrappers, **kept)
+    await cut(wrappers, pod, fake_claude, disk=not kept)
+    fake_claude.remembers()
+    start(wrappers, **kept)
+    second = (await queues.finals(2))[-1]
+    assert (second.request_id, second.status) == ("r-2", "success")
+    assert second.text.startswith("one|")
+    assert second.text.endswith("two|")
+    assert "Your work was interrupted" not in second.text
+    assert await queues.is_settled(STREAM, PO_GROUP)
+    assert not await queues.redis.hexists(STATE, "interrupted")
 
 
 @pytest.mark.parametrize("kept", [WITH_SNAPSHOT, WITH_VOLUME], ids=["snapshot", "volume"])

@@ -79,6 +79,10 @@ def saver_of(
     )
 
 
+ANSWER: dict[str, Any] = {"type": "stream_event", "event": {"type": "message_start"}}
+"""What Claude Code says when the model begins to answer."""
+
+
 def broken() -> None:
     raise OSError("the connection is lost")
 
@@ -86,11 +90,24 @@ def broken() -> None:
 async def test_each_counts_on_from_the_one_before(tmp_path: Path) -> None:
     known = InMemory()
     saver = saver_of(tmp_path, known)
+    saver.hear(ANSWER)
     for leaving in (False, False, True):
         await saver.save(leaving=leaving)
     assert [one.generation for one in known.saved] == [1, 2, 3]
     assert [one.disruption for one in known.saved] == [False, False, True]
     assert all(one.resumable for one in known.saved)
+
+
+async def test_before_the_model_is_heard_there_is_nothing_to_go_on_from(tmp_path: Path) -> None:
+    """The conversation may not have the prompt yet: it would go on with nothing."""
+    known = InMemory()
+    saver = saver_of(tmp_path, known)
+    saver.hear({"type": "system", "subtype": "init", "session_id": "s"})
+    await saver.save(leaving=True)
+    saver.hear(ANSWER)
+    await saver.save(leaving=True)
+    assert [one.resumable for one in known.saved] == [False, True]
+    assert [one.disruption for one in known.saved] == [True, True]
 
 
 async def test_one_whose_answer_was_lost_is_in_nobodys_way(tmp_path: Path) -> None:
@@ -117,8 +134,7 @@ async def test_asked_to_leave_while_one_is_made_another_one_follows(tmp_path: Pa
     known = InMemory()
     saver = saver_of(tmp_path, known)
     asked = asyncio.Event()
-    event: dict[str, Any] = {"type": "anything"}
-    saver.hear(event)
+    saver.hear(ANSWER)
     known.lost.append(asked.set)
     async with meanwhile(saver.from_time_to_time(0.01, asked)):
         await eventually(lambda: len(known.saved) == 2)
@@ -134,7 +150,7 @@ async def test_asked_to_leave_it_goes_on_being_kept_as_often_as_before(tmp_path:
     async with meanwhile(saver.from_time_to_time(0.01, asked)):
         for count in (1, 2, 3):
             await eventually(lambda count=count: len(known.saved) == count)
-            saver.hear({"type": "anything"})
+            saver.hear(ANSWER)
     assert [one.disruption for one in known.saved[:3]] == [True, True, True]
 
 
@@ -165,7 +181,7 @@ async def test_a_redis_that_refuses_is_asked_ever_less_often_and_anew_once_it_ha
     async with meanwhile(saver.from_time_to_time(0.5, asked)):
         await eventually(lambda: bool(known.saved))
         known.failures = [ResponseError("OOM command not allowed")]
-        saver.hear({"type": "anything"})
+        saver.hear(ANSWER)
         await eventually(lambda: len(known.saved) == 2)
     waited = [seconds for seconds in pauses.seconds if seconds != 0.5]
     assert waited == [2, 4, 8, 16, 30, 30, 2]

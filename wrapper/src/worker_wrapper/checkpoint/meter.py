@@ -19,7 +19,8 @@ class Meter:
     """Reads each event of a turn.
 
     Attributes:
-        events: How many there were: whether something has happened.
+        events: How many there were since the model was first heard: whether there is something to
+            go on from. Before that the conversation may not have the prompt yet.
         conversation: The id that the CLI gives to the conversation, once it has.
     """
 
@@ -32,9 +33,10 @@ class Meter:
 
     def hear(self, event: Mapping[str, Any]) -> None:
         """Take one event."""
-        self.events += 1
         self.conversation = self.conversation or self._agent.began(event)
         told = self._agent.spent(event)
+        if self.events or told is not None or self._agent.heard(event):
+            self.events += 1
         if told is None:
             return
         before = self._open.pop(told.thread, None)

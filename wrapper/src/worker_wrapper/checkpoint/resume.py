@@ -139,7 +139,7 @@ def told_again(prompt: str) -> str:
 def _why_not(checkpoint: Checkpoint) -> str:
     if checkpoint.workspace == "TooLarge":
         return "what it had done was too large for a checkpoint"
-    return "its conversation was not kept"
+    return "there was no copy of it yet"
 
 
 def _said(error: Exception) -> str:

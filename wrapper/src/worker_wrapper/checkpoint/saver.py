@@ -138,6 +138,9 @@ class Saver:
 
     async def _save(self, leaving: bool) -> None:
         events = self._meter.events
+        if not events:
+            await self._what_was_paid(leaving)
+            return
         limit = MAX_CHECKPOINT_BYTES if self._checkpoints.store is None else _STORE_BYTES
         session = replace(
             self._attempt.session,
@@ -156,7 +159,8 @@ class Saver:
         except TooLargeError as error:
             kept = Kept("TooLarge", why=f"the conversation {error}")
         except (GitError, OSError) as error:
-            await self._what_was_paid(leaving, error)
+            self._log.warning("checkpoint_failed", error=f"{type(error).__name__}: {error}")
+            await self._what_was_paid(leaving)
             return
         if kept.state == "TooLarge":
             conversation = b""
@@ -179,13 +183,13 @@ class Saver:
             workspace=kept.state,
         )
 
-    async def _what_was_paid(self, leaving: bool, error: Exception) -> None:
-        """Keep what the attempt has cost, with the work as it was when it could last be copied.
+    async def _what_was_paid(self, leaving: bool) -> None:
+        """Keep what the attempt has cost, with the work as it was when it was last copied.
 
-        An agent can prevent the copy, by a repository that git cannot read for instance. Its limits
-        would begin anew with the next pod.
+        So it is while nothing was heard of the model: the conversation may not have the prompt yet.
+        And an agent can prevent the copy, by a repository that git cannot read for instance. Its
+        limits would begin anew with the next pod.
         """
-        self._log.warning("checkpoint_failed", error=f"{type(error).__name__}: {error}")
         last = self._last or Stored(Checkpoint(time=self._clock(), generation=1))
         paid = await self._described(b"", Kept("Unchanged"), leaving)
         kept = {"time", "workspace", "session", "size_bytes", "place", "base_commit"}

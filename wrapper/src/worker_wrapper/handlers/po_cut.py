@@ -6,7 +6,9 @@ under the same request_id, and answers once. What the cut turn has cost is in th
 
 For pods that are killed without a word it is written from time to time, too, for agents that go on
 from a copy made in the middle of their work. A delivery that was kept says nothing against its
-message: what it took of the turn's time, turns and money is gone, so that this has an end.
+message: what it took of the turn's time, turns and money is gone, so that this has an end. So it is
+with one that was cut off before anything was heard of the model, but nothing is copied of that: the
+conversation may not have the message yet, and the agent is given it again.
 """
 
 import asyncio
@@ -157,7 +159,7 @@ class CutTurns:
         *,
         ended: bool = True,
     ) -> bool:
-        """Keep a turn; whether the next pod can go on with it.
+        """Keep a turn; whether the next pod knows of it.
 
         Args:
             begun: The turn.
@@ -170,6 +172,8 @@ class CutTurns:
         Raises:
             RedisUnavailableError: It could not be written.
         """
+        if not meter.events:
+            return await self._written(begun.entry, self._cut(begun, None, ended), None)
         session = begun.session
         if meter.conversation:
             session = replace(session, agent_session_id=meter.conversation)
@@ -184,7 +188,7 @@ class CutTurns:
             size = len(snapshot.data or b"") if snapshot else 0
             fits = ended or size <= MAX_CHECKPOINT_BYTES
             if fits and not (snapshot and snapshot.data is None):
-                cut = self._cut(begun, own, ended)
+                cut = self._cut(begun, own, ended, copied=True)
                 kept = await self._written(begun.entry, cut, snapshot)
         finally:
             if not kept:
@@ -192,7 +196,9 @@ class CutTurns:
         self._worker.log.info("turn_kept", kept=kept, bytes=size)
         return kept
 
-    def _cut(self, begun: Begun, own: Usage | None, ended: bool) -> CutTurn:
+    def _cut(
+        self, begun: Begun, own: Usage | None, ended: bool, *, copied: bool = False
+    ) -> CutTurn:
         before = begun.cut.checkpoint if begun.cut else None
         cost = together(priced(before.usage, own) if before else None, own)
         seconds = asyncio.get_running_loop().time() - begun.at
@@ -208,7 +214,7 @@ class CutTurns:
                 turns=cost.turns if cost else 0,
                 cost_usd=cost.cost_usd if cost else None,
                 usage=cost,
-                session=True,
+                session=copied or (before is not None and before.session),
                 disruption=ended,
                 agent_seconds=min(seconds, MAX_TIMEOUT_SECONDS),
             ),

@@ -174,7 +174,7 @@ class POTurns:
                 over, status=limits.status, usage=cut.checkpoint.usage if cut else None
             ), 0
         session, anew, known = self.conversations.session(message.session_id), None, None
-        if cut is not None:
+        if cut is not None and cut.checkpoint.session:
             session = await self._cuts.session(session)
             prompt, anew = self._cuts.prompts(prompt, cut)
         elif message.again and not self._snapshots:
