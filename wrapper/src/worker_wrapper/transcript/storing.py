@@ -81,11 +81,15 @@ class TranscriptStore:
 
     async def close(self, *, leaving: bool) -> None:
         """Store what is left, but not for long, the less when we were asked to leave."""
-        seconds = LEAVING_SECONDS if leaving else STORE_SECONDS
+        seconds, clock = (
+            LEAVING_SECONDS if leaving else STORE_SECONDS,
+            asyncio.get_running_loop().time,
+        )
+        until = clock() + seconds
         late = await self._wait(seconds)
         if not late:
             self.begin()
-            late = await self._wait(seconds)
+            late = await self._wait(max(until - clock(), 0.0))
         if late and self._storing is not None:
             self._storing.cancel()
             await asyncio.gather(self._storing, return_exceptions=True)
