@@ -378,6 +378,18 @@ def test_no_worker_may_have_a_secret_of_the_installation(
     assert told == ",".join([*ours, *protected, "orbiter-artifacts"])
 
 
+@pytest.mark.parametrize(
+    ("given", "told"), [("true", "true"), ("false", "false"), ("null", "true")]
+)
+def test_whole_transcripts_go_to_a_store_unless_that_is_not_wanted(
+    cluster: Cluster, given: str, told: str
+) -> None:
+    """null: what an earlier chart's values are that are used again."""
+    store = ("enabled=true", "endpoint=https://s3.example.com", "bucket=agents")
+    words = [f"artifacts.{word}" for word in (*store, f"transcripts={given}")]
+    assert environment(render(cluster, *words))["ORBITER_ARTIFACTS_TRANSCRIPTS"] == told
+
+
 def test_the_service_accounts_that_a_template_may_choose_are_the_values(cluster: Cluster) -> None:
     items = render(cluster, "workers.allowedServiceAccountNames={builder,deployer}")
     assert environment(items)["ORBITER_ALLOWED_SERVICE_ACCOUNTS"] == "builder,deployer"

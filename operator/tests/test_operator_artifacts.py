@@ -6,8 +6,11 @@ from support.observed import NOW, decide, job, observed, output, pod, record, sp
 
 from orbiter_contracts import ArtifactsReport
 from orbiter_contracts.object_store import SECRET_KEYS, StoreAddress
+from orbiter_contracts.stored_transcripts import TranscriptReport
 from orbiter_operator.kube.models import read_model
 from orbiter_operator.pods.template import WorkerDefaults
+from orbiter_operator.sessions.deployment import build_template
+from orbiter_operator.sessions.models import SessionSpec
 from orbiter_operator.settings import Settings
 from orbiter_operator.tasks.job import build_job, build_message
 from orbiter_operator.tasks.models import TaskSpec
@@ -47,8 +50,66 @@ def test_without_a_store_there_are_no_credentials():
     assert not {*SECRET_KEYS} & env.keys()
 
 
-def test_who_keeps_none_knows_nothing_of_the_store():
+def test_who_keeps_none_knows_of_the_store_for_its_transcript():
     defaults = WorkerDefaults.of(Settings(artifacts_store=STORE))
+    task = observed()
+    [container] = build_job(task, 2, "1-0", defaults)["spec"]["template"]["spec"]["containers"]
+    env = {item["name"]: item for item in container["env"]}
+    head = f"x/{task.namespace}/tasks/{task.uid}/2/transcript"
+    assert env["ARTIFACTS_TRANSCRIPT"]["value"] == head
+    assert {*SECRET_KEYS} <= env.keys()
+    assert [*env][-2:] == [*SECRET_KEYS]
+
+
+def test_a_session_is_told_of_it_too():
+    defaults = WorkerDefaults.of(Settings(artifacts_store=STORE))
+    whole = SessionSpec.model_validate({"userId": 7})
+    redis = (defaults.redis_secret, "po-url")
+    pod = build_template("team", "alice", "u1", "team.alice", whole, defaults, redis)["spec"]
+    env = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
+    assert env["ARTIFACTS_TRANSCRIPT"] == "x/team/sessions/u1/transcript"
+    assert env["ARTIFACTS_BUCKET"] == "agents"
+    assert {*SECRET_KEYS} <= env.keys()
+
+
+@pytest.mark.parametrize("settings", [{}, {"artifacts_transcripts": False}])
+def test_without_a_store_or_the_wish_no_session_knows_of_it(settings):
+    store = None if not settings else STORE
+    defaults = WorkerDefaults.of(Settings(artifacts_store=store, **settings))
+    whole = SessionSpec.model_validate({"userId": 7})
+    redis = (defaults.redis_secret, "po-url")
+    pod = build_template("team", "alice", "u1", "team.alice", whole, defaults, redis)
+    assert "ARTIFACTS_" not in str(pod)
+
+
+def test_what_became_of_the_transcript_is_in_the_status_and_stays():
+    stored = TranscriptReport(events=7, size_bytes=99, store=STORE)
+    ended = record(output("success", transcript=stored))
+    status = decide(observed(jobs=(job(),), pods=(pod(),), **ended)).status
+    shown = status.to_api()["transcript"]
+    assert (shown["attempt"], shown["reason"], shown["events"], shown["bytes"]) == (
+        *(1, "Stored"),
+        *(7, 99),
+    )
+    assert shown["store"]["prefix"] == "x"
+    silent = observed(status=status.model_copy(update={"phase": "Running"}), jobs=(job(),))
+    told = decide(silent.model_copy(update=dict(record(output("success"))))).status
+    assert told.transcript == status.transcript
+
+
+def test_a_store_that_did_not_take_the_transcript_fails_no_task():
+    refused = TranscriptReport(reason="StoreRefused", message="the store refuses\nit", store=STORE)
+    ended = record(output("success", transcript=refused))
+    status = decide(observed(jobs=(job(),), pods=(pod(),), **ended)).status
+    assert status.phase == "Completed"
+    assert (status.transcript.reason, status.transcript.message) == (
+        *("StoreRefused", "the store refuses it"),
+    )
+
+
+def test_who_keeps_none_knows_nothing_of_the_store_where_transcripts_are_not_wanted():
+    settings = Settings(artifacts_store=STORE, artifacts_transcripts=False)
+    defaults = WorkerDefaults.of(settings)
     template = build_job(observed(), 1, "1-0", defaults)["spec"]["template"]
     assert "ARTIFACTS_ENDPOINT" not in str(template)
     assert "secret-access-key" not in str(template)

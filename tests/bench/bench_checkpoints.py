@@ -1,9 +1,10 @@
-"""What checkpoints cost a turn that goes on meanwhile: the same work with and without, in pairs.
+"""What checkpoints cost: a turn that goes on meanwhile, and each of them beside a bare tar.
 
 A real wrapper, a real Redis, and an agent that is a script: it works in a clone of 50 MB, changes
-files and says so. Measured is the agent's own time, from its first step to its last. The pairs are
-taken in turn, so that what else the machine does meets both. Prints a table and writes
-bench/checkpoints.json; a missed goal makes the exit code 1.
+files and says so. The same work is done with and without checkpoints, in pairs. Measured is the
+agent's own time, from its first step to its last. The pairs are taken in turn, so that what else
+the machine does meets both. What one checkpoint takes is measured by checkpoint_parts.py. Prints
+a table and writes bench/checkpoints.json; a missed goal makes the exit code 1.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from checkpoint_parts import parts
 from redis.asyncio import Redis
 from support.git_repositories import git
 from support.queues import RECORD, Queues
@@ -114,8 +116,8 @@ async def turn(directory: Path, url: str, source: Path, every: float | None) -> 
     return {"seconds": seconds, "checkpoints": kept.generation if kept else 0}
 
 
-async def measured(pairs: int, steps: int, every: float) -> dict[str, Any]:
-    """All pairs: one with checkpoints, one without, which is first in turn."""
+async def measured(pairs: int, steps: int, every: float, times: int) -> dict[str, Any]:
+    """All pairs, one with checkpoints and one without, which is first in turn; then the parts."""
     with tempfile.TemporaryDirectory() as name, running_server(Path(name)) as server:
         directory = Path(name)
         source = repository(directory / "source")
@@ -130,6 +132,7 @@ async def measured(pairs: int, steps: int, every: float) -> dict[str, Any]:
             found.append((both[every], both[None]))
             ratio = both[every]["seconds"] / both[None]["seconds"]
             print(f"pair {number + 1}: {both[every]} beside {both[None]}: {ratio:.3f}")
+        each_one = await parts(directory / "parts", source, times)
     each = [with_it["seconds"] / without["seconds"] - 1 for with_it, without in found]
     return {
         "cost_percent": round(statistics.median(each) * 100, 2),
@@ -138,9 +141,15 @@ async def measured(pairs: int, steps: int, every: float) -> dict[str, Any]:
         "every_seconds": every,
         "checkpoints": statistics.median(one["checkpoints"] for one, _ in found),
         "repository_mb": FILES * FILE_BYTES / 1e6,
+        "parts": each_one,
         "load": round(load, 1),
         "cores": os.cpu_count(),
     }
+
+
+def _ratios(row: dict[str, Any]) -> str:
+    kept, restored, size = row["keep_ratio"], row["restore_ratio"], row["size_ratio"]
+    return f"beside tar {kept} times to keep, {restored} to restore, {size} in size"
 
 
 def main() -> int:
@@ -149,9 +158,10 @@ def main() -> int:
     words.add_argument("--pairs", type=int, default=5)
     words.add_argument("--steps", type=int, default=800, help="of the turn, some 0.05 s each")
     words.add_argument("--every", type=float, default=10.0, help="seconds between checkpoints")
+    words.add_argument("--times", type=int, default=7, help="each part is measured")
     words.add_argument("--out", type=Path, default=ROOT / "bench" / "checkpoints.json")
     given = words.parse_args()
-    found = asyncio.run(measured(given.pairs, given.steps, given.every))
+    found = asyncio.run(measured(given.pairs, given.steps, given.every, given.times))
     found |= {"python": platform.python_version(), "date": time.strftime("%Y-%m-%d")}
     met = found["cost_percent"] < GOAL_PERCENT
     print(
@@ -159,6 +169,8 @@ def main() -> int:
         f"{found['cost_percent']} % longer, the goal is {GOAL_PERCENT} %: "
         f"{'met' if met else 'missed'} (load {found['load']})"
     )
+    for name, row in found["parts"].items():
+        print(f"{name}: {row['ms']} ms, {row['bytes']} bytes; {_ratios(row)}")
     given.out.write_text(json.dumps(found | {"goal_percent": GOAL_PERCENT}, indent=1) + "\n")
     return 0 if met else 1
 

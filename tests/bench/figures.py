@@ -41,6 +41,19 @@ def times(median: str, late: str) -> Show:
     return lambda found: f"{found[median]:,.1f} ms, p99 {found[late]:,.1f} ms"
 
 
+def _parts(ours: str, bare: str) -> Show:
+    """Milliseconds, and how that is beside a bare tar."""
+    return lambda found: (
+        f"{found['ms'][ours]:,.0f} ms, {found[f'{ours}_ratio']:.2f} times "
+        f"tar's {found['ms'][bare]:,.0f}"
+    )
+
+
+def _sizes(found: Any) -> str:
+    ours, bare = (found["bytes"][name] / 1e6 for name in ("checkpoint", "tar"))
+    return f"{ours:,.1f} MB, {found['size_ratio']:.2f} times tar's {bare:,.1f}"
+
+
 _MARKS = {True: "yes", False: "no"}
 _MS = times("p50_ms", "p99_ms")
 _GOAL = times("p50", "p99")
@@ -90,6 +103,20 @@ TABLES = {
         Figure("lost of them", "restart.messages_lost", plain("")),
         Figure("the machine's load at the end, two cores", "load", plain("", 1)),
     ),
+    "checkpoints": (
+        Figure("a turn with checkpoints takes longer by", "cost_percent", plain("%", 2)),
+        Figure("the goal: less than", "goal_percent", plain("%")),
+        Figure("the turn without them", "turn_seconds", plain("s", 1)),
+        Figure("a checkpoint every", "every_seconds", plain("s")),
+        Figure("its repository", "repository_mb", plain("MB")),
+        Figure("a clone, 1 MB of it edited: a checkpoint", "parts.edited", _parts("keep", "pack")),
+        Figure("put back into another clone", "parts.edited", _parts("restore", "unpack")),
+        Figure("its size", "parts.edited", _sizes),
+        Figure("a directory without git: a checkpoint", "parts.whole", _parts("keep", "pack")),
+        Figure("put back", "parts.whole", _parts("restore", "unpack")),
+        Figure("its size, as large as a store takes", "parts.whole", _sizes),
+        Figure("the machine's load at the begin, two cores", "load", plain("", 1)),
+    ),
     "wrapper": (
         Figure("start → first read", "figures.start to first read", _GOAL),
         Figure("a turn, beyond the agent's own time", "figures.overhead per turn", _GOAL),
@@ -104,20 +131,73 @@ PAGES = {
     "operator/README.md": ("operator", "sessions", "tenants"),
     "wrapper/README.md": ("wrapper",),
     "README.md": ("features",),
+    "docs/operations.md": ("checkpoints", "soak"),
 }
+VERBS = {"checkpoints": "make bench-checkpoints", "soak": "make soak"}
+"""Of what a quiet machine takes minutes or half an hour for: it may not be there yet."""
+FAULTS = {
+    "Evicted": ("pod evicted, or its node drained", "`Pending`, `resumed after Evicted (n)`"),
+    "PodDeleted": ("pod deleted without grace", "`Pending`, `resumed after PodDeleted (n)`"),
+    "NodeLost": ("node lost", "`Running` until its pod is given up; `resumed after NodeLost (n)`"),
+    "JobDeleted": ("Job deleted", "`Pending`, `resumed after JobDeleted (n)`"),
+    "QueueLost": ("Redis lost its data", "`began again after QueueLost (n)`"),
+}
+"""Reason of a disruption -> what has happened, and what the user sees."""
 
 
 def measured(name: str) -> Any:
-    """What the latest run of a benchmark has written."""
+    """What the latest run of a benchmark has written; None of one that may not have run yet."""
+    if name in VERBS and not (ROOT / "bench" / f"{name}.json").exists():
+        return None
     return json.loads((ROOT / "bench" / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def table(name: str, results: Any) -> str:
     """The table of one benchmark as Markdown."""
+    if results is None:
+        return f"Not measured yet: `{VERBS[name]}` does.\n"
     if name == "features":
         return features(results)
+    if name == "soak":
+        return soak(results)
     rows = [f"| {row.what} | {row.show(_at(results, row.path))} |" for row in TABLES[name]]
     return "\n".join([f"| [bench/{name}.json](../bench/{name}.json) | |", "|---|---|", *rows, ""])
+
+
+def soak(results: Any) -> str:
+    """The tables of a soak: what each fault has cost, and what all of them came to."""
+    heads = ["fault", "what the user sees", "times", "to go on: p50, p99", "turns paid again, each"]
+    lines = [_row(heads), "|---" * len(heads) + "|"]
+    for reason, row in results["away"].items():
+        what, seen = FAULTS.get(reason, (reason, f"`{reason}`"))
+        again = row.get("turns_again")
+        paid = "" if again is None else f"{again:.2f}"
+        lines.append(_row([what, seen, f"{row['times']:,}", _spread(row), paid]))
+    answer = results["answer"]
+    seen = "an answer that takes longer"
+    lines.append(
+        _row(["a message to a session", seen, f"{answer['times']:,}", _spread(answer), ""])
+    )
+    kinds = {name: row["share"] for name, row in results["turns"].items()}
+    shares = [_percent(kinds.get(name)) for name in ("checkpoints", "none")]
+    said = {
+        "seed": f"{results['seed']}",
+        "faults": f"{results['faults']['all']:,} in {results['seconds']:,} s",
+        "tasks, messages": f"{results['tasks']:,}, {results['messages']:,}",
+        "lost": f"{results['lost']:,}",
+        "answered twice": f"{results['answered_twice']:,}",
+        "turns paid again, with checkpoints and without": ", ".join(shares),
+    }
+    head = ["", "| [bench/soak.json](../bench/soak.json) | |", "|---|---|"]
+    return "\n".join([*lines, *head, *(_row([*pair]) for pair in said.items()), ""])
+
+
+def _spread(row: Any) -> str:
+    return f"{row['p50']:,.1f} s, {row['p99']:,.1f} s" if row["times"] else ""
+
+
+def _percent(share: float | None) -> str:
+    return "not known" if share is None else f"{share * 100:.1f} %"
 
 
 def features(results: Any) -> str:

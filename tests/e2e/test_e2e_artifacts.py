@@ -17,6 +17,8 @@ from support.installation import on_the_node
 from support.s3_server import S3Server, running_s3
 from support.world import NAMESPACE, SYSTEM, World, task
 
+from orbiter_contracts.stream_names import keys_with
+
 RUN = uuid.uuid4().hex[:4]
 LARGE = 3_000_000
 WRITES = (
@@ -26,8 +28,8 @@ WRITES = (
 TIMEOUT = ("--wait", "--timeout", "120s")
 
 
-def plugin(world: World, *words: str) -> str:
-    """What `kubectl orbiter artifacts` prints."""
+def plugin(world: World, *words: str, verb: str = "artifacts") -> str:
+    """What `kubectl orbiter artifacts`, or another verb, prints."""
     tools = [str(STATE / "bin"), str(Path(sys.executable).parent)]
     environ = {
         **os.environ,
@@ -35,7 +37,7 @@ def plugin(world: World, *words: str) -> str:
         "KUBECONFIG": str(world.cluster.kubeconfig),
     }
     done = subprocess.run(
-        ["kubectl", "orbiter", "artifacts", *words, "-n", NAMESPACE],
+        ["kubectl", "orbiter", verb, *words, "-n", NAMESPACE],
         env=environ,
         capture_output=True,
         text=True,
@@ -124,6 +126,23 @@ def test_files_of_any_size_outlive_their_pod_in_a_store(
     plugin(world, name, "--fetch", str(tmp_path / "got"))
     assert (tmp_path / "got/out/report.md").read_text() == "hello"
     assert (tmp_path / "got/large").stat().st_size == LARGE
+
+
+@pytest.mark.timeout(600)
+def test_a_whole_transcript_is_in_the_store_when_redis_has_none(
+    world: World, store: S3Server
+) -> None:
+    name = f"art-told-{RUN}"
+    world.apply(task(name, "[[bash: echo a-word-of-the-agent]]\n[[result]]"))
+    status = world.wait(name, "Completed")
+    assert status["transcript"]["reason"] == "Stored", status
+    whole = plugin(world, name, verb="transcript")
+    assert "a-word-of-the-agent" in whole
+    without_its_pod(world, name)
+    uid = world.cluster.get("agenttask", name, NAMESPACE)["metadata"]["uid"]
+    with world.redis() as redis:
+        redis.delete(keys_with(status["inputStream"]).task_transcript(uid, 1))
+    assert plugin(world, name, verb="transcript") == whole
 
 
 @pytest.mark.timeout(600)

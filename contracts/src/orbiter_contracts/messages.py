@@ -28,6 +28,7 @@ from orbiter_contracts.bounds import (
 )
 from orbiter_contracts.input_requests import InputRequest
 from orbiter_contracts.message_base import Message as Message
+from orbiter_contracts.stored_transcripts import TranscriptReport
 from orbiter_contracts.tracing import Steps
 
 OutputStatus = Literal["success", "failed", "error", "timeout", "input_required", "cancelled"]
@@ -167,6 +168,7 @@ class DeveloperWorkerOutput(WorkerOutput):
     """The outcome of one developer task.
 
     Attributes:
+        transcript: What became of its transcript in the store, where there is one.
         steps: What took the worker's time, where its task is traced (`tracing`).
     """
 
@@ -178,6 +180,7 @@ class DeveloperWorkerOutput(WorkerOutput):
     workspace: WorkspaceReport | None = None
     project_id: Name | None = None
     artifacts: ArtifactsReport | None = None
+    transcript: TranscriptReport | None = Field(default=None, exclude_if=not_)
     steps: Steps = Field(default_factory=list, exclude_if=not_)
 
 

@@ -16,10 +16,11 @@ BUCKET: Final = "ARTIFACTS_BUCKET"
 REGION: Final = "ARTIFACTS_REGION"
 PREFIX: Final = "ARTIFACTS_PREFIX"
 RETENTION: Final = "ARTIFACTS_RETENTION_SECONDS"
+TRANSCRIPT: Final = "ARTIFACTS_TRANSCRIPT"
 ACCESS_KEY_ID: Final = "ARTIFACTS_ACCESS_KEY_ID"
 SECRET_ACCESS_KEY: Final = "ARTIFACTS_SECRET_ACCESS_KEY"  # noqa: S105 - the name of a variable
 VARIABLES: Final = (
-    *(ENDPOINT, BUCKET, REGION, PREFIX, RETENTION),
+    *(ENDPOINT, BUCKET, REGION, PREFIX, RETENTION, TRANSCRIPT),
     ACCESS_KEY_ID,
     SECRET_ACCESS_KEY,
 )
@@ -84,8 +85,21 @@ class StoreAddress(Message):
 
         The credentials of a namespace may be held to `PREFIX/NAMESPACE/`.
         """
-        head = f"{self.prefix.strip('/')}/" if self.prefix.strip("/") else ""
-        return f"{head}{namespace}/tasks/{uid}/{attempt}"
+        return f"{self._namespace(namespace)}/tasks/{uid}/{attempt}"
+
+    def transcript(self, namespace: str, kind: str, *which: str) -> str:
+        """How the names of a transcript's parts begin (`stored_transcripts`).
+
+        Args:
+            namespace: Of the task or the session.
+            kind: `tasks` or `sessions`.
+            *which: Its uid; of a task the attempt, too.
+        """
+        return "/".join((self._namespace(namespace), kind, *which, "transcript"))
+
+    def _namespace(self, namespace: str) -> str:
+        prefix = self.prefix.strip("/")
+        return f"{prefix}/{namespace}" if prefix else namespace
 
 
 def environment(address: StoreAddress | None, retention_seconds: int) -> dict[str, str]:

@@ -176,9 +176,9 @@ class Settings(BaseSettings):
         '"bucket": "agents", "region": "us-east-1", "prefix": ""}; without one small ones are kept',
     )
     artifacts_insecure: bool = Field(False, description="Whether its endpoint may be http://")
+    artifacts_transcripts: bool = Field(True, description="Whether whole transcripts go there")
     artifacts_secret_name: str = Field(
-        SECRET,
-        description="Secret in the tasks' namespaces with access-key-id and secret-access-key",
+        SECRET, description="Secret of the tasks' namespaces with its access-key-id and secret key"
     )
     artifacts_retention_seconds: int = Field(
         RETENTION_SECONDS, ge=1, description="Seconds Redis keeps small artifacts"

@@ -21,6 +21,7 @@ from orbiter_contracts.object_store import (
     StoreAddress,
 )
 from orbiter_contracts.redis_url import read_redis_url
+from orbiter_contracts.stored_transcripts import PartsHead
 from orbiter_contracts.tracing import read_traceparent
 from worker_wrapper.agents import known_agents
 
@@ -119,6 +120,9 @@ class ArtifactSettings(BaseSettings):
     artifacts_bucket: Bucket | None = Field(None, description="a bucket's name")
     artifacts_region: Region = Field(DEFAULT_REGION, description="a region like us-east-1")
     artifacts_prefix: Prefix = Field("", description="names with slashes between")
+    artifacts_transcript: PartsHead | None = Field(
+        None, description="how the names of a transcript's parts begin, like NAMESPACE/tasks/UID/1"
+    )
     artifacts_access_key_id: str = Field("", repr=False)
     artifacts_secret_access_key: str = Field("", repr=False)
     artifacts_retention_seconds: AtLeastOne = Field(

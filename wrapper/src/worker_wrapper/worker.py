@@ -7,7 +7,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from redis.exceptions import ResponseError
 
@@ -24,6 +24,9 @@ from worker_wrapper.queue.transcript import TranscriptStream
 from worker_wrapper.redact import Redactor
 from worker_wrapper.settings import Settings
 from worker_wrapper.shutdown import Shutdown
+
+if TYPE_CHECKING:
+    from worker_wrapper.transcript.storing import TranscriptStore
 
 OK: Final = 0
 CRASHED: Final = 1
@@ -49,6 +52,7 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
     if settings.task and settings.task.record:
         redis.insists = _until_it_has_begun(shutdown)
     presence = Presence()
+    storing = _storing(settings, log)
     worker = Worker(
         settings=settings,
         environ=environ,
@@ -66,7 +70,8 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
         clock=_now,
         log=log,
         token=presence.token,
-        transcript=_transcript(settings, log, shutdown),
+        transcript=_transcript(settings, log, shutdown, storing),
+        storing=storing,
     )
     name = settings.worker_id
     lease = Lease(redis, settings.lease_key, name=name, log=log, presence=presence)
@@ -85,6 +90,8 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> int:
     finally:
         if worker.transcript is not None:
             await worker.transcript.close()
+        if storing is not None:
+            await storing.close(leaving=shutdown.requested.is_set())
         await redis.close()
         presence.close()
 
@@ -178,7 +185,22 @@ def _connection(settings: Settings, log: Log, shutdown: Shutdown) -> RedisConnec
     return RedisConnection(settings.redis_url, log, waits=waits)
 
 
-def _transcript(settings: Settings, log: Log, shutdown: Shutdown) -> TranscriptStream | None:
+def _storing(settings: Settings, log: Log) -> "TranscriptStore | None":
+    """What stores the whole transcript; None where there is no store, or no right to it."""
+    keys = settings.artifacts_access_key_id, settings.artifacts_secret_access_key
+    if settings.store is None or settings.artifacts_transcript is None or not all(keys):
+        return None
+    from worker_wrapper.artifacts.store import ObjectStore
+    from worker_wrapper.transcript.parts import Parts
+    from worker_wrapper.transcript.storing import TranscriptStore
+
+    store = ObjectStore(settings.store, *keys)
+    return TranscriptStore(Parts(settings.spill_dir), store, settings.artifacts_transcript, log)
+
+
+def _transcript(
+    settings: Settings, log: Log, shutdown: Shutdown, storing: "TranscriptStore | None"
+) -> TranscriptStream | None:
     """Where what the agent does is written; of a task without a record nobody could find it."""
     if settings.worker_type == "po":
         key = settings.keys.po_transcript(settings.worker_id)
@@ -190,6 +212,7 @@ def _transcript(settings: Settings, log: Log, shutdown: Shutdown) -> TranscriptS
         lambda: _connection(settings, log, shutdown),
         key,
         expires=_scripts(settings) == "Eval",
+        appended=storing.add if storing else None,
     )
 
 

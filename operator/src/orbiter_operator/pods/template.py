@@ -70,6 +70,7 @@ class WorkerDefaults(NamedTuple):
     tolerations: tuple[Object, ...] = ()
     redis_functions: bool = False
     store: StoreAddress | None = None
+    stores_transcripts: bool = False
     store_secret: str = object_store.SECRET
     artifact_seconds: int = RETENTION_SECONDS
     task_ttl_seconds: int | None = None
@@ -97,6 +98,7 @@ class WorkerDefaults(NamedTuple):
             tolerations=settings.tolerations,
             redis_functions=bool(settings.redis_master_key),
             store=settings.artifacts_store,
+            stores_transcripts=settings.artifacts_transcripts,
             store_secret=settings.artifacts_secret_name,
             artifact_seconds=settings.artifacts_retention_seconds,
             task_ttl_seconds=settings.task_ttl_seconds,
@@ -121,6 +123,7 @@ def worker_template(
     redis_secret: tuple[str, str] | None = None,
     restart: str = "Never",
     artifacts: bool = False,
+    transcript: tuple[str, ...] = (),
 ) -> Object:
     """The pod template of a worker with the user's template laid over it.
 
@@ -135,6 +138,7 @@ def worker_template(
             developer workers share.
         restart: The pod's restartPolicy; it stays.
         artifacts: Whether it keeps some, and so needs to know of the store.
+        transcript: Whose its transcript is, as `StoreAddress.transcript` takes it; () for nobody's.
 
     Returns:
         A PodTemplateSpec whose container is named `worker`.
@@ -147,13 +151,15 @@ def worker_template(
     told = environment | {"TERMINATION_GRACE_SECONDS": grace} | git_environment(workspace)
     if defaults.redis_functions:
         told["REDIS_SCRIPTS"] = "Functions"  # their users may not send any
-    if artifacts:
+    if transcript and defaults.store and defaults.stores_transcripts:
+        told[object_store.TRANSCRIPT] = defaults.store.transcript(*transcript)
+    if stores := artifacts or object_store.TRANSCRIPT in told:
         told |= object_store.environment(defaults.store, defaults.artifact_seconds)
     identity: list[Object] = [{"name": name, "value": value} for name, value in told.items()]
     # Last, because a variable may contain those before it: `$(REDIS_URL)` in another's value.
     secret, key = redis_secret or (defaults.redis_secret, DEVELOPER_KEY)
     identity.append(_secret_variable("REDIS_URL", secret, key, optional=False))
-    for name, key in object_store.SECRET_KEYS.items() if artifacts and defaults.store else ():
+    for name, key in object_store.SECRET_KEYS.items() if stores and defaults.store else ():
         identity.append(_secret_variable(name, defaults.store_secret, key, optional=True))
     for container in merged["spec"]["containers"]:
         if container["name"] == WORKER:

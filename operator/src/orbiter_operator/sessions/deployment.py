@@ -59,6 +59,7 @@ def build_template(
         defaults,
         redis_secret=redis_secret,
         restart="Always",
+        transcript=(namespace, "sessions", uid),
     )
     claim = spec.persistence.persistent_volume_claim
     if spec.persistence.type == "PersistentVolumeClaim" and claim is not None:

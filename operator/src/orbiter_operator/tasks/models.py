@@ -13,8 +13,10 @@ from pydantic import Field
 from orbiter_contracts import ArtifactsReport, Checkpoint
 from orbiter_contracts.artifacts import MAX_PATTERNS, ArtifactPattern
 from orbiter_contracts.attempts import Attempt
+from orbiter_contracts.bounds import MAX_STATUS_LINE, one_line
 from orbiter_contracts.outcome import Outcome, Result
 from orbiter_contracts.retry import RetryPolicy
+from orbiter_contracts.stored_transcripts import TranscriptReport
 from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.kube.models import (
     Agent,
@@ -205,6 +207,29 @@ class Slots(Frozen):
     stuck: tuple[str, ...] = ()
 
 
+class TranscriptStatus(KubeModel):
+    """What became of the whole transcript of the latest attempt that has told, in the store."""
+
+    attempt: int
+    reason: str
+    message: str | None = None
+    events: int
+    bytes: int
+    store: StoreStatus | None = None
+
+    @classmethod
+    def of(cls, report: TranscriptReport, attempt: int) -> Self:
+        """What a worker has reported."""
+        return cls(
+            attempt=attempt,
+            reason=report.reason,
+            message=one_line(report.message, MAX_STATUS_LINE) or None,
+            events=report.events,
+            bytes=report.size_bytes,
+            store=StoreStatus(**report.store.model_dump()) if report.store else None,
+        )
+
+
 class TaskStatus(Status):
     """What has become of the task. `phase` is None until the operator has seen it."""
 
@@ -233,6 +258,7 @@ class TaskStatus(Status):
     disruptions: int = Field(0, ge=0, lt=LAST_ATTEMPT)
     checkpoint: CheckpointStatus | None = None
     artifacts: ArtifactsStatus | None = None
+    transcript: TranscriptStatus | None = None
 
     def works(self, attempt: int) -> bool:
         """Whether the attempt's worker has begun and was not taken away since."""

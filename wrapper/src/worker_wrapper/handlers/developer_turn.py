@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from orbiter_contracts import ArtifactsReport, DeveloperWorkerInput, Workspace, WorkspaceReport
+from orbiter_contracts.stored_transcripts import TranscriptReport
 from worker_wrapper.agents.base import Session, Turn
 from worker_wrapper.checkpoint.limits import Left, UsedUp, left
 from worker_wrapper.checkpoint.resume import Earlier, look, prompts, put_back
@@ -100,6 +101,8 @@ class _Work:
             with self._steps.phase("restore session"):
                 session = await put_back(self._earlier.resumed, self._copies, self._session_id)
         report = await self._turn(session, prepared, limits)
+        if self._worker.storing is not None:
+            self._worker.storing.begin()
         snapshot = None
         if report.status == "input_required":
             snapshot, warnings = await memory.keep(report.session)
@@ -108,7 +111,9 @@ class _Work:
             finished = await self._finished(report, prepared, connection)
         report = replace(report, warnings=[*report.warnings, *finished.warnings])
         kept = await self._artifacts()
-        return replace(self._answer(report, finished.report, kept), snapshot=snapshot)
+        storing = self._worker.storing
+        stored = await storing.report() if storing and not self._stop.is_set() else None
+        return replace(self._answer(report, finished.report, kept, stored), snapshot=snapshot)
 
     async def _prepared(self) -> tuple[WorkspaceReport, PushConnection | None]:
         """The workspace as the work begins with it, or as it was when it was cut off."""
@@ -252,6 +257,7 @@ class _Work:
         report: TurnReport,
         place: WorkspaceReport | None = None,
         artifacts: ArtifactsReport | None = None,
+        transcript: TranscriptReport | None = None,
     ) -> Answer:
         has_git = self._task.workspace and self._task.workspace.git
         return Answer(
@@ -261,6 +267,7 @@ class _Work:
                 worker_id=self._settings.worker_id,
                 workspace=place if has_git else None,
                 artifacts=artifacts,
+                transcript=transcript,
                 steps=self._steps.steps,
             )
         )

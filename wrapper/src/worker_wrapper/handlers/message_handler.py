@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import ResponseError
 
@@ -30,6 +30,9 @@ from worker_wrapper.settings import Settings
 from worker_wrapper.shutdown import Shutdown, StopTurn
 from worker_wrapper.turn.publishing import publishable
 
+if TYPE_CHECKING:
+    from worker_wrapper.transcript.storing import TranscriptStore
+
 
 class DisruptedError(Exception):
     """This pod has to go before its attempt is done: another one goes on with it."""
@@ -40,7 +43,8 @@ class Worker:
     """What this worker is made of; worker.py makes it, everything below is given it.
 
     `token` is what it holds the lease of its name with. `transcript` is where it writes what
-    its agent does; None for a developer without a task's record.
+    its agent does; None for a developer without a task's record. `storing` stores all of it, where
+    there is a store.
     """
 
     settings: Settings
@@ -53,6 +57,7 @@ class Worker:
     log: Log
     token: str
     transcript: TranscriptStream | None = None
+    storing: "TranscriptStore | None" = None
 
     @property
     def state_key(self) -> str:

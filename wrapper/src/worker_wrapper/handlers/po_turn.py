@@ -113,6 +113,11 @@ class POTurns:
         if snapshot and not snapshot.report.stored:
             warnings = [*output.warnings, not_stored(snapshot)]
             output = output.model_copy(update={"warnings": warnings})
+        if worker.storing is not None:
+            if problem := worker.storing.problem():  # of what was said before
+                warnings = [*output.warnings, f"transcript: {problem}"]
+                output = output.model_copy(update={"warnings": warnings})
+            worker.storing.begin()
         now = worker.clock()
         kept = session_state.turn_of(message.input, message.prompt, output, thread=thread, now=now)
         changes = session_state.answered(

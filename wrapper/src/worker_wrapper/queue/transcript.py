@@ -24,17 +24,26 @@ class TranscriptStream:
     Args:
         connect: Makes the connection, once there is something to write.
         key: The stream.
+        appended: Told what is there, with its numbers.
         expires: Whether its expiry is set with each entry. A worker whose user an operator has made
             has no right to that; the operator sees to it.
     """
 
-    def __init__(self, connect: Callable[[], RedisConnection], key: str, *, expires: bool) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], RedisConnection],
+        key: str,
+        *,
+        expires: bool,
+        appended: Callable[[Sequence[AnyEvent]], None] | None = None,
+    ) -> None:
         self._connect = connect
         self._redis: RedisConnection | None = None
         self._key = key
         self._expiry = str(TRANSCRIPT_SECONDS) if expires else ""
         self.lost = self._next = self._total = 0
         self._unsure: Sequence[AnyEvent] | None = None
+        self._appended = appended or (lambda events: None)
 
     async def append(self, events: Sequence[AnyEvent]) -> None:
         """Append some events; unless it is known that they arrived, call it with the same again.
@@ -47,9 +56,9 @@ class TranscriptStream:
         again = self._unsure is events
         for _ in range(2):
             count, first = len(events), self._next
-            numbered = (
+            numbered = [
                 event.model_copy(update={"sequence": first + at}) for at, event in enumerate(events)
-            )
+            ]
             data = entry_data(numbered)
             words = (data, first, count, self._total, self._expiry)
             self._unsure = events
@@ -61,9 +70,11 @@ class TranscriptStream:
             self._unsure = None
             if answer == _ADDED:
                 self._next, self._total = first + count, int(figure)
+                self._appended(numbered)
                 return
             self._next = int(figure)
             if again and self._next == first + count:
+                self._appended(numbered)
                 return  # They had arrived, and the answer was lost.
         raise RedisUnavailableError(f"another process writes {self._key} at the same time")
 

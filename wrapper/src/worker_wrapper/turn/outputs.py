@@ -16,6 +16,7 @@ from orbiter_contracts import (
     POWorkerOutput,
     WorkspaceReport,
 )
+from orbiter_contracts.stored_transcripts import TranscriptReport
 from orbiter_contracts.tracing import Step
 from worker_wrapper.queue import unreadable
 from worker_wrapper.queue.streams import Entry
@@ -52,6 +53,7 @@ def developer_output(
     worker_id: str,
     workspace: WorkspaceReport | None = None,
     artifacts: ArtifactsReport | None = None,
+    transcript: TranscriptReport | None = None,
     steps: Sequence[Step] = (),
 ) -> DeveloperWorkerOutput:
     """Say how a task ended.
@@ -70,6 +72,8 @@ def developer_output(
             warnings = [*warnings, workspace.error]
     if artifacts and not artifacts.complete:
         warnings = [*warnings, f"artifacts: {artifacts.message}"]
+    if transcript and not transcript.complete:
+        warnings = [*warnings, f"transcript: {transcript.message}"]
     return DeveloperWorkerOutput(
         request_id=task.request_id,
         task_id=task.task_id,
@@ -83,6 +87,7 @@ def developer_output(
         pr_url=report.verdict.pr_url if report.verdict else None,
         workspace=workspace,
         artifacts=artifacts,
+        transcript=transcript,
         usage=report.usage,
         warnings=warnings,
         started_at=report.started_at,

@@ -10,7 +10,7 @@ from orbiter_contracts import DeveloperWorkerOutput
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.outcome import Outcome, outcome
 from orbiter_contracts.usage import total_usage
-from orbiter_operator.tasks.models import InputRequest, TaskStatus
+from orbiter_operator.tasks.models import InputRequest, TaskStatus, TranscriptStatus
 from orbiter_operator.tasks.observed import Observed, failures_before, identity, slot_after
 from orbiter_operator.tasks.plan.actions import (
     LINGERING,
@@ -52,6 +52,7 @@ def _settle(observed: Observed, now: datetime, attempt: int, output: DeveloperWo
         "result": end.result,
         "usage": total_usage(observed.status.usage, output.usage),
         "kept": output.artifacts,
+        "transcript": _transcript(observed, attempt, output),
         "progress": one_line(output.verdict.summary if output.verdict else "") or None,
     }
     if end.phase == "InputRequired":
@@ -64,6 +65,15 @@ def _settle(observed: Observed, now: datetime, attempt: int, output: DeveloperWo
         words = cancelled_words(observed.spec.cancelled_by, end.message)
         end = end._replace(message=words)
     return _finish(observed, now, end, fields, output)
+
+
+def _transcript(
+    observed: Observed, attempt: int, output: DeveloperWorkerOutput
+) -> TranscriptStatus | None:
+    """Where all of the transcript is: of an earlier attempt, when this one does not say."""
+    if output.transcript is None:
+        return observed.status.transcript
+    return TranscriptStatus.of(output.transcript, attempt)
 
 
 def _finish(

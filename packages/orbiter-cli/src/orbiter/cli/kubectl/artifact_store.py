@@ -65,13 +65,31 @@ class Store:
         try:
             yield from map(bytes, obstore.get(self._opened(), key).stream())
         except (BaseError, FileNotFoundError, ValueError) as error:
-            code = _CODE.search(str(error))
-            raise CommandError(
-                f"the store {self._address.shown} does not give {key}: "
-                f"{code[1] if code else type(error).__name__}; its keys are in Secret "
-                f"{self._secret}, and --endpoint says where it is from here",
-                ExitCode.UNREACHABLE,
-            ) from None
+            raise self._refused(f"give {key}", error) from None
+
+    def names(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """The names of the objects that begin so, in their order, each with its size.
+
+        Raises:
+            CommandError: They cannot be had, and why.
+        """
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            for batch in obstore.list(self._opened(), prefix):
+                yield from ((str(found["path"]), int(found["size"])) for found in batch)
+        except (BaseError, FileNotFoundError, ValueError) as error:
+            raise self._refused(f"list {prefix}", error) from None
+
+    def _refused(self, what: str, error: Exception) -> CommandError:
+        code = _CODE.search(str(error))
+        return CommandError(
+            f"the store {self._address.shown} does not {what}: "
+            f"{code[1] if code else type(error).__name__}; its keys are in Secret "
+            f"{self._secret}, and --endpoint says where it is from here",
+            ExitCode.UNREACHABLE,
+        )
 
     def _opened(self) -> "S3Store":
         if self._client is None:

@@ -61,6 +61,13 @@ Plain = Annotated[
 Everywhere = Annotated[
     bool, typer.Option("-A", "--all-namespaces", help="Of all namespaces that you may see.")
 ]
+Endpoint = Annotated[
+    str | None, typer.Option("--endpoint", help="The store, as it is reached from here.")
+]
+StoreSecret = Annotated[
+    str | None,
+    typer.Option("--store-secret", help="Its credentials; Secret orbiter-artifacts if absent."),
+]
 RedisUrl = Annotated[
     str | None,
     typer.Option(

@@ -8,9 +8,11 @@ from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.options import (
     AnyName,
     AsJson,
+    Endpoint,
     Everywhere,
     Plain,
     RedisUrl,
+    StoreSecret,
     TaskName,
     Timeout,
 )
@@ -44,13 +46,8 @@ def artifacts(
     ] = None,
     as_json: AsJson = False,
     redis_url: RedisUrl = None,
-    endpoint: Annotated[
-        str | None, typer.Option("--endpoint", help="The store, as it is reached from here.")
-    ] = None,
-    store_secret: Annotated[
-        str | None,
-        typer.Option("--store-secret", help="Its credentials; Secret orbiter-artifacts if absent."),
-    ] = None,
+    endpoint: Endpoint = None,
+    store_secret: StoreSecret = None,
 ) -> int:
     """List the files that were kept of a task's workspace, or fetch them."""
     from orbiter.cli.kubectl.artifacts import Wanted, run_artifacts
@@ -108,8 +105,14 @@ def transcript(
     ] = None,
     form: Annotated[str, typer.Option("-o", "--output", help="md or json.")] = "md",
     redis_url: RedisUrl = None,
+    endpoint: Endpoint = None,
+    store_secret: StoreSecret = None,
 ) -> int:
     """Print what an agent said and did: its words, its tools and what they answered."""
     from orbiter.cli.kubectl.transcript import run_transcript
+    from orbiter.cli.kubectl.transcript_archive import Access
 
-    return run_transcript(kubectl, name, attempt=attempt, form=form, redis_url=redis_url)
+    access = Access(endpoint, store_secret)
+    return run_transcript(
+        kubectl, name, attempt=attempt, form=form, redis_url=redis_url, access=access
+    )

@@ -9,6 +9,7 @@ import typer
 
 from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.references import resolve
+from orbiter.cli.kubectl.transcript_archive import Access, whole
 from orbiter.cli.kubectl.transcript_source import TranscriptSource
 from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.progress import say
@@ -20,7 +21,13 @@ _BACKTICKS: Final = re.compile(r"`{3,}")
 
 
 def run_transcript(
-    kubectl: Kubectl, name: str, *, attempt: int | None, form: str, redis_url: str | None
+    kubectl: Kubectl,
+    name: str,
+    *,
+    attempt: int | None,
+    form: str,
+    redis_url: str | None,
+    access: Access,
 ) -> int:
     """Print the transcript of a task's attempt, or of a session."""
     if form not in FORMS:
@@ -28,6 +35,10 @@ def run_transcript(
     found = resolve(kubectl, name)
     with TranscriptSource(kubectl, found, attempt=attempt, redis_url=redis_url) as source:
         events = list(source.new_events())
+        try:
+            events = whole(kubectl, found, source.attempt, events, access)
+        except CommandError as error:
+            say(f"what Redis has no more of it is not to be had: {error}", err=True)
         if not events:
             raise _nothing(found.reference, source)
     if form == "json":
