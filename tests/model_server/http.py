@@ -1,6 +1,6 @@
 """The smallest HTTP/1.1 server that the CLIs accept: requests in, JSON or an event stream out.
 
-First in the chain: `http` reads a request, `server` routes it, `anthropic` and `openai` translate
+First in the chain: `http` reads a request, `server` routes it, `anthropic` and its like translate
 it, `script` decides the answer. Standard library only, so that the image is Python and this folder.
 """
 
@@ -41,13 +41,19 @@ class Request:
         return data
 
 
+Events = AsyncGenerator[str, None] | AsyncGenerator[bytes, None]
+
+
 @dataclass(frozen=True)
 class Response:
-    """A whole answer (`body`) or, when `events` is set, a server-sent event stream."""
+    """A whole answer (`body`) or, when `events` is set, a stream of events.
+
+    It is JSON, or server-sent events, unless its headers say another type.
+    """
 
     status: int = 200
     body: bytes = b"{}"
-    events: AsyncGenerator[str, None] | None = None
+    events: Events | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -108,18 +114,18 @@ def phrase(status: int) -> str:
 
 async def write_response(writer: asyncio.StreamWriter, response: Response, method: str) -> None:
     """Send the answer; an event stream is sent in chunks as its events come."""
-    headers = dict(response.headers)
     if response.events is None:
-        headers |= {"content-type": "application/json", "content-length": str(len(response.body))}
+        usual = {"content-type": "application/json", "content-length": str(len(response.body))}
     else:
-        headers |= {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+        usual = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+    headers = usual | dict(response.headers)
     lines = [f"HTTP/1.1 {response.status} {phrase(response.status)}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
     if response.events is not None:
         async with aclosing(response.events) as events:
             async for event in events:
-                data = event.encode()
+                data = event.encode() if isinstance(event, str) else event
                 writer.write(b"%x\r\n%s\r\n" % (len(data), data))
                 await writer.drain()
         writer.write(b"0\r\n\r\n")

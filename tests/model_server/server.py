@@ -6,20 +6,23 @@
 | POST /v1/messages/count_tokens | four characters a token |
 | POST /v1/responses, /v1/chat/completions | OpenAI's APIs |
 | POST /v1beta/models/MODEL:generateContent, :streamGenerateContent, :countTokens | Google's |
+| POST /model/MODEL/invoke, /model/MODEL/invoke-with-response-stream | Amazon Bedrock |
+| POST / | AWS STS: AssumeRoleWithWebIdentity |
 | GET /stats, POST /reset | the journal's counts |
 | GET /healthz | 200 |
 | other paths under /api/ | 200 `{}`: what a CLI reports or asks in passing |
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Protocol
 
-from . import anthropic, google, openai_chat, openai_responses
+from . import anthropic, bedrock, google, openai_chat, openai_responses
 from .conversation import Conversation
 from .directives import DirectiveError
-from .http import Connection, Request, Response, json_response
+from .http import Connection, Events, Request, Response, json_response
 from .journal import Journal
 from .script import Reply, decide
 
@@ -32,7 +35,7 @@ class Wire(Protocol):
     ) -> Conversation: ...
     def error(self, status: int, message: str) -> dict[str, Any]: ...
     async def whole(self, conversation: Conversation, reply: Reply) -> dict[str, Any]: ...
-    def stream(self, conversation: Conversation, reply: Reply) -> AsyncGenerator[str, None]: ...
+    def stream(self, conversation: Conversation, reply: Reply) -> Events: ...
 
 
 PROTOCOLS: dict[str, Wire] = {
@@ -40,6 +43,7 @@ PROTOCOLS: dict[str, Wire] = {
     "/v1/responses": openai_responses,
     "/v1/chat/completions": openai_chat,
 }
+BEDROCK_STREAM = {"content-type": bedrock.FRAMES}
 
 
 class ModelServer:
@@ -77,6 +81,11 @@ class ModelServer:
             return json_response(openai_responses.error(426, "no WebSocket here"), 426)
         if request.method == "POST" and (asked := google.of_path(path)):
             return await self._google(request, *asked)
+        if request.method == "POST" and path == "/":
+            status, answer = bedrock.assume_role(request.body)
+            return Response(status, answer, headers={"content-type": "text/xml"})
+        if request.method == "POST" and (invoked := bedrock.of_path(path)):
+            return await self._bedrock(request, *invoked)
         protocol = PROTOCOLS.get(path)
         if protocol is None or request.method != "POST":
             message = f"no such endpoint: {request.method} {path}"
@@ -90,6 +99,14 @@ class ModelServer:
         return await self._model(
             request, google, {"model": model, "stream": verb == "streamGenerateContent"}
         )
+
+    async def _bedrock(self, request: Request, model: str, verb: str) -> Response:
+        """Its paths say what the bodies of others do; only what STS's keys have signed counts."""
+        if why := bedrock.unsigned(request.headers):
+            return json_response(bedrock.error(403, why), 403)
+        streamed = verb != "invoke"
+        answer = await self._model(request, bedrock, {"model": model, "stream": streamed})
+        return answer if answer.events is None else replace(answer, headers=BEDROCK_STREAM)
 
     async def _model(
         self, request: Request, protocol: Wire, told: Mapping[str, object] | None = None
@@ -114,7 +131,7 @@ class ModelServer:
         finally:
             self.journal.active -= 1
 
-    async def _counted(self, stream: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
+    async def _counted(self, stream: Events) -> Events:
         self.journal.active += 1
         try:
             async with aclosing(stream) as events:

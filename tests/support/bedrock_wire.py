@@ -6,13 +6,11 @@ What is written here is held against botocore's model of the service.
 import base64
 import json
 import re
-import struct
-import zlib
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
-FRAMES = "application/vnd.amazon.eventstream"
+from model_server.bedrock import frame
 
 # what the scripted errors of Anthropic's own streams are called here
 _EXCEPTIONS = {
@@ -20,18 +18,6 @@ _EXCEPTIONS = {
     "api_error": "internalServerException",
     "invalid_request_error": "validationException",
 }
-
-
-def frame(headers: dict[str, str], payload: bytes) -> bytes:
-    """Write one message of an event stream, with both its checksums."""
-    head = b"".join(
-        struct.pack("!B", len(name)) + name.encode() + struct.pack("!BH", 7, len(value))
-        + value.encode()
-        for name, value in headers.items()
-    )  # fmt: skip
-    prelude = struct.pack("!II", 16 + len(head) + len(payload), len(head))
-    message = prelude + struct.pack("!I", zlib.crc32(prelude)) + head + payload
-    return message + struct.pack("!I", zlib.crc32(message))
 
 
 def bedrock_frames(

@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any
 
 from aiohttp import web
-from support.bedrock_wire import FRAMES, bedrock_frames
+from model_server.bedrock import FRAMES
+from support.bedrock_wire import bedrock_frames
 from support.embedding_wire import (
     Vectors,
     check_google_embeddings,

@@ -1,5 +1,6 @@
 """What is published or logged has no secrets in it."""
 
+import os
 import time
 from pathlib import Path
 
@@ -111,3 +112,35 @@ def test_what_has_begun_is_the_longest_beginning_at_the_end(secrets: list[str], 
     beginnings = (secret[:length] for secret in secrets for length in range(1, len(secret)))
     longest = max((len(each) for each in beginnings if text.endswith(each)), default=0)
     assert Redactor(secrets).begun(text) == longest
+
+
+def test_the_token_in_a_file_is_known_also_when_it_was_made_anew_and_the_one_before(
+    tmp_path: Path,
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("first-token\n")
+    redactor = Redactor.of({"AWS_WEB_IDENTITY_TOKEN_FILE": str(token)})
+    assert redactor.scrub("first-token") == "[redacted]"
+    (tmp_path / "next").write_text("second-token")
+    (tmp_path / "next").rename(token)
+    assert redactor.scrub({"a": ["second-token first-token"]}) == {"a": ["[redacted] [redacted]"]}
+    token.unlink()
+    assert redactor.begun("it is second-tok") == len("second-tok")
+    assert redactor.scrub("second-token") == "[redacted]"
+
+
+def test_a_token_file_that_is_none_holds_nobody_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "token")
+    for name in ("token", "nothing", ""):
+        path = str(tmp_path / name)
+        assert Redactor.of({"AWS_WEB_IDENTITY_TOKEN_FILE": path}).scrub("as it is") == "as it is"
+
+
+def test_who_writes_a_token_file_again_and_again_fills_no_memory(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    redactor = Redactor.of({"AWS_WEB_IDENTITY_TOKEN_FILE": str(token)})
+    for number in range(40):
+        (tmp_path / "next").write_text(f"token-number-{number}")
+        (tmp_path / "next").rename(token)
+        assert redactor.scrub(f"token-number-{number}") == "[redacted]"
+    assert redactor.scrub("token-number-1") == "token-number-1"

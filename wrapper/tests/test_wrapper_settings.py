@@ -120,6 +120,14 @@ def test_an_agent_needs_one_of_its_credentials(agent: str, first: str, other: st
     assert load({**environ, other: "token"}).agent.name == agent
 
 
+def test_claude_needs_no_key_where_it_asks_bedrock_and_another_agent_does() -> None:
+    environ = {**BASE, "CLAUDE_CODE_USE_BEDROCK": "1"}
+    del environ["ANTHROPIC_API_KEY"]
+    assert load(environ).agent.name == "claude"
+    with pytest.raises(SettingsError, match="GEMINI_API_KEY is missing"):
+        load({**environ, "AGENT_TYPE": "gemini"})
+
+
 def test_a_bound_task_is_read_whole() -> None:
     assert load({**BASE, **TASK}).task == BoundTask(
         "1700000000000-0", "agenttask:9f1c:2", "team/fix-login", 2

@@ -6,6 +6,8 @@ Streaming = Literal["word by word", "message by message"]
 _ANTHROPIC: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 _ANTHROPIC_URL: Final = "ANTHROPIC_BASE_URL"
 _OPENAI: Final = ("OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL")
+USE_BEDROCK: Final = "CLAUDE_CODE_USE_BEDROCK"
+"""Has Claude Code ask Amazon Bedrock."""
 
 
 class AgentType(NamedTuple):
@@ -18,6 +20,7 @@ class AgentType(NamedTuple):
         streams: How its answer can be heard while it is given.
         usage: What it tells of a turn's cost.
         limits: The limits of `agent` that its CLI keeps; of others an output says so.
+        keyless: Variables with one of which it needs none of its credentials.
     """
 
     command: str
@@ -26,6 +29,7 @@ class AgentType(NamedTuple):
     streams: Streaming
     usage: str
     limits: tuple[str, ...]
+    keyless: tuple[str, ...] = ()
 
 
 AGENTS: Final = {
@@ -36,6 +40,7 @@ AGENTS: Final = {
         streams="word by word",
         usage="tokens, cost",
         limits=("maxTurns", "maxCostUSD"),
+        keyless=(USE_BEDROCK,),
     ),
     "codex": AgentType(
         "codex", _OPENAI, resumes=True, streams="message by message", usage="tokens", limits=()

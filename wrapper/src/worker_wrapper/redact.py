@@ -1,9 +1,12 @@
 """Takes known secrets out of what is about to be published (publishing.py) or logged."""
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -19,6 +22,11 @@ _HEADERS = re.compile(r"_HEADERS$", re.IGNORECASE)
 """Variables of `Name: value` lines, for instance ANTHROPIC_CUSTOM_HEADERS."""
 _SHORTEST = 6
 """Shorter values are no secrets and would blot out ordinary words."""
+_TOKEN_FILES = ("AWS_WEB_IDENTITY_TOKEN_FILE",)
+"""Variables that name a file whose secret is made anew from time to time."""
+_LARGEST_TOKEN = 64 * 1024
+_TOKENS = 8
+"""So many of the last ones stay known."""
 _GIT_SECRETS = ("password", "token", "ssh-privatekey")
 
 
@@ -29,11 +37,35 @@ class Redactor:
     by itself, in a time that grows with the text. One pattern of all tries each at each place.
     """
 
-    def __init__(self, values: Iterable[str]) -> None:
+    def __init__(self, values: Iterable[str], files: Iterable[Path] = ()) -> None:
+        self._values = tuple(values)
+        self._files = dict.fromkeys(files, (0, 0))
+        self._tokens = deque[str](maxlen=_TOKENS)
+        self._know()
+        self._look()
+
+    def _know(self) -> None:
         # A Secret made of a file often ends with a line break that nobody repeats.
-        stripped = {value.strip() for value in values}
+        stripped = {value.strip() for value in (*self._values, *self._tokens)}
         known = {value for value in stripped if len(value) >= _SHORTEST}
         self._known = sorted(known, key=len, reverse=True)
+        self.__dict__.pop("_borders", None)
+
+    @cached_property
+    def _borders(self) -> list[list[int]]:
+        return [_borders(secret) for secret in self._known]
+
+    def _look(self) -> None:
+        """Learn what is in a file now, if it is another one; what was there stays known."""
+        for path, seen in self._files.items():
+            with suppress(OSError):
+                found = path.stat()
+                state = found.st_mtime_ns, found.st_ino
+                if state != seen and S_ISREG(found.st_mode):
+                    self._files[path] = state
+                    with path.open(errors="replace") as file:
+                        self._tokens.append(file.read(_LARGEST_TOKEN))
+                    self._know()
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> "Redactor":
@@ -41,7 +73,7 @@ class Redactor:
 
         They are the variables that SECRET_ENV lists or that are named like one, passwords in URLs
         and the values of headers. Those in the files of GIT_CREDENTIALS_DIR are known too: an agent
-        could have read them.
+        could have read them. So are those in files of tokens, as they are made anew.
         """
         values = []
         listed = {name.strip() for name in environ.get(SECRET_ENV, "").split(",")}
@@ -54,14 +86,11 @@ class Redactor:
                 values.append(value)
         if directory := environ.get("GIT_CREDENTIALS_DIR"):
             values += _secrets_in_files(Path(directory))
-        return cls(values)
-
-    @cached_property
-    def _borders(self) -> list[list[int]]:
-        return [_borders(secret) for secret in self._known]
+        return cls(values, [Path(environ[name]) for name in _TOKEN_FILES if environ.get(name)])
 
     def begun(self, text: str) -> int:
         """How many characters at the end of a text may be the beginning of a secret."""
+        self._look()
         longest = 0
         for secret, borders in zip(self._known, self._borders, strict=True):
             if len(secret) <= longest:
@@ -71,12 +100,16 @@ class Redactor:
 
     def scrub(self, value: Any) -> Any:
         """The value without the secrets, in whatever text its dicts (keys too) and lists hold."""
+        self._look()
+        return self._scrub(value)
+
+    def _scrub(self, value: Any) -> Any:
         if isinstance(value, str):
             return self._scrub_text(value)
         if isinstance(value, Mapping):
             return self._scrub_items(value)
         if isinstance(value, list | tuple):
-            return [self.scrub(item) for item in value]
+            return [self._scrub(item) for item in value]
         return value
 
     def _scrub_text(self, text: str) -> str:
@@ -93,10 +126,10 @@ class Redactor:
     def _scrub_items(self, items: Mapping[Any, Any]) -> dict[Any, Any]:
         scrubbed: dict[Any, Any] = {}
         for key, item in items.items():
-            name = self.scrub(key)
+            name = self._scrub(key)
             if name in scrubbed:
                 name = f"{name} ({len(scrubbed)})"  # two secrets are two keys still
-            scrubbed[name] = self.scrub(item)
+            scrubbed[name] = self._scrub(item)
         return scrubbed
 
 

@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource
 from pydantic_settings.sources import PydanticBaseSettingsSource
 
+from orbiter_contracts import AGENTS
 from orbiter_contracts.checkpoints import CHECKPOINT_SECONDS, DisruptionPolicy
 from orbiter_contracts.object_store import VARIABLES
 from orbiter_contracts.queues import ATTEMPT_RECORD_PATTERN, BARE, PREFIX, PREFIX_PATTERN, Keys
@@ -250,7 +251,8 @@ def load(environ: Mapping[str, str]) -> Settings:
     except ValidationError as error:
         raise SettingsError(_sentence(error, Redactor.of(environ))) from None
     agent = settings.agent
-    if agent.credentials and not any(name in given for name in agent.credentials):
+    suffices = (*agent.credentials, *AGENTS[agent.name].keyless)
+    if agent.credentials and not any(name in given for name in suffices):
         first, *others = agent.credentials
         instead = f" (or {', '.join(others)})" if others else ""
         raise SettingsError(f"{first} is missing: the agent {agent.name} needs it{instead}")

@@ -1,0 +1,129 @@
+"""The ways to a model that `agent.auth` has, as real CLIs take them; only the model is scripted.
+
+What the operator gives a pod for it is in operator/tests/test_operator_auth.py; here a worker has
+the same variables, and addresses on loopback.
+"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from model_server.bedrock import Credentials
+from redis.asyncio import Redis
+from support.bedrock_doors import Doors, doors
+from support.bedrock_wire import check_operation, check_signature
+from support.queues import Queues
+from support.real_agents import RealWorkers
+
+pytestmark = pytest.mark.integration
+
+REGION, ROLE = "eu-central-1", "arn:aws:iam::123456789012:role/agents"
+TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJhdWQiOlsic3RzLmFtYXpvbmF3cy5jb20iXX0.c2lnbmVk"
+OAUTH = "sk-ant-oat01-scripted-token-of-a-subscription"
+SCRIPT = "[[bash: env | sort; cat $AWS_WEB_IDENTITY_TOKEN_FILE]] [[say: {output}]] [[result]]"
+NO_KEY = {"ANTHROPIC_API_KEY": "", "ANTHROPIC_BASE_URL": ""}
+
+
+@pytest.fixture
+def queues(redis: Redis) -> Queues:
+    return Queues(redis)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Doors]:
+    async with doors() as found:
+        yield found
+
+
+def by_web_identity(server: Doors, token: Path) -> dict[str, str]:
+    """What the operator gives a worker for `auth.bedrock`, and two addresses for the test."""
+    identity = {
+        "CLAUDE_CODE_USE_BEDROCK": "1",
+        "AWS_REGION": REGION,
+        "AWS_ROLE_ARN": ROLE,
+        "AWS_WEB_IDENTITY_TOKEN_FILE": str(token),
+    }
+    here = {"AWS_ENDPOINT_URL_STS": server.url, "ANTHROPIC_BEDROCK_BASE_URL": server.url}
+    handed_on = ",".join(["IS_SANDBOX", *identity, *here])
+    return {**NO_KEY, **identity, **here, "AGENT_ENV": handed_on}
+
+
+@pytest.mark.parametrize("model", ["", "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"])
+async def test_claude_asks_bedrock_with_keys_that_sts_gave_it_for_the_token_in_its_file(
+    model: str, claude_workers: RealWorkers, queues: Queues, server: Doors, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    await queues.task(SCRIPT)
+    worker = claude_workers.start(AGENT_MODEL=model, **by_web_identity(server, token))
+    assert await worker.exit_code() == 0
+    output = await queues.output()
+    assert (output.status, output.error) == ("success", None)
+    [traded] = [request for request in server.received if request.target == "/"]
+    told = (traded.form["RoleArn"], traded.form["WebIdentityToken"])
+    assert told == (ROLE, TOKEN)
+    key, secret, session = Credentials.of(TOKEN)
+    asked = server.asked("/invoke-with-response-stream")
+    assert len(asked) == 2
+    for request in asked:
+        assert request.headers["x-amz-security-token"] == session
+        check_signature(request, server.url, key=key, secret=secret, region=REGION)
+        if model:
+            check_operation(request, model, stream=True)
+    assert not [one for one in server.received if {"x-api-key"} & one.headers.keys()]
+
+
+async def test_the_token_is_in_no_output_though_the_agent_prints_it_also_after_it_was_made_anew(
+    claude_workers: RealWorkers, queues: Queues, server: Doors, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    renewed = TOKEN[::-1]
+    anew = f"[[bash: printf %s {renewed} > {token}; printf %s {renewed} | rev]] {SCRIPT}"
+    await queues.task(anew)
+    worker = claude_workers.start(**by_web_identity(server, token))
+    assert await worker.exit_code() == 0
+    output = await queues.output()
+    assert output.verdict is not None
+    assert f"AWS_ROLE_ARN={ROLE}" in output.verdict.summary
+    for published in (output.model_dump_json(), worker.output):
+        assert TOKEN not in published
+        assert renewed not in published
+
+
+async def test_a_refused_token_ends_the_task_with_an_error_and_asks_no_model(
+    claude_workers: RealWorkers, queues: Queues, server: Doors, tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("")
+    await queues.task(SCRIPT)
+    environment = by_web_identity(server, tmp_path / "token")
+    assert await claude_workers.start(**environment).exit_code(seconds=60) == 0
+    output = await queues.output()
+    assert (output.status, output.reason) == ("error", "AgentError")
+    assert server.asked("/invoke-with-response-stream") == []
+
+
+async def test_claude_sends_a_subscriptions_token_as_bearer_and_no_key(
+    claude_workers: RealWorkers, queues: Queues, server: Doors
+) -> None:
+    await queues.task("[[bash: env | sort]] [[say: {output}]] [[result]]")
+    given = {**NO_KEY, "ANTHROPIC_BASE_URL": server.url, "CLAUDE_CODE_OAUTH_TOKEN": OAUTH}
+    worker = claude_workers.start(**given)
+    assert await worker.exit_code() == 0
+    output = await queues.output()
+    assert output.status == "success"
+    assert OAUTH not in output.model_dump_json() + worker.output
+    asked = server.asked("/v1/messages")
+    assert {request.headers["authorization"] for request in asked} == {f"Bearer {OAUTH}"}
+    assert not [one for one in asked if "x-api-key" in one.headers]
+
+
+async def test_claude_asks_a_gateway_at_its_base_url_with_the_gateways_own_token(
+    claude_workers: RealWorkers, queues: Queues, server: Doors
+) -> None:
+    await queues.task("[[say: by the gateway]] [[result]]")
+    given = {**NO_KEY, "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_AUTH_TOKEN": "gateway-token"}
+    assert await claude_workers.start(**given).exit_code() == 0
+    assert (await queues.output()).status == "success"
+    told = {request.headers["authorization"] for request in server.asked("/v1/messages")}
+    assert told == {"Bearer gateway-token"}
