@@ -54,6 +54,21 @@ def test_a_task_is_handed_in_answered_and_described(plugin: Plugin) -> None:
     assert json.loads(plugin.run("usage", "asks", "--json"))["attempts"] == 2
 
 
+def test_what_tasks_have_cost_is_summed_up(plugin: Plugin, world: World) -> None:
+    """Of those that are there; what was deleted only a budget knows of."""
+    world.apply(task("costs", "[[result]]"))
+    world.wait("costs", "Completed")
+    usages = [status.get("usage") or {} for status in world.tasks().values()]
+    known = sum(usage.get("costUSD") or 0.0 for usage in usages)
+    found = json.loads(plugin.run("cost", "--by", "namespace,kind", "-o", "json"))
+    rows = {row["keys"]["kind"]: row for row in found["rows"]}
+    assert rows["task"]["tasks"] == len(usages)
+    assert rows["task"]["cost_usd"] == pytest.approx(known)
+    assert rows["task"]["keys"]["namespace"] == NAMESPACE
+    last = plugin.run("cost", "--by", "label:team", "-A").splitlines()[-1]
+    assert last.startswith("TOTAL")
+
+
 def test_a_task_is_watched_and_cancelled(plugin: Plugin) -> None:
     assert plugin.run("submit", BUSY, "--name", "endless") == "agenttask/endless created\n"
     with plugin.start("watch", "endless", "--timeout", f"{CALL_SECONDS}s") as watcher:

@@ -18,6 +18,7 @@ _KINDS = {
     "agenttasks.orbiter.dev": "AgentTask",
     "posessions.orbiter.dev": "POSession",
     "agentprofiles.orbiter.dev": "AgentProfile",
+    "agentbudgets.orbiter.dev": "AgentBudget",
     "pods": "Pod",
     "events": "Event",
     "secret": "Secret",
@@ -77,7 +78,31 @@ def here(found: dict, words: list[str]) -> bool:
     return found["metadata"]["namespace"] == flag(words, "--namespace", default="default")
 
 
+def raw(path: str) -> None:
+    """A list of one kind, `limit` at a time; the token is how many there were before."""
+    from urllib.parse import parse_qs, urlsplit
+
+    asked = urlsplit(path)
+    query = {key: values[0] for key, values in parse_qs(asked.query).items()}
+    *_, plural = parts = asked.path.split("/")
+    if has(f"forbidden-{plural}"):
+        fail(f'(Forbidden): {plural}.orbiter.dev is forbidden: User "eve" cannot list resource')
+    if "continue" in query and has("forgets"):
+        os.remove(f"{HOME}/forgets")
+        fail("(Expired): The provided continue parameter is too old to display a list result")
+    found = [each for each in objects() if each["kind"] == _KINDS[f"{plural}.orbiter.dev"]]
+    if "namespaces" in parts:
+        space = parts[parts.index("namespaces") + 1]
+        found = [each for each in found if each["metadata"]["namespace"] == space]
+    begin = int(query.get("continue", 0))
+    end = begin + int(query["limit"])
+    token = str(end) if end < len(found) else ""
+    print(written({"kind": "List", "metadata": {"continue": token}, "items": found[begin:end]}))
+
+
 def get(words: list[str]) -> None:
+    if "--raw" in words:
+        return raw(words[words.index("--raw") + 1])
     kinds = [_KINDS[each] for each in words[1].split(",")]
     names = list(itertools.takewhile(lambda word: not word.startswith("-"), words[2:]))
     name = names[0] if names else None

@@ -15,7 +15,7 @@ __all__ = ["kubectl"]
 PACKAGE = "orbiter.cli.kubectl"
 COMMANDS = (
     "chat", "rotate", "submit", "watch", "answer", "cancel", "retry", "logs", "usage", "describe",
-    "inbox", "top", "artifacts", "transcript",
+    "inbox", "top", "artifacts", "transcript", "cost",
 )  # fmt: skip
 
 

@@ -122,3 +122,13 @@ def test_a_task_that_has_cost_nothing_yet_is_counted():
     task = ClusterObject(name="t", namespace="a", active_at=NOW)
     found = summed([task], [], CostsQuery(by="agent"), NOW - timedelta(days=1))
     assert [(row.key, row.cost_usd, row.tasks) for row in found.rows] == [("none", 0.0, 1)]
+
+
+def test_attempts_and_answers_that_told_no_cost_are_counted_beside_the_sum():
+    told = ClusterObject(name="t", namespace="a", active_at=NOW, attempts=1, cost_usd=2.0)
+    task = ClusterObject(name="u", namespace="a", active_at=NOW, attempts=3)
+    session = ClusterObject(name="s", namespace="b", active_at=NOW, turns=4)
+    found = summed([told, task], [session], CostsQuery(by="namespace"), NOW - timedelta(days=1))
+    rows = [(row.key, row.cost_usd, row.without_cost) for row in found.rows]
+    assert rows == [("a", 2.0, 3), ("b", 0.0, 4)]
+    assert (found.cost_usd, found.without_cost) == (2.0, 7)

@@ -32,6 +32,7 @@ class ClusterObject(BaseModel):
     agent: str = ""
     message: str = ""
     attempts: int = 0
+    turns: int = 0
     created_at: datetime | None = None
     active_at: datetime | None = None
     labels: dict[str, str] = {}
@@ -73,7 +74,6 @@ class ClusterDetail(ClusterObject):
     asked_at: datetime | None = None
     calls: tuple[WaitingCall, ...] = ()
     disruptions: int = 0
-    turns: int = 0
     started_at: datetime | None = None
     ended_at: datetime | None = None
     over: bool = False
@@ -171,7 +171,10 @@ class CostsQuery(BaseModel):
 
 
 class CostRow(BaseModel):
-    """What something costs: a day, a namespace, an agent or a label's value."""
+    """What something costs: a day, a namespace, an agent or a label's value.
+
+    `without_cost` counts attempts of tasks and answers of sessions that have told no cost.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -181,6 +184,7 @@ class CostRow(BaseModel):
     sessions: int
     input_tokens: int
     output_tokens: int
+    without_cost: int
 
 
 class Costs(BaseModel):
@@ -190,6 +194,7 @@ class Costs(BaseModel):
 
     rows: list[CostRow]
     cost_usd: float
+    without_cost: int
 
 
 class TranscriptQuery(BaseModel):

@@ -17,7 +17,7 @@ from orbiter.cli.ui.outcome import CommandError, ExitCode
 
 Object = dict[str, Any]
 EVENT: Final = 2
-_LIST: Final = 3
+LIST: Final = 3
 
 _LOG_LINE: Final = re.compile(r"[IWEF]\d{4} \d\d:\d\d:")
 """What kubectl's libraries log on stderr beside its own message, again at every try."""
@@ -123,7 +123,7 @@ class Kubectl:
         printed = self.run("get", ",".join(kinds), name, "--ignore-not-found", "-o", "json")
         if not printed.strip():
             return []
-        found = decode(printed, root=_LIST)
+        found = decode(printed, root=LIST)
         items: list[Object] = found["items"] if found.get("kind") == "List" else [found]
         return items
 
@@ -133,7 +133,7 @@ class Kubectl:
         """Read all objects of a kind that the flags (`--selector=…`) choose."""
         where = ["--all-namespaces"] if everywhere else []
         printed = self.run("get", kind, "-o", "json", *where, *flags, namespace=namespace)
-        items: list[Object] = decode(printed, root=_LIST)["items"]
+        items: list[Object] = decode(printed, root=LIST)["items"]
         return items
 
     def create(self, manifest: Object) -> Object:

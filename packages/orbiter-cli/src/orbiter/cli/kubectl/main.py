@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from orbiter.cli.agent.agent_types import AGENT_TYPES
+from orbiter.cli.kubectl import reports
 from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.options import (
     AnyName,
@@ -30,7 +31,6 @@ from orbiter.cli.kubectl.options import (
     Ttl,
     Wait,
 )
-from orbiter.cli.kubectl.reports import artifacts, doctor, inbox, top, transcript, usage, watch
 from orbiter.cli.kubectl.scope import remember, scoped
 
 __all__ = ["main"]
@@ -153,7 +153,7 @@ def submit(
     )
 
 
-app.command()(scoped(watch))
+app.command()(scoped(reports.watch))
 
 
 @app.command()
@@ -228,12 +228,8 @@ def logs(
     return run_logs(kubectl, name, follow=follow, attempt=attempt, tail=tail, previous=previous)
 
 
-app.command()(scoped(inbox))
-app.command()(scoped(top))
-app.command()(scoped(artifacts))
-app.command()(scoped(usage))
-app.command()(scoped(transcript))
-app.command()(scoped(doctor))
+for report in reports.COMMANDS:
+    app.command()(scoped(report))
 
 
 @app.command()

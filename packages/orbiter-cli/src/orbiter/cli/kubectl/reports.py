@@ -116,3 +116,38 @@ def transcript(
     return run_transcript(
         kubectl, name, attempt=attempt, form=form, redis_url=redis_url, access=access
     )
+
+
+def cost(
+    kubectl: Kubectl,
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by", help="namespace, agent, kind, day, label:KEY; up to four, with commas."
+        ),
+    ] = "namespace,agent",
+    since: Annotated[
+        str, typer.Option("--since", help="What was last active so long ago at most: 12h, 30d.")
+    ] = "30d",
+    form: Annotated[str, typer.Option("-o", "--output", help="table, csv or json.")] = "table",
+    everywhere: Everywhere = False,
+) -> int:
+    """Sum up what tasks and sessions have cost, by team, agent, day or whatever labels say.
+
+    \b
+    kubectl orbiter cost                                       this namespace, by agent
+    kubectl orbiter cost -A --by namespace,label:team          who has spent what
+    kubectl orbiter cost -A --by day --since 7d                the last week, tasks only
+    kubectl orbiter cost --by label:team -o csv > costs.csv    for a spreadsheet
+
+    It sums the status of what you may list. A task counts when it ended, a session when it was
+    last used, each with all it has cost. Costs are the agents' own word. Attempts that told none
+    are counted under NO COST. What was deleted counts as far as AgentBudgets were charged for it.
+    """  # noqa: D301 - of \b click makes a paragraph that it leaves as it is
+    from orbiter.cli.kubectl.cost import run_cost
+
+    return run_cost(kubectl, by=by, since=since, form=form, everywhere=everywhere)
+
+
+COMMANDS = (inbox, top, artifacts, usage, cost, transcript, doctor)
+"""In the order of `--help`, behind `logs`."""

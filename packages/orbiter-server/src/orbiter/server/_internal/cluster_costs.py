@@ -2,17 +2,19 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from orbiter.server._internal.cluster import Cluster
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.viewer import Viewer
 from orbiter.server.cluster_models import ClusterObject, CostRow, Costs, CostsQuery
 
+if TYPE_CHECKING:
+    from orbiter_contracts.costs import Cost, CostSum, Kind
+
 MOST_ROWS = 400
 """More than the days of a year; what costs least is summed up in one row."""
-OTHER = "other"
-NONE = "none"
-"""The key of what has no such label, or no agent."""
 
 
 async def costs_of(cluster: Cluster, viewer: Viewer, query: CostsQuery) -> Costs:
@@ -51,50 +53,35 @@ def summed(
         query: By what.
         since: What was active earlier does not count.
     """
-    rows: dict[str, CostRow] = {}
-    for kind, objects in (("tasks", tasks), ("sessions", sessions)):
-        for each in objects:
-            if each.active_at is None or each.active_at < since:
-                continue
-            key = _key(each, query)
-            row = rows.get(key) or _row(key)
-            rows[key] = _added(row, each, kind)
-    order = sorted(rows.values(), key=lambda row: (-row.cost_usd, row.key))
-    kept, rest = order[:MOST_ROWS], order[MOST_ROWS:]
-    if rest:
-        kept.append(_together(rest))
-    if query.by == "day":
-        kept.sort(key=lambda row: row.key)
-    return Costs(rows=kept, cost_usd=sum(row.cost_usd for row in order))
+    from orbiter_contracts.costs import sum_costs
 
-
-def _key(found: ClusterObject, query: CostsQuery) -> str:
-    match query.by:
-        case "day":
-            assert found.active_at is not None  # noqa: S101 - what has none is left out before
-            return found.active_at.astimezone(UTC).date().isoformat()
-        case "namespace":
-            return found.namespace
-        case "agent":
-            return found.agent or NONE
-    return found.labels.get(query.label) or NONE
-
-
-def _row(key: str) -> CostRow:
-    return CostRow(key=key, cost_usd=0.0, tasks=0, sessions=0, input_tokens=0, output_tokens=0)
-
-
-def _added(row: CostRow, found: ClusterObject, kind: str) -> CostRow:
-    return row.model_copy(
-        update={
-            "cost_usd": row.cost_usd + (found.cost_usd or 0.0),
-            "input_tokens": row.input_tokens + found.input_tokens,
-            "output_tokens": row.output_tokens + found.output_tokens,
-            kind: getattr(row, kind) + 1,
-        }
+    costs = chain(
+        (_cost(each, "task") for each in tasks), (_cost(each, "session") for each in sessions)
+    )
+    by = f"label:{query.label}" if query.by == "label" else query.by
+    rows, total = sum_costs(costs, (by,), since, most=MOST_ROWS)
+    return Costs(
+        rows=[_row(row) for row in rows], cost_usd=total.usd, without_cost=total.without_cost
     )
 
 
-def _together(rows: list[CostRow]) -> CostRow:
-    numbers = ("cost_usd", "tasks", "sessions", "input_tokens", "output_tokens")
-    return CostRow(key=OTHER, **{name: sum(getattr(r, name) for r in rows) for name in numbers})
+def _cost(found: ClusterObject, kind: "Kind") -> "Cost":
+    from orbiter_contracts.costs import Cost
+
+    begun = found.attempts if kind == "task" else found.turns
+    return Cost(
+        namespace=found.namespace,
+        kind=kind,
+        active_at=found.active_at,
+        usd=found.cost_usd,
+        agent=found.agent,
+        labels=found.labels,
+        input_tokens=found.input_tokens,
+        output_tokens=found.output_tokens,
+        without_cost=begun if found.cost_usd is None else 0,
+    )
+
+
+def _row(row: "CostSum") -> CostRow:
+    told = row._asdict()
+    return CostRow(key=told.pop("keys")[0], cost_usd=told.pop("usd"), **told)

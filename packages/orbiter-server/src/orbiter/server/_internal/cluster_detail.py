@@ -34,6 +34,7 @@ def brief_of(item: Object) -> ClusterObject:
         agent=_text(_agent(item).get("type"), 40),
         message=_message(spec, status)[:200],
         attempts=attempts_of(item),
+        turns=_count(status.get("turns") or usage.get("turns")),
         created_at=created,
         active_at=next((at for at in map(_moment, active) if at is not None), created),
         labels={k: v for k, v in part_of(meta, "labels").items() if isinstance(v, str)},
@@ -58,7 +59,7 @@ def detail_of(brief: ClusterObject, item: Object, actions: Iterable[Action]) -> 
         actions: What whoever asks may do with it.
     """
     spec, status = part_of(item, "spec"), part_of(item, "status")
-    usage, result = part_of(status, "usage"), part_of(status, "result")
+    result = part_of(status, "result")
     asks = part_of(status, "inputRequest") if open_question(item) else {}
     calls = asks.get("calls")
     return ClusterDetail(
@@ -76,7 +77,6 @@ def detail_of(brief: ClusterObject, item: Object, actions: Iterable[Action]) -> 
         asked_at=_moment(asks.get("askedAt")),
         calls=tuple(map(_call, (calls if isinstance(calls, list) else [])[:MOST_CALLS])),
         disruptions=_count(status.get("disruptions")),
-        turns=_count(status.get("turns") or usage.get("turns")),
         started_at=_moment(status.get("startTime")),
         ended_at=_moment(status.get("completionTime")),
         over=status.get("phase") in FINAL,

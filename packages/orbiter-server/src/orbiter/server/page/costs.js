@@ -104,12 +104,13 @@ function numbers(by, rows) {
   const count = (value) => h("td", {}, value.toLocaleString());
   return h(
     "table", {},
-    h("thead", {}, h("tr", {}, [by, "Cost", "Tasks", "Sessions", "Input tokens", "Output tokens"].map(
+    h("thead", {}, h("tr", {}, [by, "Cost", "Tasks", "Sessions", "Input tokens", "Output tokens", "Without cost"].map(
       (name) => h("th", { scope: "col" }, name[0].toUpperCase() + name.slice(1)),
     ))),
     h("tbody", {}, (by === "day" ? [...rows].reverse() : rows).map((row) => h(
       "tr", {}, h("th", { scope: "row" }, row.key), h("td", {}, dollars.format(row.cost_usd)),
       count(row.tasks), count(row.sessions), count(row.input_tokens), count(row.output_tokens),
+      count(row.without_cost),
     ))),
   );
 }
