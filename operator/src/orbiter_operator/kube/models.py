@@ -66,9 +66,13 @@ class ConfigMapKey(KubeModel):
     key: str
 
 
-class ProfileRef(KubeModel):
-    """Name of an AgentProfile in the task's namespace."""
+ProfileKind = Literal["AgentProfile", "ClusterAgentProfile"]
 
+
+class ProfileRef(KubeModel):
+    """Name of an AgentProfile in the task's namespace, or of one of the cluster's."""
+
+    kind: ProfileKind = "AgentProfile"
     name: ObjectName
 
 
@@ -127,19 +131,28 @@ class Frozen(BaseModel):
 
 
 class Profiled(Frozen):
-    """The AgentProfile of an object, as it is or was when its first attempt began.
+    """The profile of an object, as it is or was when its first attempt began.
 
     `reason` and `message` say why no attempt may begin with it yet. `raw` is its spec as the API
-    has it: what is kept for the attempts that follow.
+    has it: what is kept for the attempts that follow. `base` is the ClusterAgentProfile that a
+    namespace's profile is laid over, where there is one.
     """
 
     name: str
+    kind: ProfileKind = "AgentProfile"
     uid: str = ""
     generation: int = 0
     revision: str = ""
     raw: dict[str, Any] = {}
+    base: "Profiled | None" = None
     reason: str | None = None
     message: str = ""
+
+    @property
+    def fixed_template(self) -> dict[str, Any] | None:
+        """The podTemplate of the cluster's profile, which may say more than an object's own."""
+        cluster = self.base if self.kind == "AgentProfile" else self
+        return cluster.raw.get("podTemplate") if cluster else None
 
 
 class Refusal(Frozen):

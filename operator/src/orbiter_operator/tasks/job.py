@@ -96,6 +96,7 @@ def build_job(
     template = worker_template(
         *(spec.agent, spec.workspace, spec.pod_template or {}, labels, environment, defaults),
         artifacts=bool(spec.artifacts),
+        fixed=observed.profile.fixed_template if observed.profile else None,
     )
     # Of a pod, not of the Job: each pod has its agent's time, and none while it waits for one.
     template["spec"]["activeDeadlineSeconds"] = spec.timeout_seconds + _DEADLINE_MARGIN_SECONDS
