@@ -18,6 +18,7 @@ _KINDS = {
     "agenttasks.orbiter.dev": "AgentTask",
     "posessions.orbiter.dev": "POSession",
     "agentprofiles.orbiter.dev": "AgentProfile",
+    "clusteragentprofiles.orbiter.dev": "ClusterAgentProfile",
     "pods": "Pod",
     "events": "Event",
     "secret": "Secret",
