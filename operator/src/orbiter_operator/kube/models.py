@@ -270,21 +270,3 @@ def read_status(model: type[S], raw: Any) -> S:
     except ValidationError as error:
         wrong = {found["loc"][0] for found in error.errors(include_url=False, include_input=False)}
     return model.model_validate({name: fields[name] for name in fields.keys() - wrong})
-
-
-def patch(old: Status, new: Status) -> dict[str, Any]:
-    """The merge patch that turns one status into the other; empty when they are equal."""
-    return merge_patch(old.to_api(), new.to_api())
-
-
-def merge_patch(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """The smallest patch from one object to another (RFC 7386): what should vanish is null."""
-    found: dict[str, Any] = {name: None for name in old if name not in new}
-    for name, value in new.items():
-        before = old.get(name)
-        if isinstance(before, dict) and isinstance(value, dict):
-            if inner := merge_patch(before, value):
-                found[name] = inner
-        elif before != value:
-            found[name] = value
-    return found
