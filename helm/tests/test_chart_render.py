@@ -32,6 +32,7 @@ RIGHTS = {
     ("", "events"): {"create"},
     ("kueue.x-k8s.io", "workloads"): {"list"},
 }
+PROFILES = "orbiter-system-orbiter-operator-profiles"
 LEASE_RIGHTS = {("coordination.k8s.io", "leases"): {"get", "update", "create"}}
 SECRET_RIGHTS = {("", "secrets"): {"create", "patch", "delete"}, ("", "serviceaccounts"): {"get"}}
 FORMER = "orbiter-redis"
@@ -127,7 +128,7 @@ def test_settings_that_contradict_each_other_are_refused(
 def test_the_operator_has_exactly_the_rights_it_uses(cluster: Cluster) -> None:
     items = render(cluster)
     assert rights(only(items, "Role", "orbiter-operator")) == RIGHTS
-    assert named(items, "ClusterRoleBinding") == set()
+    assert named(items, "ClusterRoleBinding") == {(None, PROFILES)}
     assert environment(items)["ORBITER_WATCH_NAMESPACES"] == "default"
     assert rights(only(items, "Role", "orbiter-operator-lease")) == LEASE_RIGHTS
     assert rights(only(items, "Role", "orbiter-operator-secrets")) == SECRET_RIGHTS
@@ -136,7 +137,7 @@ def test_the_operator_has_exactly_the_rights_it_uses(cluster: Cluster) -> None:
 def test_with_named_namespaces_the_operator_has_no_rights_elsewhere(cluster: Cluster) -> None:
     names = "{team-a,team-b}"
     items = render(cluster, f"watchNamespaces={names}", f"workers.namespaces={names}")
-    assert named(items, "ClusterRoleBinding") == set()
+    assert named(items, "ClusterRoleBinding") == {(None, PROFILES)}
     assert named(items, "Role") == {
         ("team-a", "orbiter-smoke-test"),
         ("orbiter-system", MAKER),
@@ -576,7 +577,20 @@ def test_alerts_and_dashboard_are_there_when_they_are_asked_for(cluster: Cluster
     assert json.loads(board["data"]["orbiter.json"])["title"] == "Orbiter"
 
 
-@pytest.mark.parametrize("resource", ["agentprofiles", "agentbudgets"])
+@pytest.mark.parametrize("settings", [(), (SELECTS,), ("watchNamespaces={default,team-a}",)])
+def test_the_operator_reads_the_clusters_profiles_wherever_it_works(
+    cluster: Cluster, settings: tuple[str, ...]
+) -> None:
+    items = render(cluster, *settings)
+    reads = {("orbiter.dev", "clusteragentprofiles"): {"get", "list", "watch"}}
+    assert rights(only(items, "ClusterRole", PROFILES)) == reads
+    binding = only(items, "ClusterRoleBinding", PROFILES)
+    assert binding["roleRef"]["name"] == PROFILES
+    [subject] = binding["subjects"]
+    assert (subject["name"], subject["namespace"]) == ("orbiter-operator", "orbiter-system")
+
+
+@pytest.mark.parametrize("resource", ["agentprofiles", "clusteragentprofiles", "agentbudgets"])
 def test_profiles_and_budgets_are_read_by_viewers_and_written_by_nobody_that_the_chart_knows(
     cluster: Cluster, resource: str
 ) -> None:
@@ -594,4 +608,5 @@ def test_profiles_and_budgets_are_read_by_viewers_and_written_by_nobody_that_the
 def test_the_policy_of_pod_templates_holds_for_profiles_too(cluster: Cluster) -> None:
     policy = only(render(cluster), "ValidatingAdmissionPolicy", POLICY)
     [rule] = policy["spec"]["matchConstraints"]["resourceRules"]
-    assert rule["resources"] == ["agenttasks", "posessions", "agentprofiles"]
+    kinds = ["agenttasks", "posessions", "agentprofiles", "clusteragentprofiles"]
+    assert rule["resources"] == kinds

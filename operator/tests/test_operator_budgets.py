@@ -36,7 +36,7 @@ from orbiter_operator.budgets.ledger import (
     zone_of,
 )
 from orbiter_operator.budgets.models import Budgeted, BudgetSpec, BudgetStatus, Need
-from orbiter_operator.kube.models import merge_patch
+from orbiter_operator.kube.patches import merge_patch
 from orbiter_operator.tasks.charges import Charge, charge_of, need_of, waits
 from orbiter_operator.tasks.models import TaskStatus
 from orbiter_operator.tasks.observed import Dependencies

@@ -13,7 +13,7 @@ from support.strange_values import WRITTEN
 
 from orbiter_operator.kube.client import ApiError
 from orbiter_operator.kube.connection import OBJECT, decode, decode_event, events
-from orbiter_operator.kube.models import patch
+from orbiter_operator.kube.patches import patch
 from orbiter_operator.kube.resources import JOBS
 from orbiter_operator.tasks.models import TaskStatus
 

@@ -13,8 +13,8 @@ from support.kstatus import kstatus
 from support.observed import NOW, PATIENCE, job, observed, output, pod, spec
 
 from orbiter_contracts import DeveloperWorkerOutput
-from orbiter_operator.kube.models import patch
 from orbiter_operator.kube.names import job_name
+from orbiter_operator.kube.patches import patch
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.tasks.models import FINAL, Answer, TaskStatus

@@ -61,6 +61,7 @@ async def test_a_task_has_what_its_profile_says_and_its_status_names_it(world):
     assert status["agent"] == {"type": "codex", "model": "large"}
     revision = revision_of(world, "fix")
     assert status["profile"] == {
+        "kind": "AgentProfile",
         "name": "house",
         "generation": 1,
         "revision": revision["metadata"]["name"],
@@ -164,7 +165,8 @@ async def test_a_revision_belongs_to_its_task_and_goes_with_it(world):
     [owner] = revision["metadata"]["ownerReferences"]
     task = world.api.get("agenttasks", NAMESPACE, "mine")
     assert (owner["kind"], owner["uid"]) == ("AgentTask", task["metadata"]["uid"])
-    assert revision["data"]["spec"] == {"agent": {"model": "m"}}
+    [kept] = revision["data"]["profiles"]
+    assert (kept["kind"], kept["spec"]) == ("AgentProfile", {"agent": {"model": "m"}})
 
 
 async def test_a_revision_of_somebody_else_is_not_believed(world):

@@ -22,8 +22,8 @@ DEFAULTS = PLAIN._replace(images={"claude": "claude:1", "codex": "codex:1"})
 ENV = [{"name": "REGION", "value": "eu"}, {"name": "TIER", "value": "1"}]
 
 
-def judged(said):
-    return profile_error(said, DEFAULTS)
+def judged(kind, said):
+    return profile_error(kind, said, DEFAULTS)
 
 
 def profile(**said):
@@ -233,7 +233,7 @@ def test_what_is_no_profile_at_all_says_so_or_says_nothing():
 
 def test_a_profile_without_a_claude_image_in_the_installation_is_judged_all_the_same():
     defaults = DEFAULTS._replace(images={"codex": "codex:1"})
-    assert profile_error(profile(timeoutSeconds=5).spec, defaults) is None
+    assert profile_error("AgentProfile", profile(timeoutSeconds=5).spec, defaults) is None
 
 
 @pytest.mark.parametrize("reason", ["ProfileMissing", "ProfileInvalid"])
@@ -265,6 +265,7 @@ def test_with_the_first_attempt_the_profile_is_settled_and_named():
     assert plan.starts
     assert plan.status is not None
     assert plan.status.to_api()["profile"] == {
+        "kind": "AgentProfile",
         "name": "p",
         "generation": 3,
         "revision": "fix-profile-x",
@@ -342,6 +343,9 @@ def test_the_page_has_a_profile_and_a_task_that_fit():
     assert read_spec(task["spec"] | own, DEFAULTS, found)[1] is None
 
 
+NO_CLUSTER = profile_cache(judged, lambda namespace: None, "ClusterAgentProfile")
+
+
 class Stored:
     """An API server that keeps what is made, and decodes it anew for who asks."""
 
@@ -364,7 +368,7 @@ async def test_a_thousand_tasks_of_a_large_profile_keep_one_of_it(restarted):
     spec_ = {"agent": {"env": [{"name": "A", "value": "x" * 1000}]}}
     meta = {"namespace": "team", "name": "p", "uid": "u", "generation": 3, "resourceVersion": "1"}
     cache.put({"metadata": meta, "spec": spec_})
-    profiles = Profiles(kube, cache, judged, lambda: None)
+    profiles = Profiles(kube, cache, NO_CLUSTER, judged, lambda: None)
     tasks = [(Key("team", name), {"metadata": {"uid": f"uid of {name}"},
                                   "spec": {"profileRef": {"name": "p"}}})
              for name in ("a", "b", "c")]  # fmt: skip
@@ -372,7 +376,7 @@ async def test_a_thousand_tasks_of_a_large_profile_keep_one_of_it(restarted):
         await profiles.fix(key, obj["metadata"]["uid"], profiles.of(key, obj)[0])
     if restarted:
         cache.put({"metadata": {**meta, "resourceVersion": "2", "generation": 4}, "spec": {}})
-        profiles = Profiles(kube, cache, judged, lambda: None)
+        profiles = Profiles(kube, cache, NO_CLUSTER, judged, lambda: None)
         for key, obj in tasks:
             await profiles.recall(key, obj)
     kept = [profiles.of(key, obj)[1] for key, obj in tasks]

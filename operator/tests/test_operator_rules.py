@@ -355,6 +355,9 @@ def test_an_agents_variable_is_judged_however_deep_it_is(deep):
     assert sentence is not None
 
 
+EMPTY: Any = profile_cache(lambda kind, said: None, lambda namespace: None)
+
+
 @pytest.mark.parametrize(("phase", "asked"), [("Pending", True), ("Completed", False)])
 async def test_whether_a_pod_may_be_made_is_not_asked_of_a_finished_task(phase, asked):
     nobody: Any = None
@@ -364,7 +367,7 @@ async def test_whether_a_pod_may_be_made_is_not_asked_of_a_finished_task(phase, 
         attempts=nobody,
         capacity=Capacity(lambda namespace: 1),
         kube=nobody,
-        profiles=Profiles(nobody, profile_cache(nobody, nobody), nobody, nobody),
+        profiles=Profiles(nobody, EMPTY, EMPTY, nobody, nobody),
         defaults=DEFAULTS,
     )
     meta = {"namespace": "team", "name": "fix", "uid": "u", "resourceVersion": "1"}

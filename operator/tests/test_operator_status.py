@@ -13,7 +13,8 @@ from support.strange_values import VALUES
 
 from orbiter_contracts.outcome import Result
 from orbiter_contracts.usage import TaskUsage
-from orbiter_operator.kube.models import Agent, patch, read_status, timestamp
+from orbiter_operator.kube.models import Agent, read_status, timestamp
+from orbiter_operator.kube.patches import patch
 from orbiter_operator.sessions.models import SessionStatus
 from orbiter_operator.tasks.models import LAST_ATTEMPT, TaskSpec, TaskStatus
 from orbiter_operator.tasks.plan.status import readable, write

@@ -1,6 +1,10 @@
-"""AgentProfiles on the cluster: tasks of few lines, a profile that comes later, who writes it."""
+"""Profiles on the cluster: tasks of few lines, a profile that comes later, who writes it.
+
+No ClusterAgentProfile here is named default: it would be beneath the tasks of all other tests.
+"""
 
 import json
+from collections.abc import Iterator
 
 import pytest
 from support.cluster import CommandError, Object
@@ -38,7 +42,7 @@ def test_a_task_waits_for_its_profile_and_has_what_it_says(world: World) -> None
     status = world.wait("profiled", "Completed")
     assert status["agent"]["type"] == "claude"
     revision = world.cluster.get("controllerrevision", status["profile"]["revision"], NAMESPACE)
-    assert revision["data"]["spec"]["timeoutSeconds"] == 120
+    assert revision["data"]["profiles"][0]["spec"]["timeoutSeconds"] == 120
     [job] = world.jobs("profiled")
     assert job["spec"]["template"]["spec"]["activeDeadlineSeconds"] == 120 + 2400
 
@@ -48,14 +52,55 @@ def test_nobody_changes_the_profile_of_a_task_that_has_begun(world: World) -> No
     world.apply(short_task("fixed-profile", "e2e-fixed"))
     name = world.wait("fixed-profile", "Completed")["profile"]["revision"]
     with pytest.raises(CommandError, match="immutable"):
-        world.cluster.patch(
-            "controllerrevision", name, {"data": {"spec": {"timeoutSeconds": 5}}}, NAMESPACE
-        )
+        world.cluster.patch("controllerrevision", name, {"data": {"profiles": []}}, NAMESPACE)
 
 
 def test_a_profile_asks_for_no_more_than_a_task_may(world: World) -> None:
     with pytest.raises(CommandError, match="is not for a podTemplate to say"):
         world.apply(profile("e2e-greedy", podTemplate={"spec": {"hostNetwork": True}}))
+
+
+@pytest.fixture
+def strict(world: World) -> Iterator[str]:
+    """A profile of the cluster with what no task's podTemplate may have."""
+    template = {
+        "spec": {
+            "volumes": [{"name": "house-tools", "emptyDir": {}}],
+            "containers": [
+                {
+                    "name": "worker",
+                    "volumeMounts": [{"name": "house-tools", "mountPath": "/house/tools"}],
+                }
+            ],
+        }
+    }
+    made = profile("e2e-strict", agent=CLAUDE, timeoutSeconds=120, podTemplate=template)
+    made |= {"kind": "ClusterAgentProfile", "metadata": {"name": "e2e-strict"}}
+    world.apply(made)
+    yield "e2e-strict"
+    world.kubectl("delete", "clusteragentprofile", "e2e-strict", "--ignore-not-found")
+
+
+def test_a_task_has_what_the_clusters_profile_says(world: World, strict: str) -> None:
+    made = short_task("of-the-cluster", strict)
+    made["spec"]["profileRef"]["kind"] = "ClusterAgentProfile"
+    world.apply(made)
+    status = world.wait("of-the-cluster", "Completed")
+    assert (status["profile"]["kind"], status["profile"]["name"]) == ("ClusterAgentProfile", strict)
+    revision = world.cluster.get("controllerrevision", status["profile"]["revision"], NAMESPACE)
+    [kept] = revision["data"]["profiles"]
+    assert kept["spec"]["timeoutSeconds"] == 120
+    assert revision["data"]["seal"]
+    [job] = world.jobs("of-the-cluster")
+    volumes = job["spec"]["template"]["spec"]["volumes"]
+    assert "house-tools" in [volume["name"] for volume in volumes]
+
+
+def test_a_profile_of_the_cluster_names_no_secret_of_orbiter(world: World) -> None:
+    greedy = profile("e2e-greedy", agent={"credentialsSecretRef": {"name": "orbiter-developer"}})
+    greedy |= {"kind": "ClusterAgentProfile", "metadata": {"name": "e2e-greedy"}}
+    with pytest.raises(CommandError, match="a Secret of Orbiter itself"):
+        world.apply(greedy)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_what_cannot_work_is_refused_in_the_words_of_a_task(
 def test_a_task_names_a_profile_by_a_name_that_one_may_have(
     cluster: Cluster, namespace: str
 ) -> None:
-    with pytest.raises(CommandError, match="not the name of an AgentProfile"):
+    with pytest.raises(CommandError, match="not the name of a profile"):
         cluster.apply(agent_task("named", profileRef={"name": "../x"}), namespace=namespace)
 
 

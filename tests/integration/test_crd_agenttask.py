@@ -181,11 +181,11 @@ def test_tasks_are_in_the_categories_all_and_orbiter(cluster: Cluster, namespace
         assert "agenttask.orbiter.dev/listed" in listed
 
 
-@pytest.mark.parametrize("kind", ["agenttask", "posession", "agentprofile"])
+@pytest.mark.parametrize("kind", ["agenttask", "posession", "agentprofile", "clusteragentprofile"])
 def test_kubectl_explain_has_a_text_for_every_field(cluster: Cluster, kind: str) -> None:
     listing = json.loads(cluster.kubectl("get", "--raw", "/openapi/v3/apis/orbiter.dev/v1alpha1"))
     schemas = listing["components"]["schemas"]
-    published = next(found for name, found in schemas.items() if name.lower().endswith(kind))
+    published = next(found for name, found in schemas.items() if name.lower().endswith(f".{kind}"))
     silent = [path for path, field in _fields(published) if not field.get("description")]
     assert silent == []
     explained = cluster.kubectl("explain", f"{kind}.spec.agent.credentialsSecretRef")

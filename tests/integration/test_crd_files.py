@@ -23,7 +23,7 @@ from orbiter_operator.tasks.models import InputRequest, TaskSpec, TaskStatus
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "crds").glob("*.yaml"))
-WITH_STATUS = [file for file in FILES if file.stem != "agentprofile"]
+WITH_STATUS = [file for file in FILES if not file.stem.endswith("agentprofile")]
 SHARED_SPEC = ("agent", "podTemplate")
 SHARED_STATUS = ("conditions", "usage")
 
@@ -103,14 +103,15 @@ def without_words(schema: Any) -> Any:
 
 
 def test_tasks_sessions_and_profiles_describe_agents_and_pods_alike() -> None:
-    task, session, profile = (
+    task, session, profile, cluster = (
         all_fields(ROOT / "crds" / f"{name}.yaml")
-        for name in ("agenttask", "posession", "agentprofile")
+        for name in ("agenttask", "posession", "agentprofile", "clusteragentprofile")
     )
     for name in SHARED_SPEC:
         expected = without_words(task[f"spec.{name}"])
         assert without_words(session[f"spec.{name}"]) == expected
         assert without_words(profile[f"spec.{name}"]) == expected
+    assert without_words(cluster["spec"]) == without_words(profile["spec"])
     rules = "x-kubernetes-validations"
     assert profile["spec.timeoutSeconds"][rules] == task["spec.timeoutSeconds"][rules]
 

@@ -30,6 +30,7 @@ _KINDS = {
     "agenttasks": ("orbiter.dev/v1alpha1", "AgentTask"),
     "posessions": ("orbiter.dev/v1alpha1", "POSession"),
     "agentprofiles": ("orbiter.dev/v1alpha1", "AgentProfile"),
+    "clusteragentprofiles": ("orbiter.dev/v1alpha1", "ClusterAgentProfile"),
     "agentbudgets": ("orbiter.dev/v1alpha1", "AgentBudget"),
     "controllerrevisions": ("apps/v1", "ControllerRevision"),
     "jobs": ("batch/v1", "Job"),
@@ -44,6 +45,9 @@ _KINDS = {
     "networkpolicies": ("networking.k8s.io/v1", "NetworkPolicy"),
     "customresourcedefinitions": ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
 }
+
+
+_OF_THE_CLUSTER = ("namespaces", "customresourcedefinitions", "clusteragentprofiles")
 
 
 class RefusedRequestError(Exception):
@@ -429,7 +433,7 @@ def _resources(group_version: str) -> Object:
                 "name": plural,
                 "singularName": kind.lower(),
                 "kind": kind,
-                "namespaced": plural not in ("namespaces", "customresourcedefinitions"),
+                "namespaced": plural not in _OF_THE_CLUSTER,
                 "verbs": ["get", "list", "watch", "create", "patch", "update", "delete"],
             }
             for plural, (version, kind) in _KINDS.items()

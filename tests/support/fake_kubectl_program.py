@@ -19,6 +19,7 @@ _KINDS = {
     "posessions.orbiter.dev": "POSession",
     "agentprofiles.orbiter.dev": "AgentProfile",
     "agentbudgets.orbiter.dev": "AgentBudget",
+    "clusteragentprofiles.orbiter.dev": "ClusterAgentProfile",
     "pods": "Pod",
     "events": "Event",
     "secret": "Secret",

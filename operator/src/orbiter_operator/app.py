@@ -121,7 +121,9 @@ class Operator:
             dead=metrics.dead_letter,
             heard=self.sessions.heard,
         )
-        profiles, following = profiles_of(kube, defaults, where, self.store.wake, leader.check)
+        profiles, following = profiles_of(
+            *(kube, defaults, where, self.store.wake, leader.check, self.users)
+        )
         unfinished, add = self.store.unfinished, self.queue.add
         self._budgets = Budgets(kube, events, where, unfinished, add, leader.check, _now)
         observer = Observer(
@@ -182,7 +184,7 @@ class Operator:
         )
         children = partial(Informer, kube, namespaces=where, selector=SELECTOR, throttle=throttle)
         ours = children(JOBS, self.store.jobs), children(PODS, self.store.pods)
-        self._followed = (following, self._budgets.informer, *ours)
+        self._followed = (*following, self._budgets.informer, *ours)
         self._namespaces = Namespaces(
             settings=settings,
             kube=kube,

@@ -43,6 +43,18 @@ def test_submit_leaves_the_agent_to_the_namespaces_default_profile(kubectl: Fake
     }
 
 
+def test_submit_leaves_the_agent_to_the_clusters_default_where_the_namespace_has_none(
+    kubectl: FakeKubectl,
+) -> None:
+    kubectl.has(an_object("ClusterAgentProfile", "default"))
+    assert run("submit", "Fix it", "--name", "of-all").exit_code == 0
+    reference = {"kind": "ClusterAgentProfile", "name": "default"}
+    assert spec_of(kubectl, "of-all") == {"prompt": "Fix it", "profileRef": reference}
+    kubectl.has(an_object("AgentProfile", "default"))
+    assert run("submit", "Fix it", "--name", "of-ours").exit_code == 0
+    assert spec_of(kubectl, "of-ours") == {"prompt": "Fix it", "profileRef": {"name": "default"}}
+
+
 @pytest.mark.parametrize(
     ("prompt", "name"),
     [
@@ -125,6 +137,19 @@ def test_with_a_profile_only_what_is_given_is_said(kubectl: FakeKubectl) -> None
     }
     run("submit", "go", "--name", "key", "--profile", "house", "--credentials", "mine")
     assert spec_of(kubectl, "key")["agent"] == {"credentialsSecretRef": {"name": "mine"}}
+
+
+def test_a_profile_of_the_cluster_is_named_with_a_word_before_it(kubectl: FakeKubectl) -> None:
+    assert run("submit", "go", "--name", "short", "--profile", "cap/strict").exit_code == 0
+    reference = {"kind": "ClusterAgentProfile", "name": "strict"}
+    assert spec_of(kubectl, "short") == {"prompt": "go", "profileRef": reference}
+    for wrong, said in (
+        ("namespace/strict", "write NAME for an AgentProfile, or cap/NAME for a ClusterAgent"),
+        ("clusteragentprofiles.orbiter.dev/Strict", "'Strict' is not the name of an object"),
+    ):
+        refused = run("submit", "go", "--profile", wrong)
+        assert refused.exit_code == 2
+        assert said in " ".join(refused.stderr.split())
 
 
 def test_no_credentials_and_no_retries_can_be_said(kubectl: FakeKubectl) -> None:
@@ -234,6 +259,19 @@ def test_describe_tells_the_profile_that_a_task_has_begun_with(kubectl: FakeKube
     assert "agent codex, large" in shown
     kept = "as it was at generation 3 (ControllerRevision hello-profile-1)"
     assert f"profile house, {kept}" in shown
+
+
+def test_describe_tells_the_clusters_profile_and_what_a_profile_is_laid_over(
+    kubectl: FakeKubectl,
+) -> None:
+    used = {"kind": "ClusterAgentProfile", "name": "strict", "generation": 3, "revision": "r"}
+    kubectl.has(a_task(phase="Running", profile=used))
+    shown = " ".join(run("describe", "hello").stdout.split())
+    assert "profile cap/strict, as it was at generation 3 (ControllerRevision r)" in shown
+    base = {"base": {"name": "default", "generation": 2}}
+    kubectl.has(a_task(phase="Running", profile=used | base | {"kind": "AgentProfile"}))
+    shown = " ".join(run("describe", "hello").stdout.split())
+    assert "profile strict, as it was at generation 3, over ClusterAgentProfile default" in shown
 
 
 @pytest.mark.parametrize(

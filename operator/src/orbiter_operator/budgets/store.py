@@ -21,9 +21,10 @@ from orbiter_operator.budgets.models import Budgeted, Need
 from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.informer import Informer, fetch
-from orbiter_operator.kube.models import RefusedError, merge_patch
+from orbiter_operator.kube.models import RefusedError
 from orbiter_operator.kube.names import Key
 from orbiter_operator.kube.parsed_cache import ParsedCache
+from orbiter_operator.kube.patches import merge_patch
 from orbiter_operator.kube.resources import AGENT_BUDGETS
 
 log = structlog.get_logger(__name__)

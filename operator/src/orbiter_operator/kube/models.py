@@ -66,9 +66,13 @@ class ConfigMapKey(KubeModel):
     key: str
 
 
-class ProfileRef(KubeModel):
-    """Name of an AgentProfile in the task's namespace."""
+ProfileKind = Literal["AgentProfile", "ClusterAgentProfile"]
 
+
+class ProfileRef(KubeModel):
+    """Name of an AgentProfile in the task's namespace, or of one of the cluster's."""
+
+    kind: ProfileKind = "AgentProfile"
     name: ObjectName
 
 
@@ -127,19 +131,28 @@ class Frozen(BaseModel):
 
 
 class Profiled(Frozen):
-    """The AgentProfile of an object, as it is or was when its first attempt began.
+    """The profile of an object, as it is or was when its first attempt began.
 
     `reason` and `message` say why no attempt may begin with it yet. `raw` is its spec as the API
-    has it: what is kept for the attempts that follow.
+    has it: what is kept for the attempts that follow. `base` is the ClusterAgentProfile that a
+    namespace's profile is laid over, where there is one.
     """
 
     name: str
+    kind: ProfileKind = "AgentProfile"
     uid: str = ""
     generation: int = 0
     revision: str = ""
     raw: dict[str, Any] = {}
+    base: "Profiled | None" = None
     reason: str | None = None
     message: str = ""
+
+    @property
+    def fixed_template(self) -> dict[str, Any] | None:
+        """The podTemplate of the cluster's profile, which may say more than an object's own."""
+        cluster = self.base if self.kind == "AgentProfile" else self
+        return cluster.raw.get("podTemplate") if cluster else None
 
 
 class Refusal(Frozen):
@@ -257,21 +270,3 @@ def read_status(model: type[S], raw: Any) -> S:
     except ValidationError as error:
         wrong = {found["loc"][0] for found in error.errors(include_url=False, include_input=False)}
     return model.model_validate({name: fields[name] for name in fields.keys() - wrong})
-
-
-def patch(old: Status, new: Status) -> dict[str, Any]:
-    """The merge patch that turns one status into the other; empty when they are equal."""
-    return merge_patch(old.to_api(), new.to_api())
-
-
-def merge_patch(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """The smallest patch from one object to another (RFC 7386): what should vanish is null."""
-    found: dict[str, Any] = {name: None for name in old if name not in new}
-    for name, value in new.items():
-        before = old.get(name)
-        if isinstance(before, dict) and isinstance(value, dict):
-            if inner := merge_patch(before, value):
-                found[name] = inner
-        elif before != value:
-            found[name] = value
-    return found

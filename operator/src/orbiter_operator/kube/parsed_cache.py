@@ -1,4 +1,4 @@
-"""Objects that reconciled ones go by, AgentProfiles and AgentBudgets: each as it was read, once."""
+"""Objects that reconciled ones go by, profiles and AgentBudgets: each as it was read, once."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -25,6 +25,8 @@ class _Seen(NamedTuple, Generic[P]):
 
 class ParsedCache(Generic[P]):
     """All objects of one kind by namespace and name; what an informer fills.
+
+    Those of the cluster have the namespace "".
 
     Args:
         read: Reads one, whoever has written it.
@@ -61,7 +63,7 @@ class ParsedCache(Generic[P]):
     def put(self, obj: Object) -> None:
         """Remember an object as it is now."""
         meta = obj["metadata"]
-        namespace, name, version = meta["namespace"], meta["name"], version_of(obj)
+        namespace, name, version = meta.get("namespace", ""), meta["name"], version_of(obj)
         old = self._seen.get(namespace, {}).get(name)
         if meta["uid"] in self._gone or (old is not None and old.version >= version):
             return
@@ -73,7 +75,7 @@ class ParsedCache(Generic[P]):
     def remove(self, obj: Object) -> None:
         """Forget an object that was deleted."""
         meta = obj["metadata"]
-        namespace, name, uid = meta["namespace"], meta["name"], meta["uid"]
+        namespace, name, uid = meta.get("namespace", ""), meta["name"], meta["uid"]
         self._gone.add(uid)
         old = self.get(namespace, name)
         if old is None or old.uid != uid:

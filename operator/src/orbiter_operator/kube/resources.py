@@ -19,6 +19,7 @@ class Resource(NamedTuple):
 AGENT_TASKS = Resource("/apis/orbiter.dev/v1alpha1", "agenttasks")
 PO_SESSIONS = Resource("/apis/orbiter.dev/v1alpha1", "posessions")
 AGENT_PROFILES = Resource("/apis/orbiter.dev/v1alpha1", "agentprofiles")
+CLUSTER_AGENT_PROFILES = Resource("/apis/orbiter.dev/v1alpha1", "clusteragentprofiles")
 AGENT_BUDGETS = Resource("/apis/orbiter.dev/v1alpha1", "agentbudgets")
 REVISIONS = Resource("/apis/apps/v1", "controllerrevisions")
 DEPLOYMENTS = Resource("/apis/apps/v1", "deployments")

@@ -164,6 +164,16 @@ def template_error(overlay: Object, defaults: WorkerDefaults) -> str | None:
     return f"{_ROOT}.{one_line(found.path, _SHOWN)}{found.why}" if found else None
 
 
+def class_error(chosen: str | None, defaults: WorkerDefaults) -> str | None:
+    """Why a task may not have this `queuePriorityClass`; None when it may: it preempts others."""
+    if chosen is None or chosen in defaults.queue_priority_classes:
+        return None
+    return (
+        f"spec.queuePriorityClass is {one_line(repr(chosen), _SHOWN)}, not one of the chart's "
+        "workers.queuePriorityClassNames; leave it out, or have the administrator add it there"
+    )
+
+
 def _problems(node: Node, value: Any, path: str, level: str, values: _Values) -> Iterator[_Problem]:
     if node is ANYTHING:
         return

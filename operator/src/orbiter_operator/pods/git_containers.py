@@ -7,6 +7,7 @@ worker's image. A repository without a credential needs neither: the worker clon
 `template` puts them into the pod.
 """
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from orbiter_contracts import GitWorkspace
@@ -28,7 +29,8 @@ _PUSH_MEMORY: Final = "512Mi"
 OUR_VOLUMES: Final = frozenset(
     {"home", "tmp", "workspace", "agent", "git-credentials", "git-handover", "git-private"}
 )
-USED_WITH_CREDENTIAL: Final = frozenset({"workspace", "git-handover", "git-private"})
+_OF_THE_POD: Final = ("emptyDir", "ephemeral")
+_USED_WITH_CREDENTIAL: Final = frozenset({"workspace", "git-handover", "git-private"})
 """Volumes in which git works while it has the credential: who else writes there could take it."""
 _TAKEN: Final = frozenset(
     {
@@ -38,6 +40,20 @@ _TAKEN: Final = frozenset(
     }
 )
 """Variables of the worker: where it works, and what git needs to reach its host."""
+
+
+def shared_volumes(workspace: Workspace, pod: Object) -> Iterator[tuple[str, str, str]]:
+    """Volumes of other pods where git works with the credential: field, kind, why that is wrong."""
+    if workspace.git is None or workspace.git.credentials_secret_ref is None:
+        return
+    for volume in pod["volumes"]:
+        kinds = sorted(volume.keys() - {"name", *_OF_THE_POD})
+        if volume["name"] in _USED_WITH_CREDENTIAL and kinds:
+            why = (
+                "where other pods can write while git has workspace.git.credentialsSecretRef; take "
+                f"a volume of this pod alone ({', '.join(_OF_THE_POD)}), or do without the Secret"
+            )
+            yield f"spec.podTemplate.spec.volumes[{volume['name']}]", kinds[0], why
 
 
 def git_volumes(workspace: Workspace) -> list[Object]:

@@ -1,9 +1,9 @@
-"""What a spec may not lay over the installation's own pod template. Pure.
+"""What a spec may not lay over the templates of the installation and the cluster's profile. Pure.
 
-That template may have what no spec may: a privileged container, a directory of the node. `rules`
-judges a spec by the pod without it, so here nothing of a spec may get hold of what is in it: not
-another image for its container, not its volume in another place, not the variable that says whose
-part of a volume this is. What is only a value, a proxy or a node's label, a spec may say anew.
+They may have what no spec may: a privileged container, a directory of the node. `rules` judges a
+spec by the pod without them, so here nothing of a spec may get hold of what is in them: not another
+image for its container, not its volume in another place, not the variable that says whose part of a
+volume this is. What is only a value, a proxy or a node's label, a spec may say anew.
 """
 
 import re
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from orbiter_operator.kube.models import Agent
 from orbiter_operator.kube.names import WORKER
 from orbiter_operator.pods.git_containers import OUR_VOLUMES
+from orbiter_operator.pods.overlay import merge
 
 Object = dict[str, Any]
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
@@ -30,15 +31,19 @@ class Grasp(NamedTuple):
     why: str
 
 
-def grasps(agent: Agent, overlay: Object, template: Object | None) -> Iterator[Grasp]:
-    """Where a spec gets hold of what is in the installation's template.
+def grasps(
+    agent: Agent, overlay: Object, template: Object | None, fixed: Object | None = None
+) -> Iterator[Grasp]:
+    """Where a spec gets hold of what is in the installation's template or the cluster's profile.
 
     Args:
         agent: The spec's agent.
         overlay: The spec's partial pod template, which can be merged.
         template: The installation's.
+        fixed: That of the cluster's profile.
     """
-    own, said = (template or {}).get("spec") or {}, overlay.get("spec") or {}
+    both: Object = merge(template or {}, fixed or {}, nulls=True)
+    own, said = both.get("spec") or {}, overlay.get("spec") or {}
     if not own:
         return
     volumes = {item["name"] for item in own.get("volumes") or ()} - OUR_VOLUMES
@@ -116,4 +121,4 @@ def _labelled(said: Object, worker: Object, chosen: set[str]) -> Iterator[Grasp]
 
 
 def _why(what: str) -> str:
-    return f"a {what} of the installation's own pod template; choose another"
+    return f"a {what} of the installation's pod template or the cluster's profile; choose another"

@@ -103,10 +103,18 @@ def _is_object(value: Any) -> bool:
     return value is None or isinstance(value, dict)
 
 
-def with_installations(base: dict[str, Any], template: dict[str, Any] | None) -> dict[str, Any]:
-    """The installation's template over ours; a variable of the agent's own counts more than its."""
-    if not template:
-        return base
+def with_installations(
+    base: dict[str, Any], template: dict[str, Any] | None, fixed: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The installation's template over ours, and that of the cluster's profile over both.
+
+    A variable of the agent's own counts more than the installation's, and less than the profile's.
+    """
+    installed = _with_installations(base, template) if template else base
+    return _merge_objects(installed, fixed or {}, nulls=False)
+
+
+def _with_installations(base: dict[str, Any], template: dict[str, Any]) -> dict[str, Any]:
     merged: dict[str, Any] = merge(base, template)
     own = base["spec"]["containers"][0]["env"]
     merged["spec"]["containers"] = [

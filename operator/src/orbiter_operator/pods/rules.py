@@ -1,10 +1,10 @@
 """What a worker's pod may not have, whoever asks for it: Orbiter's own Secrets, or an identity.
 
-First a podTemplate has to keep to its list (`allowlist`) and off the installation's own template
-(`installation`). The chart may have lengthened the list, so then the pod is looked at as it would
-be made, without what is the operator's or the installation's. Most of it the API server refuses
-before; here nothing gets through, whichever chart and resource definitions are installed. Pure, and
-total: an overlay that makes no pod is explained too.
+First a podTemplate has to keep to its list (`allowlist`) and off the templates of the installation
+and of the cluster's profile (`installation`). The chart may have lengthened the list, so then the
+pod is looked at as it would be made, without what is the operator's or theirs. Most of it the API
+server refuses before; here nothing gets through, whichever chart and resource definitions are
+installed. Pure, and total: an overlay that makes no pod is explained too.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from orbiter_contracts.bounds import one_line
 from orbiter_operator.kube.models import NO_NAME, Agent, Workspace, is_object_name
 from orbiter_operator.kube.names import RESERVED_LABELS, RESERVED_WHY, WORKER
 from orbiter_operator.pods.allowlist import is_one_of, template_error
-from orbiter_operator.pods.git_containers import USED_WITH_CREDENTIAL
+from orbiter_operator.pods.git_containers import shared_volumes
 from orbiter_operator.pods.installation import grasps
 from orbiter_operator.pods.overlay import DEEPEST, MERGE_KEYS, every_field
 from orbiter_operator.pods.template import IDENTITY, Object, WorkerDefaults, lay_over
@@ -30,7 +30,6 @@ LONGEST_GRACE_SECONDS = 3600
 _LOADERS = ("LD_*", "GLIBC_TUNABLES", "GCONV_PATH", "OPENSSL_*", "SSLKEYLOGFILE")
 """Variables by which a program is given code, or told to write down its secrets, as it starts."""
 _TOKENS = ("serviceAccountToken", "podCertificate")
-_OF_THE_POD = ("emptyDir", "ephemeral")
 _ALWAYS_LISTS = ("containers", "volumes")
 _REMEMBERED = 256
 _judged: dict[bytes, tuple[WorkerDefaults, str | None]] = {}
@@ -53,18 +52,12 @@ def shape_error(overlay: Object) -> str | None:
     return next(_shape(overlay), None)
 
 
-def class_error(chosen: str | None, defaults: WorkerDefaults) -> str | None:
-    """Why a task may not have this `queuePriorityClass`; None when it may: it preempts others."""
-    if chosen is None or chosen in defaults.queue_priority_classes:
-        return None
-    return (
-        f"spec.queuePriorityClass is {one_line(repr(chosen), _SHOWN)}, not one of the chart's "
-        "workers.queuePriorityClassNames; leave it out, or have the administrator add it there"
-    )
-
-
 def pod_error(
-    agent: Agent, workspace: Workspace, overlay: Object, defaults: WorkerDefaults
+    agent: Agent,
+    workspace: Workspace,
+    overlay: Object,
+    defaults: WorkerDefaults,
+    fixed: Object | None = None,
 ) -> str | None:
     """Why no pod may be made of a spec: the field, its value and what to do; None when one may.
 
@@ -73,11 +66,12 @@ def pod_error(
         workspace: Where it works.
         overlay: The spec's partial pod template.
         defaults: What the installation says about every worker.
+        fixed: The podTemplate of the cluster's profile, in which no `fixed_error` was found.
     """
-    about = _digest(agent, workspace, overlay)
+    about = _digest(agent, workspace, overlay, fixed)
     judged = _judged.get(about)
     if judged is None or judged[0] is not defaults:
-        judged = defaults, _pod_error(agent, workspace, overlay, defaults)
+        judged = defaults, _pod_error(agent, workspace, overlay, defaults, fixed)
         if about:
             _judged[about] = judged
         if len(_judged) > _REMEMBERED:
@@ -91,7 +85,14 @@ def installation_error(defaults: WorkerDefaults) -> str | None:
     return found.replace(_OVERLAY, "workers.podTemplate.default") if found else None
 
 
-def _installation_errors(template: Object, defaults: WorkerDefaults) -> Iterator[str]:
+def fixed_error(template: Object, defaults: WorkerDefaults) -> str | None:
+    """Why no worker can have the podTemplate of a cluster's profile; it may say as much."""
+    return next(_installation_errors(template, defaults, template), None)
+
+
+def _installation_errors(
+    template: Object, defaults: WorkerDefaults, fixed: Object | None = None
+) -> Iterator[str]:
     for field in template.keys() - {"metadata", "spec"}:
         yield _sentence(
             f"{_OVERLAY}.{field}", template[field], "beside metadata and spec; no field"
@@ -103,36 +104,41 @@ def _installation_errors(template: Object, defaults: WorkerDefaults) -> Iterator
     workspace = Workspace.model_validate(
         {"git": {"url": "https://example.com/r.git", "credentialsSecretRef": secret}}
     )
-    pod: Object = lay_over(agent, workspace, {}, defaults)["spec"]
+    pod: Object = lay_over(agent, workspace, {}, defaults, fixed)["spec"]
     yield from _worker(agent, pod)
-    yield from _shared_with_git(workspace, pod)
+    yield from (_sentence(*each) for each in shared_volumes(workspace, pod))
 
 
-def _digest(agent: Agent, workspace: Workspace, overlay: Object) -> bytes:
+def _digest(agent: Agent, workspace: Workspace, *templates: Object | None) -> bytes:
     """What a verdict is known again by; empty for what cannot be written as JSON."""
     try:
-        said = orjson.dumps((agent.model_dump(), workspace.model_dump(), overlay))
+        said = orjson.dumps((agent.model_dump(), workspace.model_dump(), templates))
     except (TypeError, ValueError):
         return b""  # nested too deep, which the verdict will say
     return hashlib.sha256(said).digest()
 
 
 def _pod_error(
-    agent: Agent, workspace: Workspace, overlay: Object, defaults: WorkerDefaults
+    agent: Agent,
+    workspace: Workspace,
+    overlay: Object,
+    defaults: WorkerDefaults,
+    fixed: Object | None,
 ) -> str | None:
     problems = _named_secrets(agent, workspace, defaults)
     problem = next(problems, None) or next(_no_names(agent, workspace), None)
     problem = problem or next(_shape(overlay), None)
     problem = problem or next(_secrets_in(overlay.get("spec") or {}, defaults), None)
-    beneath = (_sentence(*each) for each in grasps(agent, overlay, defaults.pod_template))
-    if problem := problem or template_error(overlay, defaults) or next(beneath, None):
+    theirs = (_sentence(*each) for each in grasps(agent, overlay, defaults.pod_template, fixed))
+    if problem := problem or template_error(overlay, defaults) or next(theirs, None):
         return problem
-    # What the installation's own template has is not the spec's doing.
+    # What the installation's own template and the cluster's profile have is not the spec's doing.
     pod = lay_over(agent, workspace, overlay, defaults._replace(pod_template=None))["spec"]
     trusted = pod.get("serviceAccountName") in defaults.allowed_service_accounts
     found = next(_account(pod, defaults, trusted=trusted), None)
     found = found or next(_worker(agent, pod), None)
-    found = found or next(_shared_with_git(workspace, pod), None)
+    shared = (_sentence(*each) for each in shared_volumes(workspace, pod))
+    found = found or next(shared, None)
     return found or next(_everywhere(pod, defaults, trusted=trusted), None)
 
 
@@ -262,20 +268,6 @@ def _variable(name: object, where: str) -> Iterator[str]:
     if is_one_of(name, _LOADERS):
         why = "by which the worker would run what is not its own; set it in the agent's commands"
         yield _sentence(where, name, why)
-
-
-def _shared_with_git(workspace: Workspace, pod: Object) -> Iterator[str]:
-    """Volumes of other pods, where git works while it has the credential."""
-    if workspace.git is None or workspace.git.credentials_secret_ref is None:
-        return
-    for volume in pod["volumes"]:
-        kinds = sorted(volume.keys() - {"name", *_OF_THE_POD})
-        if volume["name"] in USED_WITH_CREDENTIAL and kinds:
-            why = (
-                "where other pods can write while git has workspace.git.credentialsSecretRef; take "
-                f"a volume of this pod alone ({', '.join(_OF_THE_POD)}), or do without the Secret"
-            )
-            yield _sentence(f"{_OVERLAY}.spec.volumes[{volume['name']}]", kinds[0], why)
 
 
 def _secrets_in(pod: Object, defaults: WorkerDefaults) -> Iterator[str]:

@@ -124,6 +124,7 @@ def worker_template(
     restart: str = "Never",
     artifacts: bool = False,
     transcript: tuple[str, ...] = (),
+    fixed: Object | None = None,
 ) -> Object:
     """The pod template of a worker with the user's template laid over it.
 
@@ -139,11 +140,12 @@ def worker_template(
         restart: The pod's restartPolicy; it stays.
         artifacts: Whether it keeps some, and so needs to know of the store.
         transcript: Whose its transcript is, as `StoreAddress.transcript` takes it; () for nobody's.
+        fixed: The podTemplate of the cluster's profile.
 
     Returns:
         A PodTemplateSpec whose container is named `worker`.
     """
-    merged = lay_over(agent, workspace, overlay, defaults)
+    merged = lay_over(agent, workspace, overlay, defaults, fixed)
     merged["metadata"]["labels"] = (merged["metadata"].get("labels") or {}) | labels
     merged["spec"]["restartPolicy"] = restart
     merged["spec"]["tolerations"] = with_tolerations(merged["spec"].get("tolerations") or [])
@@ -173,9 +175,13 @@ def worker_template(
 
 
 def lay_over(
-    agent: Agent, workspace: Workspace, overlay: Object, defaults: WorkerDefaults
+    agent: Agent,
+    workspace: Workspace,
+    overlay: Object,
+    defaults: WorkerDefaults,
+    fixed: Object | None = None,
 ) -> Object:
-    """The installation's pod template over ours, and the user's over both; nobody's worker yet."""
+    """Over ours the installation's, that of the cluster's profile, the user's: nobody's yet."""
     base: Object = {
         "metadata": {"labels": {}},
         "spec": {
@@ -194,7 +200,7 @@ def lay_over(
             "volumes": _volumes(agent, workspace),
         },
     }
-    merged: Object = merge(with_installations(base, defaults.pod_template), overlay)
+    merged: Object = merge(with_installations(base, defaults.pod_template, fixed), overlay)
     for container in merged["spec"].get("containers") or ():
         if container["name"] == WORKER:
             container["resources"] = with_defaults(container.get("resources"), defaults.resources)

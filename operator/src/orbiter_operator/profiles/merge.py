@@ -1,8 +1,11 @@
-"""What a task and its profile say together, field by field. Pure.
+"""What a task and its profiles say together, field by field. Pure.
 
 One rule for every field: what only one of them says holds; what both say is the profile's, and a
 task that says otherwise is refused, unless `allowOverrides` has the field. Two things are more than
 a value: a limit may always be made smaller, and variables are told apart by their names.
+
+A namespace's profile is to the cluster's what a task is to it. So a task is laid over the former
+and both over the latter, and what one lets be said widens nothing that the other does not.
 """
 
 from collections.abc import Iterator
@@ -11,19 +14,19 @@ from typing import Any, Protocol, Self, TypeVar
 from orbiter_contracts.bounds import one_line
 from orbiter_operator.kube.models import Agent
 from orbiter_operator.pods.overlay import merge
-from orbiter_operator.profiles.models import Profile, ProfileAgent
+from orbiter_operator.profiles.models import CLUSTER, Profile, ProfileAgent
 
 _LIMITS = ("max_turns", "max_cost_usd", "timeout_seconds")
 _SHOWN = 60
 
 
 class HasAgent(Protocol):
-    """The spec of an object that an agent works for."""
+    """The spec of an object that an agent works for, or of a profile."""
 
     @property
-    def agent(self) -> Agent: ...  # noqa: D102
+    def agent(self) -> Agent | ProfileAgent: ...  # noqa: D102
     @property
-    def timeout_seconds(self) -> int: ...  # noqa: D102
+    def timeout_seconds(self) -> int | None: ...  # noqa: D102
     @property
     def pod_template(self) -> dict[str, Any] | None: ...  # noqa: D102
     @property
@@ -35,15 +38,28 @@ S = TypeVar("S", bound=HasAgent)
 
 
 def with_profile(spec: S, profile: Profile) -> tuple[S, str | None]:
-    """The spec with what its profile says.
+    """The spec with what its profile says, and what that one is laid over.
 
     Args:
         spec: As its object says it. Its podTemplate can be merged (`pods.rules.shape_error`).
-        profile: One without an error.
+        profile: One without an error, and its base too.
 
     Returns:
-        Both together and None, or the spec as it was and what it may not say.
+        Both together and None, or the spec as it was and what it may not say. The podTemplate of
+        the cluster's profile is not in it: that one is laid beneath (`Profile.fixed_template`).
     """
+    found, why = _over(spec, profile)
+    if why is None and profile.base is not None:
+        found, why = _over(found, profile.base)
+    return (found, None) if why is None else (spec, why)
+
+
+def clash(profile: Profile, base: Profile) -> str | None:
+    """What a namespace's profile says that the cluster's does not let it; None when nothing."""
+    return _over(profile.spec, base)[1]
+
+
+def _over(spec: S, profile: Profile) -> tuple[S, str | None]:
     rules, own = profile.spec, spec.agent
     agent: dict[str, Any] = {}
     problems: list[str] = []
@@ -66,12 +82,16 @@ def with_profile(spec: S, profile: Profile) -> tuple[S, str | None]:
         if differs and not rules.lets("timeoutSeconds"):
             problems.append(f"timeoutSeconds is {_words(mine)}")
     if rules.pod_template is not None:
-        more["pod_template"] = merge(rules.pod_template, spec.pod_template or {}, nulls=True)
-        if more["pod_template"] != rules.pod_template and not rules.lets("podTemplate"):
+        both = merge(rules.pod_template, spec.pod_template or {}, nulls=True)
+        differs = both != rules.pod_template
+        more["pod_template"] = both
+        if profile.kind == CLUSTER:
+            more["pod_template"] = spec.pod_template if differs else None
+        if differs and not rules.lets("podTemplate"):
             problems.append("podTemplate is there")
     if problems:
         return spec, (
-            f"spec.{problems[0]}: leave it out, or have AgentProfile {profile.name} let it be said "
+            f"spec.{problems[0]}: leave it out, or have {profile.title} let it be said "
             "(allowOverrides)"
         )
     return spec.model_copy(update=more), None

@@ -1,11 +1,11 @@
-"""AgentProfile as the operator understands it.
+"""AgentProfile and ClusterAgentProfile as the operator understands them.
 
-crds/agentprofile.yaml is the authority on what each field means. All fields may be missing: what a
-profile does not say is the task's to say.
+crds/agentprofile.yaml and crds/clusteragentprofile.yaml are the authority on what each field means.
+All fields may be missing: what a profile does not say is the task's to say.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from pydantic import Field
 
@@ -14,12 +14,18 @@ from orbiter_operator.kube.models import (
     FileSource,
     Frozen,
     KubeModel,
+    ProfileKind,
     SecretRef,
     read_model,
 )
 
 DEFAULT = "default"
-"""The profile of the tasks of a namespace that name none, where there is one of this name."""
+"""The profile of the tasks of a namespace that name none, where there is one of this name.
+
+The cluster's of this name is beneath all that name no other of the cluster's.
+"""
+NAMESPACED: Final = "AgentProfile"
+CLUSTER: Final = "ClusterAgentProfile"
 
 
 class ProfileAgent(KubeModel):
@@ -53,36 +59,59 @@ class ProfileSpec(KubeModel):
         return field in self.allow_overrides or "*" in self.allow_overrides
 
 
-Judge = Callable[[ProfileSpec], str | None]
-"""Says why no worker may be made of a profile."""
+Judge = Callable[[ProfileKind, ProfileSpec], str | None]
+"""Says why no worker may be made of a profile of this kind."""
 
 
 class Profile(Frozen):
-    """One AgentProfile, as it is or was. `error` says why no task can use it."""
+    """One profile, as it is or was. `error` says why no task can use it.
 
+    `base` is the ClusterAgentProfile that a namespace's profile is laid over for a task.
+    """
+
+    kind: ProfileKind = NAMESPACED
     name: str
     uid: str
     generation: int
     raw: dict[str, Any]
     spec: ProfileSpec
     error: str | None = None
+    base: "Profile | None" = None
+
+    @property
+    def title(self) -> str:
+        """Its kind and name."""
+        return f"{self.kind} {self.name}"
+
+    @property
+    def problem(self) -> str | None:
+        """Why no worker can be made of it, or of what it is laid over."""
+        return self.error or (self.base.error if self.base else None)
+
+    @property
+    def fixed_template(self) -> dict[str, Any] | None:
+        """The podTemplate of the cluster's profile, which may say more than a task's."""
+        cluster = self.base if self.kind == NAMESPACED else self
+        return cluster.spec.pod_template if cluster else None
 
     @classmethod
-    def read(cls, meta: Any, raw: Any, judge: Judge) -> "Profile":
+    def read(cls, meta: Any, raw: Any, judge: Judge, kind: ProfileKind = NAMESPACED) -> "Profile":
         """Read one, whoever has written it.
 
         Args:
             meta: Its metadata.
             raw: Its spec.
             judge: Asked about it once.
+            kind: Whose it is.
         """
         raw = raw if isinstance(raw, dict) else {}
         spec, error = read_model(ProfileSpec, raw)
         return cls(
+            kind=kind,
             name=meta["name"],
             uid=meta["uid"],
             generation=meta.get("generation", 1),
             raw=raw,
             spec=spec,
-            error=error or judge(spec),
+            error=error or judge(kind, spec),
         )

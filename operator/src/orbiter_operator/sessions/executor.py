@@ -12,8 +12,9 @@ import structlog
 
 from orbiter_operator.kube.client import ApiError, Kube
 from orbiter_operator.kube.events import EventPoster
-from orbiter_operator.kube.models import RefusedError, patch
+from orbiter_operator.kube.models import RefusedError
 from orbiter_operator.kube.names import Key, owner_of
+from orbiter_operator.kube.patches import patch
 from orbiter_operator.kube.resources import DEPLOYMENTS, PO_SESSIONS, SECRETS
 from orbiter_operator.pods.reasons import CONFIG_PROBLEMS
 from orbiter_operator.pods.template import WorkerDefaults

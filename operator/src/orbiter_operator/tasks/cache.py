@@ -81,11 +81,15 @@ class TaskCache(ObjectCache):
         return bool(status.get("attempts") or self.jobs.of(key, uid) or self.pods.of(key, uid))
 
     def wake(self, namespace: str) -> None:
-        """Something has changed in a namespace that its tasks look at before they begin."""
+        """Something has changed in a namespace that its tasks look at before they begin.
+
+        Args:
+            namespace: Which; empty for what is the cluster's.
+        """
         for key in self:
             obj = self.get(key) or {}
             began = (obj.get("status") or {}).get("attempts") or phase_of(obj) in FINAL
-            if key.namespace == namespace and not began:
+            if namespace in ("", key.namespace) and not began:
                 self._enqueue(key)
 
     def phase(self, namespace: str, name: str) -> str | None:

@@ -1,7 +1,4 @@
-"""Carry a plan out: thin and boring, one method per action.
-
-Every write goes through `allowed` first: a replica that has lost its Lease acts no more.
-"""
+"""Carry a plan out, thin and boring: a replica that has lost its Lease acts no more (`allowed`)."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,8 +11,9 @@ from orbiter_contracts import WorkerLifecycleEvent, excerpt
 from orbiter_contracts.bounds import MAX_STATUS_LINE
 from orbiter_operator.kube.client import ApiError, Kube, too_large
 from orbiter_operator.kube.events import EventPoster
-from orbiter_operator.kube.models import Event, Refusal, RefusedError, patch
+from orbiter_operator.kube.models import Event, Refusal, RefusedError
 from orbiter_operator.kube.names import Key, job_name, worker_id
+from orbiter_operator.kube.patches import patch
 from orbiter_operator.kube.resources import AGENT_TASKS, JOBS
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.streams.attempts import Attempts
@@ -260,8 +258,8 @@ class Executor:
 
     async def _patch(self, key: Key, obj: Object, changes: Object) -> Object:
         self._allowed()
-        version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
-        body = {"metadata": version, "status": changes}
+        version = obj["metadata"]["resourceVersion"]
+        body = {"metadata": {"resourceVersion": version}, "status": changes}
         return await self._kube.patch_status(AGENT_TASKS, key.namespace, key.name, body)
 
     async def _write_less(

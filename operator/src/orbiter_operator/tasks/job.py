@@ -97,6 +97,7 @@ def build_job(
         *(spec.agent, spec.workspace, spec.pod_template or {}, labels, environment, defaults),
         artifacts=bool(spec.artifacts),
         transcript=(observed.namespace, "tasks", observed.uid, str(attempt)),
+        fixed=observed.profile.fixed_template if observed.profile else None,
     )
     # Of a pod, not of the Job: each pod has its agent's time, and none while it waits for one.
     template["spec"]["activeDeadlineSeconds"] = spec.timeout_seconds + _DEADLINE_MARGIN_SECONDS

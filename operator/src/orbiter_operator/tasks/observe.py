@@ -17,7 +17,8 @@ from orbiter_operator.kube.informer import fetch
 from orbiter_operator.kube.models import Profiled, Refusal, read_model, read_status
 from orbiter_operator.kube.names import ATTEMPT, TASK_UID, Key, job_name
 from orbiter_operator.kube.resources import JOBS, PODS
-from orbiter_operator.pods.rules import class_error, image_error, pod_error, shape_error
+from orbiter_operator.pods.allowlist import class_error
+from orbiter_operator.pods.rules import image_error, pod_error, shape_error
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.profiles.merge import with_profile
 from orbiter_operator.profiles.models import Profile
@@ -288,10 +289,12 @@ def read_spec(
 ) -> tuple[TaskSpec, str | None]:
     """Read an AgentTask's spec with its profile, and why it cannot be read (then empty) or run."""
     spec, why = read_model(TaskSpec, raw)
-    if profile is not None and not (why := why or profile.error):
+    if profile is not None and not (why := why or profile.problem):
         why = shape_error(spec.pod_template or {})
         spec, why = (spec, why) if why else with_profile(spec, profile)
     why = why or size_error(raw) or reference_problem(spec.prompt or "", spec.depends_on)
     why = why or image_error(spec.agent, defaults.images)
     why = why or class_error(spec.queue_priority_class, defaults)
-    return spec, why or pod_error(spec.agent, spec.workspace, spec.pod_template or {}, defaults)
+    fixed = profile.fixed_template if profile else None
+    why = why or pod_error(spec.agent, spec.workspace, spec.pod_template or {}, defaults, fixed)
+    return spec, why

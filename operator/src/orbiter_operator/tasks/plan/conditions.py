@@ -113,7 +113,11 @@ class Conditions:
             return () if last is None else (last,)
         if used.reason:
             return (self._next("ProfileResolved", "False", used.reason, used.message),)
-        text = f"AgentProfile {used.name} as it was at generation {used.generation}"
+        text = " over ".join(
+            f"{each.kind} {each.name} as it was at generation {each.generation}"
+            for each in (used, used.base)
+            if each is not None
+        )
         return (self._next("ProfileResolved", "True", "Resolved", text),)
 
     def of_the_budget(self, told: Budgeted | None, reason: str) -> tuple[Condition, ...]:
@@ -152,8 +156,7 @@ def told_of(agent: Agent, used: Profiled | None) -> dict[str, Any]:
     """The fields of the status that say who works in an attempt that begins or has begun."""
     told: dict[str, Any] = {"agent": AgentStatus(type=agent.type, model=agent.model)}
     if used is not None and not used.reason:
-        kept = {"generation": used.generation, "revision": used.revision}
-        told["profile"] = ProfileStatus(name=used.name, **kept)
+        told["profile"] = ProfileStatus.of(used)
     return told
 
 

@@ -145,9 +145,16 @@ def _profile(spec: Object, status: Object) -> str | None:
     """Which profile the task has since its first attempt, or waits for."""
     if used := status.get("profile"):
         kept = f"as it was at generation {used.get('generation')}"
-        return f"{used.get('name')}, {kept} (ControllerRevision {used.get('revision')})"
-    name = (spec.get("profileRef") or {}).get("name")
-    return f"{name}, read when the first attempt begins" if name else None
+        if base := used.get("base"):
+            kept += f", over ClusterAgentProfile {base.get('name')}"
+        return f"{_named(used)}, {kept} (ControllerRevision {used.get('revision')})"
+    reference = spec.get("profileRef") or {}
+    return f"{_named(reference)}, read when the first attempt begins" if reference else None
+
+
+def _named(profile: Object) -> str:
+    of_cluster = profile.get("kind") == "ClusterAgentProfile"
+    return f"{'cap/' * of_cluster}{profile.get('name')}"
 
 
 def _workspace(workspace: Object) -> str:

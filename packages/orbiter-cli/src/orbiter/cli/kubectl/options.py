@@ -45,7 +45,11 @@ TaskTimeout = Annotated[
     typer.Option("--task-timeout", help="Time for one attempt, e.g. 30m; 30 min by default."),
 ]
 Profile = Annotated[
-    str | None, typer.Option("--profile", help="AgentProfile that says what is not said here.")
+    str | None,
+    typer.Option(
+        "--profile",
+        help="AgentProfile that says what is not said here; cap/NAME is a ClusterAgentProfile.",
+    ),
 ]
 ConcurrencyKey = Annotated[
     str | None,

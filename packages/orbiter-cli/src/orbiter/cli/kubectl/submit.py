@@ -17,6 +17,14 @@ from orbiter.cli.ui.progress import say
 
 _LONGEST_SLUG = 40
 _DEFAULT_PROFILE = "default"
+_CLUSTER = "cap"
+_PROFILES = {
+    **dict.fromkeys(("", "ap", "agentprofile", "agentprofiles"), "AgentProfile"),
+    **dict.fromkeys(
+        (_CLUSTER, "clusteragentprofile", "clusteragentprofiles"), "ClusterAgentProfile"
+    ),
+}
+"""The words before a profile's name, as kubectl has them, and the kind that each means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +32,8 @@ class TaskOptions:
     """What `submit` was given beside the prompt; None leaves a field to its default.
 
     Attributes:
-        profile: Name of an AgentProfile, which then says what is not given here.
+        profile: Name of an AgentProfile, which then says what is not given here; `cap/NAME` is that
+            of a ClusterAgentProfile.
         agent: Its type; None means the profile's, and claude without one.
         credentials: Name of the Secret; None means the profile's, and AGENT-credentials without a
             profile or where an agent is named; empty means none.
@@ -66,8 +75,8 @@ def run_submit(
     """Create the task, and follow it if that is wanted."""
     patience = parse_seconds(timeout)
     unsaid = options.agent is None and options.profile is None and not dry_run
-    if unsaid and _has_default_profile(kubectl):
-        options = replace(options, profile=_DEFAULT_PROFILE)
+    if unsaid:
+        options = replace(options, profile=_default_profile(kubectl))
     manifest = build_task(given_or_read(prompt, "a prompt", file), options)
     if dry_run:
         typer.echo(_shown(manifest, as_json=as_json))
@@ -81,13 +90,16 @@ def run_submit(
     return ExitCode.OK
 
 
-def _has_default_profile(kubectl: Kubectl) -> bool:
-    """Whether the namespace's tasks have a profile that may not let us say `claude` for it."""
-    words = ("get", "agentprofiles.orbiter.dev", _DEFAULT_PROFILE, "-o", "name")
-    try:
-        return bool(kubectl.run(*words, "--ignore-not-found").strip())
-    except CommandError:
-        return False  # An installation without profiles, or no right to read them: as ever.
+def _default_profile(kubectl: Kubectl) -> str | None:
+    """The profile of tasks that name none, if any: it may not let us say `claude` for it."""
+    for plural, prefix in (("agentprofiles", ""), ("clusteragentprofiles", f"{_CLUSTER}/")):
+        words = ("get", f"{plural}.orbiter.dev", _DEFAULT_PROFILE, "-o", "name")
+        try:
+            if kubectl.run(*words, "--ignore-not-found").strip():
+                return f"{prefix}{_DEFAULT_PROFILE}"
+        except CommandError:
+            continue  # An installation without profiles, or no right to read them: as ever.
+    return None
 
 
 def build_task(prompt: str, options: TaskOptions) -> Object:
@@ -100,7 +112,7 @@ def build_task(prompt: str, options: TaskOptions) -> Object:
     identity = {"name": name} if name else {"generateName": f"{slug(prompt)}-"}
     spec = {
         "prompt": prompt,
-        "profileRef": {"name": options.profile} if options.profile else None,
+        "profileRef": _profile_ref(options.profile) if options.profile else None,
         "agent": _agent(options),
         "workspace": _workspace(options),
         "timeoutSeconds": parse_seconds(options.timeout),
@@ -133,6 +145,16 @@ def slug(prompt: str) -> str:
             break
         name = longer
     return name or "task"
+
+
+def _profile_ref(profile: str) -> Object:
+    word, _, name = profile.rpartition("/")
+    kind = _PROFILES.get(word.lower().removesuffix(".orbiter.dev"))
+    if kind is None:
+        words = "write NAME for an AgentProfile, or cap/NAME for a ClusterAgentProfile"
+        raise CommandError(f"--profile {profile}: {words}", ExitCode.USAGE)
+    named = {"name": parse(name)[1]}
+    return named if kind == "AgentProfile" else {"kind": kind, **named}
 
 
 def _agent(options: TaskOptions) -> Object:
