@@ -31,6 +31,7 @@ _KINDS = {
     "posessions": ("orbiter.dev/v1alpha1", "POSession"),
     "agentprofiles": ("orbiter.dev/v1alpha1", "AgentProfile"),
     "agentbudgets": ("orbiter.dev/v1alpha1", "AgentBudget"),
+    "agenttriggers": ("orbiter.dev/v1alpha1", "AgentTrigger"),
     "controllerrevisions": ("apps/v1", "ControllerRevision"),
     "jobs": ("batch/v1", "Job"),
     "deployments": ("apps/v1", "Deployment"),
