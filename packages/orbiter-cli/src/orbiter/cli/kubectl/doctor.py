@@ -23,7 +23,7 @@ from orbiter.cli.ui.text import one_line
 Verdict = Literal["ok", "FAIL", "?"]
 CRDS: Final = (
     *("agenttasks.orbiter.dev", "posessions.orbiter.dev"),
-    *("agentprofiles.orbiter.dev", "agentbudgets.orbiter.dev"),
+    *("agentprofiles.orbiter.dev", "agentbudgets.orbiter.dev", "agenttriggers.orbiter.dev"),
 )
 OLDEST: Final = (1, 30)
 """What the CRDs' rules and the admission policies need."""
