@@ -26,10 +26,11 @@ from orbiter_triggers.controller.reconcile import TriggerReconciler
 from orbiter_triggers.naming import TRIGGER
 
 log = structlog.get_logger(__name__)
+# Not the operator's names: an alert goes by whether there is an active operator.
 _GAUGES = {
-    "orbiter_leader": "1 when this replica is the active one",
+    "orbiter_triggers_leader": "1 when this replica is the active one",
     "orbiter_triggers": "AgentTriggers known",
-    "orbiter_workqueue_depth": "Keys that wait for a reconcile worker",
+    "orbiter_triggers_workqueue_depth": "Keys that wait for a reconcile worker",
 }
 _STUCK_SECONDS = 120.0
 _RETRY_SECONDS = 1.0
@@ -144,7 +145,7 @@ class Triggers:
 
     def _gauges(self) -> dict[str, float]:
         return {
-            "orbiter_leader": float(self._leader.leading),
+            "orbiter_triggers_leader": float(self._leader.leading),
             "orbiter_triggers": float(len(self.cache)),
-            "orbiter_workqueue_depth": float(len(self.queue)),
+            "orbiter_triggers_workqueue_depth": float(len(self.queue)),
         }
