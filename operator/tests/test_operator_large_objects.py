@@ -57,5 +57,5 @@ async def test_a_task_without_room_for_any_status_is_told_by_an_event_and_not_tr
         return ours["entries-read"] == 1 and ours["pending"] == 0
 
     await eventually(acknowledged)
-    assert world.events("full").count("StatusTooLarge") == 1
+    await eventually(lambda: world.events("full").count("StatusTooLarge") == 1)
     assert "will try again" not in operator.log.read_text()

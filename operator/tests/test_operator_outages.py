@@ -80,7 +80,7 @@ async def test_a_worker_that_dies_after_a_flush_is_followed_by_another(own_world
     await own_world.redis.flushall()
     status = await own_world.until("dies", "Completed", seconds=40)
     assert (status["attempts"], status["disruptions"]) == (1, 1)
-    assert "QueueLost" in own_world.events("dies")
+    await eventually(lambda: "QueueLost" in own_world.events("dies"))
 
 
 async def test_the_password_of_redis_is_in_no_log_and_no_status(world):

@@ -84,7 +84,7 @@ async def test_a_task_waits_for_its_profile_and_begins_when_it_is_there(world):
     )
     assert condition(world, "early")["status"] == "False"
     assert condition(world, "early", "Admitted")["reason"] == "ProfileMissing"
-    assert world.events("early") == ["ProfileMissing"]
+    await eventually(lambda: world.events("early") == ["ProfileMissing"])
     assert revisions(world) == []
     put_profile(world, agent={"type": "codex"})
     status = await world.until("early", "Completed")

@@ -212,7 +212,7 @@ async def test_a_session_whose_worker_cannot_start_says_why(
     reported = await talks.until_reason("poor", reason)
     await talks.until("poor", phase)
     assert word in reported["message"]
-    assert reason in dict(talks.events("poor"))
+    await eventually(lambda: reason in dict(talks.events("poor")))
 
 
 async def test_an_image_that_does_not_come_is_a_failure_after_a_while(world, talks):
@@ -234,7 +234,7 @@ async def test_a_poisoned_message_is_shown_and_blocks_nothing(world, operator, t
     assert (first.status, second.text) == ("error", "re: after")
     await talks.until_reason("brave", "MessagesGivenUp", "DeadLetters")
     assert talks.status("brave")["deadLetters"] == 1
-    assert "MessageGivenUp" in dict(talks.events("brave"))
+    await eventually(lambda: "MessageGivenUp" in dict(talks.events("brave")))
     await talks.until("brave", "Asleep")
 
 

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,32 @@ async def clone(source: Path, directory: Path, ref: str | None = None) -> Worksp
         spill_dir=directory.parent,
         stop=StopTurn(),
     )
+
+
+def edited_in_the_same_second(directory: Path) -> int:
+    """Edit a file to as many other bytes, in the second in which git has last looked at it."""
+    file, index = directory / "first", directory / ".git" / "index"
+    before = file.read_bytes()
+    while True:
+        file.write_bytes(before)
+        git(directory, "add", file.name)
+        file.write_bytes(b"x" * len(before))
+        edited, second = file.stat(), int(index.stat().st_mtime)
+        if int(edited.st_mtime) == int(edited.st_ctime) == second:
+            return second
+
+
+async def test_what_was_edited_in_the_second_in_which_git_has_looked_is_kept(
+    source: Path, tmp_path: Path, beside: Git, before: Git
+) -> None:
+    """git tells such files by the time of its index, which a copy has to have, too."""
+    here = tmp_path / "here"
+    prepared = await clone(source, here)
+    second = edited_in_the_same_second(here)
+    await eventually(lambda: time.time() >= second + 1)
+    kept = await keep(beside, here, prepared, limit=LIMIT)
+    there, _ = await moved(source, tmp_path, before, kept, prepared.base_sha)
+    assert (there / "first").read_bytes() == (here / "first").read_bytes()
 
 
 async def moved(

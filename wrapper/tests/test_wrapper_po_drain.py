@@ -106,6 +106,67 @@ async def test_the_first_turn_of_a_session_goes_on_too_and_however_often_it_is_c
     assert answer.usage.input_tokens == 410
 
 
+@pytest.mark.parametrize("kept", [WITH_SNAPSHOT, WITH_VOLUME], ids=["snapshot", "volume"])
+async def test_a_turn_is_kept_as_soon_as_its_pod_is_asked_to_leave_however_young_it_is(
+    wrappers: Wrappers, queues: Queues, fake_claude: FakeClaude, kept: dict[str, str]
+) -> None:
+    """The machine may be gone long before the grace period is over."""
+    fake_claude.remembers(then=UNTIL_ENDED)
+    await queues.message("one", request_id="r-1")
+    pod = wrappers.start("po-1", WORKER_TYPE="po", TERMINATION_GRACE_SECONDS="600", **kept)
+    working = fake_claude.bin.parent / "working"
+    await eventually(working.exists)
+    pod.send(signal.SIGTERM)
+    await killed_once_kept(queues, pod, 1, wrappers.home)
+    if kept:
+        shutil.rmtree(wrappers.home)
+    fake_claude.remembers()
+    start(wrappers, **kept)
+    (answer,) = await queues.finals(1)
+    assert (answer.request_id, answer.status) == ("r-1", "success")
+    assert answer.text.startswith("one|Your work was interrupted from outside")
+    assert await queues.is_settled(STREAM, PO_GROUP)
+
+
+@pytest.mark.parametrize("earlier", [["one"], []], ids=["a later turn", "the first turn"])
+async def test_killed_in_its_first_minute_on_a_volume_the_agent_hears_that_it_may_have_begun(
+    wrappers: Wrappers, queues: Queues, fake_claude: FakeClaude, earlier: list[str]
+) -> None:
+    """There the conversation and the files are in the middle of it, and both stay as they are."""
+    fake_claude.remembers()
+    pod = start(wrappers)
+    for prompt in earlier:
+        await queues.converse(prompt)
+    fake_claude.remembers(then=UNTIL_ENDED)
+    await queues.message("two", request_id="r-2")
+    await eventually((fake_claude.bin.parent / "working").exists)
+    pod.send(signal.SIGKILL)
+    await pod.exit_code()
+    end_agents(wrappers.home.parent)
+    fake_claude.remembers()
+    start(wrappers)
+    answer = (await queues.finals(len(earlier) + 1))[-1]
+    assert (answer.request_id, answer.status) == ("r-2", "success")
+    begun, _, rest = answer.text.partition("two|")
+    assert begun == "".join(f"{prompt}|" for prompt in earlier)
+    assert rest.startswith("An earlier try to answer the message below was cut off from outside")
+    assert rest.endswith(" two|")
+    assert "--resume" in fake_claude.turns[-1].argv
+    assert await queues.is_settled(STREAM, PO_GROUP)
+
+
+@pytest.mark.parametrize("kept", [WITH_SNAPSHOT, WITH_VOLUME], ids=["snapshot", "volume"])
+async def test_killed_before_its_agent_has_begun_nobody_says_that_it_may_have(
+    wrappers: Wrappers, queues: Queues, fake_claude: FakeClaude, kept: dict[str, str]
+) -> None:
+    fake_claude.remembers()
+    await queues.message("/one", request_id="r-1")
+    await wrappers.start_dying("po-1", before=":state", WORKER_TYPE="po", **kept).exit_code()
+    start(wrappers, **kept)
+    (answer,) = await queues.finals(1)
+    assert (answer.request_id, answer.text) == ("r-1", " /one|")
+
+
 async def killed_once_kept(queues: Queues, pod: WrapperProcess, cuts: int, home: Path) -> None:
     """Kill a worker that is within a turn, once that is kept for the so-manieth delivery."""
 

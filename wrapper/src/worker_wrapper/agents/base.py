@@ -50,8 +50,9 @@ class Turn:
 
     `environ` is filled in by take_turn: what of the environment the agent may see. `stream` asks
     for output from which `Agent.piece` can read text as it comes. `prompt_anew` is said instead
-    where the CLI does not know the session, and begins one that knows of nothing. `again`: a worker
-    that ended may have given an agent this message already.
+    where the CLI does not know the session, and begins one that knows of nothing, `prompt_known`
+    where it knows one that was to begin. `again`: a worker that ended may have given an agent this
+    message already.
     """
 
     prompt: str
@@ -62,6 +63,7 @@ class Turn:
     environ: Mapping[str, str] = field(default_factory=dict)
     stream: bool = False
     prompt_anew: str | None = None
+    prompt_known: str | None = None
     again: bool = False
 
 

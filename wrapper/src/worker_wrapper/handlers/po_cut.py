@@ -10,7 +10,7 @@ message: what it took of the turn's time, turns and money is gone, so that this 
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
@@ -43,6 +43,21 @@ from worker_wrapper.turn.usage import priced, together
 
 FIELD: Final = "interrupted"
 """Of a PO's state: the JSON of a `CutTurn`; there while its message waits to be gone on with."""
+
+
+_AGAIN_SECONDS: Final = 2.0
+_LONGEST_PAUSE_SECONDS: Final = 30.0
+"""How soon the one that is made when we are asked to leave is tried again: twice as long each."""
+_AGAIN: Final = (
+    "An earlier try to answer the message below was cut off from outside. The conversation and the "
+    "files are as it left them, processes that it had started are gone. Look at what is there, "
+    "then go on."
+)
+
+
+def told_again(prompt: str) -> str:
+    """A message that the conversation may have already, with what it had made the agent do."""
+    return f"{_AGAIN}\n\n{prompt}"
 
 
 class CutTurn(Message):
@@ -120,31 +135,50 @@ class CutTurns:
         snapshots: SnapshotStore | None,
     ) -> AsyncIterator[None]:
         """Keep the turn from time to time, for as long as it is under way and its agent allows."""
-        settings = self._worker.settings
-        if not settings.agent.resumes_mid_turn or not settings.checkpoint_seconds:
+        if not self._worker.settings.agent.resumes_mid_turn:
             yield
             return
 
-        async def keep() -> None:
-            heard = 0
-            while True:
-                await asyncio.sleep(settings.checkpoint_seconds)
-                if meter.events == heard:
-                    continue
-                events = meter.events
-                try:
-                    await self.keep(begun, meter, conversations, snapshots, ended=False)
-                except (RedisUnavailableError, ResponseError, OSError) as error:
-                    self._worker.log.warning("turn_not_kept", error=f"{error}")
-                    continue
-                heard = events
+        async def kept() -> bool:
+            try:
+                await self.keep(begun, meter, conversations, snapshots, ended=False)
+            except (RedisUnavailableError, ResponseError, OSError) as error:
+                self._worker.log.warning("turn_not_kept", error=f"{error}")
+                return False
+            return True
 
-        keeper = asyncio.create_task(keep())
+        keeper = asyncio.create_task(self._from_time_to_time(kept, meter))
         try:
             yield
         finally:
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
+
+    async def _from_time_to_time(self, keep: Callable[[], Awaitable[bool]], meter: Meter) -> None:
+        """Keep what was heard so often, and as soon as we are asked to leave.
+
+        The turn goes on then for as long as it may, and the machine may be gone before that: so
+        that one is tried until it is written, and others come behind it.
+        """
+        seconds, heard, again = self._worker.settings.checkpoint_seconds, 0, 0.0
+        asked = asyncio.create_task(self._worker.shutdown.requested.wait())
+        try:
+            leaving = False
+            while not leaving or again or seconds:
+                if leaving:
+                    await asyncio.sleep(again or seconds)
+                else:
+                    await asyncio.wait({asked}, timeout=seconds or None)
+                    leaving = asked.done()
+                events = meter.events
+                if events == heard:
+                    again = 0.0
+                elif await keep():
+                    heard, again = events, 0.0
+                elif leaving:
+                    again = min(2 * again or _AGAIN_SECONDS, _LONGEST_PAUSE_SECONDS)
+        finally:
+            asked.cancel()
 
     async def keep(
         self,

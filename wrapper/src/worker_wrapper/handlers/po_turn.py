@@ -12,7 +12,7 @@ from worker_wrapper.agents.base import Session, Turn
 from worker_wrapper.checkpoint.limits import UsedUp, left
 from worker_wrapper.checkpoint.meter import Meter
 from worker_wrapper.handlers.message_handler import Answer, DisruptedError, Worker
-from worker_wrapper.handlers.po_cut import FIELD, Begun, CutTurn, CutTurns
+from worker_wrapper.handlers.po_cut import FIELD, Begun, CutTurn, CutTurns, told_again
 from worker_wrapper.handlers.transcript import all_of, noted, transcribed
 from worker_wrapper.queue import session_state
 from worker_wrapper.queue.session_state import Bookkeeping
@@ -172,10 +172,13 @@ class POTurns:
             return replace(
                 over, status=limits.status, usage=cut.checkpoint.usage if cut else None
             ), 0
-        session, anew = self.conversations.session(message.session_id), None
+        session, anew, known = self.conversations.session(message.session_id), None, None
         if cut is not None:
             session = await self._cuts.session(session)
             prompt, anew = self._cuts.prompts(prompt, cut)
+        elif message.again and not self._snapshots:
+            anew, known = prompt, told_again(prompt)
+            prompt = known if session.resumed else prompt
         begun = settings.agent.conversation_id(session)
         if self._snapshots:
             self.conversations.begin(None if session.resumed else begun)
@@ -186,6 +189,7 @@ class POTurns:
             workdir=settings.workspace_dir,
             options=limits.options,
             prompt_anew=anew,
+            prompt_known=known,
             again=message.again or cut is not None,
         )
         meter = Meter(settings.agent)

@@ -119,8 +119,8 @@ async def take_turn(
         session = _other_form(turn.session, result)
         if session is not turn.session and not (outcome.timed_out or outcome.interrupted):
             anew = session is not None and not session.resumed
-            prompt = turn.prompt_anew if anew and turn.prompt_anew else turn.prompt
-            turn = replace(turn, session=session, prompt=prompt)
+            prompt = turn.prompt_anew if anew else turn.prompt_known
+            turn = replace(turn, session=session, prompt=prompt or turn.prompt)
             outcome, result = await attempt(turn)
     except CannotStartError as error:
         return _report(Classification.failure("AgentError", str(error)), turn, started_at, clock())
@@ -163,11 +163,16 @@ def _prepared(turn: Turn, visible: Mapping[str, str], *, developer: bool) -> Tur
     system_prompt = "\n\n".join(filter(None, (turn.options.system_prompt, instruction)))
     return replace(
         turn,
-        # A leading slash would make a command of the CLI of it.
-        prompt=f" {turn.prompt}" if turn.prompt.startswith("/") else turn.prompt,
+        prompt=_no_command(turn.prompt),
+        prompt_anew=turn.prompt_anew and _no_command(turn.prompt_anew),
         options=replace(turn.options, system_prompt=system_prompt),
         environ=visible,
     )
+
+
+def _no_command(prompt: str) -> str:
+    """A leading slash would make a command of the CLI of it."""
+    return f" {prompt}" if prompt.startswith("/") else prompt
 
 
 def _other_form(session: Session | None, result: AgentResult) -> Session | None:

@@ -7,6 +7,7 @@ rewritten URL takes effect.
 """
 
 import asyncio
+import os
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
@@ -214,7 +215,9 @@ async def mirrored(git: Git, directory: Path, mirror: Path) -> str:
 def _copied(directory: Path, name: str, mirror: Path) -> None:
     """Copy a file of the agent's repository, if it is one and of a size that git makes.
 
-    No link is followed: it could lead to what we alone may read, and the agent reads the copy.
+    No link is followed: it could lead to what we alone may read, and the agent reads the copy. It
+    keeps its time: of a file that is as old as its index git looks at the content, and of an older
+    one it believes size and time.
 
     Raises:
         GitError: It is larger, or grows while it is copied.
@@ -224,10 +227,12 @@ def _copied(directory: Path, name: str, mirror: Path) -> None:
     except OSError:
         return
     with file:
+        at = os.fstat(file.fileno()).st_mtime_ns
         data = file.read(_INDEX_BYTES + 1)
     if len(data) > _INDEX_BYTES:
         raise GitError(f".git/{name} is larger than {_INDEX_BYTES} bytes")
     (mirror / name).write_bytes(data)
+    os.utime(mirror / name, ns=(at, at))
 
 
 async def _status(git: Git, directory: Path, mirror: Path) -> list[str]:
