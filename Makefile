@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PACKAGES := $(addprefix packages/orbiter-,core models memory context trace tasks mcp sandbox eval a2a server train cli)
-LOCAL := contracts wrapper operator $(PACKAGES)
+LOCAL := contracts wrapper operator triggers $(PACKAGES)
 STAMP := $(VENV)/.installed
 # Where it is set, each run compiles every test and every library anew: half a minute of computing.
 unexport PYTHONDONTWRITEBYTECODE
@@ -50,7 +50,7 @@ wheels: dev ## Build a wheel of every package into dist/, to install them elsewh
 
 lock: ## Pin all dependencies anew: requirements.lock and the images' locks
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
-	  $(addprefix --no-emit-package ,orbiter-contracts $(notdir $(PACKAGES))) \
+	  $(addprefix --no-emit-package ,orbiter-contracts orbiter-operator $(notdir $(PACKAGES))) \
 	  --group dev $(addsuffix /pyproject.toml,$(LOCAL)) -o requirements.lock
 	@$(MAKE) -s lock-images
 

@@ -86,6 +86,7 @@ def install(
         settings = [
             f"workers.namespaces={{{listed}}}",
             f"operator.podAnnotations.orbiter\\.dev/built={built(layout, 'operator')}",
+            f"triggers.podAnnotations.orbiter\\.dev/built={built(layout, 'operator')}",
             *values,
         ]
         helm(

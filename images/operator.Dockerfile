@@ -1,4 +1,4 @@
-# The operator. From the repository's root:
+# The operator, and the controller of triggers (-m orbiter_triggers). From the repository's root:
 #   docker build -f images/operator.Dockerfile -t orbiter/operator .
 ARG BASE=docker.io/library/python:3.11-slim-bookworm
 FROM ${BASE}
@@ -11,7 +11,7 @@ COPY images/operator.lock /opt/orbiter/
 RUN python3 -m pip install ${PIP_OPTIONS} --quiet --no-cache-dir --root-user-action=ignore \
       --only-binary=:all: --require-hashes --target /opt/orbiter/lib -r /opt/orbiter/operator.lock
 
-COPY contracts/src operator/src /opt/orbiter/src/
+COPY contracts/src operator/src triggers/src /opt/orbiter/src/
 # The root file system is read-only where this runs: byte code is written now or never.
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash /opt/orbiter/src
 

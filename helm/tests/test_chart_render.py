@@ -12,6 +12,7 @@ from support.cluster import Cluster, CommandError, Object
 
 from orbiter_operator.make_secrets import PLAN, WantedSecret
 from orbiter_operator.settings import PREFIX, Settings
+from orbiter_triggers.settings import Settings as TriggerSettings
 
 pytestmark = pytest.mark.e2e
 
@@ -603,6 +604,59 @@ def test_profiles_and_budgets_are_read_by_viewers_and_written_by_nobody_that_the
     }
     assert len(rights) == 2, rights
     assert set().union(*rights.values()) == {"get", "list", "watch"}
+
+
+TRIGGERS = "triggers.enabled=true"
+TRIGGER_RIGHTS = {
+    ("orbiter.dev", "agenttriggers"): {"get", "list", "watch"},
+    ("orbiter.dev", "agenttriggers/status"): {"patch"},
+    ("orbiter.dev", "agenttasks"): {"get", "list", "watch", "create", "delete"},
+}
+
+
+def test_triggers_are_off_until_they_are_wanted(cluster: Cluster) -> None:
+    assert not [each for each in render(cluster) if "triggers" in each["metadata"]["name"]
+                and each["kind"] != "CustomResourceDefinition"]  # fmt: skip
+
+
+def test_triggers_are_a_program_of_their_own_with_exactly_the_rights_it_uses(
+    cluster: Cluster,
+) -> None:
+    items = render(cluster, TRIGGERS)
+    assert rights(only(items, "Role", "orbiter-triggers")) == TRIGGER_RIGHTS
+    assert rights(only(items, "Role", "orbiter-triggers-lease")) == LEASE_RIGHTS
+    assert rights(only(items, "Role", "orbiter-operator")) == RIGHTS
+    pod = only(items, "Deployment", "orbiter-triggers")["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    assert pod["serviceAccountName"] == "orbiter-triggers"
+    assert container["command"][-2:] == ["-m", "orbiter_triggers"]
+    operator = only(items, "Deployment", "orbiter-operator")["spec"]["template"]["spec"]
+    assert container["image"] == operator["containers"][0]["image"]
+    told = {each["name"].removeprefix(PREFIX).lower() for each in container["env"]}
+    assert told <= set(TriggerSettings.model_fields)
+    policy = only(items, "NetworkPolicy", "orbiter-triggers")["spec"]
+    assert not [port for rule in policy["egress"] for port in rule["ports"] if port["port"] == 6379]
+
+
+def test_triggers_serve_the_namespaces_that_the_operator_watches(cluster: Cluster) -> None:
+    names = "{team-a,team-b}"
+    listed = (TRIGGERS, f"watchNamespaces={names}", f"workers.namespaces={names}")
+    roles = named(render(cluster, *listed), "Role")
+    assert {("team-a", "orbiter-triggers"), ("team-b", "orbiter-triggers")} <= roles
+    everywhere = render(cluster, TRIGGERS, SELECTS)
+    assert (
+        rights(only(everywhere, "ClusterRole", "orbiter-system-orbiter-triggers")) == TRIGGER_RIGHTS
+    )
+
+
+def test_who_may_run_tasks_may_have_triggers_run_them(cluster: Cluster) -> None:
+    items = render(cluster)
+    view, edit = (
+        rights(only(items, "ClusterRole", f"orbiter-system-orbiter-operator-{role}"))
+        for role in ("view", "edit")
+    )
+    assert view["orbiter.dev", "agenttriggers"] == {"get", "list", "watch"}
+    assert edit["orbiter.dev", "agenttriggers"] == edit["orbiter.dev", "agenttasks"]
 
 
 def test_the_policy_of_pod_templates_holds_for_profiles_too(cluster: Cluster) -> None:

@@ -66,7 +66,10 @@ def worker(agent: str, *, always: bool) -> Image:
 CATALOG = (
     Image(
         "operator",
-        ("images/operator.Dockerfile", "images/operator.lock", "contracts/src", "operator/src"),
+        (
+            *("images/operator.Dockerfile", "images/operator.lock"),
+            *("contracts/src", "operator/src", "triggers/src"),
+        ),
         lock="operator",
     ),
     Image("worker", WORKER_PARTS, lock="worker"),

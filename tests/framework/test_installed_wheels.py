@@ -88,7 +88,7 @@ def test_the_programs_start(installed, program):
 def test_every_package_of_the_checkout_has_its_wheel(installed):
     built = {wheel.name.split("-")[0] for wheel in installed.parents[2].glob("*.whl")}
     there = {file.parent.name for file in ROOT.glob("packages/*/pyproject.toml")}
-    there |= {"orbiter-contracts", "orbiter-operator", "worker-wrapper"}
+    there |= {"orbiter-contracts", "orbiter-operator", "orbiter-triggers", "worker-wrapper"}
     assert built == {name.replace("-", "_") for name in there}
 
 

@@ -12,7 +12,7 @@ HOME = ROOT / "contracts/src/orbiter_contracts/queues.py"
 PARTS = re.compile(
     r"worker:(developer|po|posessions|lifecycle)|session:user|agenttask:|:(input|output|dead|lease)\b"
 )
-PLACES = [ROOT / name for name in ("contracts", "wrapper", "operator")]
+PLACES = [ROOT / name for name in ("contracts", "wrapper", "operator", "triggers")]
 SOURCES = sorted(
     path
     for place in (*PLACES, *(ROOT / "packages").glob("orbiter-*"))

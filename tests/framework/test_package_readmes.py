@@ -14,7 +14,7 @@ from support.ports import free_port
 ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = sorted(
     path
-    for part in ("contracts", "operator", "wrapper", "packages/*")
+    for part in ("contracts", "operator", "triggers", "wrapper", "packages/*")
     for path in ROOT.glob(f"{part}/pyproject.toml")
 )
 PROJECTS = {path.parent: tomllib.loads(path.read_text())["project"] for path in MANIFESTS}

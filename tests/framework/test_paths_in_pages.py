@@ -15,7 +15,10 @@ PAGES = [
         for page in sorted(ROOT.glob(f"{part}/README.md"))
     ),
 ]
-ROOMS = "bench cluster contracts crds docs examples helm images operator packages tests wrapper"
+ROOMS = (
+    "bench cluster contracts crds docs examples helm images operator "
+    "packages tests triggers wrapper"
+)
 PATH = re.compile(rf"(?<![\w./:{{~$-])(?:{'|'.join(ROOMS.split())})/[\w./*-]*+(?![:{{])")
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)

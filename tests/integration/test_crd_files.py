@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -11,6 +11,7 @@ from orbiter_contracts.outcome import Result
 from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.budgets.ledger import MOST_RESERVATIONS
 from orbiter_operator.budgets.models import BudgetSpec, BudgetStatus, Reservation
+from orbiter_operator.kube.models import KubeModel
 from orbiter_operator.profiles.models import ProfileAgent, ProfileSpec
 from orbiter_operator.sessions.models import (
     Idle,
@@ -20,6 +21,21 @@ from orbiter_operator.sessions.models import (
     SessionStatus,
 )
 from orbiter_operator.tasks.models import InputRequest, TaskSpec, TaskStatus
+from orbiter_triggers.models import (
+    MOST_NOTES,
+    CronSource,
+    Filters,
+    GithubSource,
+    HistoryLimits,
+    Note,
+    Outcome,
+    Source,
+    TaskMetadata,
+    TaskTemplate,
+    TriggerSpec,
+    TriggerStatus,
+    WebhookSource,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "crds").glob("*.yaml"))
@@ -140,13 +156,14 @@ def test_every_field_of_a_profile_can_be_left_to_tasks_and_the_operator_knows_it
 
 
 def test_tasks_and_sessions_describe_conditions_and_usage_alike() -> None:
-    task, session, budget = (
+    task, session, budget, trigger = (
         all_fields(ROOT / "crds" / f"{name}.yaml")
-        for name in ("agenttask", "posession", "agentbudget")
+        for name in ("agenttask", "posession", "agentbudget", "agenttrigger")
     )
     for name in SHARED_STATUS:
         assert task[f"status.{name}"] == session[f"status.{name}"]
     assert task["status.conditions"] == budget["status.conditions"]
+    assert task["status.conditions"] == trigger["status.conditions"]
 
 
 def test_the_operator_knows_every_field_of_a_budget_and_its_bounds() -> None:
@@ -163,6 +180,42 @@ def test_the_operator_knows_every_field_of_a_budget_and_its_bounds() -> None:
     assert reservations["maxProperties"] == MOST_RESERVATIONS
     held = {field.alias for field in Reservation.model_fields.values()}
     assert set(reservations["additionalProperties"]["properties"]) == held
+
+
+TRIGGER_PARTS = {
+    "spec": TriggerSpec,
+    "spec.source": Source,
+    "spec.source.cron": CronSource,
+    "spec.source.github": GithubSource,
+    "spec.source.webhook": WebhookSource,
+    "spec.filters": Filters,
+    "spec.taskTemplate": TaskTemplate,
+    "spec.taskTemplate.metadata": TaskMetadata,
+    "spec.historyLimits": HistoryLimits,
+    "status": TriggerStatus,
+    "status.lastEvents[]": Note,
+}
+
+
+@pytest.mark.parametrize(("part", "model"), TRIGGER_PARTS.items(), ids=TRIGGER_PARTS)
+def test_every_field_of_a_trigger_is_known_with_its_default(
+    part: str, model: type[KubeModel]
+) -> None:
+    trigger = all_fields(ROOT / "crds/agenttrigger.yaml")
+    known = {path.removeprefix(f"{part}.") for path in trigger if path.startswith(f"{part}.")}
+    known = {path for path in known if "." not in path and "[" not in path}
+    assert {field.alias for field in model.model_fields.values()} == known
+    for name, field in model.model_fields.items():
+        schema = trigger[f"{part}.{field.alias}"]
+        if "default" in schema and schema["type"] != "object":
+            assert schema["default"] == field.default, name
+
+
+def test_a_trigger_tells_of_as_many_events_as_its_status_holds() -> None:
+    trigger = all_fields(ROOT / "crds/agenttrigger.yaml")
+    assert trigger["status.lastEvents"]["maxItems"] == MOST_NOTES
+    outcomes = trigger["status.lastEvents[].outcome"]["description"].rstrip(".")
+    assert set(outcomes.replace(" or ", ", ").split(", ")) == set(get_args(Outcome))
 
 
 def test_the_operator_reads_and_writes_fields_that_exist() -> None:

@@ -32,6 +32,7 @@ _KINDS = {
     "agentprofiles": ("orbiter.dev/v1alpha1", "AgentProfile"),
     "clusteragentprofiles": ("orbiter.dev/v1alpha1", "ClusterAgentProfile"),
     "agentbudgets": ("orbiter.dev/v1alpha1", "AgentBudget"),
+    "agenttriggers": ("orbiter.dev/v1alpha1", "AgentTrigger"),
     "controllerrevisions": ("apps/v1", "ControllerRevision"),
     "jobs": ("batch/v1", "Job"),
     "deployments": ("apps/v1", "Deployment"),

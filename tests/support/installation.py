@@ -21,6 +21,7 @@ SETTINGS = (
     "workers.terminationGracePeriodSeconds=20",
     f"workers.maxConcurrentJobsByNamespace.{CROWDED}=5",
     f"adoption.namespace={NAMESPACE}",
+    "triggers.enabled=true",
     # A test has the API server refuse a Job for it.
     "workers.podTemplate.allow={spec.containers[worker].imagePullPolicy}",
 )

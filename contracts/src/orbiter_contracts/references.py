@@ -59,7 +59,7 @@ def reference_problem(prompt: str, depends_on: Collection[str]) -> str | None:
     """
     count = 0
     for match in _PATTERN.finditer(prompt):
-        if _is_literal(match):
+        if is_literal(match):
             continue
         count += 1
         if not match["task"]:
@@ -121,14 +121,14 @@ def filled(prompt: str, values: Mapping[Reference, str], seed: str) -> tuple[str
         return "", (
             f"prompt: the results it names are {size} bytes together, {MAX_VALUES_BYTES} at most"
         )
-    tag = f"data-{_mark(seed, used)}"
+    tag = tag_of(seed, used)
 
     def put(match: re.Match[str]) -> str:
         task, key = match["task"], match["key"]
         value = values[Reference(task, key)]
         return f'<{tag} task="{task}" key="{key}">{value}</{tag}>'
 
-    text = _replaced(prompt, put)
+    text = replaced(_PATTERN, prompt, put)
     if not used:
         return text, None
     return (
@@ -144,32 +144,37 @@ def escaped(text: str) -> str:
 
 def unescaped(prompt: str) -> str:
     """What a prompt says; a reference of it stays one, so only `escaped` has this undone."""
-    return _replaced(prompt, lambda match: match[0])
+    return replaced(_PATTERN, prompt, lambda match: match[0])
 
 
-def _is_literal(match: re.Match[str]) -> bool:
+def is_literal(match: re.Match[str]) -> bool:
     """Whether the character before says that it is text; no other match ends with that one."""
     return match.start() > 0 and match.string[match.start() - 1] == "$"
 
 
-def _named(prompt: str) -> Iterator[Reference]:
-    for match in _PATTERN.finditer(prompt):
-        if match["task"] and not _is_literal(match):
-            yield Reference(match["task"], match["key"])
+def replaced(pattern: re.Pattern[str], prompt: str, put: Callable[[re.Match[str]], str]) -> str:
+    """The prompt with something in the place of each match, and what is text without its mark.
 
-
-def _replaced(prompt: str, put: Callable[[re.Match[str]], str]) -> str:
-    """The prompt with something in the place of each match, and what is text without its mark."""
+    Args:
+        pattern: What is replaced; a match behind a dollar is text.
+        prompt: The prompt.
+        put: What comes in the place of a match.
+    """
     parts, at = list[str](), 0
-    for match in _PATTERN.finditer(prompt):
-        literal = _is_literal(match)
+    for match in pattern.finditer(prompt):
+        literal = is_literal(match)
         parts += prompt[at : match.start() - literal], match[0] if literal else put(match)
         at = match.end()
     return "".join([*parts, prompt[at:]]) if parts else prompt
 
 
-def _mark(seed: str, texts: Iterable[str]) -> str:
-    """A word that is in none of the texts, whoever wrote them."""
+def tag_of(seed: str, texts: Iterable[str]) -> str:
+    """The name of an element that none of the texts can end, whoever wrote them.
+
+    Args:
+        seed: What it follows from, beside the texts: the same of both, the same name.
+        texts: What stands in such elements.
+    """
     known = list(texts)
     digest = sha256()
     for text in (seed, *known):
@@ -177,4 +182,10 @@ def _mark(seed: str, texts: Iterable[str]) -> str:
     mark = digest.hexdigest()[:_MARK_CHARACTERS]
     while any(mark in text for text in known):
         mark = sha256(mark.encode()).hexdigest()[:_MARK_CHARACTERS]
-    return mark
+    return f"data-{mark}"
+
+
+def _named(prompt: str) -> Iterator[Reference]:
+    for match in _PATTERN.finditer(prompt):
+        if match["task"] and not is_literal(match):
+            yield Reference(match["task"], match["key"])

@@ -74,6 +74,7 @@ def well(kubectl: FakeKubectl, server: RedisServer) -> FakeKubectl:
         crd("agentprofiles.orbiter.dev"),
         crd("clusteragentprofiles.orbiter.dev"),
         crd("agentbudgets.orbiter.dev"),
+        crd("agenttriggers.orbiter.dev"),
         program("Deployment", "operator", 2, 2),
         program("StatefulSet", "redis", 1),
         lease(),
@@ -169,7 +170,7 @@ def test_rights_and_an_old_cluster(well: FakeKubectl, server: RedisServer) -> No
 def test_a_redis_that_does_not_answer_is_a_fault(
     kubectl: FakeKubectl,
 ) -> None:
-    kinds = ("posessions", "agentprofiles", "clusteragentprofiles", "agentbudgets")
+    kinds = ("posessions", "agentprofiles", "clusteragentprofiles", "agentbudgets", "agenttriggers")
     others = [crd(f"{kind}.orbiter.dev") for kind in kinds]
     kubectl.has(own_crd(), *others, lease())
     words = ["doctor", "--json", "--redis-url", "redis://127.0.0.1:1/0"]

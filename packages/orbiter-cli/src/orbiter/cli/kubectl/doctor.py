@@ -24,7 +24,7 @@ Verdict = Literal["ok", "FAIL", "?"]
 CRDS: Final = (
     *("agenttasks.orbiter.dev", "posessions.orbiter.dev"),
     *("agentprofiles.orbiter.dev", "clusteragentprofiles.orbiter.dev"),
-    "agentbudgets.orbiter.dev",
+    *("agentbudgets.orbiter.dev", "agenttriggers.orbiter.dev"),
 )
 OLDEST: Final = (1, 30)
 """What the CRDs' rules and the admission policies need."""

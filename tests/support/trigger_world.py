@@ -1,0 +1,130 @@
+"""A fake API server, and the controller of triggers with a clock of its own."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import kopf
+from support.eventually import eventually
+from support.fake_api import FakeApi, Object
+
+from orbiter_operator.kube.client import Kube
+from orbiter_operator.kube.connection import Credentials
+from orbiter_operator.kube.leader_election import Leader
+from orbiter_operator.runtime.health import Health
+from orbiter_operator.runtime.metrics import Metrics
+from orbiter_operator.runtime.supervisor import end
+from orbiter_triggers.controller.app import Triggers
+
+NAMESPACE = "team"
+SIX = datetime(2026, 11, 30, 6, tzinfo=UTC)
+
+
+class TriggerWorld:
+    """A fake cluster, and the controller of triggers in it."""
+
+    def __init__(self, api: FakeApi) -> None:
+        self.api = api
+        self.now = SIX - timedelta(minutes=30)
+        self.health = Health()
+        self.metrics = Metrics()
+        self._controller: asyncio.Task[None] | None = None
+        self.triggers: Triggers | None = None
+        self.api.listeners.append(self._stamped)
+
+    def _stamped(self, change: str, plural: str, obj: Object) -> None:
+        """What is made is made now, by the test's clock."""
+        if change == "ADDED" and plural == "agenttasks":
+            obj["metadata"]["creationTimestamp"] = f"{self.now:%Y-%m-%dT%H:%M:%SZ}"
+
+    async def start(self) -> None:
+        """Start a controller, as after a crash."""
+        await self.stop()
+        self.health, self.metrics = Health(), Metrics()
+        self._controller = asyncio.create_task(self._run(), name="controller")
+
+    async def stop(self) -> None:
+        """End it at once, whatever it does."""
+        if self._controller is not None:
+            await end([self._controller])
+            self._controller = None
+
+    def kill_soon(self) -> None:
+        """Cancel it from inside of a request."""
+        assert self._controller is not None
+        self._controller.cancel()
+
+    async def _run(self) -> None:
+        connection = kopf.ConnectionInfo(server=self.api.url)
+        async with Kube(Credentials(lambda: connection)) as kube:
+            leader = Leader(
+                kube,
+                namespace="orbiter-system",
+                name="orbiter-triggers",
+                identity="triggers-0",
+                duration=60,
+                renew=20,
+                clock=time.monotonic,
+            )
+            await leader.acquire()
+            self.triggers = Triggers(
+                namespaces=[NAMESPACE],
+                resync_seconds=600,
+                kube=kube,
+                leader=leader,
+                metrics=self.metrics,
+                health=self.health,
+                clock=lambda: self.now,
+            )
+            await self.triggers.run()
+
+    def apply(self, name: str = "deps", **spec: Any) -> Object:
+        """What `kubectl apply` does with an AgentTrigger of every hour."""
+        cron = {"schedule": "0 * * * *", **spec.pop("cron", {})}
+        template = {"spec": {"prompt": "Look at ${{event.scheduledTime}}."}}
+        meta = {
+            "name": name,
+            "namespace": NAMESPACE,
+            "creationTimestamp": f"{self.now:%Y-%m-%dT%H:%M:%SZ}",
+        }
+        known = self.api.get("agenttriggers", NAMESPACE, name)
+        whole = {"source": {"cron": cron}, "taskTemplate": template} | spec
+        if known is not None:
+            changed = self.api.patch("agenttriggers", NAMESPACE, name, {"spec": whole})
+            assert changed is not None
+            return changed
+        return self.api.put("agenttriggers", {"metadata": meta, "spec": whole})
+
+    def at(self, moment: datetime) -> None:
+        """It is so late now, and whoever waits for that is told."""
+        self.now = moment
+        if self.triggers is not None:
+            for key in self.triggers.cache:
+                self.triggers.queue.add(key)
+
+    @property
+    def tasks(self) -> list[Object]:
+        """All AgentTasks, by name."""
+        found = self.api.objects["agenttasks"]
+        return [found[place] for place in sorted(found)]
+
+    def status(self, name: str = "deps") -> Object:
+        """The trigger's status; empty when there is none."""
+        found: Object = (self.api.get("agenttriggers", NAMESPACE, name) or {}).get("status") or {}
+        return found
+
+    def outcomes(self, name: str = "deps") -> list[str]:
+        """What became of the latest events, the newest first."""
+        return [note["outcome"] for note in self.status(name).get("lastEvents", ())]
+
+    def ends(self, task: Object, phase: str = "Completed") -> None:
+        """The operator has brought a task to its end."""
+        self.api.patch(
+            "agenttasks", NAMESPACE, task["metadata"]["name"], {"status": {"phase": phase}}
+        )
+
+    async def until(self, condition: Callable[[], Any] | Callable[[], Awaitable[Any]]) -> None:
+        """Wait for something that the controller does."""
+        await eventually(condition, seconds=20.0)

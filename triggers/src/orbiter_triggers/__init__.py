@@ -1,0 +1,1 @@
+"""AgentTriggers: AgentTasks that nobody hands in. `__main__` is where to begin."""

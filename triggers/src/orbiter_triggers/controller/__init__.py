@@ -1,0 +1,1 @@
+"""One AgentTrigger: observe, plan, execute. `app` puts the parts together."""

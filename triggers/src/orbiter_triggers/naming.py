@@ -1,0 +1,63 @@
+"""Names, labels and annotations of a trigger's tasks. A name follows from what made the task."""
+
+import hashlib
+from datetime import UTC, datetime
+from typing import Any, Final
+
+KIND: Final = "AgentTrigger"
+TRIGGER: Final = "orbiter.dev/agenttrigger"
+"""Label of a task: the trigger that has made it."""
+SCHEDULED: Final = "orbiter.dev/scheduled-time"
+"""Annotation of a task: for which time of the schedule it was made."""
+_LONGEST: Final = 63
+_DIGEST: Final = 8
+_EVENT_DIGEST: Final = 16
+
+
+def scheduled_name(trigger: str, uid: str, moment: datetime) -> str:
+    """Name of the task for one time of a schedule: there is one, however often it is made.
+
+    Args:
+        trigger: The trigger's name.
+        uid: Its uid: one that is made anew under its name has tasks of its own.
+        moment: The time, which readers find in the name, in UTC.
+    """
+    when = moment.astimezone(UTC).strftime("%Y%m%d%H%M")
+    return _named(trigger, f"{when}-{_digest(f'{uid}/cron/{when}')[:_DIGEST]}")
+
+
+def event_name(trigger: str, uid: str, key: str) -> str:
+    """Name of the task of an event.
+
+    Args:
+        trigger: The trigger's name.
+        uid: Its uid.
+        key: What is the same of two events that are to make one task.
+    """
+    return _named(trigger, _digest(f"{uid}/event/{key}")[:_EVENT_DIGEST])
+
+
+def scheduled_time(obj: dict[str, Any]) -> datetime | None:
+    """For which time of its trigger's schedule a task says it was made; None for none.
+
+    Whoever may write tasks may write that, too: it is believed where the name says the same.
+    """
+    text = (obj["metadata"].get("annotations") or {}).get(SCHEDULED)
+    try:
+        found = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return found.astimezone(UTC) if found.tzinfo else None
+
+
+def shown(moment: datetime) -> str:
+    """A time of a schedule as people and programs read it, in UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _named(trigger: str, tail: str) -> str:
+    return f"{trigger[: _LONGEST - len(tail) - 1].rstrip('-.')}-{tail}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
