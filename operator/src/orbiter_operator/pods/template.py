@@ -283,9 +283,7 @@ def _agent_environment(agent: Agent, workspace: Workspace) -> list[Object]:
 
 
 def _secret_variable(name: str, secret: str, key: str, *, optional: bool) -> Object:
-    reference: Object = {"name": secret, "key": key}
-    if optional:
-        reference["optional"] = True
+    reference: Object = {"name": secret, "key": key, **({"optional": True} if optional else {})}
     return {"name": name, "valueFrom": {"secretKeyRef": reference}}
 
 
@@ -293,12 +291,8 @@ def _volumes(agent: Agent, workspace: Workspace) -> list[Object]:
     place: Object = {"name": "workspace", "emptyDir": workspace.empty_dir or {}}
     if workspace.persistent_volume_claim:
         place = {"name": "workspace", "persistentVolumeClaim": workspace.persistent_volume_claim}
-    volumes: list[Object] = [
-        {"name": "home", "emptyDir": {}},
-        {"name": "tmp", "emptyDir": {}},
-        place,
-    ]
-    volumes += git_volumes(workspace)
+    volumes: list[Object] = [{"name": name, "emptyDir": {}} for name in ("home", "tmp")]
+    volumes += [place, *git_volumes(workspace)]
     if agent.file_from:
         source = agent.file_from.config_map_key_ref
         items = [{"key": source.key, "path": _AGENT_FILE}]

@@ -9,8 +9,9 @@ import structlog
 
 from orbiter_operator.kube.client import ApiError, Kube
 from orbiter_operator.kube.informer import refresh
-from orbiter_operator.kube.models import RefusedError, patch, read_model, read_status
+from orbiter_operator.kube.models import RefusedError, read_model, read_status
 from orbiter_operator.kube.names import Key, owner_of, parse_time
+from orbiter_operator.kube.patches import patch
 from orbiter_operator.kube.resources import AGENT_TASKS, AGENT_TRIGGERS
 from orbiter_operator.runtime.reconciler import Reconciler, WorkQueue
 from orbiter_operator.streams.client import RETRIED, passes_by_itself
