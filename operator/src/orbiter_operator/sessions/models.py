@@ -6,8 +6,7 @@ crds/posession.yaml is the authority on what each field means. `ObservedSession`
 """
 
 import re
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import Field
@@ -107,8 +106,6 @@ Object = dict[str, Any]
 _WORKER_ID = re.compile(r"[A-Za-z0-9._-]+")
 _LONGEST_WORKER_ID = 128
 _SHOWN = 80
-_LONGEST_TIME = 14
-"""Digits of a time in milliseconds until the year 5138; a date can have few more."""
 
 
 class DeploymentState(Frozen):
@@ -271,29 +268,3 @@ def worker_id_error(namespace: str, name: str, worker_id: str) -> str | None:
         f"namespace and a dot, have letters, digits, '.', '_' and '-' only, and at most "
         f"{_LONGEST_WORKER_ID} of them; write {default_worker_id(namespace, name)} or leave it out"
     )
-
-
-def queue_state(reply: Sequence[Any]) -> QueueState:
-    """Read the answer of the script that observes a session's streams."""
-    last_message, undelivered, pending, last_answer, dead_letters, flat = reply
-    return QueueState(
-        undelivered=int(undelivered),
-        pending=int(pending),
-        last_message=last_message,
-        message_at=entry_time(last_message),
-        answered_at=entry_time(last_answer),
-        dead_letters=int(dead_letters),
-        state=POState.of(dict(zip(flat[::2], flat[1::2], strict=True))),
-    )
-
-
-def entry_time(entry: str) -> datetime | None:
-    """When a stream entry was added, by its id; None for the id before the first.
-
-    Who adds an entry may choose its id, so the time may be one that is still to come, and None also
-    when the number is no time at all.
-    """
-    milliseconds = entry.partition("-")[0]
-    if not milliseconds.isdecimal() or len(milliseconds) > _LONGEST_TIME or not int(milliseconds):
-        return None
-    return datetime.fromtimestamp(int(milliseconds) / 1000, UTC)
