@@ -11,7 +11,7 @@ import grimp
 
 ROOM = "orbiter_operator"
 SOURCE = Path(__file__).resolve().parents[2] / "operator/src" / ROOM
-MOST_FILES = 92
+MOST_FILES = 93
 """55 when the rooms were made; tenancy added git_containers, allowlist, users twice, tenants,
 quota, migration, three of namespaces, and make_secrets, a program of its own that the chart
 runs; disruptions added disruption twice and conditions, and transcripts the file of their
@@ -22,7 +22,9 @@ their models, their merge with a task, where they are kept, and their wiring. Re
 which had grown too long. What no spec may lay over the installation's pod template added
 installation: rules is as long as a file may be. Budgets added their models, their ledger, the
 decision and where they are kept, and charges, which says when a task reserves and settles; metrics
-twice left reconcile and app, which had no line left for them. The cache of both is one."""
+twice left reconcile and app, which had no line left for them. The cache of both is one.
+Profiles of the cluster and of sessions added patches, because kube/models had no room for what both
+kinds say of their profile, and revisions, which seals what is kept and tells what is forged."""
 MOST_LINES = 300
 MOST_LEVELS = 9
 

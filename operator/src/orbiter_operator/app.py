@@ -121,9 +121,8 @@ class Operator:
             dead=metrics.dead_letter,
             heard=self.sessions.heard,
         )
-        profiles, following = profiles_of(
-            *(kube, defaults, where, self.store.wake, leader.check, self.users)
-        )
+        profiles, following = profiles_of(kube, defaults, where, leader.check, self.users)
+        profiles.subscribe(self.store.wake)
         unfinished, add = self.store.unfinished, self.queue.add
         self._budgets = Budgets(kube, events, where, unfinished, add, leader.check, _now)
         observer = Observer(
