@@ -20,11 +20,14 @@ from orbiter_operator.kube.models import (
     Agent,
     Frozen,
     KubeModel,
+    Profiled,
+    ProfileRef,
+    ProfileStatus,
     Refusal,
     Status,
     Time,
 )
-from orbiter_operator.kube.names import SESSION, SESSION_UID, TEMPLATE, label_of, owner_of
+from orbiter_operator.kube.names import PROFILE, SESSION, SESSION_UID, TEMPLATE, label_of, owner_of
 from orbiter_operator.pods.state import PodState, key_prefix, pod_state
 
 SessionPhase = Literal["Asleep", "Waking", "Ready", "Busy", "Suspended", "Failed"]
@@ -62,6 +65,7 @@ class SessionSpec(KubeModel):
     """Whose conversation it is and how it is kept."""
 
     user_id: int = 0
+    profile_ref: ProfileRef | None = None
     agent: Agent = Agent()
     operating_mode: Literal["Running", "Suspended"] = "Running"
     session_id: str | None = None
@@ -100,6 +104,7 @@ class SessionStatus(Status):
     last_disruption: Disruption | None = None
     last_activity_time: Time | None = None
     usage: TaskUsage | None = Field(None)
+    profile: ProfileStatus | None = None
 
 
 Object = dict[str, Any]
@@ -111,8 +116,8 @@ _SHOWN = 80
 class DeploymentState(Frozen):
     """The session's Deployment.
 
-    `template` is the fingerprint of the pod template it was given, `prefix` that of the keys in
-    Redis that its worker has by it.
+    `template` is the fingerprint of the pod template it was given, `profile` the revision that
+    keeps the profile it was made with, `prefix` that of its worker's keys in Redis.
     """
 
     name: str
@@ -120,6 +125,7 @@ class DeploymentState(Frozen):
     owner: str
     replicas: int
     template: str = ""
+    profile: str = ""
     prefix: str = ""
 
 
@@ -164,9 +170,15 @@ class Rival(Frozen):
 
 
 def why_held(
-    spec: SessionSpec, spec_error: str | None, rival: Rival | None, not_served: str | None
+    spec: SessionSpec,
+    spec_error: str | None,
+    rival: Rival | None,
+    not_served: str | None,
+    profile: Profiled | None = None,
 ) -> str:
     """Why no message of a session may be answered now, in one word; empty when it may."""
+    if profile is not None and profile.reason:
+        return profile.reason
     if spec_error:
         return "InvalidSpec"
     if rival is not None:
@@ -183,7 +195,8 @@ class ObservedSession(Frozen):
     last lifecycle event, a hint that may be missing. `template` is the fingerprint its Deployment
     should have. `spec_error` says why the spec cannot be run; `spec` may then be empty. `keys` are
     those under which the conversation is; it is `leaving` them when its namespace has others.
-    `not_served` says why no worker may run in its namespace.
+    `not_served` says why no worker may run in its namespace. `profile` is that of its worker, or of
+    the next one; `spec` is what both say together.
     """
 
     namespace: str
@@ -208,6 +221,12 @@ class ObservedSession(Frozen):
     leaving: bool = False
     over_quota: str | None = None
     not_served: str | None = None
+    profile: Profiled | None = None
+
+    @property
+    def unprofiled(self) -> bool:
+        """Whether it waits for its profile."""
+        return self.profile is not None and self.profile.reason is not None
 
     @property
     def replicas(self) -> int:
@@ -233,6 +252,7 @@ def deployment_of_session(obj: Object) -> DeploymentState | None:
         owner=owner[1],
         replicas=int((obj.get("spec") or {}).get("replicas", 1)),
         template=(meta.get("annotations") or {}).get(TEMPLATE, ""),
+        profile=str((meta.get("annotations") or {}).get(PROFILE, "")),
         prefix=key_prefix(obj),
     )
 
