@@ -25,7 +25,7 @@ RIGHTS = {
     ("orbiter.dev", "agentprofiles"): {"get", "list", "watch"},
     ("orbiter.dev", "agentbudgets"): {"get", "list", "watch"},
     ("orbiter.dev", "agentbudgets/status"): {"patch"},
-    ("apps", "controllerrevisions"): {"get", "create"},
+    ("apps", "controllerrevisions"): {"get", "create", "delete"},
     ("apps", "deployments"): {"get", "list", "watch", "create", "update", "patch", "delete"},
     ("batch", "jobs"): {"get", "list", "watch", "create", "delete"},
     ("", "pods"): {"list", "watch"},

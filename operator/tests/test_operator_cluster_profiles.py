@@ -9,7 +9,7 @@ from support.observed import observed
 from support.running_sessions import DEFAULTS as PLAIN
 
 from orbiter_operator.kube.models import Profiled
-from orbiter_operator.kube.names import Key
+from orbiter_operator.kube.names import Key, revision_name
 from orbiter_operator.profiles.merge import clash
 from orbiter_operator.profiles.models import CLUSTER, DEFAULT, NAMESPACED, Profile
 from orbiter_operator.profiles.store import Profiles, profile_cache
@@ -469,8 +469,7 @@ async def test_a_revision_of_one_task_is_none_of_another_of_its_name():
     stolen["metadata"]["ownerReferences"][0]["uid"] = "another"
     again, _, _ = store(kube, sealed)
     other = task() | {"metadata": {"uid": "another"}}
-    name = again._told(KEY, "another", again._read(KEY, "t", body)).revision
-    kube.made[name] = stolen
+    kube.made[revision_name("fix", "another")] = stolen
     await again.recall(KEY, other)
     assert again.of(KEY, other) == (None, None)
 

@@ -9,8 +9,7 @@ from support.eventually import eventually
 from support.observed import NOW
 
 from orbiter_contracts.queues import BARE, DEVELOPER_GROUP, OPERATOR_GROUP, PO_GROUP, dead_letter
-from orbiter_operator.sessions.models import entry_time
-from orbiter_operator.sessions.streams import Record, SessionQueues, registry_key
+from orbiter_operator.sessions.streams import Record, SessionQueues, entry_time, registry_key
 from orbiter_operator.streams import retention
 from orbiter_operator.streams.client import redis_client
 from orbiter_operator.streams.reader import LAST_ID, Inbox, read_routes

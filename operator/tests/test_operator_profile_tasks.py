@@ -173,18 +173,20 @@ async def test_a_revision_of_somebody_else_is_not_believed(world):
     await start(world)
     task = put_task(world, "robbed")
     await world.until_reason("robbed", "ProfileMissing")
+    evil = {"kind": "AgentProfile", "name": "house", "uid": "x", "generation": 1}
+    evil["spec"] = {"agent": {"model": "evil"}}
     forged = {
         "metadata": {
             "name": revision_name("robbed", task["metadata"]["uid"]),
             "namespace": NAMESPACE,
         },
         "revision": 1,
-        "data": {"profile": {"name": "house", "uid": "x"}, "spec": {"agent": {"model": "evil"}}},
+        "data": {"profiles": [evil]},
     }
     world.api.put("controllerrevisions", forged)
     put_profile(world, agent={"model": "good"})
     status = await world.until_reason("robbed", "ProfileConflict")
-    assert "exists and is not this task's; delete it" in status["message"]
+    assert "exists and is not this AgentTask's; delete it" in status["message"]
     assert world.api.objects["jobs"] == {}
 
 

@@ -100,6 +100,43 @@ def test_an_agent_remembers_after_a_sleep_a_deleted_pod_and_a_restarted_operator
     assert (persisted["status"], persisted["reason"]) == ("True", "SnapshotStored")
 
 
+def test_a_change_of_a_sessions_profile_holds_from_the_next_wake_on(talks: SessionWorld) -> None:
+    name = f"profiled-{RUN}"
+
+    def say(turns: int) -> None:
+        made = {
+            "apiVersion": "orbiter.dev/v1alpha1",
+            "kind": "AgentProfile",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": {"agent": {"maxTurns": turns}},
+        }
+        talks.world.apply(made)
+
+    def limit() -> str | None:
+        found = talks.world.cluster.get("deployment", name, NAMESPACE)
+        [worker] = found["spec"]["template"]["spec"]["containers"]
+        values: dict[str, str | None] = {each["name"]: each.get("value") for each in worker["env"]}
+        return values.get("AGENT_MAX_TURNS")
+
+    talks.apply(name, echo=True, idle=8, profileRef={"name": name})
+    status = talks.wait_until(name, lambda status: status.get("phase"))
+    assert "profile" not in status
+    say(5)
+    talks.ask(name, "one")
+    assert limit() == "5"
+    say(6)
+    talks.ask(name, "two")
+    assert limit() == "5"
+    talks.wait(name, "Asleep")
+    talks.ask(name, "three")
+    talks.world.until("it has the new profile", lambda: limit() == "6")
+    status = talks.wait_until(name, lambda status: status["profile"]["generation"] == 2)
+    revision = status["profile"]["revision"]
+    kept = talks.world.cluster.get("controllerrevision", revision, NAMESPACE)
+    assert kept["metadata"]["ownerReferences"][0]["kind"] == "POSession"
+    talks.world.cluster.delete("agentprofile", name, NAMESPACE)
+
+
 def test_each_rotation_is_an_event_with_its_reason(talks: SessionWorld) -> None:
     name = f"rotates-{RUN}"
     talks.apply(name, idle=600, rotation={"afterIdleSeconds": 3, "maxTokens": 50_000})

@@ -23,7 +23,9 @@ which had grown too long. What no spec may lay over the installation's pod templ
 installation: rules is as long as a file may be. Budgets added their models, their ledger, the
 decision and where they are kept, and charges, which says when a task reserves and settles; metrics
 twice left reconcile and app, which had no line left for them. The cache of both is one. logs left
-__main__ because triggers, a program of its own, logs the same way."""
+__main__ because triggers, a program of its own, logs the same way.
+Profiles of the cluster and of sessions added patches, because kube/models had no room for what both
+kinds say of their profile, and revisions, which seals what is kept and tells what is forged."""
 MOST_LINES = 300
 MOST_LEVELS = 9
 

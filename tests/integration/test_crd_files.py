@@ -128,6 +128,8 @@ def test_tasks_sessions_and_profiles_describe_agents_and_pods_alike() -> None:
         assert without_words(session[f"spec.{name}"]) == expected
         assert without_words(profile[f"spec.{name}"]) == expected
     assert without_words(cluster["spec"]) == without_words(profile["spec"])
+    for name in ("spec.profileRef", "status.profile"):
+        assert without_words(session[name]) == without_words(task[name])
     rules = "x-kubernetes-validations"
     assert profile["spec.timeoutSeconds"][rules] == task["spec.timeoutSeconds"][rules]
 

@@ -138,6 +138,15 @@ def test_how_the_conversation_is_kept_may_change(
     assert stored == (stored | value if isinstance(value, dict) else value)
 
 
+def test_another_profile_can_be_named(cluster: Cluster, namespace: str) -> None:
+    cluster.apply(po_session("profiled", profileRef={"name": "house"}), namespace=namespace)
+    kept = cluster.get("pos", "profiled", namespace)["spec"]["profileRef"]
+    assert kept == {"kind": "AgentProfile", "name": "house"}
+    other = {"kind": "ClusterAgentProfile", "name": "strict"}
+    cluster.patch("pos", "profiled", {"spec": {"profileRef": other}}, namespace)
+    assert cluster.get("pos", "profiled", namespace)["spec"]["profileRef"] == other
+
+
 def test_kubectl_get_tells_the_story(cluster: Cluster, namespace: str) -> None:
     status = {
         "phase": "Asleep",

@@ -21,6 +21,7 @@ from orbiter_operator.kube.connection import Credentials
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.metrics import OperatorMetrics
 from orbiter_operator.pods.template import WorkerDefaults
+from orbiter_operator.profiles.wiring import profiles_of
 from orbiter_operator.runtime.supervisor import end
 from orbiter_operator.sessions.cache import EVERY_SECONDS
 from orbiter_operator.sessions.reconcile import Sessions
@@ -80,6 +81,7 @@ async def running_sessions(
     )
     quotas = Quotas(redis, users, chosen, metrics.redis_bytes)
     async with Kube(Credentials(lambda: kopf.ConnectionInfo(server=api.url))) as kube:
+        profiles, following = profiles_of(kube, DEFAULTS, (), lambda: None, users)
         sessions = Sessions(
             settings=chosen,
             kube=kube,
@@ -89,6 +91,7 @@ async def running_sessions(
             users=users,
             events=EventPoster(kube, "operator-0"),
             metrics=metrics.sessions,
+            profiles=profiles,
             defaults=DEFAULTS._replace(redis_functions=users.managed),
             allowed=lambda: None,
             measure=metrics.reconciled,
@@ -98,7 +101,7 @@ async def running_sessions(
             resync=resync,
         )
         consumer = _consumer(redis, reader, tenants, sessions)
-        for informer in sessions.informers:
+        for informer in (*following, *sessions.informers):
             await informer.compare()
         parts = sessions.parts() | {
             "sessions": sessions.informers[0].follow,
@@ -106,6 +109,7 @@ async def running_sessions(
             "acknowledger": consumer.run_acknowledger,
             "redis users": users.run,
             "redis quotas": quotas.run,
+            **{one.plural: one.follow for one in following},
         }
         tasks = {asyncio.create_task(part(), name=name) for name, part in parts.items()}
         try:

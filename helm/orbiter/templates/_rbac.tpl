@@ -8,7 +8,7 @@
 - apiGroups: [orbiter.dev]
   resources: [agenttasks]
   verbs: [get, list, watch, create, delete]
-# Reads the profiles that tasks name. Who says what agents are is the namespace's affair.
+# Reads the profiles that tasks and sessions name. Who says what agents are is the namespace's affair.
 - apiGroups: [orbiter.dev]
   resources: [agentprofiles]
   verbs: [get, list, watch]
@@ -16,10 +16,11 @@
 - apiGroups: [orbiter.dev]
   resources: [agentbudgets]
   verbs: [get, list, watch]
-# Keeps the profile with which a task has begun, where nobody can change it. It goes with its task.
+# Keeps the profile with which a task has begun or a session is awake, where nobody can change it. It goes with them;
+# that of a session also when it wakes with another one.
 - apiGroups: [apps]
   resources: [controllerrevisions]
-  verbs: [get, create]
+  verbs: [get, create, delete]
 # Answers in the status, and nowhere else in the object. That of a budget is its ledger.
 - apiGroups: [orbiter.dev]
   resources: [agenttasks/status, posessions/status, agentbudgets/status]

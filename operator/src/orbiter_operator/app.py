@@ -95,6 +95,8 @@ class Operator:
         self._quotas.subscribe(self.store.touch)
         # Events of Jobs and Pods are many; what is urgent of them the workers tell by the queue.
         throttle, events = Throttle(UNHURRIED_SECONDS), EventPoster(kube, settings.identity)
+        profiles, following = profiles_of(kube, defaults, where, leader.check, self.users)
+        profiles.subscribe(self.store.wake)
         self.sessions = Sessions(
             settings=settings,
             kube=kube,
@@ -104,6 +106,7 @@ class Operator:
             users=self.users,
             events=events,
             metrics=metrics.sessions,
+            profiles=profiles,
             defaults=defaults,
             allowed=leader.check,
             measure=self._measured,
@@ -120,9 +123,6 @@ class Operator:
             connected=self._connected,
             dead=metrics.dead_letter,
             heard=self.sessions.heard,
-        )
-        profiles, following = profiles_of(
-            *(kube, defaults, where, self.store.wake, leader.check, self.users)
         )
         unfinished, add = self.store.unfinished, self.queue.add
         self._budgets = Budgets(kube, events, where, unfinished, add, leader.check, _now)

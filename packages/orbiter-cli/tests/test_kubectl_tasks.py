@@ -274,6 +274,14 @@ def test_describe_tells_the_clusters_profile_and_what_a_profile_is_laid_over(
     assert "profile strict, as it was at generation 3, over ClusterAgentProfile default" in shown
 
 
+def test_describe_tells_the_profile_of_a_session(kubectl: FakeKubectl) -> None:
+    session = a_session("alice")
+    session["spec"]["profileRef"] = {"kind": "ClusterAgentProfile", "name": "strict"}
+    kubectl.has(session)
+    shown = " ".join(run("describe", "alice").stdout.split())
+    assert "profile cap/strict, read when it wakes" in shown
+
+
 @pytest.mark.parametrize(
     ("reference", "code", "said"),
     [

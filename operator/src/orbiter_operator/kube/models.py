@@ -2,7 +2,7 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
@@ -153,6 +153,28 @@ class Profiled(Frozen):
         """The podTemplate of the cluster's profile, which may say more than an object's own."""
         cluster = self.base if self.kind == "AgentProfile" else self
         return cluster.raw.get("podTemplate") if cluster else None
+
+
+class ProfileBase(KubeModel):
+    """The ClusterAgentProfile that a namespace's profile is laid over."""
+
+    name: str
+    generation: int
+
+
+class ProfileStatus(KubeModel):
+    """Which profile an object has, and where it is kept as it was."""
+
+    kind: ProfileKind = "AgentProfile"
+    name: str
+    generation: int
+    revision: str
+    base: ProfileBase | None = None
+
+    @classmethod
+    def of(cls, used: Profiled) -> Self:
+        """What is said of this one."""
+        return cls.model_validate(used, from_attributes=True)
 
 
 class Refusal(Frozen):

@@ -30,6 +30,8 @@ SESSION_UID: Final = "orbiter.dev/posession-uid"
 """The same for the Deployment and the Pods of a POSession."""
 TEMPLATE: Final = "orbiter.dev/template"
 """Annotation of a session's Deployment: fingerprint of the pod template it was given."""
+PROFILE: Final = "orbiter.dev/profile"
+"""Annotation of a session's Deployment: the ControllerRevision that keeps its worker's profile."""
 SESSION_SECRETS: Final = "orbiter-session-"
 """How the names of the Secrets with sessions' Redis URLs begin; no spec may name one."""
 KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
@@ -90,7 +92,10 @@ def task_name(entry: str, keys: Keys = BARE) -> str:
 
 
 def revision_name(task: str, uid: str) -> str:
-    """Name of the ControllerRevision with this very task's profile; its status is not needed."""
+    """Name of the ControllerRevision with this very task's profile; its status is not needed.
+
+    A session has one for each that it is awake with: its uid and the profile's identity are `uid`.
+    """
     digest = hashlib.sha256(uid.encode()).hexdigest()[:_DIGEST]
     kept = task[: _LONGEST_NAME - len("-profile-") - _DIGEST].rstrip("-.")
     return f"{kept}-profile-{digest}"

@@ -21,12 +21,13 @@ _SHOWN = 60
 
 
 class HasAgent(Protocol):
-    """The spec of an object that an agent works for, or of a profile."""
+    """The spec of an object that an agent works for, or of a profile.
+
+    One with `timeout_seconds` may have it of its profile; a session's messages say their own.
+    """
 
     @property
     def agent(self) -> Agent | ProfileAgent: ...  # noqa: D102
-    @property
-    def timeout_seconds(self) -> int | None: ...  # noqa: D102
     @property
     def pod_template(self) -> dict[str, Any] | None: ...  # noqa: D102
     @property
@@ -75,7 +76,7 @@ def _over(spec: S, profile: Profile) -> tuple[S, str | None]:
             if differs and not rules.lets(alias):
                 problems.append(f"agent.{alias} is {_words(mine)}")
     more: dict[str, Any] = {"agent": own.model_copy(update=agent)}
-    if rules.timeout_seconds is not None:
+    if rules.timeout_seconds is not None and hasattr(spec, "timeout_seconds"):
         said = "timeout_seconds" in spec.model_fields_set
         mine = spec.timeout_seconds if said else None
         more["timeout_seconds"], differs = _chosen("timeout_seconds", mine, rules.timeout_seconds)

@@ -33,7 +33,6 @@ def profiles_of(
     kube: Kube,
     defaults: WorkerDefaults,
     namespaces: Sequence[str],
-    changed: Callable[[str], None],
     allowed: Callable[[], None],
     users: RedisUsers,
 ) -> tuple[Profiles, tuple[Informer, Informer]]:
@@ -43,8 +42,6 @@ def profiles_of(
         kube: The API client.
         defaults: What the installation says about every worker.
         namespaces: Which namespaces; empty for all.
-        changed: Called with the namespace of each profile that is new, other, or gone; it is empty
-            when that is the cluster's.
         allowed: Raises unless this replica is the active one.
         users: Redis', whose master key seals what is kept.
     """
@@ -54,6 +51,11 @@ def profiles_of(
             return ()
         return users.derived(text), users.derived(text, previous=True)
 
+    def changed(namespace: str) -> None:
+        for wake in waking:
+            wake(namespace)
+
+    waking: list[Callable[[str], None]] = []
     judge = partial(profile_error, defaults=defaults)
     cache = profile_cache(judge, changed)
     cluster = profile_cache(judge, changed, CLUSTER)
@@ -61,4 +63,4 @@ def profiles_of(
         Informer(kube, AGENT_PROFILES, cache, namespaces=namespaces),
         Informer(kube, CLUSTER_AGENT_PROFILES, cluster, namespaces=()),
     )
-    return Profiles(kube, cache, cluster, judge, allowed, seal), informers
+    return Profiles(kube, cache, cluster, judge, allowed, seal, waking), informers

@@ -19,6 +19,7 @@ from redis.exceptions import RedisError, ResponseError
 from orbiter_contracts.queues import BARE, Keys, KeysOf
 from orbiter_operator.kube.cache import Children, ObjectCache
 from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube
+from orbiter_operator.kube.models import read_status
 from orbiter_operator.kube.names import SESSION, Key
 from orbiter_operator.kube.resources import PO_SESSIONS
 from orbiter_operator.pods.state import PodState
@@ -29,6 +30,7 @@ from orbiter_operator.sessions.models import (
     DUPLICATE_WORKER,
     DeploymentState,
     Rival,
+    SessionStatus,
     default_worker_id,
     deployment_of_session,
     pod_of_session,
@@ -38,6 +40,7 @@ from orbiter_operator.sessions.streams import Record, SessionQueues
 
 Object = dict[str, Any]
 KIND = "POSession"
+_OF_ITS_PROFILE = ("ProfileMissing", "ProfileInvalid", "ProfileConflict", "InvalidSpec")
 
 
 def session_key(namespace: str, name: str) -> Key:
@@ -94,6 +97,16 @@ class SessionCache(ObjectCache):
                 return Rival(name=str(min(older)[1]), reason=reason, shared=shared)
         return None
 
+    def wake(self, namespace: str) -> None:
+        """A profile has changed: those that could not have theirs look again, others as they wake.
+
+        Args:
+            namespace: Whose profile; empty for one of the cluster.
+        """
+        for key in self:
+            if namespace in ("", key.namespace) and _held_back(self._objects[key]):
+                self._enqueue(key)
+
     def _added(self, key: Key, old: Object | None, obj: Object) -> None:
         for claim in _claims(obj):
             self._claimed[claim].add(key)
@@ -106,6 +119,13 @@ class SessionCache(ObjectCache):
                 self._enqueue(other)
             if not self._claimed[claim]:
                 del self._claimed[claim]
+
+
+def _held_back(obj: Object) -> bool:
+    """Whether a session could have been awake, were it not for its profile."""
+    status = read_status(SessionStatus, obj.get("status"))
+    available = status.condition("Available")
+    return available is not None and available.reason in _OF_ITS_PROFILE
 
 
 def _claims(obj: Object) -> tuple[tuple[str, Hashable], ...]:

@@ -10,6 +10,7 @@ from orbiter_operator.kube.names import (
     APP_NAME,
     MANAGED_BY,
     MANAGER,
+    PROFILE,
     SESSION,
     SESSION_UID,
     TEMPLATE,
@@ -32,6 +33,7 @@ def build_template(
     defaults: WorkerDefaults,
     redis_secret: tuple[str, str],
     keys: Keys = BARE,
+    fixed: Object | None = None,
 ) -> Object:
     """The pod template of a session's worker.
 
@@ -44,6 +46,7 @@ def build_template(
         defaults: What is the same for all workers.
         redis_secret: Name and key of the Secret with the worker's Redis URL.
         keys: Its keys in Redis.
+        fixed: The podTemplate of the cluster's profile.
     """
     environment = _environment(worker_id, spec, keys)
     environment["SESSION_RECORD_PREFIX"] = records_of(namespace, defaults, keys)
@@ -60,6 +63,7 @@ def build_template(
         redis_secret=redis_secret,
         restart="Always",
         transcript=(namespace, "sessions", uid),
+        fixed=fixed,
     )
     claim = spec.persistence.persistent_volume_claim
     if spec.persistence.type == "PersistentVolumeClaim" and claim is not None:
@@ -86,7 +90,7 @@ def fingerprint(template: Object) -> str:
 
 
 def build_deployment(
-    namespace: str, name: str, uid: str, template: Object, *, replicas: int
+    namespace: str, name: str, uid: str, template: Object, *, replicas: int, profile: str = ""
 ) -> Object:
     """The Deployment of a session.
 
@@ -98,8 +102,9 @@ def build_deployment(
         uid: The session's uid.
         template: Its pod template.
         replicas: 0 or 1.
+        profile: The revision that keeps its profile, if it has one.
     """
-    labels = _labels(name, uid)
+    labels, kept = _labels(name, uid), {PROFILE: profile} if profile else {}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -107,7 +112,7 @@ def build_deployment(
             "name": name,
             "namespace": namespace,
             "labels": labels,
-            "annotations": {TEMPLATE: fingerprint(template)},
+            "annotations": {TEMPLATE: fingerprint(template)} | kept,
             "ownerReferences": [owner_reference("POSession", name, uid)],
         },
         "spec": {

@@ -18,6 +18,7 @@ from orbiter_operator.kube.patches import patch
 from orbiter_operator.kube.resources import DEPLOYMENTS, PO_SESSIONS, SECRETS
 from orbiter_operator.pods.reasons import CONFIG_PROBLEMS
 from orbiter_operator.pods.template import WorkerDefaults
+from orbiter_operator.profiles.store import Profiles
 from orbiter_operator.sessions.cache import SessionCache
 from orbiter_operator.sessions.deployment import build_deployment, build_template, records_of
 from orbiter_operator.sessions.metrics import SessionMetrics
@@ -36,6 +37,7 @@ class SessionExecutor:
         kube: The API client.
         store: Told at once what our own writes returned.
         users: The sessions' users of Redis.
+        profiles: Which profile each session has.
         events: Posts Kubernetes Events.
         metrics: Where what happens is counted.
         defaults: What is the same for all workers.
@@ -49,6 +51,7 @@ class SessionExecutor:
         kube: Kube,
         store: SessionCache,
         users: SessionUsers,
+        profiles: Profiles,
         events: EventPoster,
         metrics: SessionMetrics,
         defaults: WorkerDefaults,
@@ -58,6 +61,7 @@ class SessionExecutor:
         self._kube = kube
         self._store = store
         self._users = users
+        self._profiles = profiles
         self._events = events
         self._metrics = metrics
         self._defaults = defaults
@@ -90,7 +94,7 @@ class SessionExecutor:
 
     async def _let_in(self, key: Key, observed: ObservedSession, plan: SessionPlan) -> None:
         """Give the worker its user, and the Secret that its pod waits for."""
-        held = observed.spec_error or observed.rival or observed.refusal
+        held = observed.spec_error or observed.unprofiled or observed.rival or observed.refusal
         gone = observed.not_served and not any(not pod.over for pod in observed.pods)
         if held or gone or not self._users.managed:
             return
@@ -153,15 +157,20 @@ class SessionExecutor:
 
     async def _apply(self, key: Key, observed: ObservedSession, action: Apply) -> None:
         self._allowed()
+        used, revision, fixed = observed.profile, "", None
+        if used is not None:
+            await self._profiles.fix(key, observed.uid, used)
+            revision, fixed = used.revision, used.fixed_template
         template = build_template(
             *(key.namespace, observed.name, observed.uid, observed.worker_id),
             *(observed.spec, self._defaults, self._users.secret_key(key, observed.uid)),
-            observed.keys,
+            *(observed.keys, fixed),
         )
         # Its Secret is its child, and comes before its pod.
         first = action.create and self._users.managed
         replicas = 0 if first else action.replicas
-        body = build_deployment(key.namespace, key.name, observed.uid, template, replicas=replicas)
+        names = key.namespace, key.name, observed.uid
+        body = build_deployment(*names, template, replicas=replicas, profile=revision)
         try:
             if action.create:
                 written = await self._kube.create(DEPLOYMENTS, key.namespace, body)
@@ -171,6 +180,9 @@ class SessionExecutor:
             await self._not_applied(key, observed, error)
             return
         self._store.deployments.put(written)
+        before = observed.deployment.profile if observed.deployment else ""
+        if before not in ("", revision):
+            await self._profiles.drop(key, observed.uid, before)
         if first:
             await self._make_secret(key, observed.uid)
             if action.replicas:

@@ -17,7 +17,8 @@ from orbiter_contracts.po_state import RotationReason
 from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.metrics import Spending
-from orbiter_operator.sessions.models import ObservedSession, SessionStatus, entry_time
+from orbiter_operator.sessions.models import ObservedSession, SessionStatus
+from orbiter_operator.sessions.streams import entry_time
 
 STAGES = ("seen", "scaled", "scheduled", "started", "ready", "first_output")
 """What each stage ends with; it begins where the one before has ended, the first with the XADD."""

@@ -6,8 +6,7 @@ crds/posession.yaml is the authority on what each field means. `ObservedSession`
 """
 
 import re
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import Field
@@ -21,11 +20,14 @@ from orbiter_operator.kube.models import (
     Agent,
     Frozen,
     KubeModel,
+    Profiled,
+    ProfileRef,
+    ProfileStatus,
     Refusal,
     Status,
     Time,
 )
-from orbiter_operator.kube.names import SESSION, SESSION_UID, TEMPLATE, label_of, owner_of
+from orbiter_operator.kube.names import PROFILE, SESSION, SESSION_UID, TEMPLATE, label_of, owner_of
 from orbiter_operator.pods.state import PodState, key_prefix, pod_state
 
 SessionPhase = Literal["Asleep", "Waking", "Ready", "Busy", "Suspended", "Failed"]
@@ -63,6 +65,7 @@ class SessionSpec(KubeModel):
     """Whose conversation it is and how it is kept."""
 
     user_id: int = 0
+    profile_ref: ProfileRef | None = None
     agent: Agent = Agent()
     operating_mode: Literal["Running", "Suspended"] = "Running"
     session_id: str | None = None
@@ -101,21 +104,20 @@ class SessionStatus(Status):
     last_disruption: Disruption | None = None
     last_activity_time: Time | None = None
     usage: TaskUsage | None = Field(None)
+    profile: ProfileStatus | None = None
 
 
 Object = dict[str, Any]
 _WORKER_ID = re.compile(r"[A-Za-z0-9._-]+")
 _LONGEST_WORKER_ID = 128
 _SHOWN = 80
-_LONGEST_TIME = 14
-"""Digits of a time in milliseconds until the year 5138; a date can have few more."""
 
 
 class DeploymentState(Frozen):
     """The session's Deployment.
 
-    `template` is the fingerprint of the pod template it was given, `prefix` that of the keys in
-    Redis that its worker has by it.
+    `template` is the fingerprint of the pod template it was given, `profile` the revision that
+    keeps the profile it was made with, `prefix` that of its worker's keys in Redis.
     """
 
     name: str
@@ -123,6 +125,7 @@ class DeploymentState(Frozen):
     owner: str
     replicas: int
     template: str = ""
+    profile: str = ""
     prefix: str = ""
 
 
@@ -167,9 +170,15 @@ class Rival(Frozen):
 
 
 def why_held(
-    spec: SessionSpec, spec_error: str | None, rival: Rival | None, not_served: str | None
+    spec: SessionSpec,
+    spec_error: str | None,
+    rival: Rival | None,
+    not_served: str | None,
+    profile: Profiled | None = None,
 ) -> str:
     """Why no message of a session may be answered now, in one word; empty when it may."""
+    if profile is not None and profile.reason:
+        return profile.reason
     if spec_error:
         return "InvalidSpec"
     if rival is not None:
@@ -186,7 +195,8 @@ class ObservedSession(Frozen):
     last lifecycle event, a hint that may be missing. `template` is the fingerprint its Deployment
     should have. `spec_error` says why the spec cannot be run; `spec` may then be empty. `keys` are
     those under which the conversation is; it is `leaving` them when its namespace has others.
-    `not_served` says why no worker may run in its namespace.
+    `not_served` says why no worker may run in its namespace. `profile` is that of its worker, or of
+    the next one; `spec` is what both say together.
     """
 
     namespace: str
@@ -211,6 +221,12 @@ class ObservedSession(Frozen):
     leaving: bool = False
     over_quota: str | None = None
     not_served: str | None = None
+    profile: Profiled | None = None
+
+    @property
+    def unprofiled(self) -> bool:
+        """Whether it waits for its profile."""
+        return self.profile is not None and self.profile.reason is not None
 
     @property
     def replicas(self) -> int:
@@ -236,6 +252,7 @@ def deployment_of_session(obj: Object) -> DeploymentState | None:
         owner=owner[1],
         replicas=int((obj.get("spec") or {}).get("replicas", 1)),
         template=(meta.get("annotations") or {}).get(TEMPLATE, ""),
+        profile=str((meta.get("annotations") or {}).get(PROFILE, "")),
         prefix=key_prefix(obj),
     )
 
@@ -271,29 +288,3 @@ def worker_id_error(namespace: str, name: str, worker_id: str) -> str | None:
         f"namespace and a dot, have letters, digits, '.', '_' and '-' only, and at most "
         f"{_LONGEST_WORKER_ID} of them; write {default_worker_id(namespace, name)} or leave it out"
     )
-
-
-def queue_state(reply: Sequence[Any]) -> QueueState:
-    """Read the answer of the script that observes a session's streams."""
-    last_message, undelivered, pending, last_answer, dead_letters, flat = reply
-    return QueueState(
-        undelivered=int(undelivered),
-        pending=int(pending),
-        last_message=last_message,
-        message_at=entry_time(last_message),
-        answered_at=entry_time(last_answer),
-        dead_letters=int(dead_letters),
-        state=POState.of(dict(zip(flat[::2], flat[1::2], strict=True))),
-    )
-
-
-def entry_time(entry: str) -> datetime | None:
-    """When a stream entry was added, by its id; None for the id before the first.
-
-    Who adds an entry may choose its id, so the time may be one that is still to come, and None also
-    when the number is no time at all.
-    """
-    milliseconds = entry.partition("-")[0]
-    if not milliseconds.isdecimal() or len(milliseconds) > _LONGEST_TIME or not int(milliseconds):
-        return None
-    return datetime.fromtimestamp(int(milliseconds) / 1000, UTC)

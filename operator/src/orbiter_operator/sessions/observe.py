@@ -10,11 +10,15 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
+from orbiter_contracts.bounds import one_line
 from orbiter_contracts.queues import BARE, Keys, KeysOf
-from orbiter_operator.kube.models import Refusal, Workspace, read_model, read_status
+from orbiter_operator.kube.models import Profiled, Refusal, Workspace, read_model, read_status
 from orbiter_operator.kube.names import Key
-from orbiter_operator.pods.rules import image_error, pod_error
+from orbiter_operator.pods.rules import image_error, pod_error, shape_error
 from orbiter_operator.pods.template import WorkerDefaults
+from orbiter_operator.profiles.merge import with_profile
+from orbiter_operator.profiles.models import Profile
+from orbiter_operator.profiles.store import Profiles
 from orbiter_operator.sessions.cache import (
     SessionCache,
     record_of,
@@ -25,6 +29,7 @@ from orbiter_operator.sessions.deployment import build_template, fingerprint
 from orbiter_operator.sessions.migration import Migration, keys_in_use, stream_keys
 from orbiter_operator.sessions.models import (
     DUPLICATE_WORKER,
+    DeploymentState,
     ObservedSession,
     QueueState,
     Rival,
@@ -38,6 +43,7 @@ from orbiter_operator.sessions.users import SessionUsers
 from orbiter_operator.streams.client import redis_unusable
 
 Object = dict[str, Any]
+_SHOWN = 60
 
 
 class SessionObserver:
@@ -48,6 +54,7 @@ class SessionObserver:
         queues: The sessions' keys in Redis.
         migration: Moves them.
         users: The sessions' users of Redis.
+        profiles: Which profile each session has.
         defaults: What is the same for all workers.
         keys: Which keys a namespace has.
         queue_address: Where Redis is, without a password.
@@ -62,6 +69,7 @@ class SessionObserver:
         queues: SessionQueues,
         migration: Migration,
         users: SessionUsers,
+        profiles: Profiles,
         defaults: WorkerDefaults,
         keys: KeysOf,
         queue_address: str,
@@ -72,13 +80,15 @@ class SessionObserver:
         self._queues = queues
         self._migration = migration
         self._users = users
+        self._profiles = profiles
+        profiles.subscribe(store.wake)
         self._defaults = defaults
         self._keys = keys
         self._queue_address = queue_address
         self._over_quota = over_quota
         self._not_served = not_served
         self._heard: dict[str, str] = {}
-        self._templates: dict[Key, tuple[tuple[str, int, Keys], str]] = {}
+        self._templates: dict[Key, tuple[tuple[str, int, Keys, str], str]] = {}
 
     def hear(self, worker_id: str, event: str) -> None:
         """A worker has said this about itself."""
@@ -88,6 +98,7 @@ class SessionObserver:
         """The session is gone."""
         self._heard.pop(worker_id, None)
         self._templates.pop(key, None)
+        self._profiles.forget(key)
 
     async def observe(
         self, key: Key, obj: Object, *, refusal: Refusal | None = None
@@ -98,18 +109,26 @@ class SessionObserver:
             key: The session's key.
             obj: The session.
             refusal: The API server's refusal of its Deployment, if that has just happened.
+
+        Raises:
+            ApiError: The API server could not tell with which profile its worker was started.
         """
         meta = obj["metadata"]
-        spec, error = read_session_spec(meta, obj.get("spec") or {}, self._defaults)
         uid, worker_id = meta["uid"], worker_id_of(obj)
+        deployment = next(iter(self._store.deployments.of(key, uid)), None)
+        told, profile = await self._profile(key, obj, deployment)
+        unread = told is not None and profile is None
+        defaults = None if unread else self._defaults
+        spec, error = read_session_spec(meta, obj.get("spec") or {}, defaults, profile)
         rival = self._store.rival(key) if self._store.get(key) else None
         # The keys of a worker id are the older session's, and so is the word whether it is held.
         ours = rival is None or rival.reason != DUPLICATE_WORKER
         not_served = self._not_served(key.namespace)
-        hold = why_held(spec, error, rival, not_served) if ours else None
+        hold = why_held(spec, error, rival, not_served, told) if ours else None
         keys = self.keys_in_use(key if ours or rival is None else _key_of(rival))
         queue, queue_error = await self._read_queue(obj, keys, hold, ours=ours)
-        deployments = self._store.deployments.of(key, uid)
+        template = "" if error or unread else self._template(key, obj, spec, keys, told)
+        deployment = next(iter(self._store.deployments.of(key, uid)), None)
         return ObservedSession(
             namespace=key.namespace,
             name=key.name,
@@ -121,8 +140,8 @@ class SessionObserver:
             spec_error=error,
             status=read_status(SessionStatus, obj.get("status")),
             deleting="deletionTimestamp" in meta,
-            template="" if error else self._template(key, obj, spec, keys),
-            deployment=deployments[0] if deployments else None,
+            template=template,
+            deployment=deployment,
             pods=tuple(self._store.pods.of(key, uid)),
             queue=queue,
             queue_error=queue_error,
@@ -133,7 +152,19 @@ class SessionObserver:
             leaving=ours and keys == BARE != self._keys(key.namespace),
             over_quota=self._over_quota(key.namespace),
             not_served=not_served,
+            profile=told,
         )
+
+    async def _profile(
+        self, key: Key, obj: Object, deployment: DeploymentState | None
+    ) -> tuple[Profiled | None, Profile | None]:
+        """What its worker was started with while it is awake, else the profile as it is."""
+        if deployment is None or not deployment.replicas:
+            self._profiles.forget(key)
+        else:
+            uid = obj["metadata"]["uid"]
+            await self._profiles.recall_awake(key, uid, deployment.profile)
+        return self._profiles.of(key, obj)
 
     def keys_in_use(self, key: Key) -> Keys:
         """The keys under which a session is, or is to be moved to now that it sleeps."""
@@ -156,15 +187,18 @@ class SessionObserver:
         except (RedisError, OSError) as error:
             return None, redis_unusable(self._queue_address, error)
 
-    def _template(self, key: Key, obj: Object, spec: SessionSpec, keys: Keys) -> str:
+    def _template(
+        self, key: Key, obj: Object, spec: SessionSpec, keys: Keys, told: Profiled | None
+    ) -> str:
         meta = obj["metadata"]
-        known = self._templates.get(key)
-        version = (meta["uid"], meta.get("generation", 1), keys)
+        known, revision = self._templates.get(key), told.revision if told else ""
+        version = (meta["uid"], meta.get("generation", 1), keys, revision)
         if known is None or known[0] != version:
             template = build_template(
                 *(key.namespace, key.name, meta["uid"], worker_id_of(obj)),
                 *(spec, self._defaults, self._users.secret_key(key, meta["uid"])),
                 keys,
+                told.fixed_template if told else None,
             )
             known = (version, fingerprint(template))
             self._templates[key] = known
@@ -176,17 +210,39 @@ def _key_of(rival: Rival) -> Key:
 
 
 def read_session_spec(
-    meta: Object, raw: Object, defaults: WorkerDefaults
+    meta: Object, raw: Object, defaults: WorkerDefaults | None, profile: Profile | None = None
 ) -> tuple[SessionSpec, str | None]:
-    """Read a POSession's spec; an empty one and why, when it cannot be read or run.
+    """Read a POSession's spec with its profile, and why it cannot be read (then empty) or run.
 
     Args:
         meta: The session's metadata.
         raw: Its spec.
-        defaults: What the installation says about every worker.
+        defaults: What the installation says about every worker; None while nobody knows whether
+            one can be made, because its profile is not there.
+        profile: Its profile.
     """
     spec, why = read_model(SessionSpec, raw)
-    why = why or image_error(spec.agent, defaults.images)
+    if profile is not None and not (why := why or profile.problem):
+        why = _other_type(spec, profile) or shape_error(spec.pod_template or {})
+        spec, why = (spec, why) if why else with_profile(spec, profile)
     if why is None and spec.worker_id is not None:
         why = worker_id_error(meta["namespace"], meta["name"], spec.worker_id)
-    return spec, why or pod_error(spec.agent, Workspace(), spec.pod_template or {}, defaults)
+    if defaults is None:
+        return spec, why
+    fixed = profile.fixed_template if profile else None
+    why = why or image_error(spec.agent, defaults.images)
+    why = why or pod_error(spec.agent, Workspace(), spec.pod_template or {}, defaults, fixed)
+    return spec, why
+
+
+def _other_type(spec: SessionSpec, profile: Profile) -> str | None:
+    """Why a session cannot have a profile of another agent's: it cannot leave its own type out."""
+    mine = spec.agent.type
+    for each in (profile, profile.base):
+        if each and not each.spec.lets("type") and each.spec.agent.type not in (None, mine):
+            return (
+                f"spec.agent.type is {one_line(mine, _SHOWN)!r}, and that of {each.title} "
+                f"{each.spec.agent.type!r}: a session keeps its agent; name another profile, or "
+                "create a session of that type, or have that one let it be said (allowOverrides)"
+            )
+    return None

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from orbiter_operator.kube.models import NOT_SERVED, REFUSED_RETRY_SECONDS, Event, Frozen
 from orbiter_operator.pods.reasons import STARTS_WITHIN, Problem, why_not_ready
 from orbiter_operator.sessions.disruption import counted, disrupted
-from orbiter_operator.sessions.models import ObservedSession, SessionStatus, why_held
+from orbiter_operator.sessions.models import ObservedSession, SessionPhase, SessionStatus, why_held
 from orbiter_operator.sessions.status import View, events, last_activity, write
 
 _LOST_POD_SECONDS = 5.0
@@ -131,7 +131,8 @@ def is_ready(observed: ObservedSession) -> bool:
 
 def _wanted(observed: ObservedSession, now: datetime) -> Wanted:
     queue, awake = observed.queue, observed.replicas > 0
-    if why_held(observed.spec, observed.spec_error, observed.rival, observed.not_served):
+    held = (observed.spec, observed.spec_error, observed.rival, observed.not_served)
+    if why_held(*held, observed.profile):
         # The worker takes no further message (observing its streams said so), so it is left alone
         # however long its turn takes.
         return Wanted(1 if awake and (queue is None or is_busy(observed)) else 0)
@@ -154,14 +155,17 @@ def _wanted(observed: ObservedSession, now: datetime) -> Wanted:
 def _action(observed: ObservedSession, replicas: int) -> SetReplicas | Apply | Dismiss | None:
     deployment = observed.deployment
     if deployment is None:
-        if observed.spec_error or observed.not_served or (observed.rival and not replicas):
+        unready = observed.spec_error or observed.not_served or observed.unprofiled
+        if unready or (observed.rival and not replicas):
             return None
         return Apply(replicas=replicas, create=True)
     if observed.not_served:
         if deployment.replicas != replicas:
             return SetReplicas(replicas=replicas)
         return None if replicas or not all(pod.over for pod in observed.pods) else Dismiss()
-    stale = deployment.template != observed.template and not observed.spec_error
+    revision = observed.profile.revision if observed.profile else ""
+    made_of, wanted = (deployment.template, deployment.profile), (observed.template, revision)
+    stale = made_of != wanted and not observed.spec_error and not observed.unprofiled
     # While Redis is away nobody knows whether a turn goes on.
     unknown = observed.queue is None and observed.replicas > 0
     if stale and not unknown and not is_busy(observed):
@@ -188,6 +192,9 @@ def _view(
     """The phase, and why messages are not answered if they are not."""
     queue = observed.queue
     working = is_busy(observed) and any(pod.alive(now) for pod in observed.pods)
+    if observed.profile is not None and observed.profile.reason:
+        phase: SessionPhase = "Busy" if working else "Asleep"
+        return View(phase, observed.profile.reason, observed.profile.message)
     if observed.spec_error:
         return View("Failed", "InvalidSpec", observed.spec_error)
     if (refusal := observed.refusal) is not None:

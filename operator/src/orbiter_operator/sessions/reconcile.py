@@ -25,6 +25,7 @@ from orbiter_operator.kube.models import RefusedError
 from orbiter_operator.kube.names import SELECTOR, SESSION_UID, Key
 from orbiter_operator.kube.resources import DEPLOYMENTS, PO_SESSIONS, PODS
 from orbiter_operator.pods.template import PO_KEY, WorkerDefaults
+from orbiter_operator.profiles.store import Profiles
 from orbiter_operator.runtime.reconciler import WORKERS, Reconciler, WorkQueue
 from orbiter_operator.runtime.supervisor import Part, every
 from orbiter_operator.sessions import cache
@@ -179,6 +180,7 @@ class Sessions:
         users: The users that the operator makes in Redis.
         events: Posts Kubernetes Events.
         metrics: Where sessions are counted.
+        profiles: Which profile each session has.
         defaults: What is the same for all workers.
         allowed: Raises unless this replica is the active one.
         measure: Called with the seconds a pass took and whether it succeeded.
@@ -199,6 +201,7 @@ class Sessions:
         users: RedisUsers,
         events: EventPoster,
         metrics: SessionMetrics,
+        profiles: Profiles,
         defaults: WorkerDefaults,
         allowed: Callable[[], None],
         measure: Callable[[float, bool], None],
@@ -220,6 +223,7 @@ class Sessions:
             queues=queues,
             migration=migration,
             users=session_users,
+            profiles=profiles,
             defaults=defaults,
             keys=tenants.keys,
             queue_address=settings.redis_address,
@@ -230,6 +234,7 @@ class Sessions:
             kube=kube,
             store=self.store,
             users=session_users,
+            profiles=profiles,
             events=events,
             metrics=metrics,
             defaults=defaults,

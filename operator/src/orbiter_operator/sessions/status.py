@@ -19,7 +19,7 @@ from orbiter_contracts import POState
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.queues import dead_letter
 from orbiter_contracts.usage import TaskUsage
-from orbiter_operator.kube.models import Condition, ConditionStatus, Event
+from orbiter_operator.kube.models import Condition, ConditionStatus, Event, ProfileStatus
 from orbiter_operator.sessions.models import ObservedSession, SessionPhase, SessionStatus
 
 _QUIET = ("Suspended", "QueueUnavailable")
@@ -76,6 +76,8 @@ def write(observed: ObservedSession, now: datetime, view: View, replicas: int) -
         "worker_id": worker,
         "replicas": replicas,
     }
+    if not observed.unprofiled:
+        changes["profile"] = ProfileStatus.of(observed.profile) if observed.profile else None
     queue = observed.queue
     if queue is not None:
         # Only now do the streams exist: who reads their names here may use them.

@@ -14,6 +14,7 @@ A session whose namespace has got keys of its own is moved to them (`migration`)
 import json
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, cast
 
 import structlog
@@ -22,9 +23,11 @@ from redis.asyncio import Redis
 
 from orbiter_contracts import POState, excerpt
 from orbiter_contracts.queues import BARE, PO_GROUP, Keys, dead_letter
-from orbiter_operator.sessions.models import QueueState, queue_state
+from orbiter_operator.sessions.models import QueueState
 from orbiter_operator.streams.retention import AHEAD_SECONDS, StreamRepair, is_ahead
 
+_LONGEST_TIME = 14
+"""Digits of a time in milliseconds until the year 5138; a date can have few more."""
 log = structlog.get_logger(__name__)
 _AT_ONCE = 100
 _STATE = tuple(POState.model_fields)
@@ -251,3 +254,29 @@ class SessionQueues:
 def registry_key(namespace: str, lease: str) -> str:
     """Key of the registry of one installation, which its Lease names."""
     return BARE.session_registry(namespace, lease)
+
+
+def queue_state(reply: Sequence[Any]) -> QueueState:
+    """Read the answer of the script that observes a session's streams."""
+    last_message, undelivered, pending, last_answer, dead_letters, flat = reply
+    return QueueState(
+        undelivered=int(undelivered),
+        pending=int(pending),
+        last_message=last_message,
+        message_at=entry_time(last_message),
+        answered_at=entry_time(last_answer),
+        dead_letters=int(dead_letters),
+        state=POState.of(dict(zip(flat[::2], flat[1::2], strict=True))),
+    )
+
+
+def entry_time(entry: str) -> datetime | None:
+    """When a stream entry was added, by its id; None for the id before the first.
+
+    Who adds an entry may choose its id, so the time may be one that is still to come, and None also
+    when the number is no time at all.
+    """
+    milliseconds = entry.partition("-")[0]
+    if not milliseconds.isdecimal() or len(milliseconds) > _LONGEST_TIME or not int(milliseconds):
+        return None
+    return datetime.fromtimestamp(int(milliseconds) / 1000, UTC)

@@ -23,9 +23,8 @@ from orbiter_operator.kube.models import (
     ConfigMapKey,
     Frozen,
     KubeModel,
-    Profiled,
-    ProfileKind,
     ProfileRef,
+    ProfileStatus,
     Status,
     Time,
     Workspace,
@@ -176,36 +175,6 @@ class Source(Frozen):
     attempt: Attempt | None = None
     checkpoint: Checkpoint | None = None
     error: str | None = None
-
-
-class ProfileBase(KubeModel):
-    """The ClusterAgentProfile that a namespace's profile is laid over."""
-
-    name: str
-    generation: int
-
-
-class ProfileStatus(KubeModel):
-    """Which profile the task has, and where it is kept as it was."""
-
-    kind: ProfileKind = "AgentProfile"
-    name: str
-    generation: int
-    revision: str
-    base: ProfileBase | None = None
-
-    @classmethod
-    def of(cls, used: Profiled) -> Self:
-        """What is said of this one."""
-        return cls(
-            kind=used.kind,
-            name=used.name,
-            generation=used.generation,
-            revision=used.revision,
-            base=ProfileBase(name=used.base.name, generation=used.base.generation)
-            if used.base
-            else None,
-        )
 
 
 class AgentStatus(KubeModel):

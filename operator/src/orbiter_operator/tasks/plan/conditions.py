@@ -21,11 +21,16 @@ from typing import Any
 from orbiter_contracts import ArtifactsReport, Checkpoint
 from orbiter_contracts.bounds import shortened
 from orbiter_operator.budgets.models import Budgeted
-from orbiter_operator.kube.models import Agent, Condition, ConditionStatus, Profiled
+from orbiter_operator.kube.models import (
+    Agent,
+    Condition,
+    ConditionStatus,
+    Profiled,
+    ProfileStatus,
+)
 from orbiter_operator.tasks.models import (
     AgentStatus,
     CheckpointStatus,
-    ProfileStatus,
     TaskStatus,
 )
 

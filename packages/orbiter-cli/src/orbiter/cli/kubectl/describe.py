@@ -95,6 +95,7 @@ def _session(session: Object, now: datetime) -> dict[str, Any]:
         "phase": _phase(status),
         "user": spec.get("userId"),
         "agent": _agent(spec.get("agent", {})),
+        "profile": _profile(spec, status, "it wakes"),
         "wanted": spec.get("operatingMode", "Running"),
         "sleeps after": f"{seconds(idle.get('scaleToZeroAfterSeconds', 900))} without a message",
         "begins anew after": ", ".join(begins),
@@ -141,15 +142,15 @@ def _timeout(spec: Object, status: Object) -> str:
     return seconds(own) if own is not None else "the profile's time for"
 
 
-def _profile(spec: Object, status: Object) -> str | None:
-    """Which profile the task has since its first attempt, or waits for."""
+def _profile(spec: Object, status: Object, moment: str = "the first attempt begins") -> str | None:
+    """Which profile it has begun with, or waits for."""
     if used := status.get("profile"):
         kept = f"as it was at generation {used.get('generation')}"
         if base := used.get("base"):
             kept += f", over ClusterAgentProfile {base.get('name')}"
         return f"{_named(used)}, {kept} (ControllerRevision {used.get('revision')})"
     reference = spec.get("profileRef") or {}
-    return f"{_named(reference)}, read when the first attempt begins" if reference else None
+    return f"{_named(reference)}, read when {moment}" if reference else None
 
 
 def _named(profile: Object) -> str:
