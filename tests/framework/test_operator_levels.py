@@ -11,7 +11,7 @@ import grimp
 
 ROOM = "orbiter_operator"
 SOURCE = Path(__file__).resolve().parents[2] / "operator/src" / ROOM
-MOST_FILES = 93
+MOST_FILES = 94
 """55 when the rooms were made; tenancy added git_containers, allowlist, users twice, tenants,
 quota, migration, three of namespaces, and make_secrets, a program of its own that the chart
 runs; disruptions added disruption twice and conditions, and transcripts the file of their
