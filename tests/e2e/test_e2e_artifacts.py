@@ -141,7 +141,7 @@ def test_a_whole_transcript_is_in_the_store_when_redis_has_none(
     without_its_pod(world, name)
     uid = world.cluster.get("agenttask", name, NAMESPACE)["metadata"]["uid"]
     with world.redis() as redis:
-        redis.delete(keys_with(status["inputStream"]).task_transcript(uid, 1))
+        assert redis.expire(keys_with(status["inputStream"]).task_transcript(uid, 1), 0)  # at once
     assert plugin(world, name, verb="transcript") == whole
 
 
