@@ -203,6 +203,21 @@ def test_a_pod_that_was_replaced_unseen_is_counted_too():
     assert (task.status.phase, task.status.message) == ("Running", "resumed after Evicted (1)")
 
 
+@pytest.mark.parametrize("first", [(EVICTED,), (DELETED,), ()], ids=["evicted", "deleted", "gone"])
+def test_one_that_was_replaced_by_a_pod_that_has_answered_is_counted_with_the_answer(first):
+    """Nobody of ours looked meanwhile: the operator was away for as long as the next pod took."""
+    done = running_pod(name="fix-1-y", phase="Succeeded", exit_code=0)
+    task = running(pods=(*first, done), jobs=(COMPLETE,), **record(output()))
+    status = decide(task).status
+    assert (status.phase, status.disruptions, status.attempts) == ("Completed", 1, 1)
+
+
+@pytest.mark.parametrize("leaves", [EVICTED, DELETED], ids=["evicted", "deleted"])
+def test_a_pod_that_has_answered_before_it_was_taken_was_not_disrupted(leaves):
+    task = running(pods=(leaves,), jobs=(COMPLETE,), **record(output()))
+    assert (decide(task).status.phase, decide(task).status.disruptions) == ("Completed", 0)
+
+
 def test_a_word_of_the_worker_before_it_was_taken_says_nothing_of_the_next():
     counted = settled(gone(busy_since=NOW), after=9)
     starting = pod(name="fix-1-y")

@@ -52,6 +52,7 @@ def _settle(observed: Observed, now: datetime, attempt: int, output: DeveloperWo
         "result": end.result,
         "usage": total_usage(observed.status.usage, output.usage),
         "kept": output.artifacts,
+        "disruptions": observed.status.disruptions + _replaced_unseen(observed, attempt),
         "transcript": _transcript(observed, attempt, output),
         "progress": one_line(output.verdict.summary if output.verdict else "") or None,
     }
@@ -65,6 +66,15 @@ def _settle(observed: Observed, now: datetime, attempt: int, output: DeveloperWo
         words = cancelled_words(observed.spec.cancelled_by, end.message)
         end = end._replace(message=words)
     return _finish(observed, now, end, fields, output)
+
+
+def _replaced_unseen(observed: Observed, attempt: int) -> bool:
+    """Whether another pod was in the place of the one that worked when nobody of ours looked."""
+    name, pods = observed.status.pod_name, observed.pods_of(attempt)
+    if not name or not observed.status.works(attempt):
+        return False
+    known = next((pod for pod in pods if pod.name == name), None)
+    return (known is None or known.taken) and any(pod.name != name for pod in pods)
 
 
 def _transcript(
