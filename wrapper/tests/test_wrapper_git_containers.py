@@ -233,6 +233,7 @@ done
 file="$HOME/.claude/projects/-work/$id.jsonl"
 mkdir -p "$(dirname "$file")"; echo '{"type": "user"}' >>"$file"
 if [ "$how" = --session-id ]; then
+  echo '{"type": "stream_event", "event": {"type": "message_start"}}'
   echo draft >draft.txt; touch "$home/working"
   trap 'exit 143' TERM
   while :; do sleep 0.05; done
