@@ -2,10 +2,15 @@
 
 It ends by itself when the store has no unfinished task left. While there is a file `hold`, what has
 begun does not end.
+
+Without arguments it is a template: whatever takes long to import is imported, nothing has begun.
+For each line of arguments it forks a process that runs as one started anew would; at the next line,
+or when its input ends, it kills that process with SIGKILL and says how it ended.
 """
 
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -62,6 +67,31 @@ async def main(kind: str, directory: Path, retries: int, submit: int, lease: flo
         await store.close()
 
 
-if __name__ == "__main__":
-    _, kind, directory, retries, submit, lease = sys.argv
+def run(words: list[str]) -> None:
+    kind, directory, retries, submit, lease = words
     asyncio.run(main(kind, Path(directory), int(retries), int(submit), float(lease)))
+
+
+def template() -> None:
+    """Fork a process a line. It is reaped here only, so no other one can have its pid."""
+    for line in iter(sys.stdin.readline, ""):
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                run(line.rstrip("\n").split("\t"))
+                code = 0
+            finally:
+                os._exit(code)
+        sys.stdin.readline()
+        os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        run(sys.argv[1:])
+    else:
+        template()
