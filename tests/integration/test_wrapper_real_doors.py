@@ -1,7 +1,7 @@
 """The ways to a model that `agent.auth` has, as real CLIs take them; only the model is scripted.
 
-What the operator gives a pod for it is in operator/tests/test_operator_auth.py; here a worker has
-the same variables, and addresses on loopback.
+A worker has the variables that the contracts give for a way, as the operator hands them to a pod
+(operator/tests/test_operator_auth.py), and addresses on loopback.
 """
 
 from collections.abc import AsyncIterator
@@ -15,13 +15,17 @@ from support.bedrock_wire import check_operation, check_signature
 from support.queues import Queues
 from support.real_agents import RealWorkers
 
+from orbiter_contracts.auth import Auth
+
 pytestmark = pytest.mark.integration
 
 REGION, ROLE = "eu-central-1", "arn:aws:iam::123456789012:role/agents"
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJhdWQiOlsic3RzLmFtYXpvbmF3cy5jb20iXX0.c2lnbmVk"
 OAUTH = "sk-ant-oat01-scripted-token-of-a-subscription"
 SCRIPT = "[[bash: env | sort; cat $AWS_WEB_IDENTITY_TOKEN_FILE]] [[say: {output}]] [[result]]"
-NO_KEY = {"ANTHROPIC_API_KEY": "", "ANTHROPIC_BASE_URL": ""}
+NO_KEY = {"ANTHROPIC_API_KEY": "", "ANTHROPIC_BASE_URL": "", "OPENAI_API_KEY": ""}
+TOKEN_OF_A_GATEWAY = "gateway-token"
+KEPT = {"secretKeyRef": {"name": "token", "key": "token"}}
 
 
 @pytest.fixture
@@ -35,17 +39,29 @@ async def server() -> AsyncIterator[Doors]:
         yield found
 
 
+def told(auth: dict[str, object], token: str, kind: str = "claude") -> dict[str, str]:
+    """What a worker is told of this way; a token of a Secret is this one."""
+    found = Auth.model_validate(auth)
+    values = found.variables(kind, None)
+    handed_on = ",".join(("IS_SANDBOX", *found.handed_on(kind)))
+    plain = {name: value if isinstance(value, str) else token for name, value in values.items()}
+    return {**NO_KEY, **plain, "AGENT_ENV": handed_on}
+
+
 def by_web_identity(server: Doors, token: Path) -> dict[str, str]:
-    """What the operator gives a worker for `auth.bedrock`, and two addresses for the test."""
-    identity = {
-        "CLAUDE_CODE_USE_BEDROCK": "1",
-        "AWS_REGION": REGION,
-        "AWS_ROLE_ARN": ROLE,
-        "AWS_WEB_IDENTITY_TOKEN_FILE": str(token),
-    }
+    """What a worker is told for Bedrock, with its token in this file, and two addresses."""
+    role = {"roleARN": ROLE, "region": REGION}
+    way = told({"type": "Bedrock", "bedrock": role}, "")
     here = {"AWS_ENDPOINT_URL_STS": server.url, "ANTHROPIC_BEDROCK_BASE_URL": server.url}
-    handed_on = ",".join(["IS_SANDBOX", *identity, *here])
-    return {**NO_KEY, **identity, **here, "AGENT_ENV": handed_on}
+    handed_on = ",".join((way["AGENT_ENV"], *here))
+    file = {"AWS_WEB_IDENTITY_TOKEN_FILE": str(token)}
+    return {**way, **here, **file, "AGENT_ENV": handed_on}
+
+
+def by_gateway(url: str, kind: str = "claude", *, token: bool = True) -> dict[str, str]:
+    """What a worker is told for a gateway, with a token or without one."""
+    gateway = {"baseURL": url, **({"tokenFrom": KEPT} if token else {})}
+    return told({"type": "Gateway", "gateway": gateway}, TOKEN_OF_A_GATEWAY, kind)
 
 
 @pytest.mark.parametrize("model", ["", "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"])
@@ -107,8 +123,8 @@ async def test_claude_sends_a_subscriptions_token_as_bearer_and_no_key(
     claude_workers: RealWorkers, queues: Queues, server: Doors
 ) -> None:
     await queues.task("[[bash: env | sort]] [[say: {output}]] [[result]]")
-    given = {**NO_KEY, "ANTHROPIC_BASE_URL": server.url, "CLAUDE_CODE_OAUTH_TOKEN": OAUTH}
-    worker = claude_workers.start(**given)
+    given = told({"type": "OAuthToken", "oauthToken": {"tokenFrom": KEPT}}, OAUTH)
+    worker = claude_workers.start(**{**given, "ANTHROPIC_BASE_URL": server.url})
     assert await worker.exit_code() == 0
     output = await queues.output()
     assert output.status == "success"
@@ -118,12 +134,42 @@ async def test_claude_sends_a_subscriptions_token_as_bearer_and_no_key(
     assert not [one for one in asked if "x-api-key" in one.headers]
 
 
+@pytest.mark.parametrize("token", [True, False])
 async def test_claude_asks_a_gateway_at_its_base_url_with_the_gateways_own_token(
-    claude_workers: RealWorkers, queues: Queues, server: Doors
+    token: bool, claude_workers: RealWorkers, queues: Queues, server: Doors
+) -> None:
+    await queues.task("[[bash: env | sort]] [[say: {output}]] [[result]]")
+    worker = claude_workers.start(**by_gateway(server.url, token=token))
+    assert await worker.exit_code() == 0
+    output = await queues.output()
+    assert output.status == "success"
+    assert TOKEN_OF_A_GATEWAY not in output.model_dump_json() + worker.output
+    sent = {request.headers["authorization"] for request in server.asked("/v1/messages")}
+    assert sent == {f"Bearer {TOKEN_OF_A_GATEWAY if token else 'none'}"}
+    assert not [one for one in server.received if "x-api-key" in one.headers]
+
+
+async def test_codex_asks_a_gateway_at_its_base_url_with_the_gateways_own_token(
+    codex_workers: RealWorkers, queues: Queues, server: Doors
+) -> None:
+    await queues.task("[[bash: env | sort]] [[say: {output}]] [[result]]")
+    worker = codex_workers.start(**by_gateway(f"{server.url}/v1", "codex"))
+    assert await worker.exit_code() == 0
+    output = await queues.output()
+    assert output.status == "success"
+    assert TOKEN_OF_A_GATEWAY not in output.model_dump_json() + worker.output
+    asked = [one for one in server.asked("/v1/responses") if one.method == "POST"]
+    assert len(asked) == 2
+    assert {one.headers["authorization"] for one in asked} == {f"Bearer {TOKEN_OF_A_GATEWAY}"}
+
+
+async def test_an_orbiter_agent_asks_a_gateway_with_its_token_as_bearer(
+    orbiter_workers: RealWorkers, queues: Queues, server: Doors
 ) -> None:
     await queues.task("[[say: by the gateway]] [[result]]")
-    given = {**NO_KEY, "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_AUTH_TOKEN": "gateway-token"}
-    assert await claude_workers.start(**given).exit_code() == 0
+    given = by_gateway(server.url, "orbiter")
+    worker = orbiter_workers.start(AGENT_MODEL="anthropic:claude-sonnet-4-5", **given)
+    assert await worker.exit_code() == 0
     assert (await queues.output()).status == "success"
-    told = {request.headers["authorization"] for request in server.asked("/v1/messages")}
-    assert told == {"Bearer gateway-token"}
+    sent = {one.headers["authorization"] for one in server.asked("/v1/messages")}
+    assert sent == {f"Bearer {TOKEN_OF_A_GATEWAY}"}
