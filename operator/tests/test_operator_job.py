@@ -1,13 +1,16 @@
 """The Job of an attempt: safe by default, told who it is, and open to the user's template."""
 
+import json
+
 import pytest
 from support.observed import NOW, UID, observed, spec
 
 from orbiter_contracts.attempts import request_id
 from orbiter_operator.kube.models import Condition
 from orbiter_operator.kube.names import job_name
+from orbiter_operator.pods.agent_variables import CREDENTIALS
 from orbiter_operator.pods.rules import image_error, installation_error, pod_error
-from orbiter_operator.pods.template import CREDENTIALS, WorkerDefaults
+from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.tasks.job import build_job
 from orbiter_operator.tasks.models import TaskStatus
 from orbiter_operator.tasks.observed import Adopted
@@ -103,6 +106,20 @@ def test_the_worker_is_told_which_variables_come_from_secrets():
     }
     given = environment(agent=agent)["SECRET_ENV"].split(",")
     assert given == ["OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL", "SHOP_DSN", "REDIS_URL"]
+
+
+def test_the_worker_is_told_of_mcp_servers_and_has_their_secrets_as_variables():
+    reference = {"secretKeyRef": {"name": "docs", "key": "token"}}
+    headers = [{"name": "Authorization", "valueFrom": reference}]
+    server = {"name": "docs", "url": "https://docs.example.com/mcp", "headers": headers}
+    given = environment(agent={"mcpServers": [server]})
+    [told] = json.loads(given["AGENT_MCP_SERVERS"])
+    assert told["headers"] == [
+        {"name": "Authorization", "valueFrom": {"variable": "AGENT_MCP_SECRET_1"}}
+    ]
+    assert given["AGENT_MCP_SECRET_1"] == reference
+    assert given["SECRET_ENV"] == "AGENT_MCP_SECRET_1,REDIS_URL"
+    assert "AGENT_MCP_SERVERS" not in environment()
 
 
 def test_credentials_from_a_whole_secret_count_as_coming_from_one():

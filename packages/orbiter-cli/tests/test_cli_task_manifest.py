@@ -142,6 +142,24 @@ def test_what_is_named_and_nowhere_is_said(file, tmp_path):
         environment(manifest, {}, tmp_path)
 
 
+def test_mcp_servers_have_their_secrets_from_the_same_file(file, tmp_path):
+    server = """\
+  agent:
+    mcpServers:
+      - name: docs
+        url: https://docs.example.com/mcp
+        headers: [{name: Authorization, valueFrom: {secretKeyRef: {name: %s, key: TOKEN}}}]
+"""
+    found = environment(read_manifest(file(TASK + server % "keys" + CONFIG)), {}, tmp_path)
+    assert found["AGENT_MCP_SECRET_1"] == "t"
+    assert '"variable": "AGENT_MCP_SECRET_1"' in found["AGENT_MCP_SERVERS"]
+    with pytest.raises(UsageError, match="Secret other with key TOKEN is not in the file"):
+        environment(read_manifest(file(TASK + server % "other" + CONFIG)), {}, tmp_path)
+    wrong = server.replace("name: docs", "name: -docs")
+    with pytest.raises(UsageError, match=r"mcpServers\[0\].name: is no name of a server"):
+        environment(read_manifest(file(TASK + wrong % "keys" + CONFIG)), {}, tmp_path)
+
+
 def test_what_a_profile_could_have_said_has_the_operators_defaults_without_a_cluster(file):
     text = "apiVersion: orbiter.dev/v1alpha1\nkind: AgentTask\nmetadata: {name: a}\n"
     spec = read_manifest(file(text + "spec: {prompt: go, profileRef: {name: house}}")).spec

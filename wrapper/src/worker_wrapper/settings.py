@@ -15,16 +15,19 @@ from pydantic_settings.sources import PydanticBaseSettingsSource
 
 from orbiter_contracts import AGENTS
 from orbiter_contracts.checkpoints import CHECKPOINT_SECONDS, DisruptionPolicy
+from orbiter_contracts.mcp_servers import VARIABLE as MCP_SERVERS
 from orbiter_contracts.object_store import VARIABLES
 from orbiter_contracts.queues import ATTEMPT_RECORD_PATTERN, BARE, PREFIX, PREFIX_PATTERN, Keys
 from worker_wrapper.agents import known_agents, load_agent
 from worker_wrapper.agents.base import Agent, AgentOptions
+from worker_wrapper.agents.mcp import with_values
 from worker_wrapper.redact import Redactor
 from worker_wrapper.variables import (
     AboveZero,
     AgentType,
     ArtifactSettings,
     AtLeastOne,
+    McpServers,
     NotNegative,
     Parent,
     RedisUrl,
@@ -69,6 +72,9 @@ class Settings(ArtifactSettings):
     agent_max_cost_usd: AboveZero | None = Field(None, description=_AMOUNT)
     agent_system_prompt: str | None = None
     agent_env: Words = ()
+    agent_mcp_servers: McpServers = Field(
+        (), repr=False, description="a list of MCP servers as JSON"
+    )
     session_id: str | None = Field(
         None,
         pattern=r"^[^-\x00-\x1f\x7f][^\x00-\x1f\x7f]{0,199}$",
@@ -193,6 +199,7 @@ class Settings(ArtifactSettings):
             self.agent_max_turns,
             self.agent_max_cost_usd,
             self.agent_system_prompt,
+            self.agent_mcp_servers,
         )
 
     @property
@@ -250,6 +257,10 @@ def load(environ: Mapping[str, str]) -> Settings:
         settings = Settings(**source())
     except ValidationError as error:
         raise SettingsError(_sentence(error, Redactor.of(environ))) from None
+    try:
+        with_values(settings.agent_mcp_servers, given)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
     agent = settings.agent
     suffices = (*agent.credentials, *AGENTS[agent.name].keyless)
     if agent.credentials and not any(name in given for name in suffices):
@@ -272,7 +283,8 @@ def _sentence(error: ValidationError, redactor: Redactor) -> str:
     )
     if first["type"] == "missing":
         return f"{name} is missing: set it to {expected}"
-    if name == "REDIS_URL":  # It may hold a password; what the contracts say of it shows none.
+    # They may hold a password; what the contracts say of them shows none.
+    if name in ("REDIS_URL", MCP_SERVERS):
         return f"{name} {first['ctx']['error']}"
     value = redactor.scrub(first["input"])[:_SHOWN_CHARACTERS]
     return f"{name} is {value!r}: it must be {expected}"

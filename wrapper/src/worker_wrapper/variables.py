@@ -12,6 +12,7 @@ from pydantic import AfterValidator, AliasGenerator, BeforeValidator, Field
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from orbiter_contracts.artifacts import RETENTION_SECONDS
+from orbiter_contracts.mcp_servers import McpServer, decode_mcp_servers
 from orbiter_contracts.object_store import (
     DEFAULT_REGION,
     Bucket,
@@ -75,6 +76,10 @@ def _words(value: object) -> object:
     return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
 
 
+def _mcp_servers(value: object) -> object:
+    return decode_mcp_servers(value) if isinstance(value, str) else value
+
+
 def _redis_url(url: str) -> str:
     read_redis_url(url)
     return url
@@ -96,6 +101,7 @@ def default_workspace() -> Path:
     return _DEFAULT_WORKSPACE if _DEFAULT_WORKSPACE.is_dir() else Path.cwd()
 
 
+McpServers = Annotated[tuple[McpServer, ...], NoDecode, BeforeValidator(_mcp_servers)]
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 AboveZero = Annotated[float, Field(gt=0, allow_inf_nan=False)]

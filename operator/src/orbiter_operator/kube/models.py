@@ -83,7 +83,7 @@ class FileSource(KubeModel):
 
 
 class Agent(KubeModel):
-    """Which agent works, and how. `env` stays as the API has it: it is copied into the pod."""
+    """Which agent works, and how. `env` and `mcp_servers` stay as the API has them."""
 
     type: str = "claude"
     model: str | None = None
@@ -91,6 +91,7 @@ class Agent(KubeModel):
     max_cost_usd: float | None = Field(None, alias="maxCostUSD")
     credentials_secret_ref: SecretRef | None = None
     env: tuple[dict[str, Any], ...] = ()
+    mcp_servers: tuple[dict[str, Any], ...] = ()
     system_prompt: str | None = None
     file_from: FileSource | None = None
 

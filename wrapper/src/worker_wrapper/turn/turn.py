@@ -14,6 +14,7 @@ from typing import Any
 from orbiter_contracts import AgentVerdict, OutputStatus, Usage
 from worker_wrapper.agents.base import Agent, AgentResult, Piece, Session, Turn
 from worker_wrapper.agents.decoding import name
+from worker_wrapper.agents.mcp import with_values
 from worker_wrapper.process.command import Outcome
 from worker_wrapper.process.environment import agent_environment
 from worker_wrapper.process.run import GRACE, CannotStartError, EndReason, Grace, run
@@ -90,6 +91,7 @@ async def take_turn(
     """
     visible = agent_environment((*agent.credentials, *agent.passes), environ, turn.workdir)
     turn = _prepared(turn, visible, developer=developer)
+    turn = replace(turn, mcp=with_values(turn.options.mcp_servers, environ))
     tap = _tap(agent, listener, watcher, missed)
     turn = replace(turn, stream=tap is not None)
     deadline = asyncio.get_running_loop().time() + turn.timeout_seconds

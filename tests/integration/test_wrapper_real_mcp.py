@@ -1,0 +1,169 @@
+"""Real CLI agents call tools of real MCP servers that the wrapper tells them of."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+from support.agent_clis import ModelServer, agent_cli
+from support.eventually import eventually
+from support.mcp_servers import our_environment
+from support.ports import free_port
+from support.queues import UID, Queues
+from support.real_agents import RealWorkers
+from support.redis_server import RedisServer
+from support.wrapper import API_KEY
+
+from orbiter_contracts.mcp_servers import told_of_mcp_servers
+from orbiter_contracts.queues import BARE
+from orbiter_contracts.transcript import AnyEvent
+from orbiter_contracts.transcript_reading import TranscriptReader, read_entry
+
+pytestmark = pytest.mark.integration
+
+TOKEN = "s3cr3t$HOME-token"
+GIVEN = 'it\'s ${HOME} in "marks"'
+PROGRAM = Path(__file__).with_name("mcp_told.py")
+SECRET = {"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+TOOLS = {
+    "claude": "mcp__{}__told",
+    "codex": "mcp__{}.told",
+    "factory": "{}___told",
+    "gemini": "mcp_{}_told",
+    "opencode": "{}_told",
+    "orbiter": "{}_told",
+}
+SAYS_ITSELF = {"codex": "scripted"}
+"""Models whose tools the CLI offers by their names, and not from within a program."""
+
+
+@pytest.fixture
+def factory_workers(
+    tmp_path: Path, redis: Redis, redis_server: RedisServer, model_server: ModelServer
+) -> Iterator[RealWorkers]:
+    own = {
+        "model": "scripted",
+        "displayName": "scripted",
+        "baseUrl": f"{model_server.url}/v1",
+        "apiKey": "scripted",
+        "provider": "generic-chat-completion-api",
+    }
+    workers = RealWorkers(
+        tmp_path,
+        {
+            "PATH": f"{agent_cli('factory').parent}:{os.environ['PATH']}",
+            "REDIS_URL": redis_server.url,
+            "AGENT_TYPE": "factory",
+            "AGENT_MODEL": "custom:scripted-0",
+            "FACTORY_API_KEY": API_KEY,
+        },
+    )
+    settings = workers.home / ".factory" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps({"customModels": [own]}))
+    yield workers
+    workers.end()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[int]:
+    """The port of a real MCP server that wants the token."""
+    port, log = free_port(), tmp_path / "mcp.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, str(PROGRAM), str(port)],
+            env={**os.environ, **our_environment(), "TOKEN": TOKEN},
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        yield port
+    finally:
+        process.kill()
+        process.wait()
+
+
+def servers(port: int, begun: Path) -> dict[str, str]:
+    """What a pod has of them; the one that is a program makes the file `begun`."""
+    told = told_of_mcp_servers(
+        [
+            {
+                "name": "docs",
+                "url": f"http://127.0.0.1:{port}/mcp",
+                "headers": [{"name": "Authorization", **SECRET}],
+            },
+            {
+                "name": "files",
+                "command": sys.executable,
+                "args": [str(PROGRAM), "$HOME", str(begun)],
+                "env": [
+                    {"name": "GIVEN", **SECRET},
+                    {"name": "PYTHONPATH", "value": our_environment()["PYTHONPATH"]},
+                ],
+            },
+        ]
+    )
+    values = dict(zip(told.secrets, (f"Bearer {TOKEN}\n", GIVEN), strict=True))
+    return told.environment | values | {"SECRET_ENV": ",".join(values)}
+
+
+async def up(port: int) -> None:
+    import httpx
+
+    async def answers() -> bool:
+        async with httpx.AsyncClient() as client:
+            try:
+                return (await client.get(f"http://127.0.0.1:{port}/mcp")).status_code > 0
+            except httpx.TransportError:
+                return False
+
+    await eventually(answers, seconds=60)
+
+
+async def seen(redis: Redis) -> list[AnyEvent]:
+    reader = TranscriptReader()
+    entries = await redis.xrange(BARE.task_transcript(UID, 1))
+    return [event for _, fields in entries for event in reader.take(read_entry(fields))]
+
+
+def holding(text: str, *places: Path) -> list[Path]:
+    """Files in which a text is."""
+    files = (path for place in places for path in place.rglob("*") if path.is_file())
+    return [path for path in files if text.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize("name", sorted(TOOLS))
+async def test_the_agent_calls_their_tools_and_what_is_secret_is_in_no_file_and_no_argument(
+    name: str, request: pytest.FixtureRequest, redis: Redis, server: int
+) -> None:
+    workers: RealWorkers = request.getfixturevalue(f"{name}_workers")
+    queues = Queues(redis)
+    await up(server)
+    remote, local = (TOOLS[name].format(each) for each in ("docs", "files"))
+    begun = workers.work / "begun"
+    # droid begins before its servers are ready.
+    calls = f"[[tool: {local} {{}}]]\n" * (3 if name == "factory" else 1)
+    bound = await queues.bound_task(
+        f"[[bash: while [ ! -e {begun} ]; do sleep 0.05; done]]\n"
+        f"[[tool: {remote} {{}}]]\n{calls}"
+        "[[bash: cat /proc/$PPID/cmdline > argv.bin]]\n"
+        '[[result: {"status": "success", "summary": "called"}]]'
+    )
+    model = {"AGENT_MODEL": SAYS_ITSELF[name]} if name in SAYS_ITSELF else {}
+    worker = workers.start(**bound, **servers(server, begun), **model)
+    assert await worker.exit_code(seconds=120) == 0
+    output = await queues.output()
+    assert output.status == "success", output.error
+    results = [event for event in await seen(redis) if event.type == "tool_result"]
+    told = [event.content.replace("\\", "") for event in (results[1], results[-2])]
+    assert str(server) in told[0]
+    assert "$HOME" in told[1]
+    assert GIVEN[::-1].replace('"', "") in told[1].replace('"', "")
+    assert (workers.work / "argv.bin").stat().st_size
+    for secret in (TOKEN, GIVEN):
+        assert holding(secret, workers.home, workers.work) == []
+        assert secret not in worker.output
