@@ -122,6 +122,25 @@ def test_mcp_servers_that_cannot_be_and_secrets_that_are_no_names_are_refused():
     assert why(agent={"mcpServers": [DOCS, {**FILES, "name": "files"}]}) is None
 
 
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        ({"instructions": {}}, "spec.agent.instructions: write text or configMapKeyRef"),
+        ({"instructions": {"text": "é" * 32769}}, "more than 65536 bytes"),
+        (
+            {"instructions": {"configMapKeyRef": {"name": "../x", "key": "k"}}},
+            "spec.agent.instructions.configMapKeyRef.name is '../x', which is no name",
+        ),
+        ({"skills": [{"name": "a/b", "configMapRef": {"name": "c"}}]}, "is no name of a skill"),
+        ({"skills": [{"name": "a", "configMapRef": {"name": "C"}}]}, "skills[a].configMapRef.name"),
+        ({"skills": [{"name": "a", "configMapRef": {"name": "c"}}] * 2}, "a is there twice"),
+        ({"skills": [{"name": "a"}]}, "spec.agent.skills[0].configMapRef: Field required"),
+    ],
+)
+def test_instructions_and_skills_that_cannot_be_are_refused(agent, words):
+    assert words in (why(agent=agent) or "")
+
+
 @pytest.mark.parametrize("name", ["orbiter-redis-auth", "sh.helm.release.v1.orbiter.v12"])
 def test_so_are_the_other_secrets_of_the_installation(name):
     assert name in (why(**git(name)) or "")

@@ -26,7 +26,7 @@ twice left reconcile and app, which had no line left for them. The cache of both
 __main__ because triggers, a program of its own, logs the same way.
 Profiles of the cluster and of sessions added patches, because kube/models had no room for what both
 kinds say of their profile, and revisions, which seals what is kept and tells what is forged. What
-an agent is given added agent_variables: template is as long as a file may be."""
+an agent is given added pods/agent: template is as long as a file may be."""
 MOST_LINES = 300
 MOST_LEVELS = 9
 

@@ -1,6 +1,5 @@
 """Real CLI agents call tools of real MCP servers that the wrapper tells them of."""
 
-import json
 import os
 import subprocess
 import sys
@@ -9,14 +8,11 @@ from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
-from support.agent_clis import ModelServer, agent_cli
 from support.eventually import eventually
 from support.mcp_servers import our_environment
 from support.ports import free_port
 from support.queues import UID, Queues
 from support.real_agents import RealWorkers
-from support.redis_server import RedisServer
-from support.wrapper import API_KEY
 
 from orbiter_contracts.mcp_servers import told_of_mcp_servers
 from orbiter_contracts.queues import BARE
@@ -39,34 +35,6 @@ TOOLS = {
 }
 SAYS_ITSELF = {"codex": "scripted"}
 """Models whose tools the CLI offers by their names, and not from within a program."""
-
-
-@pytest.fixture
-def factory_workers(
-    tmp_path: Path, redis: Redis, redis_server: RedisServer, model_server: ModelServer
-) -> Iterator[RealWorkers]:
-    own = {
-        "model": "scripted",
-        "displayName": "scripted",
-        "baseUrl": f"{model_server.url}/v1",
-        "apiKey": "scripted",
-        "provider": "generic-chat-completion-api",
-    }
-    workers = RealWorkers(
-        tmp_path,
-        {
-            "PATH": f"{agent_cli('factory').parent}:{os.environ['PATH']}",
-            "REDIS_URL": redis_server.url,
-            "AGENT_TYPE": "factory",
-            "AGENT_MODEL": "custom:scripted-0",
-            "FACTORY_API_KEY": API_KEY,
-        },
-    )
-    settings = workers.home / ".factory" / "settings.json"
-    settings.parent.mkdir()
-    settings.write_text(json.dumps({"customModels": [own]}))
-    yield workers
-    workers.end()
 
 
 @pytest.fixture
@@ -155,7 +123,7 @@ async def test_the_agent_calls_their_tools_and_what_is_secret_is_in_no_file_and_
     )
     model = {"AGENT_MODEL": SAYS_ITSELF[name]} if name in SAYS_ITSELF else {}
     worker = workers.start(**bound, **servers(server, begun), **model)
-    assert await worker.exit_code(seconds=120) == 0
+    assert await worker.exit_code(seconds=280) == 0
     output = await queues.output()
     assert output.status == "success", output.error
     results = [event for event in await seen(redis) if event.type == "tool_result"]

@@ -75,6 +75,9 @@ class Settings(ArtifactSettings):
     agent_mcp_servers: McpServers = Field(
         (), repr=False, description="a list of MCP servers as JSON"
     )
+    agent_instructions: str | None = None
+    agent_instructions_file: Path | None = None
+    agent_skills_dir: Path | None = None
     session_id: str | None = Field(
         None,
         pattern=r"^[^-\x00-\x1f\x7f][^\x00-\x1f\x7f]{0,199}$",
@@ -200,6 +203,9 @@ class Settings(ArtifactSettings):
             self.agent_max_cost_usd,
             self.agent_system_prompt,
             self.agent_mcp_servers,
+            self.agent_instructions,
+            self.agent_instructions_file,
+            self.agent_skills_dir,
         )
 
     @property

@@ -83,7 +83,7 @@ class FileSource(KubeModel):
 
 
 class Agent(KubeModel):
-    """Which agent works, and how. `env` and `mcp_servers` stay as the API has them."""
+    """Which agent works, and how. What is no value or model here stays as the API has it."""
 
     type: str = "claude"
     model: str | None = None
@@ -92,6 +92,8 @@ class Agent(KubeModel):
     credentials_secret_ref: SecretRef | None = None
     env: tuple[dict[str, Any], ...] = ()
     mcp_servers: tuple[dict[str, Any], ...] = ()
+    instructions: dict[str, Any] | None = None
+    skills: tuple[dict[str, Any], ...] = ()
     system_prompt: str | None = None
     file_from: FileSource | None = None
 

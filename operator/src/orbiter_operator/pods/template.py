@@ -15,12 +15,11 @@ from orbiter_contracts.object_store import StoreAddress
 from orbiter_operator.kube.models import Agent, Workspace
 from orbiter_operator.kube.names import SESSION_SECRETS, WORKER
 from orbiter_operator.pods import overlay as laid
-from orbiter_operator.pods.agent_variables import (
-    AGENT_DIR,
-    AGENT_FILE,
+from orbiter_operator.pods.agent import (
     CREDENTIALS,
     WORKSPACE,
     agent_variables,
+    agent_volumes,
     secret_variable,
 )
 from orbiter_operator.pods.git_containers import (
@@ -242,8 +241,8 @@ def _container(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> 
     ]
     if workspace.git and workspace.git.credentials_secret_ref:
         mounts.append({**HANDOVER_MOUNT, "readOnly": True})
-    if agent.file_from:
-        mounts.append({"name": "agent", "mountPath": AGENT_DIR, "readOnly": True})
+    for volume, path in agent_volumes(agent):
+        mounts.append({"name": volume["name"], "mountPath": path, "readOnly": True})
     return {
         "name": WORKER,
         "image": defaults.images[agent.type],
@@ -265,9 +264,5 @@ def _volumes(agent: Agent, workspace: Workspace) -> list[Object]:
     if workspace.persistent_volume_claim:
         place = {"name": "workspace", "persistentVolumeClaim": workspace.persistent_volume_claim}
     volumes: list[Object] = [{"name": name, "emptyDir": {}} for name in ("home", "tmp")]
-    volumes += [place, *git_volumes(workspace)]
-    if agent.file_from:
-        source = agent.file_from.config_map_key_ref
-        items = [{"key": source.key, "path": AGENT_FILE}]
-        volumes.append({"name": "agent", "configMap": {"name": source.name, "items": items}})
-    return volumes
+    own = [volume for volume, _ in agent_volumes(agent)]
+    return [*volumes, place, *git_volumes(workspace), *own]

@@ -2,8 +2,8 @@
 
 One rule for every field: what only one of them says holds; what both say is the profile's, and a
 task that says otherwise is refused, unless `allowOverrides` has the field. Two things are more than
-a value: a limit may always be made smaller, and variables, as MCP servers, are told apart by their
-names.
+a value: a limit may always be made smaller, and variables, MCP servers and skills are told apart by
+their names.
 
 A namespace's profile is to the cluster's what a task is to it. So a task is laid over the former
 and both over the latter, and what one lets be said widens nothing that the other does not.
@@ -17,7 +17,7 @@ from orbiter_operator.kube.models import Agent
 from orbiter_operator.pods.overlay import merge
 from orbiter_operator.profiles.models import CLUSTER, Profile, ProfileAgent
 
-_NAMED = ("env", "mcp_servers")
+_NAMED = ("env", "mcp_servers", "skills")
 _LIMITS = ("max_turns", "max_cost_usd", "timeout_seconds")
 _SHOWN = 60
 

@@ -26,6 +26,9 @@ class AgentOptions:
     max_cost_usd: float | None = None
     system_prompt: str | None = None
     mcp_servers: tuple[McpServer, ...] = ()
+    instructions: str | None = None
+    instructions_file: Path | None = None
+    skills_dir: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +171,8 @@ class Agent(Protocol):
         passes: Further environment variables the agent may see.
         session_paths: What keeps its conversations, relative to HOME; no credentials are there.
         home_variable: The variable that names another place for their first directory, if any.
+        instructions_path: Where it reads its user's instructions, relative to HOME; None: nowhere.
+        skills_path: The directory where it looks for skills of its user's, likewise.
         ignores: The options of AgentOptions for which its CLI has no flag.
         resumes_mid_turn: Its CLI goes on from a copy of the conversation that was taken while it
             was at work, whatever it was doing: a test with the real one shows it.
@@ -179,6 +184,8 @@ class Agent(Protocol):
     passes: tuple[str, ...]
     session_paths: tuple[str, ...]
     home_variable: str | None
+    instructions_path: str | None
+    skills_path: str | None
     ignores: tuple[str, ...]
     resumes_mid_turn: bool
 

@@ -41,6 +41,8 @@ class Claude:
     passes = ("ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "CLAUDE_CONFIG_DIR")
     session_paths = (".claude/projects",)
     home_variable = "CLAUDE_CONFIG_DIR"
+    instructions_path = ".claude/CLAUDE.md"
+    skills_path = ".claude/skills"
     ignores = ()
     resumes_mid_turn = True
 

@@ -41,6 +41,8 @@ class Codex:
     passes = ("OPENAI_BASE_URL", "CODEX_HOME")
     session_paths = (".codex/sessions",)
     home_variable = "CODEX_HOME"
+    instructions_path = ".codex/AGENTS.md"
+    skills_path = ".codex/skills"
     ignores = ("max_turns", "max_cost_usd")
     resumes_mid_turn = True
 
@@ -160,7 +162,7 @@ def _server_flags(server: Server, given: Variables) -> tuple[str, str]:
         # It hands variables on under their own names only, so a shell gives them their new ones.
         names = {name: given.name(value) for name, value in server.env.items()}
         lines = "".join(f'export {name}="${ours}"; ' for name, ours in names.items())
-        shell = ("sh", "-c", f'{lines}exec "$0" "$@"') if names else ()
+        shell: tuple[str, ...] = ("sh", "-c", f'{lines}exec "$0" "$@"') if names else ()
         command, *args = (*shell, server.command or "", *server.args)
         entry |= {"command": command, "args": args, "env_vars": [*names.values()]}
     return "-c", f"mcp_servers.{server.name}={_toml(entry)}"

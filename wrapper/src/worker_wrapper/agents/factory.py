@@ -30,6 +30,8 @@ class Factory:
     passes = ("FACTORY_MODEL", "FACTORY_API_BASE_URL")
     session_paths = (".factory/sessions",)
     home_variable = None
+    instructions_path = ".factory/AGENTS.md"
+    skills_path = ".factory/skills"
     ignores = ("max_turns", "max_cost_usd")
     resumes_mid_turn = False
 

@@ -44,6 +44,8 @@ class Gemini:
     passes = ("GOOGLE_GEMINI_BASE_URL",)
     session_paths = (".worker-wrapper/gemini/.gemini/tmp",)
     home_variable = None
+    instructions_path = ".worker-wrapper/gemini/.gemini/GEMINI.md"
+    skills_path = ".worker-wrapper/gemini/.gemini/skills"
     ignores = ("max_cost_usd",)
     resumes_mid_turn = True
 

@@ -34,6 +34,8 @@ class Opencode:
         ".local/share/opencode/opencode.db-wal",
     )
     home_variable = None
+    instructions_path = ".claude/CLAUDE.md"
+    skills_path = ".claude/skills"
     ignores = ("max_turns", "max_cost_usd")
     resumes_mid_turn = True
 

@@ -28,6 +28,8 @@ class Orbiter:
     passes = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "AGENT_FILE", "TASK_ATTEMPT")
     session_paths = (".orbiter/sessions",)
     home_variable = None
+    instructions_path = None
+    skills_path = None
     ignores = ()
     resumes_mid_turn = True
 

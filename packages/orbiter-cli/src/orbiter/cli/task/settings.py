@@ -26,6 +26,20 @@ def prompt_of(manifest: Manifest) -> str:
     return unescaped(prompt)
 
 
+def system_prompt(manifest: Manifest) -> str | None:
+    """The agent's system prompt; its instructions are in there, and not in your own HOME.
+
+    Raises:
+        UsageError: A ConfigMap that is named is not in the file.
+    """
+    agent: Object = manifest.spec["agent"]
+    said = agent.get("instructions") or {}
+    text = said.get("text")
+    if reference := said.get("configMapKeyRef"):
+        text = _config(manifest, reference, "agent.instructions")
+    return "\n\n".join(filter(None, (text, agent.get("systemPrompt")))) or None
+
+
 def environment(manifest: Manifest, own: dict[str, str], private: Path) -> dict[str, str]:
     """The environment of the worker: ours, and what the task's agent is given.
 

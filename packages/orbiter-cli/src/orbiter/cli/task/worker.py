@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from orbiter.cli.task.manifest import Manifest
+from orbiter.cli.task.settings import system_prompt
 from orbiter_contracts import (
     DeveloperWorkerInput,
     DeveloperWorkerOutput,
@@ -129,7 +130,7 @@ class LocalWorker:
                 model=agent.get("model"),
                 max_turns=agent.get("maxTurns"),
                 max_cost_usd=agent.get("maxCostUSD"),
-                system_prompt=agent.get("systemPrompt"),
+                system_prompt=system_prompt(self.manifest),
                 env=tuple(agent.get("env") or ()),
                 passed=self.environ.get("AGENT_ENV", ""),
             ),
