@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
 
-from orbiter_contracts.bounds import Moment, one_line
+from orbiter_contracts.bounds import MAX_SETUP_CHARACTERS, Moment, one_line
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 
@@ -114,6 +114,7 @@ class Workspace(KubeModel):
     git: Git | None = None
     persistent_volume_claim: dict[str, Any] | None = None
     empty_dir: dict[str, Any] | None = None
+    setup: Annotated[str, Field(min_length=1, max_length=MAX_SETUP_CHARACTERS)] | None = None
 
 
 class Condition(KubeModel):

@@ -105,13 +105,15 @@ class LocalWorker:
 
     def _message(self, attempt: Attempt, prompt: str) -> DeveloperWorkerInput:
         spec = self.manifest.spec
-        git = (spec.get("workspace") or {}).get("git")
+        place = spec.get("workspace") or {}
+        git = place.get("git")
         return attempt.message(
             prompt,
             spec["timeoutSeconds"],
             task_id=spec.get("taskId"),
             project_id=spec.get("projectId"),
             git=git and GitWorkspace.model_validate(git),
+            setup=place.get("setup"),
         )
 
     def environment(self, attempt: Attempt, entry: str, answered: Sequence[str]) -> dict[str, str]:
