@@ -113,24 +113,27 @@ async def test_the_agent_calls_their_tools_and_what_is_secret_is_in_no_file_and_
     await up(server)
     remote, local = (TOOLS[name].format(each) for each in ("docs", "files"))
     begun = workers.work / "begun"
-    # droid begins before its servers are ready.
-    calls = f"[[tool: {local} {{}}]]\n" * (3 if name == "factory" else 1)
-    bound = await queues.bound_task(
-        f"[[bash: while [ ! -e {begun} ]; do sleep 0.05; done]]\n"
-        f"[[tool: {remote} {{}}]]\n{calls}"
-        "[[bash: cat /proc/$PPID/cmdline > argv.bin]]\n"
-        '[[result: {"status": "success", "summary": "called"}]]'
-    )
+    # droid waits for no server: one that begins too slowly is missing in the whole turn.
+    started = name != "factory"
+    calls = [
+        f"[[bash: while [ ! -e {begun} ]; do sleep 0.05; done]]",
+        f"[[tool: {remote} {{}}]]",
+        *([f"[[tool: {local} {{}}]]"] if started else []),
+        "[[bash: cat /proc/$PPID/cmdline > argv.bin]]",
+        '[[result: {"status": "success", "summary": "called"}]]',
+    ]
+    bound = await queues.bound_task("\n".join(calls))
     model = {"AGENT_MODEL": SAYS_ITSELF[name]} if name in SAYS_ITSELF else {}
     worker = workers.start(**bound, **servers(server, begun), **model)
     assert await worker.exit_code(seconds=280) == 0
     output = await queues.output()
     assert output.status == "success", output.error
     results = [event for event in await seen(redis) if event.type == "tool_result"]
-    told = [event.content.replace("\\", "") for event in (results[1], results[-2])]
-    assert str(server) in told[0]
-    assert "$HOME" in told[1]
-    assert GIVEN[::-1].replace('"', "") in told[1].replace('"', "")
+    told = [event.content.replace("\\", "") for event in results]
+    assert str(server) in told[1]
+    if started:
+        assert "$HOME" in told[2]
+        assert GIVEN[::-1].replace('"', "") in told[2].replace('"', "")
     assert (workers.work / "argv.bin").stat().st_size
     for secret in (TOKEN, GIVEN):
         assert holding(secret, workers.home, workers.work) == []
