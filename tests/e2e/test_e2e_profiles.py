@@ -60,6 +60,59 @@ def test_a_profile_asks_for_no_more_than_a_task_may(world: World) -> None:
         world.apply(profile("e2e-greedy", podTemplate={"spec": {"hostNetwork": True}}))
 
 
+SERVER = """
+import json, os, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    version = asked.get("params", {}).get("protocolVersion")
+    about = {"name": "mini", "version": "1"}
+    token = os.environ["TOKEN"]
+    said = [{"type": "text", "text": f"told {token}, {len(token)} long"}]
+    answers = {
+        "initialize": {
+            "protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about,
+        },
+        "tools/list": {"tools": [{"name": "told", "inputSchema": {"type": "object"}}]},
+        "tools/call": {"content": said},
+    }
+    if "id" in asked:
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": answers.get(asked["method"], {})}
+        print(json.dumps(answer), flush=True)
+"""
+"""An MCP server of one tool, which tells what it was given."""
+
+
+def test_an_agent_has_the_mcp_servers_of_its_profile_and_nobody_reads_their_secrets(
+    world: World,
+) -> None:
+    secret = {"name": "e2e-mcp", "namespace": NAMESPACE}
+    world.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": secret,
+            "stringData": {"token": "open-sesame"},
+        }
+    )
+    reference = {"secretKeyRef": {"name": "e2e-mcp", "key": "token"}}
+    mini = {
+        "name": "mini",
+        "command": "python3",
+        "args": ["-c", SERVER],
+        "env": [{"name": "TOKEN", "valueFrom": reference}],
+    }
+    world.apply(profile("e2e-mcp", agent={**CLAUDE, "mcpServers": [mini]}, timeoutSeconds=120))
+    made = short_task("with-servers", "e2e-mcp")
+    made["spec"]["prompt"] = "[[tool: mcp__mini__told {}]]\n[[say: it {output}]] [[result]]"
+    world.apply(made)
+    status = world.wait("with-servers", "Completed")
+    assert "told [redacted], 11 long" in status["message"]
+    ours = {**reference, "secretKeyRef": {"name": "orbiter-chat", "key": "url"}}
+    stolen = {**mini, "env": [{"name": "TOKEN", "valueFrom": ours}]}
+    with pytest.raises(CommandError, match=r"mcpServers\[mini\].env\[TOKEN\].*of Orbiter itself"):
+        world.apply(profile("e2e-stolen", agent={**CLAUDE, "mcpServers": [stolen]}))
+
+
 @pytest.fixture
 def strict(world: World) -> Iterator[str]:
     """A profile of the cluster with what no task's podTemplate may have."""

@@ -13,10 +13,12 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDic
 from pydantic_settings.sources import PydanticBaseSettingsSource
 
 from orbiter_contracts import AGENTS
+from orbiter_contracts.mcp_servers import VARIABLE as MCP_SERVERS
 from orbiter_contracts.object_store import VARIABLES, StoreAddress
 from orbiter_contracts.queues import PREFIX, Keys
 from worker_wrapper.agents import load_agent
 from worker_wrapper.agents.base import Agent, AgentOptions
+from worker_wrapper.agents.mcp import with_values
 from worker_wrapper.redact import Redactor
 from worker_wrapper.variable_table import Variables
 from worker_wrapper.variables import BoundTask as BoundTask
@@ -107,6 +109,10 @@ class Settings(Variables):
             self.agent_max_turns,
             self.agent_max_cost_usd,
             self.agent_system_prompt,
+            self.agent_mcp_servers,
+            self.agent_instructions,
+            self.agent_instructions_file,
+            self.agent_skills_dir,
         )
 
     @property
@@ -176,6 +182,10 @@ def load(environ: Mapping[str, str]) -> Settings:
         settings = Settings(**source())
     except ValidationError as error:
         raise SettingsError(_sentence(error, Redactor.of(environ))) from None
+    try:
+        with_values(settings.agent_mcp_servers, given)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
     agent = settings.agent
     suffices = (*agent.credentials, *AGENTS[agent.name].keyless)
     if agent.credentials and not any(name in given for name in suffices):
@@ -198,7 +208,8 @@ def _sentence(error: ValidationError, redactor: Redactor) -> str:
     )
     if first["type"] == "missing":
         return f"{name} is missing: set it to {expected}"
-    if name == "REDIS_URL":  # It may hold a password; what the contracts say of it shows none.
+    # They may hold a password; what the contracts say of them shows none.
+    if name in ("REDIS_URL", MCP_SERVERS):
         return f"{name} {first['ctx']['error']}"
     value = redactor.scrub(first["input"])[:_SHOWN_CHARACTERS]
     return f"{name} is {value!r}: it must be {expected}"

@@ -21,6 +21,7 @@ from worker_wrapper.variables import (
     AboveZero,
     AgentType,
     AtLeastOne,
+    McpServers,
     NotNegative,
     Parent,
     RedisUrl,
@@ -84,6 +85,19 @@ class Variables(BaseSettings):
     )
     agent_system_prompt: str | None = Field(None, title="what the agent is told before all else")
     agent_env: Words = Field((), title="further variables the agent may see, commas between")
+    agent_mcp_servers: McpServers = Field(
+        (),
+        repr=False,
+        description="a list of MCP servers as JSON",
+        title="MCP servers for the agent, as a list of JSON",
+    )
+    agent_instructions: str | None = Field(
+        None, title="what the agent's own file of instructions says, like CLAUDE.md"
+    )
+    agent_instructions_file: Path | None = Field(None, title="a file with more of it")
+    agent_skills_dir: Path | None = Field(
+        None, title="a folder with skills for the agent, each a folder with SKILL.md"
+    )
     secret_env: Words = Field(
         (), title="variables that come from Secrets, kept out of logs and outputs, commas between"
     )

@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import NoDecode
 
+from orbiter_contracts.mcp_servers import McpServer, decode_mcp_servers
 from orbiter_contracts.redis_url import read_redis_url
 from orbiter_contracts.tracing import read_traceparent
 from worker_wrapper.agents import known_agents
@@ -65,6 +66,10 @@ def _words(value: object) -> object:
     return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
 
 
+def _mcp_servers(value: object) -> object:
+    return decode_mcp_servers(value) if isinstance(value, str) else value
+
+
 def _redis_url(url: str) -> str:
     read_redis_url(url)
     return url
@@ -86,6 +91,7 @@ def default_workspace() -> Path:
     return DEFAULT_WORKSPACE if DEFAULT_WORKSPACE.is_dir() else Path.cwd()
 
 
+McpServers = Annotated[tuple[McpServer, ...], NoDecode, BeforeValidator(_mcp_servers)]
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 AboveZero = Annotated[float, Field(gt=0, allow_inf_nan=False)]

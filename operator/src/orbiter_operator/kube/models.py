@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
 
-from orbiter_contracts.bounds import Moment, one_line
+from orbiter_contracts.bounds import MAX_SETUP_CHARACTERS, Moment, one_line
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 
@@ -83,7 +83,7 @@ class FileSource(KubeModel):
 
 
 class Agent(KubeModel):
-    """Which agent works, and how. `env` stays as the API has it: it is copied into the pod."""
+    """Which agent works, and how. What is no value or model here stays as the API has it."""
 
     type: str = "claude"
     model: str | None = None
@@ -91,6 +91,9 @@ class Agent(KubeModel):
     max_cost_usd: float | None = Field(None, alias="maxCostUSD")
     credentials_secret_ref: SecretRef | None = None
     env: tuple[dict[str, Any], ...] = ()
+    mcp_servers: tuple[dict[str, Any], ...] = ()
+    instructions: dict[str, Any] | None = None
+    skills: tuple[dict[str, Any], ...] = ()
     system_prompt: str | None = None
     file_from: FileSource | None = None
 
@@ -111,6 +114,7 @@ class Workspace(KubeModel):
     git: Git | None = None
     persistent_volume_claim: dict[str, Any] | None = None
     empty_dir: dict[str, Any] | None = None
+    setup: Annotated[str, Field(min_length=1, max_length=MAX_SETUP_CHARACTERS)] | None = None
 
 
 class Condition(KubeModel):

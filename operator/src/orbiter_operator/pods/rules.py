@@ -13,8 +13,10 @@ from collections.abc import Iterator
 import orjson
 
 from orbiter_contracts.bounds import one_line
+from orbiter_contracts.mcp_servers import secrets_of
 from orbiter_operator.kube.models import NO_NAME, Agent, Workspace, is_object_name
 from orbiter_operator.kube.names import RESERVED_LABELS, RESERVED_WHY, WORKER
+from orbiter_operator.pods.agent import agent_problems
 from orbiter_operator.pods.allowlist import is_one_of, template_error
 from orbiter_operator.pods.git_containers import shared_volumes
 from orbiter_operator.pods.installation import grasps
@@ -149,6 +151,9 @@ def _named_secrets(agent: Agent, workspace: Workspace, defaults: WorkerDefaults)
         where = f"spec.agent.env[{item.get('name')}].valueFrom.secretKeyRef.name"
         if is_ours(reference.get("name"), defaults):
             yield _secret(where, reference["name"])
+    for where, name in secrets_of(agent.mcp_servers):
+        if is_ours(name, defaults):
+            yield _secret(f"spec.agent.{where}", name)
     if (secret := agent.credentials_secret_ref) and is_ours(secret.name, defaults):
         yield _secret("spec.agent.credentialsSecretRef.name", secret.name)
     git = workspace.git.credentials_secret_ref if workspace.git else None
@@ -163,6 +168,7 @@ def _no_names(agent: Agent, workspace: Workspace) -> Iterator[str]:
             if isinstance(source, dict) and "name" in source and not is_object_name(source["name"]):
                 where = f"spec.agent.env[{item.get('name')}].valueFrom.{kind}.name"
                 yield _sentence(where, source["name"], f"which {NO_NAME}")
+    yield from agent_problems(agent)
     claim = workspace.persistent_volume_claim
     if claim is not None and not is_object_name(claim.get("claimName")):
         where = "spec.workspace.persistentVolumeClaim.claimName"

@@ -8,13 +8,20 @@ set last.
 
 from typing import Any, NamedTuple
 
-from orbiter_contracts import AGENTS, object_store
+from orbiter_contracts import object_store
 from orbiter_contracts.artifacts import RETENTION_SECONDS
-from orbiter_contracts.environment import HANDOVER_DIR, SECRET_ENV, agent_environment
+from orbiter_contracts.environment import HANDOVER_DIR, SECRET_ENV
 from orbiter_contracts.object_store import StoreAddress
 from orbiter_operator.kube.models import Agent, Workspace
 from orbiter_operator.kube.names import SESSION_SECRETS, WORKER
 from orbiter_operator.pods import overlay as laid
+from orbiter_operator.pods.agent import (
+    CREDENTIALS,
+    WORKSPACE,
+    agent_variables,
+    agent_volumes,
+    secret_variable,
+)
 from orbiter_operator.pods.git_containers import (
     HANDOVER_MOUNT,
     git_containers,
@@ -34,9 +41,6 @@ DEVELOPER_KEY = "developer-url"
 PO_KEY = "po-url"
 """Keys of the Redis Secret: each type of worker has a user of its own."""
 _UID = 1000
-_WORKSPACE = "/workspace"
-_AGENT_DIR = "/run/agent"
-_AGENT_FILE = "agent.yaml"
 IDENTITY = (
     *("REDIS_URL", "WORKER_ID", "WORKER_TYPE", "USER_ID", "SESSION_ID", "SNAPSHOT_KEY"),
     *("SESSION_RECORD_PREFIX", "SESSION_USERS", "KEY_PREFIX", "REDIS_SCRIPTS"),
@@ -45,8 +49,6 @@ IDENTITY = (
     *(HANDOVER_DIR, *object_store.VARIABLES),
 )
 """Variables that say who the worker is and which keys are its own: nobody else sets them."""
-CREDENTIALS = {name: agent.variables for name, agent in AGENTS.items()}
-"""Keys of `agent.credentialsSecretRef` that become variables of the worker, by agent type."""
 
 
 class WorkerDefaults(NamedTuple):
@@ -160,9 +162,9 @@ def worker_template(
     identity: list[Object] = [{"name": name, "value": value} for name, value in told.items()]
     # Last, because a variable may contain those before it: `$(REDIS_URL)` in another's value.
     secret, key = redis_secret or (defaults.redis_secret, DEVELOPER_KEY)
-    identity.append(_secret_variable("REDIS_URL", secret, key, optional=False))
+    identity.append(secret_variable("REDIS_URL", secret, key, optional=False))
     for name, key in object_store.SECRET_KEYS.items() if stores and defaults.store else ():
-        identity.append(_secret_variable(name, defaults.store_secret, key, optional=True))
+        identity.append(secret_variable(name, defaults.store_secret, key, optional=True))
     for container in merged["spec"]["containers"]:
         if container["name"] == WORKER:
             container["env"] = _identified(agent, container, identity)
@@ -235,17 +237,17 @@ def _container(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> 
     mounts: list[Object] = [
         {"name": "home", "mountPath": "/home/agent"},
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a mount of the pod's own
-        {"name": "workspace", "mountPath": _WORKSPACE},
+        {"name": "workspace", "mountPath": WORKSPACE},
     ]
     if workspace.git and workspace.git.credentials_secret_ref:
         mounts.append({**HANDOVER_MOUNT, "readOnly": True})
-    if agent.file_from:
-        mounts.append({"name": "agent", "mountPath": _AGENT_DIR, "readOnly": True})
+    for volume, path in agent_volumes(agent):
+        mounts.append({"name": volume["name"], "mountPath": path, "readOnly": True})
     return {
         "name": WORKER,
         "image": defaults.images[agent.type],
         "imagePullPolicy": defaults.pull_policy,
-        "env": _agent_environment(agent, workspace),
+        "env": merge(agent_variables(agent), list(agent.env), "env"),
         "resources": defaults.resources,
         "volumeMounts": mounts,
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -257,44 +259,10 @@ def _container(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> 
     }
 
 
-def _agent_environment(agent: Agent, workspace: Workspace) -> list[Object]:
-    values = agent_environment(
-        agent.type,
-        model=agent.model,
-        max_turns=agent.max_turns,
-        max_cost_usd=agent.max_cost_usd,
-        system_prompt=agent.system_prompt,
-        env=agent.env,
-    ) | {
-        "WORKSPACE_DIR": _WORKSPACE,
-        "HOME": "/home/agent",
-        "TMPDIR": "/tmp",  # noqa: S108 - a mount of the pod's own
-    }
-    if agent.file_from:
-        values["AGENT_FILE"] = f"{_AGENT_DIR}/{_AGENT_FILE}"
-    variables: list[Object] = [{"name": name, "value": value} for name, value in values.items()]
-    if secret := agent.credentials_secret_ref:
-        variables += [
-            _secret_variable(name, secret.name, name, optional=True)
-            for name in CREDENTIALS.get(agent.type, ())
-        ]
-    merged: list[Object] = merge(variables, list(agent.env), "env")
-    return merged
-
-
-def _secret_variable(name: str, secret: str, key: str, *, optional: bool) -> Object:
-    reference: Object = {"name": secret, "key": key, **({"optional": True} if optional else {})}
-    return {"name": name, "valueFrom": {"secretKeyRef": reference}}
-
-
 def _volumes(agent: Agent, workspace: Workspace) -> list[Object]:
     place: Object = {"name": "workspace", "emptyDir": workspace.empty_dir or {}}
     if workspace.persistent_volume_claim:
         place = {"name": "workspace", "persistentVolumeClaim": workspace.persistent_volume_claim}
     volumes: list[Object] = [{"name": name, "emptyDir": {}} for name in ("home", "tmp")]
-    volumes += [place, *git_volumes(workspace)]
-    if agent.file_from:
-        source = agent.file_from.config_map_key_ref
-        items = [{"key": source.key, "path": _AGENT_FILE}]
-        volumes.append({"name": "agent", "configMap": {"name": source.name, "items": items}})
-    return volumes
+    own = [volume for volume, _ in agent_volumes(agent)]
+    return [*volumes, place, *git_volumes(workspace), *own]

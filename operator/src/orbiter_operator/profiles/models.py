@@ -37,6 +37,9 @@ class ProfileAgent(KubeModel):
     max_cost_usd: float | None = Field(None, alias="maxCostUSD")
     credentials_secret_ref: SecretRef | None = None
     env: tuple[dict[str, Any], ...] = ()
+    mcp_servers: tuple[dict[str, Any], ...] = ()
+    instructions: dict[str, Any] | None = None
+    skills: tuple[dict[str, Any], ...] = ()
     system_prompt: str | None = None
     file_from: FileSource | None = None
 
