@@ -86,7 +86,7 @@ class Renderer:
             case "verdict":
                 # its words are in the task's summary, which follows
                 self.ended = True
-                return []
+        return []
 
     def _speech(self, text: str) -> list[Line]:
         """The whole lines; a very long one is broken between words, so that it comes in time."""
