@@ -68,8 +68,9 @@ class ModelServer:
         if path == "/reset":
             active = self.journal.active
             self.journal = Journal(active=active)
-        told = {"/stats": self.journal.report, "/last": lambda: self.journal.last}
-        return json_response(told.get(path, dict)())
+        if path == "/last":
+            return json_response(dict(self.journal.last))
+        return json_response(self.journal.report() if path == "/stats" else {})
 
     async def _answer(self, request: Request, path: str) -> Response:
         if path.startswith("/api/"):

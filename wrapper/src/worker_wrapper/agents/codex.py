@@ -163,8 +163,8 @@ def _server_flags(server: Server, given: Variables) -> tuple[str, str]:
         names = {name: given.name(value) for name, value in server.env.items()}
         lines = "".join(f'export {name}="${ours}"; ' for name, ours in names.items())
         shell: tuple[str, ...] = ("sh", "-c", f'{lines}exec "$0" "$@"') if names else ()
-        command, *args = (*shell, server.command or "", *server.args)
-        entry |= {"command": command, "args": args, "env_vars": [*names.values()]}
+        command = [*shell, server.command or "", *server.args]
+        entry |= {"command": command[0], "args": command[1:], "env_vars": [*names.values()]}
     return "-c", f"mcp_servers.{server.name}={_toml(entry)}"
 
 
