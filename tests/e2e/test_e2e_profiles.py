@@ -113,6 +113,51 @@ def test_an_agent_has_the_mcp_servers_of_its_profile_and_nobody_reads_their_secr
         world.apply(profile("e2e-stolen", agent={**CLAUDE, "mcpServers": [stolen]}))
 
 
+def test_an_agent_is_offered_the_skills_of_its_profile(world: World) -> None:
+    skill = "---\nname: harbour\ndescription: How to write to the harbour.\n---\nSay ahoy.\n"
+    world.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "e2e-harbour", "namespace": NAMESPACE},
+            "data": {"SKILL.md": skill, "rules.md": "Ships come first."},
+        }
+    )
+    agent = {
+        **CLAUDE,
+        "skills": [{"name": "harbour", "configMapRef": {"name": "e2e-harbour"}}],
+        "instructions": {"configMapKeyRef": {"name": "e2e-harbour", "key": "rules.md"}},
+    }
+    world.apply(profile("e2e-skilled", agent=agent, timeoutSeconds=120))
+    made = short_task("skilled", "e2e-skilled")
+    made["spec"]["prompt"] = (
+        '[[tool: Skill {"skill": "harbour"}]]\n'
+        "[[bash: cat ~/.claude/CLAUDE.md ~/.claude/skills/harbour/SKILL.md]]\n"
+        "[[say: it {output}]] [[result]]"
+    )
+    world.apply(made)
+    status = world.wait("skilled", "Completed")
+    said = status["result"]["summary"]
+    assert "Ships come first." in said
+    assert "Say ahoy." in said
+
+
+def test_a_workspace_is_set_up_before_the_agent_begins_or_the_attempt_has_failed(
+    world: World,
+) -> None:
+    world.apply(profile("e2e-setup", agent=CLAUDE, timeoutSeconds=120))
+    made = short_task("set-up", "e2e-setup")
+    made["spec"]["prompt"] = "[[bash: cat ready]]\n[[say: it is {output}]] [[result]]"
+    made["spec"]["workspace"] = {"setup": "echo prepared > ready"}
+    world.apply(made)
+    assert "it is prepared" in world.wait("set-up", "Completed")["message"]
+    failing = short_task("not-set-up", "e2e-setup")
+    failing["spec"]["workspace"] = {"setup": "echo no network\nexit 3"}
+    world.apply(failing)
+    status = world.wait("not-set-up", "Failed", reason="SetupFailed")
+    assert "exited with code 3: no network" in status["message"]
+
+
 @pytest.fixture
 def strict(world: World) -> Iterator[str]:
     """A profile of the cluster with what no task's podTemplate may have."""

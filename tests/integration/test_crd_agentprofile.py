@@ -48,6 +48,11 @@ def test_a_profile_may_be_changed(cluster: Cluster, namespace: str) -> None:
         ({"allowOverrides": ["prompt"]}, "Unsupported value"),
         ({"agent": {"env": [{"name": "REDIS_URL", "value": "x"}]}}, "reserved for the worker"),
         ({"agent": {"mcpServers": [{"name": "Docs", "url": "https://a/"}]}}, "name of a server"),
+        ({"agent": {"instructions": {}}}, "exactly one of text and configMapKeyRef"),
+        (
+            {"agent": {"skills": [{"name": "A", "configMapRef": {"name": "a"}}]}},
+            "not the name of a skill",
+        ),
         ({"agent": {"mcpServers": [{"name": "docs"}]}}, "exactly one of url and command"),
         ({"agent": {"mcpServers": [{"name": "docs", "url": "https://u:p@a/"}]}}, "without a user"),
         (

@@ -68,10 +68,7 @@ def servers(port: int, begun: Path) -> dict[str, str]:
                 "name": "files",
                 "command": sys.executable,
                 "args": [str(PROGRAM), "$HOME", str(begun)],
-                "env": [
-                    {"name": "GIVEN", **SECRET},
-                    {"name": "PYTHONPATH", "value": our_environment()["PYTHONPATH"]},
-                ],
+                "env": [{"name": "GIVEN", **SECRET}],
             },
         ]
     )

@@ -68,9 +68,9 @@ class ModelServer:
         if path == "/reset":
             active = self.journal.active
             self.journal = Journal(active=active)
-        if path == "/stats":
-            return json_response(self.journal.report())
-        return json_response(self.journal.last if path == "/last" else {})
+        if path == "/last":
+            return json_response(dict(self.journal.last))
+        return json_response(self.journal.report() if path == "/stats" else {})
 
     async def _answer(self, request: Request, path: str) -> Response:
         if path.startswith("/api/"):

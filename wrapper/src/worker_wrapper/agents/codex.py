@@ -162,11 +162,9 @@ def _server_flags(server: Server, given: Variables) -> tuple[str, str]:
         # It hands variables on under their own names only, so a shell gives them their new ones.
         names = {name: given.name(value) for name, value in server.env.items()}
         lines = "".join(f'export {name}="${ours}"; ' for name, ours in names.items())
-        words = [server.command or "", *server.args]
-        if names:
-            words = ["sh", "-c", f'{lines}exec "$0" "$@"', *words]
-        command, *args = words
-        entry |= {"command": command, "args": args, "env_vars": [*names.values()]}
+        shell: tuple[str, ...] = ("sh", "-c", f'{lines}exec "$0" "$@"') if names else ()
+        command = [*shell, server.command or "", *server.args]
+        entry |= {"command": command[0], "args": command[1:], "env_vars": [*names.values()]}
     return "-c", f"mcp_servers.{server.name}={_toml(entry)}"
 
 
